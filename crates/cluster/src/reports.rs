@@ -1,10 +1,10 @@
 //! What tiles and threads tell each other of single slots.
 //!
 //! reads   contradictions of leaders and slots that are whole, from the shred tiles; duplicates, from gossip's thread;
-//!         blocks to be dumped and own ones to be sent again, from consensus
-//! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps to the shred
-//!         tile that takes the slot, what is to be sent again to the one that made it
-//! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 56 B
+//!         blocks to be dumped, own ones to be sent again and slots that are voted for, from consensus
+//! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps and what is
+//!         voted for to the shred tile that takes the slot, what is to be sent again to the one that made it
+//! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 72 B
 //! drops   beyond these bounds what was told last, counted
 //!
 //! A reader looks at a number first, and takes a lock only when there is something.
@@ -92,6 +92,7 @@ pub struct Reports {
     duplicates: Queue<Duplicate>,
     dumps: Queue<Dump>,
     resends: Queue<u64>,
+    voted: Queue<u64>,
     whole: Queue<u64>,
 }
 
@@ -102,6 +103,7 @@ impl Default for Reports {
             duplicates: Queue::new(SLOTS_MAX),
             dumps: Queue::new(DUMPS_MAX),
             resends: Queue::new(DUMPS_MAX),
+            voted: Queue::new(DUMPS_MAX),
             whole: Queue::new(SLOTS_MAX),
         }
     }
@@ -148,6 +150,16 @@ impl Reports {
         self.resends.take(|_| true)
     }
 
+    /// Stake has voted for a slot of which nothing is here: it is to be asked for.
+    pub fn voted(&self, slot: u64) {
+        self.voted.put(slot);
+    }
+
+    /// The slots voted for that `is_own` names.
+    pub fn take_voted(&self, is_own: impl Fn(u64) -> bool) -> Vec<u64> {
+        self.voted.take(|slot| is_own(*slot))
+    }
+
     /// All shreds of a slot are here.
     pub fn whole(&self, slot: u64) {
         self.whole.put(slot);
@@ -160,8 +172,8 @@ impl Reports {
 
     /// How many reports were lost since there was no room.
     pub fn lost(&self) -> u64 {
-        let Self { contradictions, duplicates, dumps, resends, whole } = self;
-        let lost = [&contradictions.lost, &duplicates.lost, &dumps.lost, &resends.lost, &whole.lost];
+        let Self { contradictions, duplicates, dumps, resends, voted, whole } = self;
+        let lost = [&contradictions.lost, &duplicates.lost, &dumps.lost, &resends.lost, &voted.lost, &whole.lost];
         lost.iter().map(|lost| lost.load(SeqCst)).sum()
     }
 }
@@ -189,6 +201,9 @@ mod tests {
         reports.resend(9);
         assert_eq!((reports.take_whole(), reports.take_duplicates()), (vec![7], vec![Duplicate { slot: 8 }]));
         assert_eq!((reports.take_resends(), reports.take_resends()), (vec![9], vec![]));
+        (0..DUMPS_MAX as u64 + 2).for_each(|slot| reports.voted(slot));
+        assert_eq!((reports.take_voted(|slot| slot == 6), reports.take_voted(|slot| slot == 6)), (vec![6], vec![]));
+        assert_eq!((reports.take_voted(|_| true).len(), reports.lost()), (DUMPS_MAX - 1, 7));
         assert!(reports.take_whole().is_empty() && reports.take_contradictions().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The demonstration that this started from, simulated: ten nodes, two loads.
+//! What a talk has shown, simulated: ten nodes, two loads.
 //!
 //! reads   the figures that were shown
 //! writes  ours beside them

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
 use hearth_wire::Signature;
@@ -19,6 +20,8 @@ const FAILED: i32 = 1;
 const WRONG_USE: i32 = 2;
 pub const RPC: u16 = 8899;
 const QUIC: u16 = 9007;
+/// Less than a node that joins waits before it gives the others up.
+const SOON: Duration = Duration::from_secs(15);
 
 /// A cluster of its own; whatever becomes of the test, its nodes are stopped.
 pub struct Cluster {
@@ -359,6 +362,36 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
 
 /// Ten nodes, in two loads: at a block's limits, and twice as much with the limits lifted. What each follower executes
 /// is what the leader does.
+/// Waits until these nodes confirm a slot, well before one that joins would give the others up.
+fn soon(cluster: &Cluster, what: &str, nodes: &[usize], wanted: u64) {
+    let began = Instant::now();
+    cluster.reaches(nodes, wanted);
+    println!("{what}: slot {wanted} is confirmed after {:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{what}: {:?}", began.elapsed());
+}
+
+#[test]
+fn four_that_make_blocks_begin_at_once() {
+    let cluster = Cluster::new("begin");
+    let first = cluster.first.to_string();
+    let of_four = ["--nodes", "4", "--validators", "4", "--address", &first];
+    cluster.run("up", &of_four);
+    soon(&cluster, "a new chain", &[1, 2, 3, 4], 8);
+
+    // All stop, and begin again: nobody has a block that the others lack.
+    let newest = (1..=4).map(|node| slot(cluster.rpc(node))).max().expect("four");
+    cluster.run("down", &[]);
+    cluster.run("up", &[]);
+    soon(&cluster, "after a stop of all", &[1, 2, 3, 4], newest + 8);
+    cluster.run("down", &[]);
+
+    // One is killed before it has made anything. What each of the others voted for alone binds it for some slots.
+    cluster.run("up", &[&["--reset"], &of_four[..]].concat());
+    cluster.run("kill", &["node-4"]);
+    cluster.reaches(&[1, 2, 3], 8);
+    cluster.run("down", &[]);
+}
+
 #[test]
 fn ten_nodes_keep_up_with_a_load() {
     let cluster = Cluster::new("demo");

@@ -1,9 +1,10 @@
 //! asking: what is missing, and from whom.
 //!
-//! reads   what the receiver and the store have; answers of repair; pings of its servers
+//! reads   what the receiver and the store have; slots that are voted for; answers of repair; pings of its servers
 //! writes  requests and pongs, to be signed
-//! memory  [`ASKED_MAX`] requests and those of a turn; a time for each peer of repair
-//! drops   answers that nobody asked for; pings that are no peer's, not signed by it, or too many: counted
+//! memory  [`ASKED_MAX`] requests and those of a turn; a time for each peer of repair; [`VOTED_MAX`] slots
+//! drops   the slots voted for that were heard of first, beyond that bound; answers that nobody asked for; pings that
+//!         are no peer's, not signed by it, or too many: counted
 //! source  `solana-core` 4.2.2, `repair_service.rs`, `outstanding_requests.rs`; `docs/cluster-protocol.md`, section 3
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -43,6 +44,11 @@ const LOOK_DEEP_NS: u64 = 1_000_000_000;
 const ORPHANS_WANTED: usize = 5;
 /// An answer to a question for ancestors is so many shreds.
 const ANCESTORS: u8 = 11;
+/// Slots that are asked for since they are voted for, though nothing else is known of them. A vote may be for a slot
+/// that never was.
+const VOTED_MAX: usize = 32;
+/// So long they are.
+const VOTED_NS: u64 = 30_000_000_000;
 /// A peer's pings are looked at no sooner than so long after the last. Servers send one in two seconds.
 const PING_NS: u64 = 100_000_000;
 /// Peers whose last pings are remembered.
@@ -67,6 +73,8 @@ pub(super) struct Asking {
     asked_at: HashMap<Wanted, u64>,
     /// When a peer's ping was looked at last.
     pinged: HashMap<SocketAddr, u64>,
+    /// Slots that are voted for and not here, and when that was heard.
+    voted: BTreeMap<u64, u64>,
     /// When all slots above the root are looked at again.
     deep_at: u64,
     random: u64,
@@ -74,8 +82,21 @@ pub(super) struct Asking {
 
 impl Asking {
     pub fn new(own: Pubkey, host: &mut Host<'_>) -> Self {
-        let (asked, order, asked_at) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        Self { own, asked, order, asked_at, pinged: HashMap::new(), deep_at: 0, random: host.entropy() | 1 }
+        Self {
+            own,
+            asked: HashMap::new(),
+            order: VecDeque::new(),
+            asked_at: HashMap::new(),
+            pinged: HashMap::new(),
+            voted: BTreeMap::new(),
+            deep_at: 0,
+            random: host.entropy() | 1,
+        }
+    }
+
+    /// Stake has voted for a slot of which nothing was here.
+    pub fn voted_for(&mut self, slot: u64, now: u64) {
+        note_voted(&mut self.voted, slot, now);
     }
 
     /// Answers a ping of repair's server, if it is a peer's, and signed.
@@ -142,7 +163,12 @@ impl Asking {
         }
         let below = if is_deep { u64::MAX } else { SLOTS_LOOKED_AT };
         let mut any = false;
-        for wanted in wanted(cluster, receiver, share, below, now) {
+        let is_lacking = |slot: u64| slot > receiver.root() && cluster.blocks.slot(slot).is_none();
+        self.voted.retain(|slot, at| now < *at + VOTED_NS && is_lacking(*slot));
+        // Of most a shred comes as soon as the vote.
+        let voted = self.voted.iter().filter(|(_, at)| now >= **at + PATIENCE_NS);
+        let voted: Vec<u64> = voted.map(|(slot, _)| *slot).collect();
+        for wanted in wanted((cluster, receiver), share, below, &voted, now) {
             if !signing.has_room(out) {
                 break;
             }
@@ -194,6 +220,16 @@ impl Asking {
     }
 }
 
+/// Notes a slot that is voted for, in the place of what was heard of first where there are too many.
+fn note_voted(voted: &mut BTreeMap<u64, u64>, slot: u64, now: u64) {
+    voted.entry(slot).or_insert(now);
+    if voted.len() > VOTED_MAX
+        && let Some(oldest) = voted.iter().min_by_key(|(_, at)| **at).map(|(slot, _)| *slot)
+    {
+        voted.remove(&oldest);
+    }
+}
+
 /// Who is asked for something of a slot. Any node may have it that does not say otherwise; one with stake is likelier
 /// to.
 fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer> {
@@ -207,15 +243,16 @@ fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer>
     })
 }
 
-/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that. `share` is
+/// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that, and after it
+/// slots of which only votes were heard. `share` is
 /// which of how many tiles asks: net gives answers to the tile that takes their slot, so each asks for its own, and
 /// what it does not know of others' says nothing. Below the newest that is executed it looks at so many slots, and
 /// no further than the root.
 pub(super) fn wanted(
-    cluster: &Cluster,
-    receiver: &Receiver,
+    (cluster, receiver): (&Cluster, &Receiver),
     (index, tiles): (u64, u64),
     below: u64,
+    voted: &[u64],
     now: u64,
 ) -> Vec<Wanted> {
     let is_own = |slot: &u64| slot % tiles == index;
@@ -240,9 +277,12 @@ pub(super) fn wanted(
     let is_heard_of = |slot: &u64| begun.contains(slot) || named.contains(slot);
     let slots = (from..=newest.min(to)).filter(|slot| is_own(slot) && !whole.contains_key(slot));
     let slots = slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped[(*slot - from) as usize]));
+    let slots: BTreeSet<u64> = slots.take(SLOTS_WANTED).collect();
+    let unseen = voted.iter().copied().filter(|slot| (from..=to).contains(slot) && !is_there(slot));
+    let unseen = unseen.filter(|slot| !slots.contains(slot));
     let mut wanted: Vec<Wanted> =
         orphans.into_iter().take(ORPHANS_WANTED).map(|slot| Wanted::Orphan { slot }).collect();
-    for slot in slots.take(SLOTS_WANTED) {
+    for slot in slots.iter().copied().chain(unseen) {
         let missing = receiver.missing(slot, now, PATIENCE_NS, UNSIGNED_MAX);
         wanted.extend(missing.shreds.iter().map(|index| Wanted::Shred { slot, index: *index }));
         wanted.extend(missing.highest_from.map(|from| Wanted::Highest { slot, from }));
@@ -297,6 +337,17 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|name| count(100, name)), [31, 1, 10, 0]);
         assert_eq!(asked(89), [2; 42], "it says nothing");
         assert_eq!(peer_for(89, &peers[..1], 5), None);
+    }
+
+    #[test]
+    fn of_too_many_that_are_voted_for_the_newest_heard_of_stay() {
+        let mut voted = BTreeMap::new();
+        (0..100).for_each(|now| note_voted(&mut voted, 1_000 - now, now));
+        // What is heard of again is not younger.
+        note_voted(&mut voted, 901, 200);
+        assert_eq!(voted.len(), VOTED_MAX);
+        assert_eq!(voted.first_key_value(), Some((&901, &99)));
+        assert_eq!(voted.last_key_value(), Some((&932, &68)));
     }
 
     #[test]

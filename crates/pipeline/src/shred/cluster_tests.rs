@@ -481,6 +481,33 @@ fn two_blocks_are_not_mixed_by_a_kill() {
 }
 
 #[test]
+fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
+    let mut world = World::new(5, 4_096, (64, 256), 7);
+    let leader = world.leader(1);
+    for slot in 1..=3 {
+        let block = world.make(slot, 1, 5);
+        World::keep(&mut world.peers[leader].store, &block);
+        world.blocks.insert(slot, block);
+    }
+    (0..2_000).for_each(|_| world.step());
+    assert_eq!(world.total(|count| count.repair_requests), 0, "nothing is known of them");
+    for peer in &world.peers {
+        peer.views.reports.voted(3);
+        // Of one that never was nothing comes, and the others do not wait for it.
+        peer.views.reports.voted(9);
+    }
+    let took = world.settle(5_000, |_| {});
+    assert!(took < 3_000, "{took} ms");
+    // It is asked for every 150 ms, and forgotten after 30 s.
+    let before = world.total(|count| count.repair_requests);
+    (0..31_000).for_each(|_| world.step());
+    let asked = world.total(|count| count.repair_requests);
+    (0..2_000).for_each(|_| world.step());
+    assert_eq!(world.total(|count| count.repair_requests), asked);
+    assert!(asked - before <= 5 * 200, "{before} and {asked} requests");
+}
+
+#[test]
 fn of_several_tiles_each_asks_for_its_own_slots() {
     let mut world = World::new(5, 4_096, (64, 256), 6);
     for slot in 1..=20 {
@@ -498,7 +525,7 @@ fn of_several_tiles_each_asks_for_its_own_slots() {
             let leader = key(world.leader(slot)).public_key();
             receiver.take(first, Way::Turbine, 0, |_| Some(leader), |_| false).unwrap();
         }
-        wanted(&cluster, &receiver, (tile, tiles), 1_024, 1_000_000_000)
+        wanted((&cluster, &receiver), (tile, tiles), 1_024, &[], 1_000_000_000)
     };
     let slot = |wanted: &Wanted| match wanted {
         Wanted::Shred { slot, .. } | Wanted::Highest { slot, .. } | Wanted::Orphan { slot } => *slot,

@@ -1,7 +1,8 @@
 //! intake: what a node in a cluster does with shreds that others made: takes, sends on, asks for what is missing.
 //!
 //! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; blocks
-//!         that consensus has dumped; who leads a slot and who has stake, in the ledger
+//!         that consensus has dumped, and slots that it heard votes for; who leads a slot and who has stake, in the
+//!         ledger
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
 //!         children, requests and pongs; `shred_sign`: what of those is to be signed; reports of leaders that made two
 //!         blocks, and of slots that are whole
@@ -296,6 +297,9 @@ impl Intake {
         }
         for slot in self.cluster.views.reports.take_resends() {
             self.read_again(slot);
+        }
+        for slot in self.cluster.views.reports.take_voted(|slot| slot % peers == index) {
+            self.asking.voted_for(slot, now);
         }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);

@@ -476,7 +476,8 @@ impl Run {
 
     /// A base that the ledger does not know to be whole yet: only its beginning has been written.
     fn tear_base(&self) {
-        let from = self.ledger.read().generations.last().filter(|newest| newest.base.is_none()).map(|newest| newest.from);
+        let from =
+            self.ledger.read().generations.last().filter(|newest| newest.base.is_none()).map(|newest| newest.from);
         let Some(from) = from else { return };
         let [path, part] = ["base", "base.part"].map(|end| self.dir.path().join(format!("utxo.{from}.{end}")));
         if let Ok(bytes) = std::fs::read(&path) {

@@ -8,7 +8,7 @@
 
 use super::{Action, BankId, Clock, Consensus, Sent};
 use crate::consensus::leader::{Begin, CONSECUTIVE_SLOTS, LeaderView, PohPosition, TICKS_PER_SLOT};
-use crate::consensus::tower::LastVote;
+use crate::consensus::tower::{LastVote, Lockout};
 use crate::consensus::types::TowerVote;
 
 /// A vote is sent again no sooner.
@@ -65,6 +65,18 @@ impl Consensus {
         if let Some(root) = root {
             self.set_root(root);
         }
+    }
+
+    /// The last vote of all, to tell others after a start where this node stands. Where a chain begins it is one for
+    /// the genesis, which binds to nothing.
+    pub fn last_vote(&self) -> Option<TowerVote> {
+        if let Some(last) = self.tower.last_vote() {
+            return Some(self.told(last, None));
+        }
+        let id = self.root();
+        let block_id = self.banks.get(&id)?.block_id;
+        let votes = vec![Lockout { slot: id.slot, confirmation_count: 1 }];
+        (id.slot == 0).then(|| TowerVote { votes, ..self.told(LastVote { id, block_id }, None) })
     }
 
     /// The tower as a vote tells it.

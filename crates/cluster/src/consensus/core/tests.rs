@@ -187,6 +187,23 @@ fn a_block_is_confirmed_with_those_below_once_it_is_frozen() {
 }
 
 #[test]
+fn after_a_start_the_last_vote_is_told_or_the_genesis() {
+    let told = |consensus: &Consensus| {
+        let vote = consensus.last_vote()?;
+        Some((vote.id, vote.votes.iter().map(|lockout| lockout.slot).collect::<Vec<_>>(), vote.root))
+    };
+    let mut consensus = started(config(), 0, None);
+    assert_eq!(told(&consensus), Some((id(0), vec![0], Some(0))));
+    assert_eq!(consensus.tower().last_vote(), None, "it binds to nothing");
+    consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");
+    step(&mut consensus, 1_000_000);
+    assert_eq!(told(&consensus), Some((id(5), vec![5], Some(0))));
+    let again = started(config(), 0, Some(consensus.tower().clone()));
+    assert_eq!(told(&again), Some((id(5), vec![5], Some(0))));
+    assert_eq!(told(&started(config(), 9, None)), None, "who has lost its tower knows of none");
+}
+
+#[test]
 fn a_vote_that_does_not_land_is_sent_again_after_17_banks_and_5_seconds() {
     let mut consensus = started(config(), 0, None);
     consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");

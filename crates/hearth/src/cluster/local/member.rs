@@ -320,6 +320,16 @@ impl Cluster {
         Ok(())
     }
 
+    /// How many of its nodes make blocks.
+    pub fn leading(&self) -> usize {
+        self.nodes.iter().filter(|node| node.role != Role::Follower).count()
+    }
+
+    /// How many nodes it has of which kind, in words.
+    pub fn size(&self) -> String {
+        format!("{}, {} of them", super::count(self.nodes.len(), "node"), super::count(self.leading(), "validator"))
+    }
+
     /// The nodes beside the leader that have stake, as the genesis names them; makes their keys where there are none.
     fn validators(&self) -> Result<Vec<String>, LocalError> {
         let of = |node: &Member| {

@@ -296,7 +296,11 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
     options.which.check()?;
     let _held = options.which.hold()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
+    let was_there = !options.reset && Cluster::read(&options.which.folder())?.is_some();
     let mut cluster = prepare(options, options.reset)?;
+    if was_there {
+        say.line(format_args!("goes on with the cluster that is there: {}; --reset begins another", cluster.size()));
+    }
     start_all(&mut cluster, &stop, say)?;
     say.text(status::table(&cluster, &status::rows(&cluster)));
     let leader = cluster.leader();
@@ -340,10 +344,10 @@ pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
 /// What the cluster of a folder has otherwise than it is asked for.
 fn other(found: &Cluster, options: &Up) -> Result<Option<String>, LocalError> {
     let (nodes, first) = (found.nodes.len(), found.leader().address);
-    let validators = found.nodes.iter().filter(|node| node.role != Role::Follower).count();
+    let validators = found.leading();
     let is_another = |wanted: Option<usize>, has| wanted.is_some_and(|wanted| wanted != has);
     Ok(if is_another(options.nodes, nodes) || is_another(options.validators, validators) {
-        Some(format!("{}, {} of them", count(nodes, "node"), count(validators, "validator")))
+        Some(found.size())
     } else if options.address.is_some_and(|wanted| wanted != first) {
         Some(format!("its first node at {first}"))
     } else {
@@ -371,16 +375,21 @@ fn count(number: usize, one: &str) -> String {
 
 /// Starts what does not run, the leader first. If one does not come up, those that were started are stopped.
 pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<(), LocalError> {
-    let (leader, followers): (Vec<usize>, Vec<usize>) =
+    let (leader, others): (Vec<usize>, Vec<usize>) =
         cluster.running(false).into_iter().partition(|number| *number == 0);
+    let followers = others.iter().filter(|number| cluster.nodes[**number].role == Role::Follower).count();
+    let kinds = [(others.len() - followers, "validator"), (followers, "follower")];
+    let kinds: Vec<String> =
+        kinds.into_iter().filter(|(number, _)| *number > 0).map(|(number, kind)| count(number, kind)).collect();
+    let first = if cluster.leading() == 1 { "leader" } else { "first validator" };
     let mut started = Started::of(cluster);
     if !leader.is_empty() {
-        say.line("starting the leader");
+        say.line(format_args!("starting the {first}"));
         started.start(&leader, stop)?;
     }
-    if !followers.is_empty() {
-        say.line(format_args!("starting {}", count(followers.len(), "follower")));
-        started.start(&followers, stop)?;
+    if !others.is_empty() {
+        say.line(format_args!("starting {}", kinds.join(" and ")));
+        started.start(&others, stop)?;
     }
     started.keep();
     Ok(())

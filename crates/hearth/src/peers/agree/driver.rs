@@ -1,7 +1,7 @@
 //! driver: what the thread does in a turn.
 //!
 //! reads   the block store, gossip's talk, poh's word, the clock
-//! writes  the ledger, orders, votes
+//! writes  the ledger, orders, votes; slots that are voted for and not here, to the shred tile
 //! memory  see mod.rs
 //! drops   see mod.rs
 
@@ -31,11 +31,16 @@ use crate::peers::{Words, now_ms};
 use crate::replay::{ReplayError, entries};
 use crate::say::note;
 
-/// How long a node that joins waits for blocks of others at most before it makes its own. A cluster of which nobody has
-/// begun goes on after that.
+/// How long a node that joins waits for word of others at most before it makes its own blocks. A cluster of which too
+/// few are there goes on after that.
 const JOIN_FOR: Duration = Duration::from_secs(20);
 /// A node is with the others when it has executed all but this many slots of those that come.
 const NEAR: u64 = 4;
+/// A vote that no newer one follows is told in gossip again after so long: others may just have come, and what was told
+/// before reaches them slowly.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// And so often at most.
+const TELLINGS: u32 = 30;
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
 const LOOKED_AT: usize = 65_536;
 
@@ -102,6 +107,28 @@ struct Joins {
     until: Instant,
 }
 
+/// A vote that was told in gossip.
+struct Told {
+    transaction: Vec<u8>,
+    again_at: Instant,
+    left: u32,
+}
+
+impl Told {
+    fn new(transaction: Vec<u8>) -> Self {
+        Self { transaction, again_at: Instant::now() + TELL_EVERY, left: TELLINGS }
+    }
+
+    /// Whether it is to be told again now.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.left > 0 && Instant::now() >= self.again_at;
+        if is_due {
+            (self.again_at, self.left) = (Instant::now() + TELL_EVERY, self.left - 1);
+        }
+        is_due
+    }
+}
+
 /// The thread's state.
 pub struct Driver {
     start: Start,
@@ -128,6 +155,8 @@ pub struct Driver {
     /// A vote whose tower is not on disk yet, and the tower.
     unsaved: Option<(TowerVote, Vec<u8>)>,
     joins: Option<Joins>,
+    /// The last vote that was told.
+    told: Option<Told>,
     /// While it joins: the newest slot that each vote account with stake was heard to vote for.
     heard: BTreeMap<Pubkey, u64>,
     /// Epochs whose stakes consensus knows.
@@ -172,6 +201,10 @@ impl Driver {
         let consensus = Consensus::new(config, hearth_cluster::consensus::Start { bank, ancestors }, stakes, tower)?;
         start.agreed.confirm(slot);
         start.seen.talk.set_root(slot);
+        // Where all begin again, each waits to hear where the others stand.
+        let told = start.voter.as_ref().zip(consensus.last_vote());
+        let told = told.map(|(voter, vote)| voter.transaction(&vote, head.blockhash));
+        told.iter().for_each(|vote| start.seen.talk.say(vote.clone()));
         Ok(Self {
             consensus,
             forks: Forks::new(root),
@@ -191,6 +224,7 @@ impl Driver {
                 behind: u64::MAX,
                 until: Instant::now() + JOIN_FOR,
             }),
+            told: told.map(Told::new),
             heard: BTreeMap::new(),
             epochs: BTreeSet::from([epoch]),
             slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
@@ -205,6 +239,11 @@ impl Driver {
     /// The node can no longer be in its cluster.
     pub fn turn(&mut self) -> Result<bool, AgreeError> {
         self.hear()?;
+        if let Some(told) = &mut self.told
+            && told.is_due()
+        {
+            self.start.seen.talk.say(told.transaction.clone());
+        }
         let is_making = self.start.maker.as_ref().is_some_and(|maker| maker.lead.making().is_some());
         let mut work = self.ask_others();
         if !is_making {
@@ -243,6 +282,7 @@ impl Driver {
             self.counts.duplicate_slots += u64::from(self.consensus.on_duplicate(duplicate.slot).is_ok());
         }
         let heard = self.start.seen.talk.heard();
+        let mut unseen = BTreeSet::new();
         for transaction in heard.votes {
             let voted = vote::heard(&self.start.ledger, &transaction);
             let told = voted.map(|voted| {
@@ -251,23 +291,28 @@ impl Driver {
             });
             self.counts.heard_votes += u64::from(told == Some(true));
             self.counts.refused_votes += u64::from(told != Some(true));
-            voted.into_iter().for_each(|voted| self.heard_of(&voted));
+            unseen.extend(voted.filter(|voted| self.heard_of(voted)).map(|voted| voted.slot));
             voted.map_or(Ok(()), |voted| self.claimed(voted))?;
         }
+        unseen.into_iter().for_each(|slot| self.start.seen.views.reports.voted(slot));
         for (node, slots) in heard.slots {
             slots.iter().for_each(|slot| self.consensus.on_has_slot(&node, *slot));
         }
         Ok(())
     }
 
-    fn heard_of(&mut self, voted: &Voted) {
-        let has_stake = |stakes: Arc<hearth_ledger::stakes::EpochStakes>| {
-            stakes.vote(&voted.account).is_some_and(|vote| vote.stake > 0)
-        };
-        if self.joins.is_some() && self.stakes_at(voted.slot).is_some_and(has_stake) {
+    /// Notes what stake has voted for, while this node joins. Whether nothing is here of that slot.
+    fn heard_of(&mut self, voted: &Voted) -> bool {
+        let stakes = self.stakes_at(voted.slot);
+        if stakes.is_none_or(|stakes| stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0)) {
+            return false;
+        }
+        if self.joins.is_some() {
             let newest = self.heard.entry(voted.account).or_default();
             *newest = voted.slot.max(*newest);
         }
+        let is_here = self.forks.get(voted.slot).is_some() || self.begun.contains(&voted.slot);
+        voted.slot > self.consensus.root().slot && !is_here && self.start.reader.slot(voted.slot).is_none()
     }
 
     /// Asks others for ancestors, where consensus wants it; whether there was an answer.
@@ -558,15 +603,16 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether the node still waits for others' blocks: as long as it has none of them, and while it comes nearer.
+    /// Whether the node still waits for others: as long as it has none of their blocks and too few say that there are
+    /// none, and while it comes nearer.
     fn is_joining(&mut self) -> bool {
-        let newest = self.others_newest();
+        let (newest, are_most) = self.others_newest();
         let Some(joins) = &mut self.joins else { return false };
         let behind = newest.saturating_sub(self.forks.newest());
         if newest > joins.known && behind < joins.behind {
             (joins.behind, joins.until) = (behind, Instant::now() + JOIN_FOR);
         }
-        let is_there = newest > joins.known && behind <= NEAR;
+        let is_there = (newest > joins.known || are_most) && behind <= NEAR;
         if is_there || Instant::now() >= joins.until {
             (self.joins, self.heard) = (None, BTreeMap::new());
         }
@@ -574,18 +620,24 @@ impl Driver {
     }
 
     /// The newest slot that more than a third of the stake is heard to have voted for, or one above it: what fewer say
-    /// may be a lie. 0 where too few are heard.
-    fn others_newest(&self) -> u64 {
-        let Some(stakes) = self.joins.as_ref().and_then(|_| self.stakes_at(self.forks.newest())) else { return 0 };
+    /// may be a lie. 0 where too few are heard. And whether with this node more than two thirds have said where they
+    /// stand.
+    fn others_newest(&self) -> (u64, bool) {
+        let Some(stakes) = self.joins.as_ref().and_then(|_| self.stakes_at(self.forks.newest())) else {
+            return (0, false);
+        };
         let stake = |account: &Pubkey| stakes.vote(account).map_or(0, |vote| u128::from(vote.stake));
-        let mut heard: Vec<(u64, u128)> = self.heard.iter().map(|(account, slot)| (*slot, stake(account))).collect();
+        let own = self.start.voter.as_ref().map(|voter| voter.account);
+        let others = self.heard.iter().filter(|(account, _)| Some(**account) != own);
+        let mut heard: Vec<(u64, u128)> = others.map(|(account, slot)| (*slot, stake(account))).collect();
         heard.sort_unstable_by_key(|(slot, _)| std::cmp::Reverse(*slot));
+        let known: u128 = heard.iter().map(|(_, stake)| stake).sum::<u128>() + own.as_ref().map_or(0, stake);
         let mut sum = 0;
         let found = heard.into_iter().find(|(_, stake)| {
             sum += stake;
             3 * sum > u128::from(stakes.total())
         });
-        found.map_or(0, |(slot, _)| slot)
+        (found.map_or(0, |(slot, _)| slot), 3 * known > 2 * u128::from(stakes.total()))
     }
 
     fn vote(&mut self, vote: &TowerVote) {
@@ -596,6 +648,7 @@ impl Driver {
         voter.send(&transaction, ledger.recent_blocks(1)[0].slot + 1, ledger);
         self.counts.votes += 1;
         let account = voter.account;
+        self.told = Some(Told::new(transaction.clone()));
         self.start.seen.talk.say(transaction);
         // One that is sent again is known.
         let _ = self.consensus.on_vote(&account, vote.id);

@@ -352,11 +352,18 @@ fn summary(load: &LoadReport) -> String {
     let followers = load.txn_per_s[1..].iter();
     let least = followers.clone().copied().fold(f64::INFINITY, f64::min);
     let most = followers.copied().fold(0.0, f64::max);
+    let kept_up = match load.is_kept_up {
+        true if most > load.txn_per_s[0] * (1.0 + SAME) => {
+            "each kept up; who took more had begun behind, and caught up"
+        }
+        true => "each kept up, within 1 %",
+        false => "not all kept up within 1 %",
+    };
+    let asked = load.asked_txn_per_s.map_or("as many as go in".into(), |rate| format!("{rate:.0} a second"));
     format!(
-        "leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {}; {}",
+        "{asked} sent; leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {kept_up}; {}",
         load.txn_per_s[0],
         load.window_s,
-        if load.is_kept_up { "each kept up, within 1 %" } else { "not all kept up within 1 %" },
         match load.caught_up_s {
             Some(seconds) => format!("they had all of it {seconds:.1} s after the load"),
             None => "not all had all of it in the end".into(),
