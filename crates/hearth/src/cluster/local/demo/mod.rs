@@ -359,9 +359,9 @@ fn summary(load: &LoadReport) -> String {
         true => "each kept up, within 1 %",
         false => "not all kept up within 1 %",
     };
-    let asked = load.asked_txn_per_s.map_or("as many as go in".into(), |rate| format!("{rate:.0} a second"));
+    let asked = load.asked_txn_per_s.map_or("as much as goes in".into(), |rate| format!("{rate:.0} a second"));
     format!(
-        "{asked} sent; leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {kept_up}; {}",
+        "sent {asked}; leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {kept_up}; {}",
         load.txn_per_s[0],
         load.window_s,
         match load.caught_up_s {
