@@ -526,7 +526,6 @@ fn agree(
         asker,
         recording,
         is_begin,
-        joins: config.joins(),
         folder,
     };
     let thread = AgreeThread::start(start)?;

@@ -3,8 +3,9 @@
 //! reads   64-bit tags, by [`hearth_wire::hash64()`] of a transaction's first signature
 //! writes  nothing but itself
 //! memory  [`TagCache::bytes`]: history × 24 B + 8 B, taken and touched in [`TagCache::new`]
-//! drops   nothing; forgets the oldest tag when a new one comes to a full history
-//! source  a FIFO of the last `history` distinct tags; oracle `matches_model` below
+//! drops   nothing; forgets the oldest tag when a new one comes to a full history, and what is older than [`AGE_NS`]
+//! source  a FIFO of the last `history` distinct tags; oracle `matches_model` below. That an age ends a memory:
+//!         `Deduper` of `solana-perf` 4.2
 //!
 //! Open addressing with linear probing over 2 × history words, half full, so a probe rarely
 //! leaves its cache line. A tag that leaves is taken out by shifting its followers back, so there
@@ -14,11 +15,18 @@
 //! Two signatures of one 64-bit tag make a false duplicate: odds history / 2^64 for each insert, and
 //! a sender cannot look for one, because the tags depend on a secret.
 
-use std::collections::TryReserveError;
+use std::collections::{TryReserveError, VecDeque};
 use std::hint::black_box;
 
 use thiserror::Error;
 
+/// How long a tag is remembered at most. A block may be left for another fork, and its transactions are then sent anew;
+/// what has landed is refused by the bank, however old it is.
+const AGE_NS: u64 = 10_000_000_000;
+/// How often is noted which tags there are; so much older than [`AGE_NS`] may they become.
+const MARK_NS: u64 = 1_000_000_000;
+/// Tags forgotten for their age at a time.
+const FORGOTTEN_MAX: usize = 1024;
 /// How many inserts ahead of its turn a leaving tag's cache line is loaded.
 const LOOKAHEAD: usize = 32;
 /// The word of a free place. A tag of this value is stored as [`ZERO_TAG`].
@@ -50,6 +58,10 @@ pub struct TagCache {
     next: usize,
     len: usize,
     secret: u64,
+    /// Tags taken in since the beginning.
+    taken: u64,
+    /// Times, and how many tags were taken in until then; the oldest first.
+    marks: VecDeque<(u64, u64)>,
 }
 
 impl TagCache {
@@ -67,7 +79,8 @@ impl TagCache {
         let no_memory = |_: TryReserveError| TagCacheError::NoMemory { history, bytes: Self::bytes(history) };
         let map = resident_words(map_words(history)).map_err(no_memory)?;
         let ring = resident_words(history).map_err(no_memory)?;
-        Ok(Self { map, ring, next: 0, len: 0, secret })
+        let marks = VecDeque::with_capacity((AGE_NS / MARK_NS) as usize + 2);
+        Ok(Self { map, ring, next: 0, len: 0, secret, taken: 0, marks })
     }
 
     /// How many tags it holds now.
@@ -75,7 +88,7 @@ impl TagCache {
         self.len
     }
 
-    /// True before the first insert.
+    /// True while it holds none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -92,6 +105,27 @@ impl TagCache {
         self.map[self.find(tag)] == tag
     }
 
+    /// Forgets tags that are older than [`AGE_NS`], a part of them at a time; call it each millisecond or so.
+    pub fn forget_old(&mut self, now: u64) {
+        if self.marks.back().is_none_or(|(at, _)| now >= at + MARK_NS) {
+            self.marks.push_back((now, self.taken));
+        }
+        let Some(&(at, taken)) = self.marks.front() else { return };
+        if now < at + AGE_NS {
+            return;
+        }
+        let old = taken.saturating_sub(self.taken - self.len as u64) as usize;
+        for _ in 0..old.min(FORGOTTEN_MAX) {
+            let oldest = (self.next + self.ring.len() - self.len) % self.ring.len();
+            let tag = std::mem::replace(&mut self.ring[oldest], FREE);
+            self.remove(tag);
+            self.len -= 1;
+        }
+        if old <= FORGOTTEN_MAX {
+            self.marks.pop_front();
+        }
+    }
+
     /// Remembers `tag`: true when it is new, false when it is among the last `history` (its age
     /// stays as it was). The oldest tag leaves when the history is full.
     #[inline]
@@ -102,6 +136,7 @@ impl TagCache {
             return false;
         }
         self.map[place] = tag;
+        self.taken += 1;
         let oldest = std::mem::replace(&mut self.ring[self.next], tag);
         if oldest == FREE {
             self.len += 1;
@@ -221,34 +256,63 @@ mod tests {
 
     proptest! {
         /// Against the plain definition: a queue of the last `history` accepted tags. Small tags
-        /// and histories, so that duplicates, wrap-around and leaving tags all happen often.
+        /// and histories, so that duplicates, wrap-around and leaving tags all happen often; steps of
+        /// time, so that some leave for their age.
         #[test]
         fn matches_model(
             history in 1usize..40,
             secret in any::<u64>(),
-            tags in prop::collection::vec(prop_oneof![0u64..60, any::<u64>()], 0..400),
+            tags in prop::collection::vec((prop_oneof![0u64..60, any::<u64>()], 0u64..4), 0..400),
         ) {
             let mut cache = TagCache::new(history, secret).unwrap();
-            let mut model: VecDeque<u64> = VecDeque::new();
-            for tag in tags {
+            let mut model: VecDeque<(u64, u64)> = VecDeque::new();
+            let mut now = 0;
+            cache.forget_old(now);
+            for (tag, seconds) in tags {
+                for _ in 0..seconds {
+                    now += MARK_NS;
+                    cache.forget_old(now);
+                }
+                model.retain(|(_, at)| at + AGE_NS >= now);
                 cache.prefetch(&[tag]);
-                let new = !model.contains(&tag);
+                let new = !model.iter().any(|(held, _)| *held == tag);
                 prop_assert_eq!(cache.contains(tag), !new);
                 prop_assert_eq!(cache.insert(tag), new);
                 if new {
-                    model.push_back(tag);
+                    model.push_back((tag, now));
                     if model.len() > history {
                         model.pop_front();
                     }
                 }
                 prop_assert_eq!(cache.len(), model.len());
-                for held in &model {
+                for (held, _) in &model {
                     prop_assert!(cache.contains(*held));
                 }
                 let used = cache.map.iter().filter(|w| **w != FREE).count();
                 prop_assert_eq!(used, model.len());
             }
         }
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_a_part_at_a_time() {
+        let mut cache = TagCache::new(4 * FORGOTTEN_MAX, 7).unwrap();
+        let old = FORGOTTEN_MAX + 10;
+        (0..old as u64).for_each(|tag| assert!(cache.insert(tag)));
+        cache.forget_old(MARK_NS);
+        assert!(cache.insert(1 << 32));
+        cache.forget_old(MARK_NS + AGE_NS - 1);
+        assert_eq!(cache.len(), old + 1);
+        cache.forget_old(MARK_NS + AGE_NS);
+        assert_eq!(cache.len(), 11);
+        cache.forget_old(MARK_NS + AGE_NS);
+        assert_eq!(cache.len(), 1);
+        assert!(!cache.insert(1 << 32) && cache.insert(0));
+        // An hour in which nobody asked: all of it is old.
+        for second in 0..3600 {
+            cache.forget_old(second * MARK_NS + AGE_NS * 2);
+        }
+        assert!(cache.is_empty());
     }
 
     #[test]

@@ -255,8 +255,8 @@ tables! {
         pub requests_per_second: u32 = 0,
         /// Subscriptions at once, of all connections.
         pub max_subscriptions: usize = 16_384,
-        /// Transactions of `sendTransaction` that wait to be handed to the pipeline again until they land; more are
-        /// handed over once.
+        /// Transactions of `sendTransaction` that wait to be handed to the pipeline again until their block is
+        /// confirmed; more are handed over once.
         pub max_resent_transactions: usize = 10_000,
         /// Bytes on disk for the transaction history; the oldest goes first. 0 keeps none: then only the statuses of
         /// the last 300 blocks are known.
@@ -318,7 +318,7 @@ tables! {
 
     /// `[tiles.verify]`
     pub struct VerifyTile {
-        /// Transactions that each verify tile remembers.
+        /// Transactions that each verify tile remembers, each for ten seconds at most.
         pub signature_cache_size: usize = 16_384,
         /// Bytes for the tables of keys that sign again and again, all verify tiles together.
         pub table_bytes: usize = 256 << 20,
@@ -326,7 +326,8 @@ tables! {
 
     /// `[tiles.dedup]`
     pub struct DedupTile {
-        /// Transactions remembered.
+        /// Transactions remembered, each for ten seconds at most: later its block may have been left for another fork,
+        /// and it is sent again. What has landed is refused by the bank.
         pub signature_cache_size: usize = dedup::Config::default().history,
     }
 

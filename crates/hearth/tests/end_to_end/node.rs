@@ -398,7 +398,11 @@ impl Rpc {
     }
 
     pub fn latest_blockhash(self) -> Hash {
-        let latest = self.call("getLatestBlockhash", json!([{ "commitment": "processed" }]));
+        self.latest_blockhash_at("processed")
+    }
+
+    pub fn latest_blockhash_at(self, commitment: &str) -> Hash {
+        let latest = self.call("getLatestBlockhash", json!([{ "commitment": commitment }]));
         decode_32(latest["value"]["blockhash"].as_str().expect("a text")).expect("a blockhash")
     }
 

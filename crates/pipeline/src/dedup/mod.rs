@@ -1,4 +1,4 @@
-//! dedup: drop a transaction whose first signature was seen recently.
+//! dedup: drop a transaction whose first signature was seen in the last ten seconds.
 //!
 //! reads   `verify_dedup` ×V, reliable: one verified transaction per frag, tag = keyed hash of its
 //!         first signature, under the same key in every verify tile
@@ -30,7 +30,7 @@ hearth_tile::counters! {
 /// How much dedup remembers.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Transactions remembered, the latest.
+    /// Transactions remembered, the latest, each for ten seconds at most.
     pub history: usize,
     /// Where drops are told.
     pub drops: DropLog,
@@ -75,12 +75,15 @@ impl Tile for Dedup {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        self.seen.forget_old(out.now());
         out.count.remembered = self.seen.len() as u64;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use hearth_tile::rig::Rig;
 
     use super::*;
@@ -122,6 +125,25 @@ mod tests {
         rig.run();
         let tags: Vec<u64> = rig.take("dedup_pack").into_iter().map(|(tag, _)| tag).collect();
         assert_eq!(tags, [1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn forgets_what_is_old() {
+        let mut rig = rig(100);
+        let mut forwarded = vec![];
+        for seconds in [0, 1, 9, 2] {
+            rig.advance(Duration::from_secs(seconds));
+            rig.run();
+            rig.give("verify_dedup:0", 7, b"one");
+            rig.run();
+            forwarded.push(rig.count().forwarded);
+        }
+        assert_eq!(forwarded, [1, 1, 1, 2]);
+        for _ in 0..20 {
+            rig.advance(Duration::from_secs(1));
+            rig.run();
+        }
+        assert_eq!(rig.count().remembered, 0);
     }
 
     #[test]

@@ -145,6 +145,10 @@ impl Tile for Verify {
         }
         self.pending.clear();
     }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        self.seen.forget_old(out.now());
+    }
 }
 
 fn items(txn: Txn<'_>) -> impl Iterator<Item = VerifyItem<'_>> {

@@ -1,12 +1,13 @@
-//! Transactions that are handed to the pipeline again until they land or cannot any more.
+//! Transactions that are handed to the pipeline again until their block is confirmed or they cannot land any more.
 //!
 //! reads   statuses, heights
 //! writes  the same wire bytes into the pipeline, every [`Limits::resend_every`](crate::Limits)
 //! memory  [`Limits::resend_queue`](crate::Limits) transactions of at most 1,232 bytes
 //! drops   transactions over that limit: sent once only; those whose blockhash has expired; all counted; those that
 //!         were dropped for a reason that stays
-//! source  `send_transaction_service.rs` of `solana-send-transaction-service` 4.2: its interval, and that a transaction
-//!         with a nonce is tried for as long as one with a fresh blockhash
+//! source  `send_transaction_service.rs` of `solana-send-transaction-service` 4.2: its interval, that a transaction
+//!         with a nonce is tried for as long as one with a fresh blockhash, and that one in a block which may still be
+//!         left for another fork is kept
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,6 +41,17 @@ struct Now {
     again_at: Instant,
 }
 
+/// What has become of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It is in no block of this fork.
+    Missing,
+    /// It is in a block that may still be left for another fork.
+    Landed,
+    /// It is in a block that stays, or it cannot land any more.
+    Done,
+}
+
 /// What waits to be handed over again.
 #[derive(Default)]
 pub struct ResendQueue {
@@ -57,8 +69,9 @@ impl ResendQueue {
         self.waiting().get(signature).map(|one| one.wire.clone())
     }
 
-    /// Takes those whose time has come; forgets those that `is_done`, and those that may not be tried again.
-    fn due(&self, now: Now, is_done: impl Fn(&Signature, &[u8]) -> bool, counters: &Counters) -> Vec<Box<[u8]>> {
+    /// Takes those whose time has come and that are missing; forgets those that are done, and those that may not be
+    /// tried again.
+    fn due(&self, now: Now, standing: impl Fn(&Signature, &[u8]) -> Standing, counters: &Counters) -> Vec<Box<[u8]>> {
         let Now { time, height, again_at } = now;
         let mut due = Vec::new();
         let mut waiting = self.waiting();
@@ -66,8 +79,13 @@ impl ResendQueue {
             if one.due > time {
                 return true;
             }
-            if is_done(signature, &one.wire) {
-                return false;
+            match standing(signature, &one.wire) {
+                Standing::Done => return false,
+                Standing::Landed => {
+                    one.due = again_at;
+                    return true;
+                }
+                Standing::Missing => {}
             }
             if one.left == 0 || one.last_height < height {
                 count(counters.resend_given_up());
@@ -83,7 +101,7 @@ impl ResendQueue {
 }
 
 impl Api {
-    /// Hands a transaction over again, at most `times`, until it has landed or its blockhash has expired.
+    /// Hands a transaction over again, at most `times`, until its block is confirmed or its blockhash has expired.
     pub fn resend_until_landed(&self, txn: &Txn<'_>, times: Option<u64>) {
         let times = times.unwrap_or(u64::MAX);
         // Without statuses nobody can tell whether it has landed.
@@ -110,7 +128,7 @@ impl Api {
         self.resend.woken.notify_one();
     }
 
-    /// Hands over what has not landed, for as long as anything waits, sleeps otherwise; without end.
+    /// Hands over what is in no block, for as long as anything waits, sleeps otherwise; without end.
     pub async fn resend_all(self: Arc<Self>) {
         loop {
             self.resend.woken.notified().await;
@@ -141,10 +159,13 @@ impl Api {
     fn resend_due(&self, time: Instant) {
         let height = self.ledger.block_height(Commitment::Processed);
         let now = Now { time, height, again_at: time + self.limits.resend_every };
-        let is_done = |signature: &Signature, wire: &[u8]| {
-            self.ledger.signature_status(signature).is_some() || self.cannot_land(signature, wire)
+        let standing = |signature: &Signature, wire: &[u8]| match self.ledger.signature_status(signature) {
+            Some(status) if status.commitment == Commitment::Processed => Standing::Landed,
+            Some(_) => Standing::Done,
+            None if self.cannot_land(signature, wire) => Standing::Done,
+            None => Standing::Missing,
         };
-        for wire in self.resend.due(now, is_done, &self.counters) {
+        for wire in self.resend.due(now, standing, &self.counters) {
             // What finds no room now is tried at its next time.
             if self.hand_over(&wire, true).is_ok() {
                 count(self.counters.resent());
@@ -166,14 +187,22 @@ mod tests {
     fn each_is_handed_over_until_it_is_done_or_expired() {
         let (queue, counters) = (ResendQueue::default(), Counters::default());
         let start = Instant::now();
-        for (n, left, last_height) in [(1, u64::MAX, 100), (2, u64::MAX, 10), (3, 1, 100), (4, u64::MAX, 100)] {
+        for (n, left, last_height) in
+            [(1, u64::MAX, 100), (2, u64::MAX, 10), (3, 1, 100), (4, u64::MAX, 100), (5, 1, 100)]
+        {
             let one = Waiting { wire: [n].into(), last_height, left, due: start + EVERY };
             queue.waiting().insert([n; 64], one);
         }
         let due = |at: u32, height| {
             let time = start + EVERY * at;
             let now = Now { time, height, again_at: time + EVERY };
-            let mut due = queue.due(now, |signature, _| signature[0] == 4, &counters);
+            let standing = |signature: &Signature, _: &[u8]| match signature[0] {
+                4 => Standing::Done,
+                // Its block is left after the second time.
+                5 if at < 3 => Standing::Landed,
+                _ => Standing::Missing,
+            };
+            let mut due = queue.due(now, standing, &counters);
             due.sort();
             due.concat()
         };
@@ -182,8 +211,8 @@ mod tests {
         assert_eq!(due(1, 10), NONE);
         assert_eq!(due(2, 11), [1]);
         assert_eq!(counters.resend_given_up().load(Relaxed), 2);
-        assert_eq!(due(3, 100), [1]);
+        assert_eq!(due(3, 100), [1, 5]);
         assert_eq!(due(4, 101), NONE);
-        assert_eq!((counters.resend_given_up().load(Relaxed), counters.resend_waiting().load(Relaxed)), (3, 0));
+        assert_eq!((counters.resend_given_up().load(Relaxed), counters.resend_waiting().load(Relaxed)), (4, 0));
     }
 }

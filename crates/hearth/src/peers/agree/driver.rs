@@ -97,8 +97,11 @@ struct Dead {
     why: String,
 }
 
-/// Where others may be ahead of a node that has just begun: blocks that it made now would be on an old one.
+/// Where others may be ahead of a node that has just begun: blocks that it made now would be on an old one. When a
+/// chain begins they may not be there yet: what few vote for alone binds them when the others have gone on without it.
 struct Joins {
+    /// The slot of the last block at the start.
+    head: u64,
     /// The newest slot of which there was something at the start.
     known: u64,
     /// The least that the node was behind so far, slots.
@@ -157,7 +160,7 @@ pub struct Driver {
     joins: Option<Joins>,
     /// The last vote that was told.
     told: Option<Told>,
-    /// While it joins: the newest slot that each vote account with stake was heard to vote for.
+    /// The newest slot that each vote account with stake was heard to vote for.
     heard: BTreeMap<Pubkey, u64>,
     /// Epochs whose stakes consensus knows.
     epochs: BTreeSet<u64>,
@@ -219,7 +222,8 @@ impl Driver {
             begun: BTreeSet::new(),
             dumped: BTreeMap::new(),
             unsaved: None,
-            joins: ((start.joins || !is_begin) && have_others_stake(ledger, epoch, &start.node)).then(|| Joins {
+            joins: have_others_stake(ledger, epoch, &start.node).then(|| Joins {
+                head: slot,
                 known: start.reader.last_slot().map_or(slot, |last| last.max(slot)),
                 behind: u64::MAX,
                 until: Instant::now() + JOIN_FOR,
@@ -252,11 +256,12 @@ impl Driver {
                 None => self.replay_one()?,
             };
         }
+        let is_joining = self.is_joining();
         let (bank, since) = self.reset;
         let ticks = since.elapsed().as_nanos() * u128::from(TICKS_PER_SLOT) / self.slot_ns;
         let clock = Clock { now_ms: now_ms(), tick_height: (bank + 1) * TICKS_PER_SLOT + ticks as u64 };
         self.save()?;
-        let is_busy = self.making.is_some() || self.is_joining();
+        let is_busy = self.making.is_some() || is_joining || self.is_elsewhere(clock.tick_height);
         let Start { node, ledger, reader, .. } = &self.start;
         let view = View { node, ledger, reader, dead: &self.dead, begun: &self.begun, is_busy };
         for action in self.consensus.step(clock, &view) {
@@ -301,16 +306,14 @@ impl Driver {
         Ok(())
     }
 
-    /// Notes what stake has voted for, while this node joins. Whether nothing is here of that slot.
+    /// Notes what stake has voted for. Whether nothing is here of that slot.
     fn heard_of(&mut self, voted: &Voted) -> bool {
         let stakes = self.stakes_at(voted.slot);
         if stakes.is_none_or(|stakes| stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0)) {
             return false;
         }
-        if self.joins.is_some() {
-            let newest = self.heard.entry(voted.account).or_default();
-            *newest = voted.slot.max(*newest);
-        }
+        let newest = self.heard.entry(voted.account).or_default();
+        *newest = voted.slot.max(*newest);
         let is_here = self.forks.get(voted.slot).is_some() || self.begun.contains(&voted.slot);
         voted.slot > self.consensus.root().slot && !is_here && self.start.reader.slot(voted.slot).is_none()
     }
@@ -614,9 +617,29 @@ impl Driver {
         }
         let is_there = (newest > joins.known || are_most) && behind <= NEAR;
         if is_there || Instant::now() >= joins.until {
-            (self.joins, self.heard) = (None, BTreeMap::new());
+            // Others began to wait at other times: were slots counted from there, two would lead at once.
+            if self.reset.0 == joins.head {
+                self.reset.1 = Instant::now();
+            }
+            self.joins = None;
         }
         self.joins.is_some()
+    }
+
+    /// Whether the node leads, more than a third of the stake has voted for what was not executed here, and there is a
+    /// block to execute: it may be of the fork that they are on; each block and vote of its own binds it to another.
+    fn is_elsewhere(&self, tick_height: u64) -> bool {
+        let Start { node, ledger, .. } = &self.start;
+        if leader(ledger, tick_height / TICKS_PER_SLOT).as_ref() != Some(node) {
+            return false;
+        }
+        let Some(stakes) = self.stakes_at(self.forks.newest()) else { return false };
+        let root = self.consensus.root().slot;
+        let is_new = |slot: u64| slot > root && self.forks.get(slot).is_none() && !self.begun.contains(&slot);
+        let voted = self.heard.iter().filter(|(_, slot)| is_new(**slot));
+        let stake: u128 =
+            voted.filter_map(|(account, _)| stakes.vote(account)).map(|vote| u128::from(vote.stake)).sum();
+        3 * stake > u128::from(stakes.total()) && self.next().is_some()
     }
 
     /// The newest slot that more than a third of the stake is heard to have voted for, or one above it: what fewer say

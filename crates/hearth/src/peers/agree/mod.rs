@@ -144,8 +144,6 @@ pub struct Start {
     pub recording: Option<(HistoryKey, bool)>,
     /// Whether the chain begins: there is no block yet, executed or not.
     pub is_begin: bool,
-    /// Whether there are others to begin with, who may be ahead.
-    pub joins: bool,
     /// Where tower and root are kept.
     pub folder: PathBuf,
 }
