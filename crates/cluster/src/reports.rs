@@ -4,7 +4,7 @@
 //!         blocks to be dumped, own ones to be sent again and slots that are voted for, from consensus
 //! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps and what is
 //!         voted for to the shred tile that takes the slot, what is to be sent again to the one that made it
-//! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 72 B
+//! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 64 B
 //! drops   beyond these bounds what was told last, counted
 //!
 //! A reader looks at a number first, and takes a lock only when there is something.

@@ -20,8 +20,8 @@ use std::hint::black_box;
 
 use thiserror::Error;
 
-/// How long a tag is remembered at most. A block may be left for another fork, and its transactions are then sent anew;
-/// what has landed is refused by the bank, however old it is.
+/// How long a tag is remembered at most, a second more or less. A block may be left for another fork, and its
+/// transactions are then sent anew; what has landed is refused by the bank, however old it is.
 const AGE_NS: u64 = 10_000_000_000;
 /// How often is noted which tags there are; so much older than [`AGE_NS`] may they become.
 const MARK_NS: u64 = 1_000_000_000;
@@ -308,7 +308,7 @@ mod tests {
         cache.forget_old(MARK_NS + AGE_NS);
         assert_eq!(cache.len(), 1);
         assert!(!cache.insert(1 << 32) && cache.insert(0));
-        // An hour in which nobody asked: all of it is old.
+        // An hour in which nothing new comes: all of it is old.
         for second in 0..3600 {
             cache.forget_old(second * MARK_NS + AGE_NS * 2);
         }

@@ -274,7 +274,7 @@ fn without_a_slot_in_the_making_the_node_is_unhealthy() {
 }
 
 #[test]
-fn what_does_not_land_is_handed_over_again_until_it_does() {
+fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
     let limits = Limits { resend_every: Duration::from_millis(40), resend_queue: 2, ..Limits::default() };
     let chain = Chain::with(limits, true);
     let unsure = json!({ "skipPreflight": true });
@@ -284,10 +284,12 @@ fn what_does_not_land_is_handed_over_again_until_it_does() {
     assert_eq!(status(&chain, signature.as_str().unwrap()), Value::Null);
     wait_until(|| chain.counted(|c| c.resent()) >= 2);
     chain.call("sendTransaction", in_base64(&chain.transfer(0, &address(30), 100_000_000), json!({})));
-    wait_until(|| {
-        status(&chain, signature.as_str().unwrap())["err"].is_null() && chain.counted(|c| c.resend_waiting()) == 0
-    });
-    assert!(status(&chain, signature.as_str().unwrap()).is_object());
+    wait_until(|| status(&chain, signature.as_str().unwrap()).is_object());
+    assert!(status(&chain, signature.as_str().unwrap())["err"].is_null());
+    // Both are kept while their block may be left for another.
+    assert_eq!(chain.counted(|c| c.resend_waiting()), 2);
+    chain.durable_slots(2);
+    wait_until(|| chain.counted(|c| c.resend_waiting()) == 0);
     assert_eq!(chain.again.load(Relaxed), chain.counted(|c| c.resent()));
     assert_eq!(chain.counted(|c| c.resend_given_up()), 0);
     // As often as the client says, or not at all.

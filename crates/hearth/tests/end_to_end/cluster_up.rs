@@ -360,8 +360,6 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     assert_eq!(cluster.alive(), [true; 2]);
 }
 
-/// Ten nodes, in two loads: at a block's limits, and twice as much with the limits lifted. What each follower executes
-/// is what the leader does.
 /// Waits until these nodes confirm a slot, well before one that joins would give the others up.
 fn soon(cluster: &Cluster, what: &str, nodes: &[usize], wanted: u64) {
     let began = Instant::now();
@@ -379,19 +377,21 @@ fn four_that_make_blocks_begin_at_once() {
     soon(&cluster, "a new chain", &[1, 2, 3, 4], 8);
 
     // All stop, and begin again: nobody has a block that the others lack.
-    let newest = (1..=4).map(|node| slot(cluster.rpc(node))).max().expect("four");
     cluster.run("down", &[]);
     cluster.run("up", &[]);
+    let newest = (1..=4).map(|node| slot(cluster.rpc(node))).max().expect("four");
     soon(&cluster, "after a stop of all", &[1, 2, 3, 4], newest + 8);
     cluster.run("down", &[]);
 
-    // One is killed before it has made anything. What each of the others voted for alone binds it for some slots.
+    // One is killed soon after. What each of the others voted for alone binds it for some slots.
     cluster.run("up", &[&["--reset"], &of_four[..]].concat());
     cluster.run("kill", &["node-4"]);
     cluster.reaches(&[1, 2, 3], 8);
     cluster.run("down", &[]);
 }
 
+/// Ten nodes, in two loads: at a block's limits, and twice as much with the limits lifted. What each follower executes
+/// is what the leader does.
 #[test]
 fn ten_nodes_keep_up_with_a_load() {
     let cluster = Cluster::new("demo");

@@ -30,7 +30,7 @@ hearth_tile::counters! {
 /// How much dedup remembers.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Transactions remembered, the latest, each for ten seconds at most.
+    /// Transactions remembered, the latest, each for about ten seconds at most.
     pub history: usize,
     /// Where drops are told.
     pub drops: DropLog,

@@ -163,7 +163,8 @@ impl Asking {
         }
         let below = if is_deep { u64::MAX } else { SLOTS_LOOKED_AT };
         let mut any = false;
-        let is_lacking = |slot: u64| slot > receiver.root() && cluster.blocks.slot(slot).is_none();
+        let is_whole = |slot: u64| cluster.blocks.slot(slot).is_some_and(|info| info.whole);
+        let is_lacking = |slot: u64| slot > receiver.root() && !is_whole(slot);
         self.voted.retain(|slot, at| now < *at + VOTED_NS && is_lacking(*slot));
         // Of most a shred comes as soon as the vote.
         let voted = self.voted.iter().filter(|(_, at)| now >= **at + PATIENCE_NS);
@@ -244,10 +245,9 @@ fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer>
 }
 
 /// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that, and after it
-/// slots of which only votes were heard. `share` is
-/// which of how many tiles asks: net gives answers to the tile that takes their slot, so each asks for its own, and
-/// what it does not know of others' says nothing. Below the newest that is executed it looks at so many slots, and
-/// no further than the root.
+/// slots of this tile of which only votes were heard. `share` is which of how many tiles asks: net gives answers to the
+/// tile that takes their slot, so each asks for its own, and what it does not know of others' says nothing. Below the
+/// newest that is executed it looks at so many slots, and no further than the root.
 pub(super) fn wanted(
     (cluster, receiver): (&Cluster, &Receiver),
     (index, tiles): (u64, u64),

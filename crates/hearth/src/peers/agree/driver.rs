@@ -41,6 +41,8 @@ const NEAR: u64 = 4;
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// And so often at most.
 const TELLINGS: u32 = 30;
+/// A slot that is voted for and not here is asked for no further than so many above what is executed.
+const ASKED_AHEAD: u64 = 1_024;
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
 const LOOKED_AT: usize = 65_536;
 
@@ -100,8 +102,6 @@ struct Dead {
 /// Where others may be ahead of a node that has just begun: blocks that it made now would be on an old one. When a
 /// chain begins they may not be there yet: what few vote for alone binds them when the others have gone on without it.
 struct Joins {
-    /// The slot of the last block at the start.
-    head: u64,
     /// The newest slot of which there was something at the start.
     known: u64,
     /// The least that the node was behind so far, slots.
@@ -223,7 +223,6 @@ impl Driver {
             dumped: BTreeMap::new(),
             unsaved: None,
             joins: have_others_stake(ledger, epoch, &start.node).then(|| Joins {
-                head: slot,
                 known: start.reader.last_slot().map_or(slot, |last| last.max(slot)),
                 behind: u64::MAX,
                 until: Instant::now() + JOIN_FOR,
@@ -306,7 +305,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Notes what stake has voted for. Whether nothing is here of that slot.
+    /// Notes what stake has voted for. Whether that is a slot to come of which there is no whole block.
     fn heard_of(&mut self, voted: &Voted) -> bool {
         let stakes = self.stakes_at(voted.slot);
         if stakes.is_none_or(|stakes| stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0)) {
@@ -315,7 +314,8 @@ impl Driver {
         let newest = self.heard.entry(voted.account).or_default();
         *newest = voted.slot.max(*newest);
         let is_here = self.forks.get(voted.slot).is_some() || self.begun.contains(&voted.slot);
-        voted.slot > self.consensus.root().slot && !is_here && self.start.reader.slot(voted.slot).is_none()
+        let is_near = voted.slot > self.consensus.root().slot && voted.slot <= self.forks.newest() + ASKED_AHEAD;
+        is_near && !is_here && self.start.reader.slot(voted.slot).is_none_or(|info| !info.whole)
     }
 
     /// Asks others for ancestors, where consensus wants it; whether there was an answer.
@@ -615,10 +615,12 @@ impl Driver {
         if newest > joins.known && behind < joins.behind {
             (joins.behind, joins.until) = (behind, Instant::now() + JOIN_FOR);
         }
-        let is_there = (newest > joins.known || are_most) && behind <= NEAR;
-        if is_there || Instant::now() >= joins.until {
+        let is_new = newest > joins.known;
+        let has_come = is_new && self.forks.newest() > joins.known && behind <= NEAR;
+        let is_begin = are_most && !is_new && behind == 0;
+        if has_come || is_begin || Instant::now() >= joins.until {
             // Others began to wait at other times: were slots counted from there, two would lead at once.
-            if self.reset.0 == joins.head {
+            if !is_new && self.reset.0 <= joins.known {
                 self.reset.1 = Instant::now();
             }
             self.joins = None;
@@ -635,8 +637,9 @@ impl Driver {
         }
         let Some(stakes) = self.stakes_at(self.forks.newest()) else { return false };
         let root = self.consensus.root().slot;
-        let is_new = |slot: u64| slot > root && self.forks.get(slot).is_none() && !self.begun.contains(&slot);
-        let voted = self.heard.iter().filter(|(_, slot)| is_new(**slot));
+        let is_known =
+            |slot: &u64| self.forks.get(*slot).is_some() || self.begun.contains(slot) || self.dead.contains_key(slot);
+        let voted = self.heard.iter().filter(|(_, slot)| **slot > root && !is_known(slot));
         let stake: u128 =
             voted.filter_map(|(account, _)| stakes.vote(account)).map(|vote| u128::from(vote.stake)).sum();
         3 * stake > u128::from(stakes.total()) && self.next().is_some()

@@ -2,7 +2,8 @@
 //!
 //! reads   the block store; votes and slots that gossip heard; what others say of ancestors; the time
 //! writes  the ledger; votes, to leaders and to gossip; poh's orders; what store is told; `tower.bin` and `root.bin`
-//! memory  100 B for each block above the root; a block; what [`hearth_cluster::consensus`] keeps
+//! memory  100 B for each block above the root; 40 B for each vote account that had stake; a block; a vote; what
+//!         [`hearth_cluster::consensus`] keeps
 //! drops   votes and slots that are refused, each by its reason: counted
 //! source  `docs/consensus.md`
 //!
