@@ -67,8 +67,8 @@ impl Consensus {
         }
     }
 
-    /// The last vote of all, to tell others after a start where this node stands. Where a chain begins it is one for
-    /// the genesis, which binds to nothing.
+    /// Returns the last vote, which tells the cluster after a start how far this node is. At the beginning of a chain it
+    /// is a vote for the genesis, which locks nothing out. A node that has lost its tower has none.
     pub fn last_vote(&self) -> Option<TowerVote> {
         if let Some(last) = self.tower.last_vote() {
             return Some(self.told(last, None));
@@ -76,7 +76,8 @@ impl Consensus {
         let id = self.root();
         let block_id = self.banks.get(&id)?.block_id;
         let votes = vec![Lockout { slot: id.slot, confirmation_count: 1 }];
-        (id.slot == 0).then(|| TowerVote { votes, ..self.told(LastVote { id, block_id }, None) })
+        (id.slot == 0 && !self.config.waits_for_rooted_vote)
+            .then(|| TowerVote { votes, ..self.told(LastVote { id, block_id }, None) })
     }
 
     /// The tower as a vote tells it.

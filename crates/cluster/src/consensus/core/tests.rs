@@ -201,6 +201,8 @@ fn after_a_start_the_last_vote_is_told_or_the_genesis() {
     let again = started(config(), 0, Some(consensus.tower().clone()));
     assert_eq!(told(&again), Some((id(5), vec![5], Some(0))));
     assert_eq!(told(&started(config(), 9, None)), None, "who has lost its tower knows of none");
+    let lost = Config { waits_for_rooted_vote: true, ..config() };
+    assert_eq!(told(&started(lost, 0, None)), None, "a lost tower has no genesis vote either");
 }
 
 #[test]

@@ -26,23 +26,17 @@ use super::claims::{AHEAD, Claims};
 use super::differs::Parted;
 use super::execute::Replay;
 use super::forks::{Forks, Frozen};
+use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
 use super::{AgreeError, Start, saved, vote};
 use crate::peers::{Words, now_ms};
 use crate::replay::{ReplayError, entries};
 use crate::say::note;
 
-/// How long a node that joins waits for word of others at most before it makes its own blocks. A cluster of which too
-/// few are there goes on after that.
-const JOIN_FOR: Duration = Duration::from_secs(20);
-/// A node is with the others when it has executed all but this many slots of those that come.
-const NEAR: u64 = 4;
-/// A vote that no newer one follows is told in gossip again after so long: others may just have come, and what was told
-/// before reaches them slowly.
-const TELL_EVERY: Duration = Duration::from_secs(1);
-/// And so often at most.
-const TELLINGS: u32 = 30;
 /// A slot that is voted for and not here is asked for no further than so many above what is executed.
 const ASKED_AHEAD: u64 = 1_024;
+/// A slot is asked for once more than 1/20 of the stake has voted for it: an account with next to no stake could name
+/// slots that never existed.
+const ASKED_BY: u128 = 20;
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
 const LOOKED_AT: usize = 65_536;
 
@@ -99,39 +93,6 @@ struct Dead {
     why: String,
 }
 
-/// Where others may be ahead of a node that has just begun: blocks that it made now would be on an old one. When a
-/// chain begins they may not be there yet: what few vote for alone binds them when the others have gone on without it.
-struct Joins {
-    /// The newest slot of which there was something at the start.
-    known: u64,
-    /// The least that the node was behind so far, slots.
-    behind: u64,
-    /// Until when the node waits for others' blocks before it makes its own.
-    until: Instant,
-}
-
-/// A vote that was told in gossip.
-struct Told {
-    transaction: Vec<u8>,
-    again_at: Instant,
-    left: u32,
-}
-
-impl Told {
-    fn new(transaction: Vec<u8>) -> Self {
-        Self { transaction, again_at: Instant::now() + TELL_EVERY, left: TELLINGS }
-    }
-
-    /// Whether it is to be told again now.
-    fn is_due(&mut self) -> bool {
-        let is_due = self.left > 0 && Instant::now() >= self.again_at;
-        if is_due {
-            (self.again_at, self.left) = (Instant::now() + TELL_EVERY, self.left - 1);
-        }
-        is_due
-    }
-}
-
 /// The thread's state.
 pub struct Driver {
     start: Start,
@@ -157,11 +118,10 @@ pub struct Driver {
     dumped: BTreeMap<u64, Hash>,
     /// A vote whose tower is not on disk yet, and the tower.
     unsaved: Option<(TowerVote, Vec<u8>)>,
-    joins: Option<Joins>,
-    /// The last vote that was told.
-    told: Option<Told>,
-    /// The newest slot that each vote account with stake was heard to vote for.
-    heard: BTreeMap<Pubkey, u64>,
+    join_wait: Option<JoinWait>,
+    /// The last vote that was sent over gossip.
+    refresh: Option<VoteRefresh>,
+    tally: VoteTally,
     /// Epochs whose stakes consensus knows.
     epochs: BTreeSet<u64>,
     slot_ns: u128,
@@ -205,9 +165,9 @@ impl Driver {
         start.agreed.confirm(slot);
         start.seen.talk.set_root(slot);
         // Where all begin again, each waits to hear where the others stand.
-        let told = start.voter.as_ref().zip(consensus.last_vote());
-        let told = told.map(|(voter, vote)| voter.transaction(&vote, head.blockhash));
-        told.iter().for_each(|vote| start.seen.talk.say(vote.clone()));
+        let last_vote = start.voter.as_ref().zip(consensus.last_vote());
+        let last_vote = last_vote.map(|(voter, vote)| voter.transaction(&vote, head.blockhash));
+        last_vote.iter().for_each(|vote| start.seen.talk.say(vote.clone()));
         Ok(Self {
             consensus,
             forks: Forks::new(root),
@@ -222,13 +182,12 @@ impl Driver {
             begun: BTreeSet::new(),
             dumped: BTreeMap::new(),
             unsaved: None,
-            joins: have_others_stake(ledger, epoch, &start.node).then(|| Joins {
-                known: start.reader.last_slot().map_or(slot, |last| last.max(slot)),
-                behind: u64::MAX,
-                until: Instant::now() + JOIN_FOR,
+            join_wait: have_others_stake(ledger, epoch, &start.node).then(|| {
+                let known = start.reader.last_slot().map_or(slot, |last| last.max(slot));
+                JoinWait::new(known, Instant::now())
             }),
-            told: told.map(Told::new),
-            heard: BTreeMap::new(),
+            refresh: last_vote.map(|vote| VoteRefresh::new(vote, Instant::now())),
+            tally: VoteTally::default(),
             epochs: BTreeSet::from([epoch]),
             slot_ns: u128::from(start.genesis.config().slot_ms) * 1_000_000,
             counts: Counts::default(),
@@ -242,10 +201,10 @@ impl Driver {
     /// The node can no longer be in its cluster.
     pub fn turn(&mut self) -> Result<bool, AgreeError> {
         self.hear()?;
-        if let Some(told) = &mut self.told
-            && told.is_due()
+        if let Some(refresh) = &mut self.refresh
+            && refresh.is_due(Instant::now())
         {
-            self.start.seen.talk.say(told.transaction.clone());
+            self.start.seen.talk.say(refresh.transaction.clone());
         }
         let is_making = self.start.maker.as_ref().is_some_and(|maker| maker.lead.making().is_some());
         let mut work = self.ask_others();
@@ -305,17 +264,20 @@ impl Driver {
         Ok(())
     }
 
-    /// Notes what stake has voted for. Whether that is a slot to come of which there is no whole block.
+    /// Records a vote. Returns whether enough stake has voted for this slot to ask for it: a near slot without a whole
+    /// block here.
     fn heard_of(&mut self, voted: &Voted) -> bool {
-        let stakes = self.stakes_at(voted.slot);
-        if stakes.is_none_or(|stakes| stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0)) {
+        let Some(stakes) = self.stakes_at(voted.slot) else { return false };
+        if stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0) {
             return false;
         }
-        let newest = self.heard.entry(voted.account).or_default();
-        *newest = voted.slot.max(*newest);
-        let is_here = self.forks.get(voted.slot).is_some() || self.begun.contains(&voted.slot);
+        self.tally.record(voted.account, voted.slot);
         let is_near = voted.slot > self.consensus.root().slot && voted.slot <= self.forks.newest() + ASKED_AHEAD;
-        is_near && !is_here && self.start.reader.slot(voted.slot).is_none_or(|info| !info.whole)
+        let is_here = self.forks.get(voted.slot).is_some() || self.begun.contains(&voted.slot);
+        is_near
+            && !is_here
+            && self.start.reader.slot(voted.slot).is_none_or(|info| !info.whole)
+            && self.tally.exceeds_share(&stakes, ASKED_BY, |slot| slot == voted.slot)
     }
 
     /// Asks others for ancestors, where consensus wants it; whether there was an answer.
@@ -606,26 +568,21 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether the node still waits for others: as long as it has none of their blocks and too few say that there are
-    /// none, and while it comes nearer.
+    /// Returns whether the node still waits for the cluster.
     fn is_joining(&mut self) -> bool {
-        let (newest, are_most) = self.others_newest();
-        let Some(joins) = &mut self.joins else { return false };
-        let behind = newest.saturating_sub(self.forks.newest());
-        if newest > joins.known && behind < joins.behind {
-            (joins.behind, joins.until) = (behind, Instant::now() + JOIN_FOR);
+        let stakes = self.stakes_at(self.forks.newest());
+        let Some(join_wait) = &mut self.join_wait else { return false };
+        let own = self.start.voter.as_ref().map(|voter| voter.account);
+        let others = stakes.map(|stakes| self.tally.cluster_tip(&stakes, own.as_ref())).unwrap_or_default();
+        let now = Instant::now();
+        let wait = join_wait.poll(now, others, self.forks.newest(), self.reset.0);
+        if wait == Wait::OverFromNow {
+            self.reset.1 = now;
         }
-        let is_new = newest > joins.known;
-        let has_come = is_new && self.forks.newest() > joins.known && behind <= NEAR;
-        let is_begin = are_most && !is_new && behind == 0;
-        if has_come || is_begin || Instant::now() >= joins.until {
-            // Others began to wait at other times: were slots counted from there, two would lead at once.
-            if !is_new && self.reset.0 <= joins.known {
-                self.reset.1 = Instant::now();
-            }
-            self.joins = None;
+        if wait != Wait::Still {
+            self.join_wait = None;
         }
-        self.joins.is_some()
+        wait == Wait::Still
     }
 
     /// Whether the node leads, more than a third of the stake has voted for what was not executed here, and there is a
@@ -638,32 +595,8 @@ impl Driver {
         let Some(stakes) = self.stakes_at(self.forks.newest()) else { return false };
         let root = self.consensus.root().slot;
         let is_known =
-            |slot: &u64| self.forks.get(*slot).is_some() || self.begun.contains(slot) || self.dead.contains_key(slot);
-        let voted = self.heard.iter().filter(|(_, slot)| **slot > root && !is_known(slot));
-        let stake: u128 =
-            voted.filter_map(|(account, _)| stakes.vote(account)).map(|vote| u128::from(vote.stake)).sum();
-        3 * stake > u128::from(stakes.total()) && self.next().is_some()
-    }
-
-    /// The newest slot that more than a third of the stake is heard to have voted for, or one above it: what fewer say
-    /// may be a lie. 0 where too few are heard. And whether with this node more than two thirds have said where they
-    /// stand.
-    fn others_newest(&self) -> (u64, bool) {
-        let Some(stakes) = self.joins.as_ref().and_then(|_| self.stakes_at(self.forks.newest())) else {
-            return (0, false);
-        };
-        let stake = |account: &Pubkey| stakes.vote(account).map_or(0, |vote| u128::from(vote.stake));
-        let own = self.start.voter.as_ref().map(|voter| voter.account);
-        let others = self.heard.iter().filter(|(account, _)| Some(**account) != own);
-        let mut heard: Vec<(u64, u128)> = others.map(|(account, slot)| (*slot, stake(account))).collect();
-        heard.sort_unstable_by_key(|(slot, _)| std::cmp::Reverse(*slot));
-        let known: u128 = heard.iter().map(|(_, stake)| stake).sum::<u128>() + own.as_ref().map_or(0, stake);
-        let mut sum = 0;
-        let found = heard.into_iter().find(|(_, stake)| {
-            sum += stake;
-            3 * sum > u128::from(stakes.total())
-        });
-        (found.map_or(0, |(slot, _)| slot), 3 * known > 2 * u128::from(stakes.total()))
+            |slot: u64| self.forks.get(slot).is_some() || self.begun.contains(&slot) || self.dead.contains_key(&slot);
+        self.tally.exceeds_share(&stakes, 3, |slot| slot > root && !is_known(slot)) && self.next().is_some()
     }
 
     fn vote(&mut self, vote: &TowerVote) {
@@ -674,7 +607,7 @@ impl Driver {
         voter.send(&transaction, ledger.recent_blocks(1)[0].slot + 1, ledger);
         self.counts.votes += 1;
         let account = voter.account;
-        self.told = Some(Told::new(transaction.clone()));
+        self.refresh = Some(VoteRefresh::new(transaction.clone(), Instant::now()));
         self.start.seen.talk.say(transaction);
         // One that is sent again is known.
         let _ = self.consensus.on_vote(&account, vote.id);

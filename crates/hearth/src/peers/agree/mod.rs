@@ -21,6 +21,7 @@ mod differs;
 mod driver;
 mod execute;
 mod forks;
+mod join_wait;
 mod saved;
 mod vote;
 

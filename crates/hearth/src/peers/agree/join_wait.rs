@@ -1,0 +1,265 @@
+//! join_wait: how far the cluster is by the votes heard, and how long a node that has just started waits for it.
+//!
+//! reads   gossip votes, stakes, the time
+//! writes  whether the node still waits, whether it counts slots from now on, when it refreshes its last vote
+//! memory  40 B for each vote account with stake, and one vote
+//!
+//! A block made too early builds on an old parent when the cluster is ahead of this node. At the beginning of a chain the
+//! other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use hearth_ledger::stakes::EpochStakes;
+use hearth_wire::Pubkey;
+
+/// The longest that a joining node waits for news of the cluster before it makes its own blocks. A cluster with too few
+/// nodes up goes on after that.
+const JOIN_FOR: Duration = Duration::from_secs(20);
+/// The newest slot heard is the cluster's tip once no newer one was heard for this long. Votes arrive in any order, and a
+/// cluster that runs votes every slot, 0.4 s.
+const SURE_FOR: Duration = Duration::from_millis(500);
+/// A node has caught up when it has executed all but this many slots of those voted for.
+const NEAR: u64 = 4;
+/// How long after its last send a vote that no newer vote follows is sent over gossip again: other nodes may have just
+/// started, and an older send reaches them slowly.
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
+/// The most times that one vote is sent again.
+const REFRESHES: u32 = 30;
+
+/// The newest slot that each vote account with stake has voted for in gossip.
+#[derive(Debug, Default)]
+pub struct VoteTally(BTreeMap<Pubkey, u64>);
+
+/// How far the other nodes are, by their votes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterTip {
+    /// The newest slot that more than a third of the stake has voted for, or voted beyond: fewer may lie. 0 where too
+    /// few votes were heard.
+    pub newest: u64,
+    /// Whether votes were heard from more than two thirds of the stake, this node's own included.
+    pub is_known: bool,
+}
+
+impl VoteTally {
+    /// Records the vote of an account with stake.
+    pub fn record(&mut self, account: Pubkey, slot: u64) {
+        let newest = self.0.entry(account).or_default();
+        *newest = slot.max(*newest);
+    }
+
+    /// Returns how far the other nodes are; the account `own` is this node's.
+    pub fn cluster_tip(&self, stakes: &EpochStakes, own: Option<&Pubkey>) -> ClusterTip {
+        let others = self.0.iter().filter(|(account, _)| Some(*account) != own);
+        let mut heard: Vec<(u64, u128)> = others.map(|(account, slot)| (*slot, stake(stakes, account))).collect();
+        heard.sort_unstable_by_key(|(slot, _)| std::cmp::Reverse(*slot));
+        let own = own.map_or(0, |own| stake(stakes, own));
+        let known: u128 = heard.iter().map(|(_, stake)| stake).sum::<u128>() + own;
+        let mut sum = 0;
+        let found = heard.into_iter().find(|(_, stake)| {
+            sum += stake;
+            3 * sum > u128::from(stakes.total())
+        });
+        let newest = found.map_or(0, |(slot, _)| slot);
+        ClusterTip { newest, is_known: 3 * known > 2 * u128::from(stakes.total()) }
+    }
+
+    /// Returns whether the last votes of more than 1/`divisor` of the stake are for slots that `matches` accepts.
+    pub fn exceeds_share(&self, stakes: &EpochStakes, divisor: u128, matches: impl Fn(u64) -> bool) -> bool {
+        let voted = self.0.iter().filter(|(_, slot)| matches(**slot));
+        let sum: u128 = voted.map(|(account, _)| stake(stakes, account)).sum();
+        divisor * sum > u128::from(stakes.total())
+    }
+}
+
+fn stake(stakes: &EpochStakes, account: &Pubkey) -> u128 {
+    stakes.vote(account).map_or(0, |vote| u128::from(vote.stake))
+}
+
+/// Whether a joining node still waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It waits.
+    Still,
+    /// It has caught up with the cluster.
+    Over,
+    /// No node has a newer block, or no node answers: slots are counted from now. Each node began to wait at its own
+    /// time; counted from there, two nodes would lead at once.
+    OverFromNow,
+}
+
+/// The wait of a node that has just started in a cluster where other nodes have stake.
+#[derive(Debug)]
+pub struct JoinWait {
+    /// The newest slot of which the store held anything at the start.
+    known: u64,
+    /// The smallest distance to the cluster so far, slots.
+    behind: u64,
+    /// When the node stops waiting, unless it comes nearer to the cluster before.
+    until: Instant,
+    /// Since when no node of the known stake had a newer block.
+    tip_since: Option<Instant>,
+}
+
+impl JoinWait {
+    /// Starts the wait. `known` is the newest slot of which the store holds anything.
+    pub fn new(known: u64, now: Instant) -> Self {
+        Self { known, behind: u64::MAX, until: now + JOIN_FOR, tip_since: None }
+    }
+
+    /// Decides whether the wait is over. It lasts while the node has none of the cluster's newer blocks, or too little
+    /// stake has said that there are none, and is extended as long as the node comes nearer. `executed` is the newest
+    /// executed slot, `base` the one that the node would build on.
+    pub fn poll(&mut self, now: Instant, others: ClusterTip, executed: u64, base: u64) -> Wait {
+        let behind = others.newest.saturating_sub(executed);
+        let is_new = others.newest > self.known;
+        if is_new && behind < self.behind {
+            (self.behind, self.until) = (behind, now + JOIN_FOR);
+        }
+        if !others.is_known || is_new || behind > 0 {
+            self.tip_since = None;
+        }
+        let has_caught_up = is_new && executed > self.known && behind <= NEAR;
+        let has_tip = others.is_known && !is_new && behind == 0;
+        let is_sure = has_tip && now >= *self.tip_since.get_or_insert(now) + SURE_FOR;
+        match has_caught_up || is_sure || now >= self.until {
+            false => Wait::Still,
+            true if !is_new && base <= self.known => Wait::OverFromNow,
+            true => Wait::Over,
+        }
+    }
+}
+
+/// The last vote that was sent over gossip, and when to send it again.
+#[derive(Debug)]
+pub struct VoteRefresh {
+    /// The vote's transaction.
+    pub transaction: Vec<u8>,
+    again_at: Instant,
+    left: u32,
+}
+
+impl VoteRefresh {
+    /// Starts from a vote that was sent at `now`.
+    pub fn new(transaction: Vec<u8>, now: Instant) -> Self {
+        Self { transaction, again_at: now + REFRESH_EVERY, left: REFRESHES }
+    }
+
+    /// Returns whether to send the vote again at `now`, and counts it as sent if so.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.left > 0 && now >= self.again_at;
+        if is_due {
+            (self.again_at, self.left) = (now + REFRESH_EVERY, self.left - 1);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_ledger::stakes::VoteStake;
+
+    use super::*;
+
+    /// Accounts 1, 2 and so on.
+    fn stakes(of: &[u64]) -> EpochStakes {
+        let stake = |(number, stake): (u8, &u64)| {
+            let key = [number; 32];
+            VoteStake { vote: key, node: key, collector: key, stake: *stake }
+        };
+        let mut stakes = EpochStakes::default();
+        stakes.votes = (1..).zip(of).map(stake).collect();
+        stakes
+    }
+
+    fn known(newest: u64) -> ClusterTip {
+        ClusterTip { newest, is_known: true }
+    }
+
+    fn unknown(newest: u64) -> ClusterTip {
+        ClusterTip { newest, is_known: false }
+    }
+
+    /// Polls with each of: milliseconds since the start, the cluster's tip, the newest executed slot.
+    fn waits(known: u64, looks: &[(u64, ClusterTip, u64)]) -> Vec<Wait> {
+        let start = Instant::now();
+        let mut wait = JoinWait::new(known, start);
+        let at = |ms| start + Duration::from_millis(ms);
+        looks.iter().map(|(ms, others, executed)| wait.poll(at(*ms), *others, *executed, *executed)).collect()
+    }
+
+    use Wait::{Over, OverFromNow, Still};
+
+    #[test]
+    fn wait_ends_once_known_stake_has_nothing_newer() {
+        let looks = [(9_000, unknown(0), 0), (9_100, known(0), 0), (9_599, known(0), 0), (9_600, known(0), 0)];
+        assert_eq!(waits(0, &looks), [Still, Still, Still, OverFromNow]);
+        // Two of three equal stakes are not more than two thirds.
+        assert_eq!(waits(0, &[(19_999, unknown(0), 0), (20_000, unknown(0), 0)]), [Still, OverFromNow]);
+    }
+
+    #[test]
+    fn late_joiner_catches_up_first() {
+        let looks = [(100, known(3), 0), (1_000, known(4), 0), (2_000, known(9), 4), (2_100, known(9), 5)];
+        assert_eq!(waits(0, &looks), [Still, Still, Still, Over]);
+    }
+
+    #[test]
+    fn old_votes_do_not_end_the_wait() {
+        // The store held slots up to 10, of which 9 and 10 were not executed.
+        let looks = [(100, known(7), 8), (400, known(10), 8), (900, known(10), 8), (950, known(14), 10)];
+        assert_eq!(waits(10, &looks), [Still; 4]);
+        assert_eq!(waits(10, &[looks[3], (1_000, known(14), 14)]), [Still, Over]);
+        // All nodes had stopped: the wait ends when all is executed and no node had more for a while.
+        assert_eq!(waits(10, &[looks[1], (500, known(10), 10), (1_000, known(10), 10)]), [Still, Still, OverFromNow]);
+    }
+
+    #[test]
+    fn progress_extends_the_wait() {
+        let looks = [
+            (19_000, unknown(100), 10),
+            (38_000, unknown(110), 50),
+            (57_000, unknown(120), 50),
+            (58_000, unknown(120), 50),
+        ];
+        assert_eq!(waits(10, &looks), [Still, Still, Still, Over], "20 s without coming nearer");
+    }
+
+    #[test]
+    fn slots_continue_from_own_base() {
+        assert_eq!(waits(0, &[(20_000, unknown(0), 12)]), [Over], "the node builds on 12");
+    }
+
+    #[test]
+    fn tip_needs_a_third_known_needs_two_thirds() {
+        let (stakes, mut tally) = (stakes(&[30, 4, 33, 33]), VoteTally::default());
+        let own = [4; 32];
+        assert_eq!(tally.cluster_tip(&stakes, Some(&own)), unknown(0));
+        tally.record(own, 99);
+        tally.record([1; 32], 8);
+        tally.record([1; 32], 7);
+        assert_eq!(tally.cluster_tip(&stakes, Some(&own)), unknown(0), "30 of 100; its own vote says nothing new");
+        tally.record([2; 32], 5);
+        assert_eq!(tally.cluster_tip(&stakes, Some(&own)), known(5), "34 of 100 have voted for 5 or above it");
+        assert_eq!(tally.cluster_tip(&stakes, None), ClusterTip { newest: 8, is_known: true });
+        tally.record([3; 32], 6);
+        assert_eq!(tally.cluster_tip(&stakes, Some(&own)), known(6));
+        // An account without stake does not count.
+        tally.record([9; 32], 1_000);
+        assert_eq!(tally.cluster_tip(&stakes, Some(&own)), known(6));
+        assert!(tally.exceeds_share(&stakes, 3, |slot| slot == 6 || slot == 5));
+        assert!(!tally.exceeds_share(&stakes, 3, |slot| slot == 6), "33 of 100");
+        assert!(
+            !tally.exceeds_share(&stakes, 20, |slot| slot == 5) && tally.exceeds_share(&stakes, 26, |slot| slot == 5)
+        );
+    }
+
+    #[test]
+    fn vote_is_refreshed_each_second_30_times() {
+        let start = Instant::now();
+        let mut refresh = VoteRefresh::new(vec![], start);
+        let due =
+            (0..1_000).filter(|tenth| refresh.is_due(start + Duration::from_millis(100 * tenth))).collect::<Vec<_>>();
+        assert_eq!((due.len(), due[0], due[1], due[29]), (30, 10, 20, 300));
+    }
+}
