@@ -1,8 +1,9 @@
 //! testkit: what the benches and tests of the other crates share; a dev-dependency only.
 //!
-//! reads   command-line arguments of `cargo bench` (a name filter); seeds
-//! writes  one line per figure to standard output
+//! reads   command-line arguments of `cargo bench` (a name filter); seeds; files that a test damages
+//! writes  one line per figure to standard output; damage, into files
 //! memory  one sample per round
 
 pub mod bench;
+pub mod damage;
 pub mod random;
