@@ -14,6 +14,11 @@ use super::report::{Bottleneck, Report, SECONDS_LEAST, TIMES_LEAST, Target, Wait
 
 /// A load that sends less than this share of what was asked, or is later than this, did not keep its rate.
 const KEPT: (f64, f64) = (0.99, 0.1);
+/// Whether a load that sent so many a second, and was so late at the worst, kept its rate.
+pub fn is_kept(rate: f64, sent_per_s: f64, lag_s_max: f64) -> bool {
+    sent_per_s >= KEPT.0 * rate && lag_s_max <= KEPT.1
+}
+
 /// Less polling than this share of the CPU time is not worth a line.
 const POLLING: f64 = 0.1;
 
@@ -88,8 +93,7 @@ impl Report {
 
     /// Whether a rate was asked for and not kept.
     fn is_rate_missed(&self) -> bool {
-        let missed = |rate: f64| self.sent_per_s < KEPT.0 * rate || self.lag_s_max.unwrap_or(0.0) > KEPT.1;
-        self.asked.rate.is_some_and(missed)
+        self.asked.rate.is_some_and(|rate| !is_kept(rate, self.sent_per_s, self.lag_s_max.unwrap_or(0.0)))
     }
 
     /// Whether the load was what it was told to be.

@@ -4,6 +4,7 @@
 //! writes  [`Bottleneck`]
 //! memory  two looks
 
+use hearth_machine::process::CoresHad;
 use hearth_monitor::{Diagnosis, Finding, Look, Sample, Watch, diagnose};
 use hearth_pipeline::node::Node;
 
@@ -41,15 +42,53 @@ impl Watched {
     }
 }
 
-/// What limited a load of whose node nothing is seen: what of its own was full, or the rate that it was held at, or
-/// else the node, of which `target` tells. That the load waits, or that others have its cores, is the node's doing.
-pub fn limit_of_load(load: Option<&Diagnosis>, rate: Option<f64>, target: impl FnOnce() -> String) -> Bottleneck {
+/// With more than this part of the cores waited for, others had them.
+const WAITED: f64 = 0.1;
+
+/// What a load was asked for and did, whose node is another process.
+#[derive(Clone, Copy, Debug)]
+pub struct Driven {
+    /// The rate asked for.
+    pub rate: Option<f64>,
+    /// Whether it was kept.
+    pub is_kept: bool,
+    /// What was sent in a second.
+    pub sent_per_s: f64,
+    /// How far it was behind at the worst, in seconds.
+    pub lag_s_max: f64,
+    /// The cores that the load may use.
+    pub cores: f64,
+    /// What it had of them.
+    pub had: CoresHad,
+}
+
+/// What limited a load of whose node nothing is seen: a full part of its own, the rate that it was held at, if it kept
+/// that, or else whatever the load waited for: cores, or the node.
+pub fn limit_of_load(load: Option<&Diagnosis>, driven: Driven) -> Bottleneck {
     let is_full =
         |load: &&Diagnosis| matches!(load.finding, Finding::KindFull | Finding::CoreFull | Finding::AllCoresFull);
+    let Driven { rate, is_kept, sent_per_s, lag_s_max, cores, had: CoresHad { had, waited_for } } = driven;
     match (load.filter(is_full), rate) {
-        (Some(load), _) => bottleneck(load),
-        (None, Some(rate)) => Bottleneck { tile: "none".into(), why: format!("the load was held at {rate} txn/s") },
-        (None, None) => Bottleneck { tile: "target".into(), why: target() },
+        (Some(load), _) => return bottleneck(load),
+        (None, Some(rate)) if is_kept => {
+            return Bottleneck { tile: "none".into(), why: format!("the load was held at {rate} txn/s") };
+        }
+        _ => {}
+    }
+    let missed = rate.map_or(String::new(), |rate| {
+        format!("the load sent {sent_per_s:.0} of {rate} txn/s and was {lag_s_max:.1} s behind at the worst; ")
+    });
+    // Without a rate the load takes what cores there are, and so does a node beside it.
+    let is_starved = rate.is_some() && waited_for > WAITED * cores;
+    let cores = format!(
+        "it got {had:.1} of {cores} cores and waited for {waited_for:.1} more, which the node or other programs had"
+    );
+    match is_starved {
+        true => Bottleneck { tile: "machine".into(), why: format!("{missed}nothing of it is full, but {cores}") },
+        false => {
+            let why = format!("{missed}the target takes no more: nothing of the load is full; {cores}");
+            Bottleneck { tile: "target".into(), why }
+        }
     }
 }
 
@@ -110,14 +149,49 @@ mod tests {
 
     #[test]
     fn a_load_that_waits_is_limited_by_its_target_and_one_that_is_full_by_itself() {
-        let limit = |load: Option<&Diagnosis>, rate| limit_of_load(load, rate, || "it takes no more".into());
+        let kept = Driven {
+            rate: None,
+            is_kept: true,
+            sent_per_s: 500.0,
+            lag_s_max: 0.01,
+            cores: 4.0,
+            had: CoresHad { had: 0.9, waited_for: 0.1 },
+        };
+        let limit = |load: Option<&Diagnosis>, rate| limit_of_load(load, Driven { rate, ..kept });
         let waits = load(0.1, 0.8);
         assert_eq!((waits.finding, waits.kind.as_deref()), (Finding::WaitsOutside, Some("benchs")), "{waits}");
-        assert_eq!(limit(Some(&waits), None), Bottleneck { tile: "target".into(), why: "it takes no more".into() });
+        let target = limit(Some(&waits), None);
+        assert_eq!(target.tile, "target");
+        assert!(
+            target.why.starts_with("the target takes no more: nothing of the load is full; it got 0.9"),
+            "{target:?}"
+        );
         assert_eq!(limit(Some(&waits), Some(500.0)).tile, "none");
         let full = load(0.99, 0.0);
         assert_eq!(limit(Some(&full), None).tile, "benchg", "{full}");
         assert_eq!(limit(Some(&full), Some(500.0)).tile, "benchg", "it did not keep up");
         assert_eq!(limit(None, None).tile, "target");
+    }
+
+    #[test]
+    fn a_rate_that_was_not_kept_is_no_limit() {
+        let missed = Driven {
+            rate: Some(8000.0),
+            is_kept: false,
+            sent_per_s: 5820.4,
+            lag_s_max: 7.04,
+            cores: 2.0,
+            had: CoresHad { had: 0.4, waited_for: 0.1 },
+        };
+        let waits = load(0.1, 0.8);
+        let found = limit_of_load(Some(&waits), missed);
+        assert_eq!(found.tile, "target");
+        let said = "the load sent 5820 of 8000 txn/s and was 7.0 s behind at the worst; the target takes no more";
+        assert!(found.why.starts_with(said), "{}", found.why);
+        let starved = Driven { had: CoresHad { had: 0.9, waited_for: 0.8 }, ..missed };
+        let found = limit_of_load(None, starved);
+        assert_eq!(found.tile, "machine");
+        assert!(found.why.contains("nothing of it is full, but it got 0.9 of 2 cores and waited for 0.8"), "{found:?}");
+        assert_eq!(limit_of_load(Some(&load(0.99, 0.0)), starved).tile, "benchg", "the load itself was full");
     }
 }

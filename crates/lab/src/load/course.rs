@@ -17,7 +17,7 @@ use hearth_tile::sys::thread::prefer_short_slices;
 use super::blocks::Edges;
 use super::collect::Chain;
 use super::outcome::{Outcomes, histogram, record_many};
-use super::process::thread_busy;
+use super::process::{ThreadTime, thread_time};
 use super::profile::{self, Plan, Profile, ProfileError};
 use super::rpc::RpcError;
 use super::series::{self, Pool};
@@ -31,6 +31,8 @@ pub const PROFILER_PATIENCE: Duration = Duration::from_secs(10);
 const PROFILER_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a sender runs before another thread on its core may.
 const SLICE: Duration = Duration::from_micros(200);
+/// An answer that takes longer is none of a node that is merely far away: it stands still.
+const STALL: Duration = Duration::from_secs(1);
 /// Of what did not go out, so many are told apart by how late they were.
 const UNSENT_TOLD_APART: u64 = 10_000;
 
@@ -283,6 +285,8 @@ pub struct Told {
     pub resigned: u64,
     /// How the measured time went by.
     pub spent: Spent,
+    /// How long it was behind its timetable in the measured time, at a given rate.
+    pub behind: Behind,
     /// The last error of the connection.
     pub error: Option<RpcError>,
     /// What the node said to a request that was too long for it.
@@ -298,10 +302,43 @@ pub struct Spent {
     pub all: Duration,
     /// Waiting for the node's answers.
     pub answers: Duration,
+    /// Of the waiting for answers, answers that took longer than [`STALL`]: the node stood still.
+    pub stalled: Duration,
     /// Waiting until fewer are under way, or the next is due, or after the node had no room.
     pub idle: Duration,
+    /// Of the idle time, rests after the node gave no answer or had no room.
+    pub held: Duration,
     /// Running, or waiting for a core.
     pub busy: Duration,
+    /// Of the busy time, waiting for a core.
+    pub waited: Duration,
+}
+
+impl Spent {
+    /// What was spent since `before`, of what a stopwatch counts.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            answers: self.answers.saturating_sub(before.answers),
+            stalled: self.stalled.saturating_sub(before.stalled),
+            idle: self.idle.saturating_sub(before.idle),
+            held: self.held.saturating_sub(before.held),
+            ..Self::default()
+        }
+    }
+
+    /// Time in which only the node could have let the sender go on.
+    pub fn for_node(&self) -> Duration {
+        self.answers + self.held
+    }
+}
+
+/// How long a sender was behind its timetable, by what held it up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// The node gave no answer, or had no room.
+    pub node: Duration,
+    /// The sender computed, or waited for a core.
+    pub own: Duration,
 }
 
 impl Default for Told {
@@ -317,6 +354,7 @@ impl Default for Told {
             other_hash: 0,
             resigned: 0,
             spent: Spent::default(),
+            behind: Behind::default(),
             error: None,
             too_long: None,
             full_words: None,
@@ -335,7 +373,7 @@ pub struct Stopwatch {
 /// When the measured time of a sender began, with what it had spent until then.
 struct Begun {
     at: Instant,
-    busy: Option<Duration>,
+    busy: Option<ThreadTime>,
     before: Spent,
 }
 
@@ -343,7 +381,7 @@ impl Stopwatch {
     /// Begins to count when the run is measured.
     pub fn look(&mut self, measured: bool) {
         if self.begun.is_none() && measured {
-            self.begun = Some(Begun { at: Instant::now(), busy: thread_busy(), before: self.spent });
+            self.begun = Some(Begun { at: Instant::now(), busy: thread_time(), before: self.spent });
         }
     }
 
@@ -351,12 +389,27 @@ impl Stopwatch {
     pub fn end(&mut self) -> Option<Spent> {
         let Begun { at, busy, before } = self.begun.take()?;
         let all = at.elapsed();
-        let answers = self.spent.answers.saturating_sub(before.answers);
-        let idle = self.spent.idle.saturating_sub(before.idle);
+        let spent = self.spent.since(&before);
+        let counted = busy.zip(thread_time()).map(|(then, now)| now.since(&then));
         // Where the kernel does not count it, what is left is its own.
-        let own = || all.saturating_sub(answers + idle);
-        let busy = busy.zip(thread_busy()).map_or_else(own, |(then, now)| now.saturating_sub(then));
-        Some(Spent { all, answers, idle, busy })
+        let own = || all.saturating_sub(spent.answers + spent.idle);
+        let busy = counted.map_or_else(own, |time| time.ran + time.waited);
+        Some(Spent { all, busy, waited: counted.map_or(Duration::ZERO, |time| time.waited), ..spent })
+    }
+
+    /// Counts an answer that was asked for at `begin`.
+    pub fn answered(&mut self, begin: Instant) {
+        let time = begin.elapsed();
+        self.spent.answers += time;
+        if time > STALL {
+            self.spent.stalled += time;
+        }
+    }
+
+    /// Counts a rest that the node caused.
+    pub fn held(&mut self, time: Duration) {
+        self.spent.idle += time;
+        self.spent.held += time;
     }
 }
 
@@ -389,6 +442,19 @@ impl Timetable {
     pub fn together(&self, now: Instant, batch: usize) -> usize {
         let due = self.due_until(now + TOGETHER).saturating_sub(self.gone);
         usize::try_from(due).unwrap_or(batch).clamp(1, batch)
+    }
+
+    /// Counts how long the sender was behind between `from` and `now`: of that time it waited for the node for `node`,
+    /// and the rest is its own.
+    pub fn count_behind(&self, behind: &mut Behind, from: Instant, now: Instant, node: Duration) {
+        let late = now.saturating_duration_since(self.due(self.gone).max(from));
+        let all = now.saturating_duration_since(from);
+        if late.is_zero() || all.is_zero() {
+            return;
+        }
+        let for_node = late.mul_f64((node.as_secs_f64() / all.as_secs_f64()).min(1.0));
+        behind.node += for_node;
+        behind.own += late.saturating_sub(for_node);
     }
 
     /// How many were to have gone by then.
@@ -433,6 +499,24 @@ mod tests {
         assert_eq!(timetable.due(timetable.gone) - begin, Duration::from_secs(1));
         assert_eq!(timetable.due_until(begin + Duration::from_secs(2)), 4001);
         assert_eq!(timetable.due_until(begin - Duration::from_millis(1)), 0);
+    }
+
+    #[test]
+    fn lateness_is_told_by_what_caused_it() {
+        let timetable = Timetable::new(Instant::now(), 100.0, 1, 0);
+        let at = |ms| timetable.first + Duration::from_millis(ms);
+        let of = |from, now, node| {
+            let mut behind = Behind::default();
+            timetable.count_behind(&mut behind, at(from), at(now), Duration::from_millis(node));
+            (behind.node.as_millis(), behind.own.as_millis())
+        };
+        assert_eq!(of(0, 4000, 4000), (4000, 0), "the node stood still");
+        assert_eq!(of(0, 100, 0), (0, 100), "the sender had no core");
+        assert_eq!(of(0, 100, 75), (75, 25));
+        let next = Timetable { gone: 10, ..Timetable::new(timetable.first, 100.0, 1, 0) };
+        let mut behind = Behind::default();
+        next.count_behind(&mut behind, at(0), at(100), Duration::ZERO);
+        assert_eq!(behind, Behind::default(), "the next is due only now");
     }
 
     #[test]

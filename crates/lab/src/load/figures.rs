@@ -6,7 +6,7 @@
 use super::asked::Asked;
 use super::blocks::Block;
 use super::collect::{Chain, Receipts};
-use super::course::Told;
+use super::course::{self, Behind, Told};
 use super::mix::Named;
 use super::outcome::{Outcomes, histogram};
 use super::refusal::Reason;
@@ -19,6 +19,11 @@ const BUSY: f64 = 0.9;
 const EMPTIED: f64 = 0.9;
 /// A rate was kept where requests went out no later than this, p99.
 const LAG_MS_MAX: f64 = 100.0;
+/// With more than this part of a thread's or of the cores' time taken by others, another run would measure something
+/// else.
+const TAKEN: f64 = 0.1;
+/// The same of what the hypervisor gives to others.
+const STOLEN: f64 = 0.05;
 
 /// What was found.
 pub struct Found<'a, K> {
@@ -42,10 +47,14 @@ pub struct Found<'a, K> {
     pub receipts: Receipts,
 }
 
-/// How the senders spent their time: the busiest one's busy share, the mean shares of waiting for answers and idling.
+/// How the senders spent their time: the busiest one's busy share and the longest wait for a core, the mean shares of
+/// waiting for answers, of answers that were so late that the node stood still, and of idling.
+#[derive(Clone, Copy, Default)]
 struct Shares {
     busy: f64,
+    waited: f64,
     answers: f64,
+    stalled: f64,
     idle: f64,
 }
 
@@ -54,13 +63,22 @@ impl Shares {
         let shares = tolds.iter().map(|told| {
             let all = told.spent.all.as_secs_f64().max(1e-9);
             let share = |part: std::time::Duration| (part.as_secs_f64() / all).min(1.0);
-            (share(told.spent.busy), share(told.spent.answers), share(told.spent.idle))
+            let course::Spent { answers, stalled, idle, busy, waited, .. } = told.spent;
+            Self {
+                busy: share(busy),
+                waited: share(waited),
+                answers: share(answers),
+                stalled: share(stalled),
+                idle: share(idle),
+            }
         });
         let senders = tolds.len().max(1) as f64;
-        shares.fold(Self { busy: 0.0, answers: 0.0, idle: 0.0 }, |sum, (busy, answers, idle)| Self {
-            busy: sum.busy.max(busy),
-            answers: sum.answers + answers / senders,
-            idle: sum.idle + idle / senders,
+        shares.fold(Self::default(), |sum, one| Self {
+            busy: sum.busy.max(one.busy),
+            waited: sum.waited.max(one.waited),
+            answers: sum.answers + one.answers / senders,
+            stalled: sum.stalled + one.stalled / senders,
+            idle: sum.idle + one.idle / senders,
         })
     }
 }
@@ -74,9 +92,9 @@ struct Seen {
     /// Whether there was a rate, and whether it was kept.
     rate: bool,
     kept: bool,
-    /// Whether the node had the load wait: no room, higher fees, no answers.
-    told_to_wait: bool,
-    /// Whether as much was under way as may be, where there was a rate.
+    /// At a rate: how long the senders were behind it, for the node and by themselves.
+    behind: Behind,
+    /// Whether the node had no room at the end for some of what was due, where there was a rate.
     no_room: bool,
     /// Whether blocks took nearly all that may be under way, so that they could not be fuller.
     emptied: bool,
@@ -86,18 +104,58 @@ struct Seen {
 
 /// What kept the rate from being higher.
 fn limit(shares: &Shares, seen: Seen) -> Limit {
-    let has_time = shares.idle > 1.0 - BUSY;
     match () {
         () if seen.rate && seen.kept => Limit::Rate,
         () if seen.poor => Limit::Funds,
+        () if seen.rate => limit_at_a_rate(shares, seen),
+        () if shares.busy + shares.answers + shares.idle == 0.0 => Limit::Unknown,
+        () => limit_without_a_rate(shares, seen),
+    }
+}
+
+/// Who was late where a rate was not kept: each moment in which a sender was behind is the node's or its own.
+fn limit_at_a_rate(shares: &Shares, seen: Seen) -> Limit {
+    match () {
+        () if seen.no_room => Limit::Node,
+        () if seen.behind.own > seen.behind.node => Limit::Load,
+        () if shares.answers - shares.stalled > BUSY => Limit::RoundTrips,
+        () => Limit::Node,
+    }
+}
+
+fn limit_without_a_rate(shares: &Shares, seen: Seen) -> Limit {
+    match () {
         () if shares.busy > BUSY || seen.client_cores > BUSY * seen.threads => Limit::Load,
-        // Without a rate a sender has time while as much is under way as may be.
-        () if has_time && seen.emptied && !seen.rate => Limit::UnderWay,
-        () if has_time && (seen.told_to_wait || seen.no_room || !seen.rate) => Limit::Node,
-        () if has_time => Limit::Unknown,
+        // A sender has time while as much is under way as may be.
+        () if shares.idle > 1.0 - BUSY && seen.emptied => Limit::UnderWay,
+        () if shares.idle > 1.0 - BUSY => Limit::Node,
         () if shares.busy > shares.answers => Limit::Load,
+        // Answers that take seconds are not those of a node that is far away.
+        () if shares.stalled > shares.answers / 2.0 => Limit::Node,
         () => Limit::RoundTrips,
     }
+}
+
+/// What others took of the machine, where it is so much that another run would measure something else. Without the
+/// node's process what the node uses cannot be told from what other programs do.
+fn noise(shares: &Shares, window: &Window) -> Option<String> {
+    let mut parts = vec![];
+    let machine = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    if let (Some((busy, _)), Some(server)) = (window.machine, window.server) {
+        let known = (cores(window.client, window.counted) + cores(server, window.counted)) / machine;
+        if busy - known > TAKEN {
+            parts.push(format!("other programs used {:.0} % of the cores' time", 100.0 * (busy - known)));
+        }
+    }
+    if shares.waited > TAKEN {
+        let whose = if window.server.is_some() { "" } else { ", which the node or other programs had" };
+        let waited = 100.0 * shares.waited;
+        parts.push(format!("a thread of the load waited {waited:.0} % of its time for a core{whose}"));
+    }
+    if let Some((_, stolen)) = window.machine.filter(|(_, stolen)| *stolen > STOLEN) {
+        parts.push(format!("the hypervisor gave {:.0} % of the time to others", 100.0 * stolen));
+    }
+    (!parts.is_empty()).then(|| format!("the machine is not quiet: {}", parts.join("; ")))
 }
 
 /// Each block's share of the load from the time at which the one before could be read, in seconds of the window.
@@ -131,6 +189,7 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     let threads = found.asked.senders.min(machine) as f64;
     let (late, no_room) = (sum(|told| told.unsent), outcomes.unsent() as u64);
     let shares = Shares::of(tolds);
+    let behind = behind(tolds);
     // What fell due just before the end may be as late as what went out.
     let late_max = rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
@@ -161,6 +220,9 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         server_resident: window.resident,
         client_cpu_us: each(window.client),
         client_cores,
+        behind_for_node_s: behind.node.as_secs_f64(),
+        behind_by_itself_s: behind.own.as_secs_f64(),
+        noise: noise(&shares, window),
         senders_busy: shares.busy,
         senders_waiting: shares.answers,
         limit: limit(
@@ -170,7 +232,7 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
                 threads,
                 rate: rate.is_some(),
                 kept,
-                told_to_wait: sum(|told| told.full + told.dearer + told.unanswered) > 0,
+                behind,
                 no_room: no_room > 0,
                 emptied: emptied(&inside, found.asked.pace.under_way),
                 poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
@@ -178,6 +240,15 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         ),
         blocks: lines.iter().map(|block| line(block, seen(block), receipts)).collect(),
         ..beside(found)
+    })
+}
+
+/// How long a sender was behind on average, by what held it up.
+fn behind(tolds: &[Told]) -> Behind {
+    let senders = tolds.len().max(1) as u32;
+    tolds.iter().fold(Behind::default(), |sum, told| Behind {
+        node: sum.node + told.behind.node / senders,
+        own: sum.own + told.behind.own / senders,
     })
 }
 
@@ -284,6 +355,7 @@ mod tests {
                 server: None,
                 client: Duration::ZERO,
                 resident: None,
+                machine: None,
                 series: Series::default(),
                 profile: None,
             },
@@ -316,13 +388,15 @@ mod tests {
 
     #[test]
     fn who_was_the_limit() {
-        let shares = |busy, answers, idle| Shares { busy, answers, idle };
+        let shares = |busy, answers, idle| Shares { busy, answers, idle, ..Shares::default() };
+        let [waits, computes] = [(1, 0), (0, 1)]
+            .map(|(node, own)| Behind { node: Duration::from_secs(node), own: Duration::from_secs(own) });
         let free = Seen {
             client_cores: 0.1,
             threads: 2.0,
             rate: false,
             kept: true,
-            told_to_wait: false,
+            behind: Behind::default(),
             no_room: false,
             emptied: false,
             poor: false,
@@ -332,22 +406,52 @@ mod tests {
         assert_eq!(limit(&shares(0.95, 0.0, 0.0), free), Limit::Load);
         assert_eq!(limit(&shares(0.05, 0.93, 0.0), free), Limit::RoundTrips);
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), free), Limit::Node);
-        let missed = Seen { rate: true, kept: false, ..free };
-        assert_eq!(limit(&shares(0.05, 0.97, 0.0), missed), Limit::RoundTrips);
-        assert_eq!(limit(&shares(0.88, 0.45, 0.05), missed), Limit::Load);
-        assert_eq!(limit(&shares(0.05, 0.5, 0.4), Seen { kept: true, ..missed }), Limit::Rate);
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..missed }), Limit::Node);
         let full = Seen { emptied: true, ..free };
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), full), Limit::UnderWay);
-        assert_eq!(
-            limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..full }),
-            Limit::UnderWay,
-            "once is not why"
-        );
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { told_to_wait: true, ..free }), Limit::Node);
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { emptied: true, ..missed }), Limit::Unknown, "at a rate");
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { no_room: true, ..missed }), Limit::Node);
-        assert_eq!(limit(&shares(0.05, 0.3, 0.6), missed), Limit::Unknown, "nothing says that it was the node");
+        let stood_still = Shares { stalled: 0.2, ..shares(0.7, 0.25, 0.05) };
+        assert_eq!(limit(&Shares { busy: 0.05, ..stood_still }, free), Limit::Node);
+        assert_eq!(limit(&Shares::default(), free), Limit::Unknown, "nothing was measured");
+        // At a rate that was not kept: a machine without a core for the senders, whose threads are seldom busy.
+        let missed = Seen { rate: true, kept: false, ..free };
+        let late = Seen { behind: computes, ..missed };
+        assert_eq!(limit(&shares(0.05, 0.02, 0.93), late), Limit::Load);
+        assert_eq!(limit(&shares(0.88, 0.45, 0.05), late), Limit::Load);
+        // A node that answers late: always, or for four of twenty seconds.
+        let waited = Seen { behind: waits, ..missed };
+        assert_eq!(limit(&shares(0.05, 0.97, 0.0), waited), Limit::RoundTrips);
+        assert_eq!(limit(&Shares { stalled: 0.95, ..shares(0.05, 0.97, 0.0) }, waited), Limit::Node);
+        assert_eq!(limit(&Shares { stalled: 0.2, ..shares(0.05, 0.21, 0.74) }, waited), Limit::Node);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { emptied: true, ..waited }), Limit::Node, "at a rate");
+        assert_eq!(limit(&shares(0.05, 0.5, 0.4), Seen { kept: true, ..missed }), Limit::Rate);
+        assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { no_room: true, ..late }), Limit::Node);
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { poor: true, ..missed }), Limit::Funds);
+        // Whatever else was seen, something is the limit.
+        let all = [missed, late, waited].map(|seen| limit(&shares(0.05, 0.3, 0.6), seen));
+        assert!(!all.contains(&Limit::Unknown), "{all:?}");
+    }
+
+    #[test]
+    fn a_busy_machine_is_reported() {
+        let window = |server, machine| Window {
+            begin: Instant::now(),
+            began_unix_s: 0,
+            end: Instant::now(),
+            counted: Duration::from_secs(10),
+            server,
+            client: Duration::from_secs(1),
+            resident: None,
+            machine,
+            series: Series::default(),
+            profile: None,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let quiet = Shares { waited: 0.02, ..Shares::default() };
+        let starved = Shares { waited: 0.4, ..Shares::default() };
+        assert_eq!(noise(&quiet, &window(None, Some((0.9, 0.01)))), None, "that may be the node");
+        let text = noise(&quiet, &window(Some(Duration::from_secs(1)), Some((0.2 / cores + 0.5, 0.0)))).unwrap();
+        assert_eq!(text, "the machine is not quiet: other programs used 50 % of the cores' time");
+        let text = noise(&starved, &window(None, Some((0.9, 0.2)))).unwrap();
+        assert!(text.contains("waited 40 % of its time for a core, which the node or other programs had"), "{text}");
+        assert!(text.ends_with("the hypervisor gave 20 % of the time to others"), "{text}");
     }
 }

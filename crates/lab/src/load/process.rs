@@ -28,11 +28,27 @@ pub fn cpu_time_of_all(pids: &[u32]) -> Option<Duration> {
     pids.iter().map(|&pid| cpu_time(pid)).sum()
 }
 
-/// How long the calling thread has run or waited for a core; none where the kernel does not count it.
-pub fn thread_busy() -> Option<Duration> {
+/// What a thread has had of the cores.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadTime {
+    /// It ran.
+    pub ran: Duration,
+    /// It could have run, and another thread had the core.
+    pub waited: Duration,
+}
+
+impl ThreadTime {
+    /// What it had since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self { ran: self.ran.saturating_sub(before.ran), waited: self.waited.saturating_sub(before.waited) }
+    }
+}
+
+/// What the calling thread has had of the cores; none where the kernel does not count it.
+pub fn thread_time() -> Option<ThreadTime> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
-    Some(Duration::from_nanos(fields.next()?? + fields.next()??))
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok().map(Duration::from_nanos));
+    Some(ThreadTime { ran: fields.next()??, waited: fields.next()?? })
 }
 
 #[cfg(test)]
@@ -41,13 +57,14 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_is_busy() {
-        let (before, begin) = (thread_busy().unwrap(), std::time::Instant::now());
+        let (before, begin) = (thread_time().unwrap(), std::time::Instant::now());
         let mut x = 1u64;
         while begin.elapsed() < Duration::from_millis(50) {
             x = std::hint::black_box(x.wrapping_mul(3));
         }
         // The kernel's count of a running thread may be a tick late.
-        assert!(thread_busy().unwrap() - before > Duration::from_millis(25));
+        let had = thread_time().unwrap().since(&before);
+        assert!(had.ran + had.waited > Duration::from_millis(25), "{had:?}");
     }
 
     #[test]

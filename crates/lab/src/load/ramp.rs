@@ -6,6 +6,9 @@
 //!
 //! The rate doubles until a step is bad, then goes to the middle between the best good one and the least bad one,
 //! until these are a tenth apart. What is under way ends before the next step begins.
+//!
+//! A step is bad for the node's sake or for the load's. A load without a core in time says nothing of the node, so such
+//! a step is tried again, [`TRIES`] times in all, and the load is named as the limit if it is late each time.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -19,6 +22,10 @@ use super::report::{Limit, Report};
 
 /// Good and bad are near enough when the bad rate is no more than so many times the good one.
 const NEAR: f64 = 1.1;
+/// How often a step is tried that the load itself could not send on time.
+const TRIES: usize = 3;
+/// What may be due at the end of a step and not have gone out, in seconds of the rate: it fell due just then.
+const UNSENT_S: f64 = 0.1;
 /// Below one transaction in so many seconds nothing is looked for.
 const RATE_MIN: f64 = 0.1;
 
@@ -40,34 +47,51 @@ pub struct Step {
     pub tps: f64,
     /// The latency of 99 of 100, in milliseconds.
     pub p99_ms: Option<f64>,
-    /// Who was the limit.
+    /// Who was the limit; the node, where the rate was kept and blocks came too late.
     pub limit: Limit,
     /// What is wrong with it; none if it is good.
     pub wrong: Option<String>,
+    /// Whether the load was to blame and the rate was tried once more: this step decides nothing then.
+    #[serde(default)]
+    pub again: bool,
 }
 
 impl Step {
     fn of(report: &Report, p99: Duration) -> Self {
         let p99_ms = report.latency.map(|latency| latency.p99_ms);
+        let rate = report.rate.unwrap_or_default();
+        let lag_ms = report.send_lag.map_or(0.0, |lag| lag.p99_ms);
+        let bound_ms = p99.as_secs_f64() * 1e3;
         let ended_else = report.rejected + report.dropped + report.unknown;
-        let wrong = match p99_ms {
-            _ if report.limit == Limit::Funds => Some("the load's accounts had no money left".into()),
-            _ if ended_else > 0 => Some(format!("{ended_else} were rejected, dropped or left")),
-            _ if report.limit != Limit::Rate => {
-                let lag = report.send_lag.map_or(0.0, |lag| lag.p99_ms);
-                Some(format!("not kept: sent {lag:.0} ms late (p99), {} not at all", report.unsent))
+        let is_unsent = report.unsent as f64 > (rate * UNSENT_S).max(1.0);
+        let (limit, wrong) = match p99_ms {
+            _ if report.limit == Limit::Funds => (Limit::Funds, Some("the load's accounts had no money left".into())),
+            _ if ended_else > 0 => (Limit::Node, Some(format!("{ended_else} were rejected, dropped or left"))),
+            _ if is_unsent => (report.limit, Some(not_sent(report, lag_ms))),
+            None => (Limit::Node, Some("nothing was included".into())),
+            // Latency counts from when each was due: a load that was late and within the bound all the same is good.
+            Some(p99_ms) if p99_ms <= bound_ms => (report.limit, None),
+            Some(p99_ms) if report.limit == Limit::Load && p99_ms - lag_ms <= bound_ms => {
+                (Limit::Load, Some(not_sent(report, lag_ms)))
             }
-            None => Some("nothing was included".into()),
-            Some(p99_ms) if p99_ms > p99.as_secs_f64() * 1e3 => Some(format!("p99 {p99_ms:.0} ms")),
-            Some(_) => None,
+            Some(p99_ms) => {
+                let limit = if report.limit == Limit::RoundTrips { Limit::RoundTrips } else { Limit::Node };
+                (limit, Some(format!("p99 {p99_ms:.0} ms")))
+            }
         };
-        Self { rate: report.rate.unwrap_or_default(), tps: report.tps, p99_ms, limit: report.limit, wrong }
+        Self { rate, tps: report.tps, p99_ms, limit, wrong, again: false }
     }
 
     /// Whether the bound holds at this rate.
     pub fn good(&self) -> bool {
         self.wrong.is_none()
     }
+}
+
+/// That a step was not sent on time, and for whose sake.
+fn not_sent(report: &Report, lag_ms: f64) -> String {
+    let by = if report.limit == Limit::Load { "by the load itself" } else { "as the node let it wait" };
+    format!("sent {lag_ms:.0} ms late (p99) {by}, {} not at all", report.unsent)
 }
 
 /// What a ramp found.
@@ -77,8 +101,11 @@ pub struct Ramped {
     pub p99_ms_max: f64,
     /// The highest good rate; none if there is none.
     pub highest: Option<f64>,
-    /// Whether a bad step was the load's own fault: the node may do more.
+    /// Whether the bad step above the highest good one was the load's own fault: the node may do more.
     pub limited_by_load: bool,
+    /// Who was the limit in that step; none where no step was bad.
+    #[serde(default)]
+    pub limit_above: Option<Limit>,
     /// Whether the search ended as the load's accounts had no money left: the node may do more.
     #[serde(default)]
     pub out_of_money: bool,
@@ -95,20 +122,29 @@ impl Ramped {
         for step in &self.steps {
             let p99 = step.p99_ms.map_or("–".into(), |p99| format!("{p99:.0}"));
             let wrong = step.wrong.as_deref().unwrap_or("good");
-            writeln!(text, "{:>13.1} {:>11.1} {p99:>10}  {wrong}", step.rate, step.tps).expect("a string takes all");
+            let again = if step.again { "; tried again" } else { "" };
+            writeln!(text, "{:>13.1} {:>11.1} {p99:>10}  {wrong}{again}", step.rate, step.tps)
+                .expect("a string takes all");
         }
         let bound = self.p99_ms_max;
         let found = match self.highest {
             Some(rate) => format!("highest rate with p99 below {bound:.0} ms: {rate:.1} txn/s"),
             None => format!("no rate has its p99 below {bound:.0} ms"),
         };
-        let limit = if self.limited_by_load { "; the load was the limit above it" } else { "" };
+        let limit = match self.limit_above {
+            // Said below, with what to do.
+            None | Some(Limit::Funds) => String::new(),
+            Some(Limit::Load) => {
+                format!("; the limit was the load itself, late in each of {TRIES} tries, not the node")
+            }
+            Some(limit) => format!("; the limit was {}", limit.told()),
+        };
         let money = if self.out_of_money {
             "; then the load's accounts had no money left: take more --accounts, or fund them by `hearth load fund`"
         } else {
             ""
         };
-        text + &found + limit + money + "\n"
+        text + &found + &limit + money + "\n"
     }
 }
 
@@ -144,23 +180,29 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
     mut told: T,
     drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
 ) -> Result<Ramped, LoadError> {
-    let p99_ms_max = bound.p99.as_secs_f64() * 1e3;
-    let mut found =
-        Ramped { p99_ms_max, highest: None, limited_by_load: false, out_of_money: false, steps: vec![], report: None };
+    let mut found = Ramped {
+        p99_ms_max: bound.p99.as_secs_f64() * 1e3,
+        highest: None,
+        limited_by_load: false,
+        limit_above: None,
+        out_of_money: false,
+        steps: vec![],
+        report: None,
+    };
     let mut search = Search::default();
     while let Some(rate) = search.next(bound.begin).filter(|_| !stop()) {
-        told(Progress::Step(&format!("{rate:.1} transactions a second")));
-        let report = drive(&asked.at(rate), &mut told);
-        if stop() {
-            break;
-        }
-        let report = report?;
-        let step = Step::of(&report, bound.p99);
+        let mut step = |number: usize| {
+            let again = if number > 1 { format!(", try {number} of {TRIES}") } else { String::new() };
+            told(Progress::Step(&format!("{rate:.1} transactions a second{again}")));
+            drive(&asked.at(rate), &mut told)
+        };
+        let Some((step, report)) = decided(&mut found.steps, bound, stop, &mut step)? else { break };
         search.note(rate, step.good());
         if step.good() {
             (found.highest, found.report) = (Some(rate), Some(report));
         } else {
-            found.limited_by_load |= matches!(step.limit, Limit::Load | Limit::RoundTrips | Limit::UnderWay);
+            found.limit_above = Some(step.limit);
+            found.limited_by_load = matches!(step.limit, Limit::Load | Limit::RoundTrips | Limit::UnderWay);
             found.out_of_money |= step.limit == Limit::Funds;
         }
         found.steps.push(step);
@@ -172,8 +214,36 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
     Ok(found)
 }
 
+/// Runs a step until it says something of the node, or the load was late in each of its tries, which go to `steps`.
+/// Gives none where it was stopped.
+fn decided(
+    steps: &mut Vec<Step>,
+    bound: Bound,
+    stop: &dyn Fn() -> bool,
+    run: &mut dyn FnMut(usize) -> Result<Report, LoadError>,
+) -> Result<Option<(Step, Report)>, LoadError> {
+    for number in 1.. {
+        let report = run(number);
+        if stop() {
+            break;
+        }
+        let report = report?;
+        let step = Step::of(&report, bound.p99);
+        if step.good() || step.limit != Limit::Load || number == TRIES {
+            return Ok(Some((step, report)));
+        }
+        steps.push(Step { again: true, ..step });
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use super::super::course::{Beside, GiveUp, Pace, Timing};
+    use super::super::report::Percentiles;
+    use super::super::workload::Kind;
     use super::*;
 
     #[test]
@@ -193,5 +263,96 @@ mod tests {
             search.note(rate, false);
         }
         assert_eq!(search.good, None);
+    }
+
+    /// A load that asks nobody: what it reports is said by the test.
+    fn asked() -> Asked<Kind> {
+        Asked {
+            networks: vec![],
+            timeout: Duration::ZERO,
+            patience: Duration::ZERO,
+            mix: Kind::Transfer.into(),
+            senders: 1,
+            pace: Pace { rate: None, batch: 1, under_way: 1, count: None, presign: 0 },
+            timing: Timing {
+                warmup: Duration::ZERO,
+                duration: Duration::ZERO,
+                pids: vec![],
+                beside: Beside::default(),
+                give_up: GiveUp::default(),
+            },
+        }
+    }
+
+    /// A step that went well, but for what the test changes.
+    fn report(rate: f64) -> Report {
+        let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
+        Report {
+            rate: Some(rate),
+            tps: rate,
+            latency: ms(50.0),
+            send_lag: ms(1.0),
+            limit: Limit::Rate,
+            ..Report::default()
+        }
+    }
+
+    /// What a ramp finds where `run` says how each step went, by its rate and by how many there were before.
+    fn search(run: impl Fn(f64, usize) -> Report) -> Ramped {
+        let count = Cell::new(0);
+        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| {
+            count.set(count.get() + 1);
+            Ok(run(asked.pace.rate.expect("a ramp has one"), count.get() - 1))
+        };
+        let bound = Bound { p99: Duration::from_millis(1500), begin: 100.0 };
+        ramp(&asked(), bound, &|| false, (|_| {}) as fn(Progress<'_>), drive).unwrap()
+    }
+
+    /// A step that the load sent too late, as it had no core.
+    fn late(rate: f64) -> Report {
+        let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
+        Report { unsent: rate as u64, latency: ms(1900.0), send_lag: ms(1850.0), limit: Limit::Load, ..report(rate) }
+    }
+
+    /// The node does 3,500 a second; more takes its blocks ever longer.
+    fn node(rate: f64) -> Report {
+        let p99_ms = if rate <= 3500.0 { 50.0 } else { 9000.0 };
+        Report { latency: Some(Percentiles { p99_ms, ..Percentiles::default() }), ..report(rate) }
+    }
+
+    #[test]
+    fn a_step_that_the_load_sent_late_is_tried_again() {
+        let quiet = search(|rate, _| node(rate));
+        assert!((3180.0..=3500.0).contains(&quiet.highest.unwrap()), "{}", quiet.text());
+        assert_eq!((quiet.limit_above, quiet.limited_by_load), (Some(Limit::Node), false));
+        // Every second run of a busy machine's has no core in time.
+        let busy = search(|rate, count| if count % 2 == 0 { late(rate) } else { node(rate) });
+        assert_eq!(busy.highest, quiet.highest, "{}", busy.text());
+        assert!(busy.steps.iter().any(|step| step.again), "{}", busy.text());
+        assert!(busy.steps.iter().filter(|step| step.again).all(|step| step.limit == Limit::Load));
+        assert_eq!((busy.limit_above, busy.limited_by_load), (Some(Limit::Node), false), "{}", busy.text());
+    }
+
+    #[test]
+    fn a_load_that_is_always_late_is_named() {
+        let found = search(|rate, _| if rate > 150.0 { late(rate) } else { node(rate) });
+        assert_eq!((found.limit_above, found.limited_by_load), (Some(Limit::Load), true), "{}", found.text());
+        let at = |rate: f64| found.steps.iter().filter(|step| step.rate == rate).count();
+        assert_eq!((at(100.0), at(200.0)), (1, TRIES));
+        let text = found.text();
+        assert!(text.contains("sent 1850 ms late (p99) by the load itself, 200 not at all; tried again"), "{text}");
+        assert!(text.contains("the limit was the load itself, late in each of 3 tries, not the node"), "{text}");
+    }
+
+    #[test]
+    fn a_late_load_within_the_bound_is_good() {
+        // Latency counts from when each was due, so the bound holds whatever the lag was.
+        let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
+        let step = Report { latency: ms(900.0), send_lag: ms(400.0), limit: Limit::Load, ..report(100.0) };
+        assert!(Step::of(&step, Duration::from_millis(1500)).good());
+        // A node that takes nine seconds is not excused by a load that was late by a tenth of one.
+        let slow = Report { latency: ms(9000.0), send_lag: ms(120.0), limit: Limit::Load, ..report(100.0) };
+        let slow = Step::of(&slow, Duration::from_millis(1500));
+        assert_eq!((slow.limit, slow.wrong.as_deref()), (Limit::Node, Some("p99 9000 ms")));
     }
 }

@@ -139,7 +139,7 @@ pub enum Limit {
     Rate,
     /// The money of the load's accounts: there was no more of it.
     Funds,
-    /// Nothing that was seen tells.
+    /// The run ended before anything was measured.
     #[default]
     Unknown,
 }
@@ -156,7 +156,7 @@ impl Limit {
             }
             Self::Rate => "the rate asked for, which was kept",
             Self::Funds => "the money of the load's accounts: take more --accounts, or fund them by `hearth load fund`",
-            Self::Unknown => "not known: the load's threads had time left, and the node did not have them wait",
+            Self::Unknown => "not known: nothing was measured",
         }
     }
 }
@@ -223,6 +223,13 @@ pub struct Report {
     pub client_cpu_us: f64,
     /// Cores the load used.
     pub client_cores: f64,
+    /// At a given rate: seconds for which a thread of the load was behind it as the node did not answer or had no room,
+    /// the mean of all threads.
+    pub behind_for_node_s: f64,
+    /// The same as the thread computed, or waited for a core.
+    pub behind_by_itself_s: f64,
+    /// What others took of the machine, where it is so much that another run would measure something else.
+    pub noise: Option<String>,
     /// The share of their time that the load's threads ran or waited for a core: of the busiest.
     pub senders_busy: f64,
     /// The share of their time that they waited for the node's answers, the mean.
@@ -317,6 +324,10 @@ impl Report {
         if let Some(lag) = &self.send_lag {
             line("send lag", lag.to_string());
         }
+        let (for_node, by_itself) = (self.behind_for_node_s, self.behind_by_itself_s);
+        if self.limit != Limit::Rate && for_node + by_itself >= 0.1 {
+            line("", format!("behind the rate for {for_node:.1} s by the node, {by_itself:.1} s by the load itself"));
+        }
         if let Some((median, highest)) = self.pool_depth() {
             line("node's pool", format!("{median} waiting in the median, {highest} at most"));
         }
@@ -328,6 +339,9 @@ impl Report {
         let (busy, waiting) = (self.senders_busy * 100.0, self.senders_waiting * 100.0);
         line("load's threads", format!("{busy:.0} % busy (the busiest), {waiting:.0} % waiting for answers"));
         line("limit", self.limit.told().into());
+        if let Some(noise) = &self.noise {
+            line("machine", noise.clone());
+        }
         if let Some(profile) = &self.profile {
             line("profile", format!("{}, {}, {:.1} s", profile.asked, profile.source, profile.seconds));
         }

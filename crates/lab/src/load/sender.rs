@@ -98,6 +98,18 @@ struct Sender<'a> {
     told: Told,
 }
 
+/// A moment of a sender, with how long it had waited for the node by then.
+struct Mark {
+    at: Instant,
+    for_node: Duration,
+}
+
+impl Mark {
+    fn new(watch: &Stopwatch) -> Self {
+        Self { at: Instant::now(), for_node: watch.spent.for_node() }
+    }
+}
+
 /// Signs ahead, waits for the others, sends until the end, and heals until all is over. `index` of the senders.
 pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Signer, u64)]) -> Told {
     // No two accounts pay to the same one at the same time. Each begins with the one after itself, and comes to itself
@@ -137,11 +149,14 @@ impl<'a> Sender<'a> {
         let mut timetable =
             self.shared.pace.rate.map(|rate| self.shared.course.timetable(rate, self.shared.senders, index));
         let mut healed = Instant::now();
+        let mut from = Mark::new(&self.watch);
         loop {
             let due = timetable.as_ref().map(|timetable| timetable.due(timetable.gone));
+            self.count_behind(timetable.as_ref(), &mut from);
             if !self.wait(due) {
                 break;
             }
+            self.count_behind(timetable.as_ref(), &mut from);
             self.watch.look(self.shared.course.measured.load(Ordering::Relaxed));
             if healed.elapsed() > HEAL_EVERY {
                 self.heal();
@@ -166,6 +181,18 @@ impl<'a> Sender<'a> {
             let left = self.queues.iter().fold(0u64, |sum, queue| sum.saturating_add(queue.left(self.shared)));
             timetable.count_unsent(&mut self.told, end, left);
         }
+    }
+
+    /// Counts how long the sender was behind since `from`, and goes on from now.
+    fn count_behind(&mut self, timetable: Option<&Timetable>, from: &mut Mark) {
+        let now = Mark::new(&self.watch);
+        if let Some(timetable) = timetable
+            && self.shared.course.measured.load(Ordering::Relaxed)
+        {
+            let node = now.for_node.saturating_sub(from.for_node);
+            timetable.count_behind(&mut self.told.behind, from.at, now.at, node);
+        }
+        *from = now;
     }
 
     /// Before a batch goes out, as a block may be read before the node's answer: each is due at its own time, and at a
@@ -214,7 +241,7 @@ impl<'a> Sender<'a> {
 
     fn idle(&mut self, time: Duration) {
         std::thread::sleep(time);
-        self.watch.spent.idle += time;
+        self.watch.held(time);
     }
 
     /// The next transactions, one of each account at most, with the account's index.
@@ -240,7 +267,7 @@ impl<'a> Sender<'a> {
     fn ask(&mut self, raws: &[&[u8]]) -> Result<Vec<Result<B256, Refusal>>, RpcError> {
         let begin = Instant::now();
         let verdicts = self.rpc().send_raw(raws);
-        self.watch.spent.answers += begin.elapsed();
+        self.watch.answered(begin);
         verdicts
     }
 
@@ -332,7 +359,10 @@ impl<'a> Sender<'a> {
             return;
         }
         self.told.renonced += indices.len() as u64;
-        match self.awaited(indices) {
+        let begin = Instant::now();
+        let awaited = self.awaited(indices);
+        self.watch.answered(begin);
+        match awaited {
             Ok(nonces) => {
                 indices.iter().zip(nonces).for_each(|(&index, nonce)| self.queues[index].align(self.shared, nonce));
             }
@@ -360,7 +390,10 @@ impl<'a> Sender<'a> {
     /// Looks whether the node waits for a nonce that was sent: a pool that was full may have dropped one, and what
     /// comes after it waits for ever.
     fn heal(&mut self) {
-        let nonces = match self.awaited(&(0..self.queues.len()).collect::<Vec<_>>()) {
+        let begin = Instant::now();
+        let awaited = self.awaited(&(0..self.queues.len()).collect::<Vec<_>>());
+        self.watch.answered(begin);
+        let nonces = match awaited {
             Ok(nonces) => nonces,
             Err(why) => return self.unanswered(why),
         };

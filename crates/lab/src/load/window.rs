@@ -12,6 +12,7 @@ use super::outcome::Outcomes;
 use super::process;
 use super::profile::{Profile, ProfileError};
 use super::series::Series;
+use crate::tune::run::quiet;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Nothing more is included, it seems, when nothing has been for so long, nor for so many of the longest block times.
@@ -34,6 +35,9 @@ pub struct Window {
     pub client: Duration,
     /// Memory of the node at the end.
     pub resident: Option<u64>,
+    /// The parts of all cores' time in which any program ran, and that the hypervisor gave to others; none where the
+    /// kernel does not count them.
+    pub machine: Option<(f64, f64)>,
     /// How it went, from the first transaction to the last block.
     pub series: Series,
     /// Where the node's CPU time went, if that was asked for.
@@ -54,6 +58,7 @@ impl Window {
         let cpu = || (process::cpu_time_of_all(&timing.pids), process::cpu_time(own).unwrap_or_default());
         let (start, warmup) = (course.begun(), timing.warmup);
         let (mut begin, mut before) = (start + warmup, None);
+        let mut machine = None;
         let (mut second, mut included) = (start + Duration::from_secs(1), 0);
         let mut still = Standstill::new(&course.outcomes);
         let end = loop {
@@ -66,6 +71,7 @@ impl Window {
                 || warmup.is_zero();
             if before.is_none() && now >= begin && is_ready {
                 before = Some((cpu(), now));
+                machine = quiet::counted();
                 // Without a warm-up what falls due from the first moment on is measured, however late that is seen.
                 begin = if warmup.is_zero() { start } else { now };
                 let _ = course.begin.set(begin);
@@ -105,6 +111,7 @@ impl Window {
             counted: counted_from.elapsed(),
             server: server.zip(server_before).map(|(now, then)| now.saturating_sub(then)).filter(|_| known),
             client: client.saturating_sub(client_before),
+            machine: quiet::counted().zip(machine).and_then(|(now, before)| now.parts_since(&before)),
             resident: known.then(|| timing.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
             series: Series::default(),
             profile: None,

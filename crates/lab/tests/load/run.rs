@@ -356,8 +356,29 @@ fn a_slow_node_is_late_and_that_is_told() {
     offered(&report, 200.0);
     assert!(report.unsent > 100, "{}", report.text());
     assert!(report.send_lag.unwrap().max_ms > 1000.0, "{}", report.text());
+    assert!(report.behind_for_node_s > 1.0, "{}", report.text());
     // Whether round trips or the load's own cores depends on what else this machine does.
-    assert_ne!(report.limit, Limit::Rate, "{}", report.text());
+    assert!(![Limit::Rate, Limit::Unknown].contains(&report.limit), "{}", report.text());
+}
+
+#[test]
+fn a_node_that_stood_still_is_the_limit_of_a_rate() {
+    let mut scene = scene(8, Manners { block_ms: 50, ..Manners::default() });
+    scene.asked.pace.rate = Some(50.0);
+    scene.asked.timing.duration = Duration::from_secs(6);
+    let node = connect(&scene.stub.url, TIMEOUT).unwrap();
+    let stands = Cell::new(false);
+    let told = |progress: Progress<'_>| {
+        if let Progress::Second(at, ..) = progress {
+            // As a node that is stopped for two seconds: what was asked meanwhile is answered after them.
+            let still = !stands.replace(at >= 1.0) && at >= 1.0;
+            let slow_ms = if still { 2000 } else { 0 };
+            scene.stub.behave(Manners { block_ms: 50, slow_ms, ..Manners::default() });
+        }
+    };
+    let report = drive(&scene.asked, &node, Contracts::default(), &scene.signers, &|| false, told).unwrap();
+    assert!(report.behind_for_node_s > 1.0, "{}", report.text());
+    assert!(![Limit::Rate, Limit::Unknown].contains(&report.limit), "{}", report.text());
 }
 
 #[test]

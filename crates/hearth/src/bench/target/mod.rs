@@ -31,7 +31,8 @@ use hearth_wire::base58::encode_32;
 use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
 use super::report::{Asked, Rate, Report, Target, Waited};
-use super::verdict::limit_of_load;
+use super::summary::is_kept;
+use super::verdict::{Driven, limit_of_load};
 use super::{BenchError, Nobody, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
 use crate::cli;
@@ -233,20 +234,25 @@ impl Observed {
         let measured = self.measured_transactions().saturating_sub((others * elapsed) as u64);
         let sent = self.last.sent();
         let CoresHad { had, waited_for } = self.cores();
-        let bottleneck = limit_of_load(self.diagnosis().as_ref(), options.rate, || {
-            format!(
-                "the target takes no more: nothing of the load is full; it got {had:.1} of {cores} cores and waited for \
-                 {waited_for:.1} more, which the node or other programs had"
-            )
-        });
+        let sent_per_s = self.sent_per_s();
+        let lag_s_max = self.lag_s_max();
+        let driven = Driven {
+            rate: options.rate,
+            is_kept: options.rate.is_none_or(|rate| is_kept(rate, sent_per_s, lag_s_max)),
+            sent_per_s,
+            lag_s_max,
+            cores,
+            had: self.cores(),
+        };
+        let bottleneck = limit_of_load(self.diagnosis().as_ref(), driven);
         Report {
             txn_per_s: Rate::of(&self.seconds, measured, elapsed),
             measured: self.is_measured(),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
             asked,
-            sent_per_s: self.sent_per_s(),
-            lag_s_max: options.rate.map(|_| self.lag_s_max()),
+            sent_per_s,
+            lag_s_max: options.rate.map(|_| lag_s_max),
             sent,
             landed,
             unresolved: sent as i64 - landed as i64,

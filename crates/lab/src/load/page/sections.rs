@@ -126,6 +126,9 @@ fn figures(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     for Shown { name, report, .. } in reports {
         let named = if reports.len() > 1 { format!("{}: ", escape(name)) } else { String::new() };
         writeln!(html, "<p class=\"says\">{named}The limit was <b>{}</b>.</p>", escape(report.limit.told()))?;
+        if let Some(noise) = &report.noise {
+            writeln!(html, "<p class=\"says\">{named}{}.</p>", escape(noise))?;
+        }
     }
     match reports {
         [one] => pairs(html, &one.report)?,
@@ -174,6 +177,7 @@ fn search(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
         )?;
         for step in steps {
             let (class, words) = match &step.wrong {
+                Some(why) if step.again => ("words bad", escape(&format!("{why}; tried again"))),
                 Some(why) => ("words bad", escape(why)),
                 None => ("words", "good".into()),
             };

@@ -168,6 +168,8 @@ struct Sender<'a> {
     /// What was sent, by how often; in each the oldest first.
     waiting: [VecDeque<Waiting>; DOUBLINGS + 1],
     looked: Instant,
+    /// Whether the transport took no more in this turn.
+    is_blocked: bool,
     watch: Stopwatch,
     told: Told,
 }
@@ -221,6 +223,7 @@ impl<'a> Sender<'a> {
             first: VecDeque::new(),
             waiting: Default::default(),
             looked: Instant::now(),
+            is_blocked: false,
             watch: Stopwatch::default(),
             told: Told::default(),
         }
@@ -230,7 +233,9 @@ impl<'a> Sender<'a> {
         let pace = self.shared.pace;
         let mut timetable = pace.rate.map(|rate| self.shared.course.timetable(rate, self.shared.senders, index));
         while !self.shared.course.stopped() {
+            let (from, for_node) = (Instant::now(), self.watch.spent.for_node());
             self.watch.look(self.shared.course.measured.load(Ordering::Relaxed));
+            self.is_blocked = false;
             let mut busy = self.turn();
             self.look();
             let room = self.room(timetable.as_ref());
@@ -244,12 +249,29 @@ impl<'a> Sender<'a> {
             if !busy {
                 self.sleep(timetable.as_ref());
             }
+            if let Some(timetable) = &timetable {
+                self.count_behind(timetable, from, for_node, room == 0);
+            }
         }
         if let Some(timetable) = &timetable {
             let end = self.shared.course.stop.get().copied().unwrap_or_else(Instant::now);
             let left = self.lanes.iter().fold(0u64, |sum, lane| sum.saturating_add(lane.left(self.shared)));
             timetable.count_unsent(&mut self.told, end, left);
         }
+    }
+
+    /// Counts how long the sender was behind in a turn that began at `from`, when it had waited `for_node`. Of a turn
+    /// in which the node let nothing out, all is the node's.
+    fn count_behind(&mut self, timetable: &Timetable, from: Instant, for_node: Duration, had_no_room: bool) {
+        if !self.shared.course.measured.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = Instant::now();
+        // Without room for what is due as much waits for a block as may.
+        let is_held = self.is_blocked || self.rests() || (had_no_room && timetable.due(timetable.gone) < from);
+        let asked = self.watch.spent.for_node().saturating_sub(for_node);
+        let node = if is_held { now - from } else { asked };
+        timetable.count_behind(&mut self.told.behind, from, now, node);
     }
 
     /// Whether all that was to be sent has been, and has ended.
@@ -357,6 +379,7 @@ impl<'a> Sender<'a> {
             if !tpu.send(&signed.raw) {
                 // It was not sent: it is as new as it was.
                 self.first.push_front(Signed { signings: if is_new { 0 } else { signed.signings }, ..signed });
+                self.is_blocked = true;
                 return handed > 0;
             }
             // It goes out in the next turn: no block can have it before it is known here.
@@ -420,7 +443,7 @@ impl<'a> Sender<'a> {
         let begin = Instant::now();
         let raws: Vec<&[u8]> = batch.iter().map(|signed| signed.raw.as_slice()).collect();
         let answer = node::send(&nodes[*at], &raws);
-        self.watch.spent.answers += begin.elapsed();
+        self.watch.answered(begin);
         let verdicts = match answer {
             Ok(verdicts) => verdicts,
             Err(why) if node::is_too_long(&why) && batch.len() > 1 => {

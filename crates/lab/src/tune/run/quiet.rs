@@ -71,6 +71,14 @@ impl Counted {
     pub fn counts(&self) -> bool {
         self.all > 0
     }
+
+    /// The parts of the cores' time since `before` in which a program ran, and that the hypervisor gave to others; none
+    /// where the kernel counted nothing meanwhile.
+    pub fn parts_since(&self, before: &Self) -> Option<(f64, f64)> {
+        let all = self.all.saturating_sub(before.all) as f64;
+        let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;
+        (all > 0.0).then(|| (part(self.busy, before.busy), part(self.stolen, before.stolen)))
+    }
 }
 
 /// Reads what is counted; nothing where the kernel does not say.
