@@ -1,7 +1,7 @@
 //! hearth: the one binary. Commands, configuration, wiring.
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 3 to 5 what `hearth why` says, 3 a
-//! machine that does not come to what `hearth tune machine` was asked for, 130 interrupted: `tune machine` has told
+//! machine that does not come to what `hearth tune machine` was asked for, or what `--fail-on-worse` found, 130 interrupted: `tune machine` has told
 //! what there was by then, the others had nothing to say.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
 
 const FAILED: u8 = 1;
 const WRONG_USE: u8 = 2;
-/// A requirement of a machine.
+/// What was asked for, of a machine or of a comparison.
 const MISSED: u8 = 3;
 /// As the shell has it for SIGINT.
 const INTERRUPTED: u8 = 130;
@@ -109,6 +109,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
         _ if error.downcast_ref().is_some_and(evm::EvmError::is_wrong_use) => return WRONG_USE,
         _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
+        _ if error.downcast_ref().is_some_and(load::CommandError::is_worse) => return MISSED,
         _ if error.downcast_ref().is_some_and(cluster::ClusterError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(tune::TuneError::is_wrong_use) => return WRONG_USE,
         _ if error.downcast_ref().is_some_and(tune::TuneError::is_missed) => return MISSED,

@@ -23,7 +23,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{self, AccountError, address};
 use hearth_lab::load::asked::{Asked, LoadError};
 use hearth_lab::load::chain::{self, ConnectError, Connected};
-use hearth_lab::load::compare::{CompareError, compare};
+use hearth_lab::load::compare::{CompareError, Comparison, compare};
 use hearth_lab::load::course::{Beside, GiveUp, Progress, Timing};
 use hearth_lab::load::fund::{self, FundError};
 use hearth_lab::load::look;
@@ -105,6 +105,12 @@ pub enum CommandError {
     /// Reports that do not fit.
     #[error(transparent)]
     Compare(#[from] CompareError),
+    /// With `--fail-on-worse`: these figures are worse.
+    #[error("worse, beyond the noise: {0}")]
+    Worse(String),
+    /// With `--fail-on-worse`: whether any figure is worse cannot be told.
+    #[error("--fail-on-worse: {0}")]
+    Undecided(String),
     /// A file that is no report.
     #[error(transparent)]
     Page(#[from] PageError),
@@ -142,6 +148,11 @@ fn advice(why: &ConnectError) -> &'static str {
 }
 
 impl CommandError {
+    /// Whether all was compared, and something is worse.
+    pub fn is_worse(&self) -> bool {
+        matches!(self, Self::Worse(_))
+    }
+
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
         if let Self::Etl(why) = self {
@@ -196,9 +207,20 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
         Options::Etl(options) => Ok(etl::run(options, stop, say)?),
         Options::Compare(options) => {
             let read = |paths: &[PathBuf]| paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>();
-            say.text(compare(&read(&options.before)?, &read(&options.after)?)?.text());
-            Ok(())
+            let found = compare(&read(&options.before)?, &read(&options.after)?)?;
+            say.text(found.text());
+            if options.fail_on_worse { gate(&found) } else { Ok(()) }
         }
+    }
+}
+
+/// What `--fail-on-worse` makes of a comparison.
+fn gate(found: &Comparison) -> Result<(), CommandError> {
+    let worse = found.worse();
+    match found.undecided() {
+        _ if !worse.is_empty() => Err(CommandError::Worse(worse.join("; "))),
+        Some(why) => Err(CommandError::Undecided(why)),
+        None => Ok(()),
     }
 }
 
@@ -454,5 +476,32 @@ fn asked<K>(options: &Run, mix: hearth_lab::load::mix::Mix<K>, pool: Pool, stop:
             beside: Beside { pool, profile: files::plan(options) },
             give_up: GiveUp::when(move || stop.presses() > 1),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_that_cannot_be_decided_fails_its_gate() {
+        let report = |tps: f64| json!({ "kind": "transfer", "accounts": 1, "rate": null, "tps": tps });
+        let runs = |tps: f64, pairs: u32| (0..pairs).map(|pair| report(tps + f64::from(pair))).collect::<Vec<_>>();
+        let gate = |before, after, pairs| gate(&compare(&runs(before, pairs), &runs(after, pairs)).unwrap());
+        assert!(gate(1000.0, 1000.0, 8).is_ok());
+        assert!(gate(1000.0, 1100.0, 8).is_ok(), "better is no failure");
+        let worse = gate(1000.0, 900.0, 8).unwrap_err();
+        assert!(worse.is_worse() && worse.to_string() == "worse, beyond the noise: txn/s", "{worse}");
+        let few = gate(1000.0, 500.0, 3).unwrap_err();
+        assert!(!few.is_worse() && few.to_string().contains("3 pairs are there, 6 are needed"), "{few}");
+        // Nothing was included any more.
+        let none = gate_of_nothing();
+        assert!(!none.is_worse() && none.to_string().contains("not in every report: txn/s"), "{none}");
+    }
+
+    fn gate_of_nothing() -> CommandError {
+        let report = |tps: f64| json!({ "kind": "transfer", "accounts": 1, "rate": null, "tps": tps });
+        let [before, after] = [1000.0, 0.0].map(|tps| (0..8).map(|_| report(tps)).collect::<Vec<_>>());
+        gate(&compare(&before, &after).unwrap()).unwrap_err()
     }
 }

@@ -15,7 +15,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use hearth_lab::tune::analysis::{self, Question, QuestionError, analyze};
+use hearth_lab::tune::analysis::{self, Answer, Question, QuestionError, analyze};
 use hearth_lab::tune::build::StudyError;
 use hearth_lab::tune::build::spec::SpecError;
 use hearth_lab::tune::page;
@@ -38,6 +38,10 @@ pub enum Command {
     /// `repetition`; every other column is an option of the builds. Values may carry units. By default builds are
     /// compared with the reference within each repetition, with intervals that hold for all builds and metrics
     /// together.
+    ///
+    /// Exit codes: 0 there is an answer; 1 the results cannot be read, or, with --fail-on-worse, it cannot be told
+    /// whether a build is worse; 2 the command line is wrong; 3 with --fail-on-worse, a build is worse than the
+    /// reference in a metric, beyond the noise.
     Analyze(Analyze),
     /// Build a matrix of options, measure all builds in turn, and say which to take.
     ///
@@ -116,6 +120,10 @@ pub struct Analyze {
     /// List every build.
     #[arg(long)]
     pub all: bool,
+    /// End with code 3 where a build is worse than the reference in a metric, beyond the noise, and with code 1 where
+    /// that cannot be told, as of fewer than six repetitions.
+    #[arg(long, requires = "reference")]
+    pub fail_on_worse: bool,
     /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -174,6 +182,15 @@ pub enum TuneError {
     /// Ctrl-C, where nothing goes on later.
     #[error("stopped; nothing was kept")]
     Interrupted,
+    /// With `--fail-on-worse`: these builds are worse than the reference.
+    #[error("worse than the reference, beyond the noise: {0}")]
+    Worse(String),
+    /// With `--fail-on-worse`: whether any build is worse cannot be told.
+    #[error("--fail-on-worse: {0}")]
+    Undecided(String),
+    /// `--fail-on-worse` with medians, of which it is not known how often they are wrong.
+    #[error("--fail-on-worse goes by the intervals of --rule bootstrap; leave out --rule article")]
+    Medians,
     /// Signals cannot be taken over.
     #[error("Ctrl-C cannot be taken over: {0}")]
     Signals(io::Error),
@@ -185,14 +202,14 @@ pub enum TuneError {
 impl TuneError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Question(_) | Self::Spec(_) | Self::Study(StudyError::Asked(_)))
+        matches!(self, Self::Question(_) | Self::Spec(_) | Self::Study(StudyError::Asked(_)) | Self::Medians)
             || matches!(self, Self::Layout(why) if why.is_wrong_use())
             || matches!(self, Self::Machine(why) if why.is_wrong_use())
     }
 
     /// Whether all was measured, and not as good as was asked.
     pub fn is_missed(&self) -> bool {
-        matches!(self, Self::Machine(machine::MachineError::Missed(_)))
+        matches!(self, Self::Machine(machine::MachineError::Missed(_)) | Self::Worse(_))
     }
 
     /// Whether it was asked to stop.
@@ -215,6 +232,9 @@ pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
 }
 
 fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
+    if options.fail_on_worse && options.rule == Rule::Article {
+        return Err(TuneError::Medians);
+    }
     let json = options.json.as_deref();
     json_file(json).into_iter().chain(options.html.as_deref()).try_for_each(can_be_written)?;
     let path = &options.results;
@@ -234,7 +254,19 @@ fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
     };
     let answer = analyze(table, &question)?;
     tell(json, say, || text(&answer, options.all), || answer.json())?;
-    write(options.html.as_deref(), || page::of_answer(&answer))
+    write(options.html.as_deref(), || page::of_answer(&answer))?;
+    if options.fail_on_worse { gate(&answer) } else { Ok(()) }
+}
+
+/// What `--fail-on-worse` makes of an answer.
+fn gate(answer: &Answer) -> Result<(), TuneError> {
+    let worse = answer.worse_than_reference();
+    match answer.undecided() {
+        // Where the reference and its copy differ nothing is to be believed, worse or not.
+        Some(why) if worse.is_empty() || !answer.copy_differs_in().is_empty() => Err(TuneError::Undecided(why)),
+        _ if !worse.is_empty() => Err(TuneError::Worse(worse.join("; "))),
+        _ => Ok(()),
+    }
 }
 
 /// Writes an answer to a file, where one is named.

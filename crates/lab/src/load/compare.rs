@@ -3,14 +3,19 @@
 //! reads   reports of `hearth load run --json`, before and after, in pairs
 //! writes  a [`Comparison`]
 //! memory  a few figures a report
-//! source  Student's t for paired samples, of the logarithms of ratios
+//! source  [`crate::tune::paired`]
 //!
 //! A pair is two runs, one after the other on the same machine: what the machine does to one it does to the other. The
-//! noise is what the ratio does from pair to pair: one pair alone says nothing of it.
+//! noise is what the ratio does from pair to pair. The intervals of all figures hold together: a comparison of runs that
+//! are alike reports any difference at all in one of twenty cases, however many figures it has.
 
 use std::fmt::Write;
 
 use serde_json::Value;
+
+use crate::tune::goal::Goal;
+use crate::tune::paired::{self, ROUNDS_MIN, Settings, paired};
+use crate::tune::table::Table;
 
 /// Figures that are compared: where they stand in a report, how they are called, whether more is better.
 const FIGURES: [(&str, &str, bool); 8] = [
@@ -22,12 +27,6 @@ const FIGURES: [(&str, &str, bool); 8] = [
     ("/server_cpu_us", "node's CPU, µs a txn", false),
     ("/server_resident", "node's memory, bytes", false),
     ("/client_cpu_us", "load's CPU, µs a txn", false),
-];
-
-/// The quantile 0.975 of Student's t for 1 to 30 degrees of freedom.
-const T_975: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
 /// Why two loads cannot be compared.
@@ -56,10 +55,10 @@ pub enum Verdict {
     Better,
     /// Beyond the noise.
     Worse,
-    /// The interval has «no change» in it.
+    /// The interval has "no change" in it.
     Noise,
-    /// One pair: nobody knows.
-    OnePair,
+    /// Fewer than [`ROUNDS_MIN`] pairs do not show how large the noise is.
+    TooFew,
     /// Some of the reports have it, others nought or nothing.
     Missing,
 }
@@ -73,7 +72,10 @@ pub struct Line {
     pub before: f64,
     /// The geometric mean after; not a number where a report has none.
     pub after: f64,
-    /// The interval in which the true ratio of after to before lies in 95 of 100 cases.
+    /// The ratio of after to before, of which a fifth of the pairs is cut off at each end; not a number where a report
+    /// has none.
+    pub ratio: f64,
+    /// The interval of the ratio. Those of all figures hold together in 95 of 100 comparisons.
     pub interval: Option<(f64, f64)>,
     /// What that says.
     pub verdict: Verdict,
@@ -111,25 +113,12 @@ pub fn compare(before: &[Value], after: &[Value]) -> Result<Comparison, CompareE
             return Err(CompareError::Different(index + 1, before, after));
         }
     }
-    let lines = FIGURES.into_iter().filter_map(|(path, name, more_is_better)| {
-        let figure = |report: &Value| report.pointer(path)?.as_f64().filter(|figure| *figure > 0.0);
-        let figures = |reports: &[Value]| reports.iter().map(figure).collect::<Option<Vec<f64>>>();
-        let one_has_it = before.iter().chain(after).any(|report| figure(report).is_some());
-        match (figures(before), figures(after)) {
-            (Some(before), Some(after)) => Some(line(name, &before, &after, more_is_better)),
-            (before, after) if one_has_it => {
-                let mean = |values: Option<Vec<f64>>| values.map_or(f64::NAN, |values| geometric_mean(&values));
-                let (before, after) = (mean(before), mean(after));
-                Some(Line { name, before, after, interval: None, verdict: Verdict::Missing })
-            }
-            _ => None,
-        }
-    });
+    let lines = lines(before, after);
     let mut remarks = differences(&before[0], &after[0]);
     for (side, reports) in [("before", before), ("after", after)] {
         remarks.extend(reports.iter().enumerate().filter_map(|(index, report)| losses(index + 1, side, report)));
     }
-    Ok(Comparison { pairs: before.len(), lines: lines.collect(), remarks })
+    Ok(Comparison { pairs: before.len(), lines, remarks })
 }
 
 /// The run in a report: a search for the highest rate has that of the highest good one in it.
@@ -168,67 +157,104 @@ fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
-fn line(name: &'static str, before: &[f64], after: &[f64], more_is_better: bool) -> Line {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-    let (before, after) = (logs(before), logs(after));
-    let ratios: Vec<_> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
-    let (middle, freedom) = (mean(&ratios), ratios.len() - 1);
-    let interval = (freedom > 0).then(|| {
-        let variance = ratios.iter().map(|ratio| (ratio - middle).powi(2)).sum::<f64>() / freedom as f64;
-        let half = T_975[freedom.min(T_975.len()) - 1] * (variance / ratios.len() as f64).sqrt();
-        ((middle - half).exp(), (middle + half).exp())
-    });
-    let verdict = match interval {
-        None => Verdict::OnePair,
-        Some((low, _)) if low > 1.0 => {
-            if more_is_better {
-                Verdict::Better
-            } else {
-                Verdict::Worse
-            }
-        }
-        Some((_, high)) if high < 1.0 => {
-            if more_is_better {
-                Verdict::Worse
-            } else {
-                Verdict::Better
-            }
-        }
-        Some(_) => Verdict::Noise,
+/// A line for each figure that a report has.
+fn lines(before: &[Value], after: &[Value]) -> Vec<Line> {
+    let figure = |report: &Value, path: &str| report.pointer(path)?.as_f64().filter(|figure| *figure > 0.0);
+    let figures = |reports: &[Value], path: &str| -> Option<Vec<f64>> {
+        reports.iter().map(|report| figure(report, path)).collect()
     };
-    Line { name, before: mean(&before).exp(), after: mean(&after).exp(), interval, verdict }
+    let mut compared = vec![];
+    let mut lines = vec![];
+    for (path, name, more_is_better) in FIGURES {
+        if !before.iter().chain(after).any(|report| figure(report, path).is_some()) {
+            continue;
+        }
+        let (before, after) = (figures(before, path), figures(after, path));
+        let mean = |values: &Option<Vec<f64>>| values.as_ref().map_or(f64::NAN, |values| geometric_mean(values));
+        let verdict = Verdict::Missing;
+        let (mean_before, mean_after) = (mean(&before), mean(&after));
+        lines.push(Line { name, before: mean_before, after: mean_after, ratio: f64::NAN, interval: None, verdict });
+        if let (Some(mut values), Some(after)) = (before, after) {
+            values.extend(after);
+            compared.push((lines.len() - 1, more_is_better, (name.to_owned(), values)));
+        }
+    }
+    if compared.is_empty() {
+        return lines;
+    }
+    let goals: Vec<Goal> = compared.iter().enumerate().map(|(at, (_, more, _))| Goal::new(at, *more)).collect();
+    let places: Vec<usize> = compared.iter().map(|(place, ..)| *place).collect();
+    let metrics = compared.into_iter().map(|(.., metric)| metric).collect();
+    let table = Table::of_values(&["before", "after"], metrics, before.len());
+    let found = paired(&table, &goals, Some(0), &Settings::default());
+    for (place, estimate) in places.into_iter().zip(&found.estimates[1]) {
+        let line = &mut lines[place];
+        (line.ratio, line.interval) = (estimate.value, estimate.interval);
+        line.verdict = match estimate.verdict {
+            paired::Verdict::Better => Verdict::Better,
+            paired::Verdict::Worse => Verdict::Worse,
+            paired::Verdict::NoDifference => Verdict::Noise,
+            paired::Verdict::Unknown => Verdict::TooFew,
+        };
+    }
+    lines
 }
 
 impl Comparison {
+    /// The figures that are worse, beyond the noise.
+    pub fn worse(&self) -> Vec<&'static str> {
+        self.names_of(Verdict::Worse)
+    }
+
+    /// Why it cannot be said that no figure is worse; none where it can.
+    pub fn undecided(&self) -> Option<String> {
+        let missing = self.names_of(Verdict::Missing);
+        if !self.names_of(Verdict::TooFew).is_empty() || self.lines.is_empty() {
+            return Some(too_few(self.pairs));
+        }
+        (!missing.is_empty()).then(|| format!("not in every report: {}", missing.join("; ")))
+    }
+
+    fn names_of(&self, verdict: Verdict) -> Vec<&'static str> {
+        self.lines.iter().filter(|line| line.verdict == verdict).map(|line| line.name).collect()
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let (columns, interval) = (("", "before", "after", "ratio"), "95 % interval");
         let mut text = format!("{:<22}{:>14}{:>14}{:>8}  {interval}\n", columns.0, columns.1, columns.2, columns.3);
-        for Line { name, before, after, interval, verdict } in &self.lines {
+        for Line { name, before, after, ratio, interval, verdict } in &self.lines {
             let interval = interval.map_or(String::new(), |(low, high)| format!("{low:.3} to {high:.3}"));
             let verdict = match verdict {
                 Verdict::Better => "better",
                 Verdict::Worse => "worse",
                 Verdict::Noise => "within the noise",
-                Verdict::OnePair => "",
+                Verdict::TooFew => "",
                 Verdict::Missing => "not in every report",
             };
             let told = |figure: f64, digits| if figure.is_nan() { "–".into() } else { format!("{figure:.digits$}") };
-            let (ratio, before, after) = (told(after / before, 3), told(*before, 1), told(*after, 1));
+            let (ratio, before, after) = (told(*ratio, 3), told(*before, 1), told(*after, 1));
             let line = format!("{name:<22}{before:>14}{after:>14}{ratio:>8}  {interval:<16}  {verdict}");
             writeln!(text, "{}", line.trim_end()).expect("a string takes all");
         }
-        if self.pairs == 1 {
-            text.push_str("One pair says nothing of the noise: give several reports of each, in pairs.\n");
+        if self.pairs < ROUNDS_MIN {
+            text.push_str(&(too_few(self.pairs) + "\n"));
         } else {
-            text.push_str("Of figures that did not change, one in twenty is called better or worse all the same.\n");
+            text.push_str(
+                "All intervals hold together: of twenty comparisons of equal loads one reports a difference.\n",
+            );
         }
         for remark in &self.remarks {
             writeln!(text, "{remark}").expect("a string takes all");
         }
         text
     }
+}
+
+/// That so many pairs do not show the noise.
+fn too_few(pairs: usize) -> String {
+    let pairs = if pairs == 1 { "one pair is".to_owned() } else { format!("{pairs} pairs are") };
+    format!("too few pairs to tell a change from noise: {pairs} there, {ROUNDS_MIN} are needed, and more show less")
 }
 
 #[cfg(test)]
@@ -242,24 +268,85 @@ mod tests {
 
     #[test]
     fn what_changes_in_every_pair_is_told_from_noise() {
-        // The machine is half as fast in the second pair: the pairs agree all the same.
-        let before = [report(1000.0, 50.0), report(500.0, 52.0), report(990.0, 49.0)];
-        let after = [report(1100.0, 55.0), report(551.0, 46.0), report(1087.0, 50.0)];
+        // The machine is half as fast in every second pair: the pairs agree all the same.
+        let pace = |pair: usize| if pair % 2 == 0 { 1000.0 } else { 500.0 };
+        let noise = |pair: usize| [1.0, 1.004, 0.997, 1.002, 0.996, 1.001, 0.999, 1.003][pair];
+        let latency = |pair: usize| [50.0, 52.0, 49.0, 51.0, 47.0, 55.0, 50.0, 53.0][pair];
+        let before: Vec<_> = (0..8).map(|pair| report(pace(pair), latency(pair))).collect();
+        let after: Vec<_> = (0..8).map(|pair| report(1.1 * pace(pair) * noise(pair), latency(7 - pair))).collect();
         let found = compare(&before, &after).unwrap();
         let verdicts: Vec<_> = found.lines.iter().map(|line| (line.name, line.verdict)).collect();
         assert_eq!(verdicts, [("txn/s", Verdict::Better), ("latency p99, ms", Verdict::Noise)]);
         let (low, high) = found.lines[0].interval.unwrap();
-        assert!(low > 1.09 && high < 1.11, "{low} to {high}");
+        assert!(low > 1.08 && high < 1.12, "{low} to {high}");
+        assert_eq!((found.worse(), found.undecided()), (vec![], None));
         let back = compare(&after, &before).unwrap();
-        assert_eq!(back.lines[0].verdict, Verdict::Worse);
+        assert_eq!(back.worse(), ["txn/s"]);
         assert!(back.text().contains("worse") && back.text().contains("within the noise"), "{}", back.text());
     }
 
     #[test]
-    fn one_pair_has_no_interval() {
-        let found = compare(&[report(1.0, 1.0)], &[report(2.0, 1.0)]).unwrap();
-        assert_eq!((found.lines[0].verdict, found.lines[0].interval), (Verdict::OnePair, None));
-        assert!(found.text().contains("One pair says nothing"));
+    fn few_pairs_have_no_interval() {
+        let one = compare(&[report(1.0, 1.0)], &[report(2.0, 1.0)]).unwrap();
+        assert_eq!((one.lines[0].verdict, one.lines[0].interval), (Verdict::TooFew, None));
+        assert!((one.lines[0].ratio - 2.0).abs() < 1e-9);
+        assert!(one.text().contains("one pair is there, 6 are needed"), "{}", one.text());
+        let runs = |tps: f64| (0..5).map(|pair| report(tps + f64::from(pair), 1.0)).collect::<Vec<_>>();
+        let five = compare(&runs(100.0), &runs(900.0)).unwrap();
+        assert_eq!(five.lines[0].verdict, Verdict::TooFew, "a factor of nine, and nobody knows the noise");
+        assert!(five.undecided().is_some_and(|why| why.contains("5 pairs are there, 6 are needed")));
+    }
+
+    /// So many runs of one load. The machine's pace is shared by a pair; now and then a run is disturbed, and latencies
+    /// follow the rate.
+    fn runs(random: &mut fastrand::Rng, pairs: usize, change: f64) -> [Vec<Value>; 2] {
+        let mut normal = || {
+            let (a, b) = (1.0 - random.f64(), random.f64());
+            let normal = (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos();
+            if random.f64() < 0.05 { normal + 5.0 } else { normal }
+        };
+        let mut sides = [vec![], vec![]];
+        for _ in 0..pairs {
+            let pace = 0.1 * normal();
+            for (side, change) in sides.iter_mut().zip([1.0, change]) {
+                let disturbed = 0.03 * normal();
+                let mut figure = |value: f64| value * (pace + disturbed + 0.02 * normal()).exp();
+                side.push(json!({
+                    "kind": "transfer", "accounts": 10, "rate": null,
+                    "tps": change * figure(1000.0), "tps_median": change * figure(1000.0), "mgas_per_s": figure(21.0),
+                    "latency": { "p50_ms": figure(15.0), "p99_ms": figure(70.0) },
+                    "server_cpu_us": figure(120.0), "server_resident": figure(4e8), "client_cpu_us": figure(50.0),
+                }));
+            }
+        }
+        sides
+    }
+
+    #[test]
+    fn equal_loads_seldom_differ() {
+        // Each of 400 comparisons has eight figures. One in twenty of them may report any difference; 32 are so many
+        // that fewer than one set of seeds in a hundred has more by chance.
+        for (pairs, most) in [(3, 0), (6, 32), (12, 32)] {
+            let differ = |seed: &u64| {
+                let [before, after] = runs(&mut fastrand::Rng::with_seed(*seed), pairs, 1.0);
+                let found = compare(&before, &after).unwrap();
+                found.lines.iter().any(|line| matches!(line.verdict, Verdict::Better | Verdict::Worse))
+            };
+            let count = (0..400).filter(differ).count();
+            println!("{pairs} pairs: {count} of 400");
+            assert!(count <= most, "{pairs} pairs: {count} of 400 comparisons of equal loads report a difference");
+        }
+    }
+
+    #[test]
+    fn a_true_change_is_found_with_enough_pairs() {
+        let found = |seed: &u64| {
+            let [before, after] = runs(&mut fastrand::Rng::with_seed(*seed), 12, 0.8);
+            compare(&before, &after).unwrap().worse().contains(&"txn/s")
+        };
+        let count = (0..100).filter(found).count();
+        println!("{count} of 100");
+        assert!(count >= 90, "a rate that is a fifth lower is found in {count} of 100 comparisons");
     }
 
     #[test]

@@ -279,6 +279,42 @@ impl Answer {
         self.copy.map_or_else(Vec::new, |copy| unequal(&self.table, &self.goals, &self.paired, copy))
     }
 
+    /// The builds that are worse than the reference in a goal, beyond the noise, each with the metrics. The copy of the
+    /// reference is the same program, and is none of them.
+    pub fn worse_than_reference(&self) -> Vec<String> {
+        let with = |build: usize| {
+            let worse = |(one, _): &(&super::paired::Estimate, &Goal)| one.verdict == Verdict::Worse;
+            let goals = self.paired.estimates[build].iter().zip(&self.goals).filter(worse);
+            let names: Vec<_> = goals.map(|(_, goal)| self.table.metrics[goal.metric].name.as_str()).collect();
+            (!names.is_empty()).then(|| format!("{} in {}", self.table.builds[build].name, names.join(", ")))
+        };
+        self.compared().filter_map(with).collect()
+    }
+
+    /// Why it cannot be said that no build is worse than the reference; none where it can.
+    pub fn undecided(&self) -> Option<String> {
+        if let Some(copy) = self.copy.filter(|_| !self.copy_differs_in().is_empty()) {
+            return Some(copied(&self.table, &self.goals, &self.paired, copy));
+        }
+        if self.compared().next().is_none() {
+            return Some("there is no build beside the reference".into());
+        }
+        let is_unknown =
+            |build: &usize| self.paired.estimates[*build].iter().any(|one| one.verdict == Verdict::Unknown);
+        let unknown: Vec<usize> = self.compared().filter(is_unknown).collect();
+        (!unknown.is_empty()).then(|| {
+            let rounds = unknown.iter().flat_map(|build| &self.paired.estimates[*build]).map(|one| one.rounds);
+            let (names, least) = (self.names(&unknown).join(", "), rounds.min().unwrap_or(0));
+            format!("too few repetitions to tell a change from noise: {ROUNDS_MIN} are needed, and {names} has {least}")
+        })
+    }
+
+    /// The builds that are compared with the reference.
+    fn compared(&self) -> impl Iterator<Item = usize> {
+        let (reference, copy) = (self.reference, self.copy);
+        (0..self.table.builds.len()).filter(move |build| Some(*build) != reference && Some(*build) != copy)
+    }
+
     /// By how many percent a build is above the reference in each goal, by the rule; nothing where that has no meaning.
     pub fn percents(&self, build: usize) -> Vec<Option<f64>> {
         let Some(reference) = self.reference else { return vec![None; self.goals.len()] };
@@ -482,6 +518,31 @@ mod tests {
             println!("{builds} builds, {rounds} rounds, reference: {has_reference}: {wrong} of 1000");
             assert!(wrong <= 50, "{builds} builds, {rounds} rounds: builds are told apart in {wrong} of 1000 studies");
         }
+    }
+
+    #[test]
+    fn a_build_that_is_worse_is_named_where_rounds_tell() {
+        let study = |rounds: usize, speeds: [f64; 3]| {
+            let mut table = equal_builds(5, 3, rounds);
+            for metric in &mut table.metrics {
+                for (build, speed) in speeds.iter().enumerate() {
+                    metric.values[build * rounds..(build + 1) * rounds].iter_mut().for_each(|value| *value *= speed);
+                }
+            }
+            let (max, name) = (vec!["speed".into()], |at: usize| Some(format!("b{at}")));
+            let question = Question { max, reference: name(0), copy: name(1), ..Question::default() };
+            analyze(table, &question).expect("fine")
+        };
+        let equal = study(12, [1.0; 3]);
+        assert_eq!((equal.worse_than_reference(), equal.undecided()), (vec![], None));
+        let slower = study(12, [1.0, 1.0, 0.9]);
+        assert_eq!((slower.worse_than_reference(), slower.undecided()), (vec!["b2 in speed".into()], None));
+        assert_eq!(study(12, [1.0, 1.0, 1.1]).worse_than_reference(), Vec::<String>::new());
+        let few = study(3, [1.0, 1.0, 0.5]);
+        assert_eq!(few.worse_than_reference(), Vec::<String>::new());
+        assert!(few.undecided().is_some_and(|why| why.contains("6 are needed, and b2 has 3")));
+        let odd = study(12, [1.0, 0.9, 1.0]);
+        assert!(odd.undecided().is_some_and(|why| why.contains("do not trust this study")));
     }
 
     #[test]

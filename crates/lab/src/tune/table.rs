@@ -159,6 +159,23 @@ impl Table {
         Reader::new(from)?.read()
     }
 
+    /// A table of numbers that were not printed: for each metric its name, and the values of each build, round by round.
+    /// Panics where a metric has not a value for each build and round.
+    pub fn of_values(builds: &[&str], metrics: Vec<(String, Vec<f64>)>, rounds: usize) -> Self {
+        let metric = |(name, values): (String, Vec<f64>)| {
+            assert_eq!(values.len(), builds.len() * rounds, "a value for each build and round of {name}");
+            let (printed, missing) = (vec![0; values.len()], vec![0; builds.len()]);
+            Metric { name, dimension: Dimension::Number, values, printed, units: vec![1.0], missing }
+        };
+        Self {
+            options: vec![],
+            builds: builds.iter().map(|name| Build { name: (*name).into(), options: vec![] }).collect(),
+            metrics: metrics.into_iter().map(metric).collect(),
+            rounds: (0..rounds).map(|round| round.to_string()).collect(),
+            numbered: false,
+        }
+    }
+
     /// A build's values of a metric, round by round; NaN where there is none.
     pub fn of(&self, metric: usize, build: usize) -> &[f64] {
         let rounds = self.rounds.len();
