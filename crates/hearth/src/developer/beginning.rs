@@ -3,9 +3,9 @@
 //! reads   options, the files that they name, the node at `--url`
 //! writes  accounts
 //! memory  the accounts
-//! drops   nothing
-//! source  `solana-test-validator` 4.2 for what each option means: it lets accounts and programs go before those that
-//!         every chain has, as we do with a notice; of one address that is asked for twice it takes one, we refuse
+//! drops   all but the last account of an address that is asked for more than once, with a notice
+//! source  `solana-test-validator` 4.2 for what each option means, and which of two for one address counts: it lets
+//!         accounts and programs go before those that every chain has without a word, as we do with a notice
 
 use std::path::Path;
 
@@ -18,7 +18,8 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 
 use super::dump::{self, Dump};
-use super::{FlagError, Flags, remote};
+use super::remote::{self, AS_OF};
+use super::{FlagError, Flags};
 use crate::keys;
 
 /// What the mint gets.
@@ -30,12 +31,16 @@ const NOBODY: Pubkey = [0; 32];
 #[derive(Default)]
 pub struct Beginning {
     accounts: Vec<Asked>,
+    /// What was asked for and does not count.
+    replaced: Vec<String>,
     numbers: Vec<(&'static str, fn(&GenesisConfig) -> u64)>,
 }
 
 /// An account that an option asks for.
 struct Asked {
     flag: &'static str,
+    /// The file, or the node, that it is from; empty where the option is all there is.
+    from: String,
     key: Pubkey,
     /// `None`: as another node had it when the chain began.
     account: Option<Account>,
@@ -46,25 +51,40 @@ impl Beginning {
     pub fn of(flags: &Flags, exists: bool) -> Result<Self, FlagError> {
         let mut asked = Self::default();
         asked.numbers(flags);
-        asked.programs(flags)?;
+        // In the order in which they count: of one address the last does.
         asked.files(flags)?;
         asked.clones(flags, exists)?;
+        asked.programs(flags)?;
         if let Some(mint) = &flags.mint {
-            asked.add("--mint", address("--mint", mint)?, Account::wallet(MINT_LAMPORTS));
+            asked.add("--mint", String::new(), address("--mint", mint)?, Account::wallet(MINT_LAMPORTS));
         }
-        asked.agree()?;
+        asked.refuse_own()?;
+        asked.keep_last();
         Ok(asked)
     }
 
-    /// Refuses what contradicts itself or the chain's own accounts.
-    fn agree(&self) -> Result<(), FlagError> {
-        for (at, Asked { flag, key, .. }) in self.accounts.iter().enumerate() {
-            let text = encode_32(key);
-            let other = self.accounts[..at].iter().find(|other| other.key == *key);
-            if let Some(other) = other {
-                let what = format!("{text} is asked for twice, by {} before; name it once", other.flag);
-                return Err(FlagError::value(flag, what));
+    /// Leaves one account of each address, the last, and notes what it replaces.
+    fn keep_last(&mut self) {
+        let mut kept: Vec<Asked> = vec![];
+        for asked in std::mem::take(&mut self.accounts) {
+            if let Some(at) = kept.iter().position(|other| other.key == asked.key) {
+                let other = kept.remove(at);
+                let text = encode_32(&asked.key);
+                self.replaced.push(format!(
+                    "{text} is asked for twice, by {} and by {}; the latter counts",
+                    other.origin(),
+                    asked.origin()
+                ));
             }
+            kept.push(asked);
+        }
+        self.accounts = kept;
+    }
+
+    /// Refuses what the chain has of its own.
+    fn refuse_own(&self) -> Result<(), FlagError> {
+        for Asked { flag, key, .. } in &self.accounts {
+            let text = encode_32(key);
             let is_own = is_reserved(key) && !programs::is_replaceable(key);
             if is_own || (*flag == "--mint" && programs::is_replaceable(key)) {
                 let what = format!("{text} is a program or an account of the chain itself; it cannot be another");
@@ -76,7 +96,7 @@ impl Beginning {
 
     /// What whoever asked should know of a chain that begins so.
     pub fn notices(&self) -> Vec<String> {
-        let notice = |Asked { flag, key, account }: &Asked| {
+        let notice = |Asked { flag, key, account, .. }: &Asked| {
             let (text, account) = (encode_32(key), account.as_ref()?);
             let least = minimum_balance(account.data().len());
             if programs::is_replaceable(key) {
@@ -91,7 +111,7 @@ impl Beginning {
                 )
             })
         };
-        self.accounts.iter().filter_map(notice).collect()
+        self.replaced.iter().cloned().chain(self.accounts.iter().filter_map(notice)).collect()
     }
 
     /// The accounts for a new chain.
@@ -113,7 +133,7 @@ impl Beginning {
         }
         let accounts = genesis.accounts();
         let found = |key: &Pubkey| Some(&accounts[accounts.binary_search_by_key(key, |(key, _)| *key).ok()?].1);
-        for Asked { flag, key, account } in &self.accounts {
+        for Asked { flag, key, account, .. } in &self.accounts {
             match (found(key), account) {
                 (None, _) => return began(flag, format!("without an account at {}", encode_32(key))),
                 (Some(has), Some(wanted)) if has != wanted => {
@@ -125,8 +145,8 @@ impl Beginning {
         Ok(())
     }
 
-    fn add(&mut self, flag: &'static str, key: Pubkey, account: Account) {
-        self.accounts.push(Asked { flag, key, account: Some(account) });
+    fn add(&mut self, flag: &'static str, from: String, key: Pubkey, account: Account) {
+        self.accounts.push(Asked { flag, from, key, account: Some(account) });
     }
 
     fn numbers(&mut self, flags: &Flags) {
@@ -168,7 +188,10 @@ impl Beginning {
     ) -> Result<(), FlagError> {
         programs::verify(elf)
             .map_err(|why| FlagError::value(flag, format!("{} is no program that runs here: {why}", path.display())))?;
-        upgradeable_program(&key, elf, authority).into_iter().for_each(|(key, account)| self.add(flag, key, account));
+        let from = path.display().to_string();
+        for (key, account) in upgradeable_program(&key, elf, authority) {
+            self.add(flag, from.clone(), key, account);
+        }
         Ok(())
     }
 
@@ -195,7 +218,7 @@ impl Beginning {
     /// One account; the file's address where none is given.
     fn file(&mut self, flag: &'static str, key: Option<Pubkey>, path: &Path) -> Result<(), FlagError> {
         match dump::read(path).map_err(|why| FlagError::value(flag, why))? {
-            Dump::Account(has, account) => self.add(flag, key.unwrap_or(has), account),
+            Dump::Account(has, account) => self.add(flag, path.display().to_string(), key.unwrap_or(has), account),
             Dump::Program(_) => {
                 let what = format!("{} is a program; give it as --bpf-program ADDRESS FILE", path.display());
                 return Err(FlagError::value(flag, what));
@@ -211,7 +234,7 @@ impl Beginning {
             let key = address(flag, value)?;
             match values.next_if(|next| decode_32(next).is_err()) {
                 Some(file) => match dump::read(Path::new(file)).map_err(|why| FlagError::value(flag, why))? {
-                    Dump::Account(_, account) => self.add(flag, key, account),
+                    Dump::Account(_, account) => self.add(flag, file.clone(), key, account),
                     Dump::Program(elf) => self.elf(flag, key, Path::new(file), &elf, &NOBODY)?,
                 },
                 None => self.remote(flags, flag, key, exists)?,
@@ -221,7 +244,7 @@ impl Beginning {
             let flag = "--maybe-clone";
             let key = address(flag, value)?;
             if !exists && let Some(account) = fetch(flags, flag, &key)? {
-                self.add(flag, key, account);
+                self.add(flag, there(flags), key, account);
             }
         }
         for value in &flags.clone_upgradeable_program {
@@ -231,7 +254,8 @@ impl Beginning {
             if !exists {
                 let account = self.accounts.last().and_then(|asked| asked.account.as_ref());
                 let data = account.and_then(dump::program_data).ok_or_else(|| {
-                    FlagError::value(flag, format!("{} is no program that can be upgraded there", encode_32(&key)))
+                    let what = format!("{} is no program that can be upgraded there ({AS_OF})", encode_32(&key));
+                    FlagError::value(flag, what)
                 })?;
                 self.remote(flags, flag, data, exists)?;
             }
@@ -242,14 +266,29 @@ impl Beginning {
     fn remote(&mut self, flags: &Flags, flag: &'static str, key: Pubkey, exists: bool) -> Result<(), FlagError> {
         let account = match exists {
             true => None,
-            false => Some(
-                fetch(flags, flag, &key)?
-                    .ok_or_else(|| FlagError::value(flag, format!("there is no account {} there", encode_32(&key))))?,
-            ),
+            false => Some(fetch(flags, flag, &key)?.ok_or_else(|| {
+                let what = format!("there is no account {} at {} ({AS_OF})", encode_32(&key), there(flags));
+                FlagError::value(flag, what)
+            })?),
         };
-        self.accounts.push(Asked { flag, key, account });
+        self.accounts.push(Asked { flag, from: there(flags), key, account });
         Ok(())
     }
+}
+
+impl Asked {
+    /// The option, and what it names.
+    fn origin(&self) -> String {
+        match self.from.is_empty() {
+            true => self.flag.to_owned(),
+            false => format!("{} from {}", self.flag, self.from),
+        }
+    }
+}
+
+/// Where accounts are fetched from.
+fn there(flags: &Flags) -> String {
+    flags.url.clone().unwrap_or_default()
 }
 
 fn fetch(flags: &Flags, flag: &'static str, key: &Pubkey) -> Result<Option<Account>, FlagError> {
@@ -273,4 +312,60 @@ fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
         return Err(FlagError::value(flag, what));
     }
     keys::read(Path::new(text)).map(|identity| identity.public).map_err(|why| FlagError::value(flag, why.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const OWNER: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
+
+    fn dump(path: &Path, key: &Pubkey, lamports: u64) {
+        let account =
+            serde_json::json!({ "lamports": lamports, "data": ["", "base64"], "owner": OWNER, "executable": false });
+        let key = encode_32(key).to_string();
+        fs::write(path, serde_json::json!({ "pubkey": key, "account": account }).to_string()).unwrap();
+    }
+
+    #[test]
+    fn the_last_account_of_an_address_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let text = |name: &str| file(name).display().to_string();
+        let (twice, once) = ([7; 32], [8; 32]);
+        fs::create_dir(file("accounts")).unwrap();
+        dump(&file("accounts/a.json"), &twice, 1_000_000);
+        dump(&file("accounts/b.json"), &twice, 2_000_000);
+        dump(&file("accounts/c.json"), &once, 3_000_000);
+        let flags = Flags { account_dir: vec![file("accounts")], ..Flags::default() };
+        let begins = Beginning::of(&flags, false).unwrap();
+        let lamports = |begins: &Beginning, wanted: &Pubkey| -> Vec<u64> {
+            begins.accounts().filter(|(key, _)| key == wanted).map(|(_, account)| account.lamports).collect()
+        };
+        assert_eq!((lamports(&begins, &twice), lamports(&begins, &once)), (vec![2_000_000], vec![3_000_000]));
+        let notices = begins.notices();
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        for part in [&*encode_32(&twice), "--account-dir", &text("accounts/a.json"), &text("accounts/b.json")] {
+            assert!(notices[0].contains(part), "{part}: {}", notices[0]);
+        }
+        assert!(notices[0].ends_with(&format!("{}; the latter counts", text("accounts/b.json"))), "{}", notices[0]);
+        // Whatever the options are: files of one account, of folders, dumps to clone, the mint.
+        dump(&file("one.json"), &twice, 4_000_000);
+        dump(&file("clone.json"), &twice, 5_000_000);
+        let both = Flags {
+            account: vec!["-".into(), text("one.json"), "-".into(), text("one.json")],
+            clone: vec![encode_32(&twice).to_string(), text("clone.json")],
+            ..flags
+        };
+        let begins = Beginning::of(&both, true).unwrap();
+        assert_eq!(lamports(&begins, &twice), [5_000_000]);
+        assert_eq!(begins.notices().len(), 4);
+        let minted = Flags { mint: Some(encode_32(&twice).to_string()), ..both };
+        let begins = Beginning::of(&minted, false).unwrap();
+        assert_eq!(lamports(&begins, &twice), [MINT_LAMPORTS]);
+        let said = begins.notices().concat();
+        assert!(said.contains(&format!("--clone from {} and by --mint; the latter", text("clone.json"))), "{said}");
+    }
 }

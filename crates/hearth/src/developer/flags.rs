@@ -51,7 +51,7 @@ pub struct Flags {
     /// A program that can be upgraded, with its data, from the node at --url.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., requires = "url")]
     pub clone_upgradeable_program: Vec<String>,
-    /// The RPC of the node to clone from: `http://host:port`.
+    /// The RPC of the node to clone from, as of its newest confirmed block: `http://host:port`.
     #[arg(short = 'u', long, value_name = "URL")]
     pub url: Option<String>,
     /// Who gets 500,000,000 SOL.

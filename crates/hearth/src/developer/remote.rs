@@ -20,15 +20,22 @@ use super::dump;
 const ANSWER_MAX: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How sure the other node must be of what is read from it: a program that a tool has just deployed is, by the time
+/// that the tool ends.
+const COMMITMENT: &str = "confirmed";
+/// The same, for messages.
+pub const AS_OF: &str = "as of the newest confirmed block";
+
 /// The slot of the node.
 pub fn slot(url: &str) -> Result<u64, String> {
-    let answer = call(url, "getSlot", &json!([]))?;
+    let answer = call(url, "getSlot", &json!([{ "commitment": COMMITMENT }]))?;
     answer.as_u64().ok_or_else(|| format!("{url} answers getSlot with {answer}"))
 }
 
 /// An account of the node, if it has it.
 pub fn account(url: &str, key: &Pubkey) -> Result<Option<Account>, String> {
-    let answer = call(url, "getAccountInfo", &json!([&*encode_32(key), { "encoding": "base64" }]))?;
+    let answer =
+        call(url, "getAccountInfo", &json!([&*encode_32(key), { "encoding": "base64", "commitment": COMMITMENT }]))?;
     match answer.get("value") {
         Some(Value::Null) => Ok(None),
         Some(account) => dump::account(account).map(Some).map_err(|why| format!("the answer of {url}: {why}")),
@@ -82,6 +89,36 @@ fn exchange(host: &str, request: &str) -> std::io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A node that answers one request with `result`, and the request.
+    fn node(result: &'static str) -> (String, std::thread::JoinHandle<String>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answers = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![];
+            while !request.ends_with(b"]}") {
+                let mut part = [0; 1024];
+                let length = stream.read(&mut part).unwrap();
+                assert!(length > 0, "{}", String::from_utf8_lossy(&request));
+                request.extend(&part[..length]);
+            }
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\n{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}").unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        (url, answers)
+    }
+
+    #[test]
+    fn what_is_confirmed_is_cloned() {
+        let (url, request) = node("{\"value\":null}");
+        assert_eq!(account(&url, &[7; 32]), Ok(None));
+        let request = request.join().unwrap();
+        assert!(request.contains("getAccountInfo") && request.contains("\"commitment\":\"confirmed\""), "{request}");
+        let (url, request) = node("17");
+        assert_eq!(slot(&url), Ok(17));
+        assert!(request.join().unwrap().contains("\"commitment\":\"confirmed\""));
+    }
 
     #[test]
     fn places_are_hosts_with_ports() {
