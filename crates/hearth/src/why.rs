@@ -1,9 +1,12 @@
 //! `hearth why`: what became of a transaction.
 //!
-//! reads   the workspace of the running node for where its RPC is; its answer to `getTransactionFate`, over HTTP
+//! reads   the workspace of the running node for where its RPC is; its answer to `getTransactionFate`, over HTTP; for a
+//!         hash of the Ethereum chain see [`ethereum`]
 //! writes  it, in words
 //! memory  one answer
 //! drops   nothing
+
+mod ethereum;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,12 +38,41 @@ pub enum WhyError {
          getSignaturesForAddress, or `solana transaction-history {0}`"
     )]
     Address(String),
+    /// The argument, where it begins as a hash does.
+    #[error(
+        "`{0}` is no hash of a transaction: that is 0x and 64 hexadecimal digits, as clients print it after sending"
+    )]
+    Hash(String),
+    /// An address of the Ethereum chain.
+    #[error("`{0}` is an address (20 bytes) and no hash of a transaction (32 bytes)")]
+    EthereumAddress(String),
     /// The option.
     #[error("--url {0}: not an address as http://127.0.0.1:8899")]
     Url(String),
     /// No node there.
     #[error("no answer from {0}: {1}; does the node run? --name, --url or --config says which")]
     Connection(String, std::io::Error),
+    /// No node of the Ethereum chain there.
+    #[error(
+        "no answer from {0}: {1}; a transaction 0x… is of the Ethereum chain. Does `hearth evm run` run? --name or --url \
+         says where"
+    )]
+    NoEthereumNode(String, std::io::Error),
+    /// Several nodes, each of which may be meant.
+    #[error("{} nodes of the Ethereum chain run on this machine: {}; --name says which", .0.len(), .0.join(", "))]
+    Several(Vec<String>),
+    /// The node is of the other chain.
+    #[error(
+        "the node at {url} does not know of such transactions: it is {what}, which a node of `{node}` answers for; --url says where one is"
+    )]
+    OtherChain {
+        /// The node.
+        url: String,
+        /// What the argument is.
+        what: &'static str,
+        /// What starts a node that knows.
+        node: &'static str,
+    },
     /// No node of that name.
     #[error("{}", nobody(.0, .1))]
     NoNode(String, Vec<String>),
@@ -68,6 +100,8 @@ pub fn nobody(name: &str, running: &[String]) -> String {
     format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
 
+/// What a node answers to a method that it does not have.
+const NONE_HERE: i64 = -32601;
 /// It landed and failed.
 const FAILED: u8 = 3;
 /// It was dropped, or refused.
@@ -78,22 +112,15 @@ const UNKNOWN: u8 = 5;
 impl WhyError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Signature(..) | Self::Address(_) | Self::Url(_))
+        use WhyError::*;
+        matches!(self, Signature(..) | Address(_) | Hash(_) | EthereumAddress(_) | Url(_) | Several(_))
     }
 }
 
 /// Asks, and says what it is told.
 pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
     let text = &options.signature;
-    decode_64(text).map_err(|why| match decode_32(text) {
-        Ok(_) => WhyError::Address(text.clone()),
-        Err(_) => WhyError::Signature(text.clone(), why),
-    })?;
-    let url = match &options.url {
-        Some(url) => url.clone(),
-        None => format!("http://{}", place(config, options.name.is_some())?),
-    };
-    let fate = ask(&url, &options.signature)?;
+    let fate = if ethereum::is_hash(text)? { of_hash(config, options)? } else { of_signature(config, options)? };
     match options.json {
         true => say.line(format_args!("{fate:#}")),
         false => say.text(in_words(&fate)),
@@ -105,6 +132,28 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
         Some("dropped") => Err(WhyError::Told(DROPPED)),
         _ => Err(WhyError::Told(UNKNOWN)),
     }
+}
+
+fn of_hash(config: &Config, options: &Why) -> Result<Value, WhyError> {
+    let url = match (&options.url, &options.name) {
+        (Some(url), _) => url.clone(),
+        (None, Some(_)) => format!("http://{}", place(config, true)?),
+        (None, None) => ethereum::usual_place(config)?,
+    };
+    ethereum::fate(&url, &options.signature.to_lowercase())
+}
+
+fn of_signature(config: &Config, options: &Why) -> Result<Value, WhyError> {
+    let text = &options.signature;
+    decode_64(text).map_err(|why| match decode_32(text) {
+        Ok(_) => WhyError::Address(text.clone()),
+        Err(_) => WhyError::Signature(text.clone(), why),
+    })?;
+    let url = match &options.url {
+        Some(url) => url.clone(),
+        None => format!("http://{}", place(config, options.name.is_some())?),
+    };
+    ask(&url, &options.signature)
 }
 
 /// Where the running node of the configuration has its RPC: it may have moved. Of a node that was named there must be
@@ -146,6 +195,10 @@ fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
     let answer = asked.map_err(|why| match why {
         RpcError::Url(_) | RpcError::Host(_) => WhyError::Url(url.into()),
         RpcError::Connection { source, .. } => WhyError::Connection(url.into(), source),
+        RpcError::Refused { error, .. } if error["code"] == NONE_HERE => {
+            let what = "a signature of the Solana chain";
+            WhyError::OtherChain { url: url.into(), what, node: "hearth run" }
+        }
         RpcError::Refused { error, .. } => WhyError::Refused(url.into(), message(&error)),
     })?;
     let fate = &answer["value"];

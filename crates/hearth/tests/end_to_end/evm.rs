@@ -114,6 +114,15 @@ fn a_transfer_is_sent_and_read_back() {
     assert_eq!(chain.balance(&to), U256::from(5));
     let again = chain.rpc.try_call("eth_sendRawTransaction", json!([transfer(&signer, 0, to, 5)])).expect_err("it was");
     assert!(again.contains("nonce too low") || again.contains("already known"), "{again}");
+    let why = |hash: &str| {
+        let url = format!("http://127.0.0.1:{}", chain.port);
+        let output = output(hearth().args(["why", hash, "--url", &url]));
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let landed = format!("landed: It landed in block {} and succeeded.\n", quantity(&receipt["blockNumber"]));
+    assert_eq!(why(hash.as_str().expect("a hash")), (Some(0), landed));
+    let (code, said) = why(&B256::repeat_byte(7).to_string());
+    assert!(code == Some(5) && said.starts_with("unknown: "), "{code:?} {said}");
     chain.stop();
 }
 
