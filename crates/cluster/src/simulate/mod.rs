@@ -26,7 +26,7 @@ use std::{io, thread};
 use hearth_wire::shred::SHREDS_PER_SET;
 use serde::Serialize;
 
-pub use self::calibrate::{Compared, SHOWN, calibrate};
+pub use self::calibrate::{Bandwidth, Calibration, Growth, SHOWN, ShownLoad, calibrate};
 use self::engine::{Course, NEVER, Slot};
 use self::queue::Event;
 pub use self::stakes::Stakes;

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::{Compared, Report, Seed};
+use super::{Bandwidth, Calibration, Growth, Report, Seed};
 
 /// The report as a table, a slot a line.
 pub fn text(report: &Report) -> String {
@@ -85,25 +85,28 @@ fn row(seed: &Seed) -> Vec<String> {
     ]
 }
 
-/// The calibration as a table.
-pub fn calibration_text(all: &[Compared]) -> String {
-    let heads = ["", "transactions a second", "shown Mb/s", "ours Mb/s", "of it modelled", "difference"];
-    let row = |one: &Compared| {
+/// Returns the calibration as two tables.
+pub fn calibration_text(calibration: &Calibration) -> String {
+    let mut out = String::new();
+    let heads = ["", "transactions/s", "talk Mb/s", "ours Mb/s", "of it modelled", "difference"];
+    let row = |row: &Bandwidth| {
         vec![
-            one.of.to_owned(),
-            format!("{:.0}", one.tps),
-            format!("{:.0}", one.shown_bps / 1e6),
-            format!("{:.0}", one.ours_bps / 1e6),
-            format!("{:.0}", one.modelled_bps / 1e6),
-            format!("{:+.1} %", one.difference() * 100.0),
+            row.of.to_owned(),
+            format!("{:.0}", row.tps),
+            format!("{:.0}", row.shown_bps / 1e6),
+            format!("{:.0}", row.ours_bps / 1e6),
+            format!("{:.0}", row.modelled_bps / 1e6),
+            format!("{:+.1} %", row.difference() * 100.0),
         ]
     };
-    let mut out = String::new();
-    table(&mut out, &heads.map(String::from), &all.iter().map(row).collect::<Vec<_>>());
+    table(&mut out, &heads.map(String::from), &calibration.bandwidths.iter().map(row).collect::<Vec<_>>());
+    let heads = ["\nsecond load / first load", "talk", "ours"];
+    let row = |row: &Growth| vec![row.of.to_owned(), format!("{:.1}", row.shown), format!("{:.1}", row.ours)];
+    table(&mut out, &heads.map(String::from), &calibration.growth.iter().map(row).collect::<Vec<_>>());
     let _ = writeln!(
         out,
-        "\nShreds follow from their sizes on the wire. What the leader sends beside them is a model with two parameters, \
-         fitted to its two figures: that it fits says nothing."
+        "\nShreds and transfers follow from their sizes on the wire. What the leader sends besides shreds is a model with \
+         two parameters, fitted to the talk's two figures for the leader. The leader's rows are therefore no evidence."
     );
     out
 }

@@ -10,6 +10,9 @@ use hearth_wire::transfer::TRANSFER_SIZE;
 
 /// Of IP and UDP.
 const HEADERS: u64 = 28;
+/// QUIC's share of a datagram with one stream: a short header (flags 1, connection id 8, packet number 4), the stream
+/// frame's type 1 and id 4, and the authentication tag 16.
+const QUIC: u64 = 1 + 8 + 4 + 1 + 4 + 16;
 /// Of a repair request, and of the nonce in its answer.
 const REQUEST: u64 = 160;
 const NONCE: u64 = 4;
@@ -49,6 +52,11 @@ pub fn transfers_per_set() -> u64 {
 /// Sets of a slot.
 pub fn sets(transactions_per_s: f64, slot_s: f64) -> u64 {
     (transactions_per_s * slot_s / transfers_per_set() as f64).ceil().max(1.0) as u64
+}
+
+/// Returns what a load generator sends, bits per second: each transfer is a stream of its own, alone in a datagram.
+pub fn load_generator(transactions_per_s: f64) -> f64 {
+    (TRANSFER_SIZE as u64 + QUIC + HEADERS) as f64 * 8.0 * transactions_per_s
 }
 
 /// What a leader sends beside shreds, bits a second.

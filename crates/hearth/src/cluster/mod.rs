@@ -118,7 +118,7 @@ pub struct Simulate {
     /// FEC sets of a slot that are simulated, at most.
     #[arg(long, value_name = "N", default_value_t = Plan::default().sets)]
     pub sets: u16,
-    /// Simulate the ten nodes that a talk has shown instead, and hold the bandwidths against what was shown of them.
+    /// Simulate the ten nodes of a public talk instead, and compare their bandwidths with those that the talk showed.
     #[arg(long, conflicts_with_all = ["nodes", "tps", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
     pub calibrate: bool,
     /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
@@ -182,9 +182,9 @@ fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
     results_can_be_written(options.json.as_deref(), options.html.as_deref())?;
     let say = if is_stdout(options.json.as_deref()) { &Say::stderr() } else { say };
     if options.calibrate {
-        let all = calibrate()?;
-        say.text(calibration_text(&all));
-        return write_json(options.json.as_deref(), &json!(all));
+        let calibration = calibrate()?;
+        say.text(calibration_text(&calibration));
+        return write_json(options.json.as_deref(), &json!(calibration));
     }
     let mut world = options.map.as_deref().map_or_else(|| Ok(World::shipped()), World::load)?;
     if let Some(loss) = options.loss {

@@ -44,14 +44,16 @@ fn a_simulation_is_told_as_table_json_and_page() {
 }
 
 #[test]
-fn the_demonstration_is_held_against_what_was_shown() {
+fn calibration_compares_what_nodes_send() {
     let folder = tempfile::tempdir().unwrap();
     let (code, text, said) = simulate(folder.path(), &["--calibrate"]);
     assert_eq!(code, Some(0), "{said}");
-    let rows =
-        text.lines().filter(|line| line.starts_with("a follower receives") || line.starts_with("the leader sends"));
-    assert_eq!(rows.count(), 4, "{text}");
-    assert!(text.contains("fitted to its two figures"), "{text}");
+    let rows = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(rows("a follower sends"), 3, "two bandwidths and their ratio: {text}");
+    assert_eq!(rows("the leader sends"), 3, "{text}");
+    assert_eq!(rows("the load generator sends"), 1, "{text}");
+    assert!(!text.contains("receives"), "{text}");
+    assert!(text.contains("fitted to the talk's two figures"), "{text}");
 }
 
 #[test]

@@ -91,6 +91,12 @@ impl Window {
         self.end.looks.iter().zip(&self.begin.looks).map(rate).collect()
     }
 
+    /// Returns the share of the rate that one slot of the window is worth. Two rates that are closer than this are the
+    /// same: each node's window begins and ends somewhere within a slot.
+    pub fn slot_share(&self) -> f64 {
+        1.0 / self.end.slot.saturating_sub(self.begin.slot).max(1) as f64
+    }
+
     /// How long it was for the leader.
     pub fn seconds(&self) -> f64 {
         (self.end.looks[0].at - self.begin.looks[0].at).as_secs_f64()

@@ -129,7 +129,9 @@ pub struct LoadReport {
     pub txn_per_s: Vec<f64>,
     /// Seconds of the window.
     pub window_s: f64,
-    /// Whether no follower fell behind by more than 1 %.
+    /// The difference in rate that still counts as keeping up: 1 %, or one slot of the window where that is more.
+    pub tolerance: f64,
+    /// Whether no follower was slower than the leader by more than `tolerance`.
     pub is_kept_up: bool,
     /// Seconds after the load until all followers had all of it; `null` where some did not come to that.
     pub caught_up_s: Option<f64>,
@@ -332,13 +334,15 @@ fn measured(
     };
     let txn_per_s = window.rates();
     // One that was behind when the window began may be faster.
-    let is_kept_up = txn_per_s[1..].iter().all(|rate| rate / txn_per_s[0] >= 1.0 - SAME);
+    let tolerance = SAME.max(window.slot_share());
+    let is_kept_up = keeps_up(&txn_per_s, tolerance);
     let report = LoadReport {
         what,
         limits,
         asked_txn_per_s: rate,
         window_s: window.seconds(),
         txn_per_s,
+        tolerance,
         is_kept_up,
         caught_up_s,
         seconds,
@@ -347,17 +351,26 @@ fn measured(
     Ok(report)
 }
 
+/// Returns whether no follower was slower than the leader, the first of the rates, by more than `tolerance`.
+fn keeps_up(txn_per_s: &[f64], tolerance: f64) -> bool {
+    txn_per_s[1..].iter().all(|rate| rate / txn_per_s[0] >= 1.0 - tolerance)
+}
+
 /// A load in a line.
 fn summary(load: &LoadReport) -> String {
     let followers = load.txn_per_s[1..].iter();
     let least = followers.clone().copied().fold(f64::INFINITY, f64::min);
     let most = followers.copied().fold(0.0, f64::max);
+    let within = match load.tolerance > SAME {
+        true => format!("{:.1} %, one slot of the window", load.tolerance * 100.0),
+        false => format!("{:.0} %", load.tolerance * 100.0),
+    };
     let kept_up = match load.is_kept_up {
-        true if most > load.txn_per_s[0] * (1.0 + SAME) => {
-            "each kept up; who took more had begun behind, and caught up"
+        true if most > load.txn_per_s[0] * (1.0 + load.tolerance) => {
+            "each kept up; a faster one began behind and caught up".to_owned()
         }
-        true => "each kept up, within 1 %",
-        false => "not all kept up within 1 %",
+        true => format!("each kept up, within {within}"),
+        false => format!("not all kept up within {within}"),
     };
     let asked = load.asked_txn_per_s.map_or("as much as goes in".into(), |rate| format!("{rate:.0} a second"));
     format!(
@@ -402,4 +415,36 @@ pub fn text(report: &Report) -> String {
     let alive = report.nodes.iter().all(|node| node.alive);
     let ended = if alive { "no node ended" } else { "a node ended; its log says why" };
     text + &format!("slot {}: {state}; {ended}\n", report.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(txn_per_s: &[f64], slots: f64) -> LoadReport {
+        let tolerance = SAME.max(1.0 / slots);
+        LoadReport {
+            what: String::new(),
+            limits: Limits::Lifted,
+            asked_txn_per_s: None,
+            txn_per_s: txn_per_s.to_vec(),
+            window_s: slots * 0.4,
+            tolerance,
+            is_kept_up: keeps_up(txn_per_s, tolerance),
+            caught_up_s: Some(0.0),
+            seconds: vec![],
+        }
+    }
+
+    #[test]
+    fn one_slot_is_within_tolerance() {
+        let short = summary(&load(&[450.0, 445.0, 450.0], 50.0));
+        assert!(short.contains("each kept up, within 2.0 %, one slot of the window"), "{short}");
+        let slow = summary(&load(&[450.0, 440.0, 450.0], 50.0));
+        assert!(slow.contains("not all kept up within 2.0 %"), "{slow}");
+        let long = summary(&load(&[450.0, 445.0, 450.0], 150.0));
+        assert!(long.contains("not all kept up within 1 %"), "{long}");
+        let faster = summary(&load(&[450.0, 458.0, 450.0], 50.0));
+        assert!(faster.contains("each kept up, within 2.0 %"), "a faster follower within the tolerance: {faster}");
+    }
 }

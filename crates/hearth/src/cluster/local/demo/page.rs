@@ -30,7 +30,7 @@ pub fn of(report: &Report) -> String {
         body += &stacked(load, &names, "Mb/s that each node receives, stacked", |second| &second.received_bps);
         body += "</section>\n";
     }
-    body += &shown(report);
+    body += &talk(report);
     document("A cluster on one machine", STYLE, "", &body)
 }
 
@@ -107,36 +107,56 @@ fn stacked(load: &LoadReport, names: &[String], what: &str, of: impl Fn(&Second)
     chart(span, "s", most, what, &areas)
 }
 
-/// What a talk has shown of ten machines.
-fn shown(report: &Report) -> String {
+/// One column's bandwidths, b/s: the leader sends, a follower sends, the leader receives from the load generator.
+type Bands = [Option<f64>; 3];
+
+/// Compares this demonstration with the ten machines of a public talk, each bandwidth in the same direction.
+fn talk(report: &Report) -> String {
+    let cell = |bps: &Option<f64>| bps.map_or("–".into(), |bps| format!("{:.1}", bps / 1e6));
+    let row = |what: &str, tps: f64, bands: &Bands| {
+        let cells: String = bands.iter().map(|bps| format!("<td>{}</td>", cell(bps))).collect();
+        format!("<tr><td>{what}</td><td>{tps:.0}</td>{cells}</tr>")
+    };
+    let ratio = |what: &str, low: (f64, Bands), high: (f64, Bands)| {
+        let ratios = low.1.iter().zip(&high.1).map(|(low, high)| Some(high.as_ref()? / low.as_ref()?));
+        let cells: String = ratios
+            .map(|ratio| format!("<td>{}</td>", ratio.map_or("–".into(), |ratio| format!("×{ratio:.1}"))))
+            .collect();
+        format!("<tr><td>{what}</td><td>×{:.1}</td>{cells}</tr>", high.0 / low.0)
+    };
+    let shown =
+        SHOWN.map(|load| (load.tps, [Some(load.leader_sent_bps), Some(load.follower_sent_bps), load.load_sent_bps]));
+    let here: Vec<(f64, Bands)> = report.loads.iter().map(|load| (load.txn_per_s[0], bands(load))).collect();
     let mut rows = String::new();
-    for ((tps, follower, leader), limits) in SHOWN.into_iter().zip(["within limits", "limits lifted"]) {
-        let _ = write!(
-            rows,
-            "<tr><td>the talk, {limits}</td><td>{tps:.0}</td><td>{:.0}</td><td>{:.0}</td></tr>",
-            leader / 1e6,
-            follower / 1e6
-        );
+    for ((tps, bands), limits) in shown.iter().zip(["within limits", "limits lifted"]) {
+        rows += &row(&format!("the talk, {limits}"), *tps, bands);
     }
-    for (number, load) in report.loads.iter().enumerate() {
-        let mean =
-            |of: &dyn Fn(&Second) -> f64| load.seconds.iter().map(of).sum::<f64>() / load.seconds.len().max(1) as f64;
-        let followers = (report.nodes.len() - 1).max(1) as f64;
-        let sends = mean(&|second| second.sent_bps[0]) / 1e6;
-        let receives = mean(&|second| second.received_bps[1..].iter().sum::<f64>()) / 1e6 / followers;
-        let _ = write!(
-            rows,
-            "<tr><td>load {} here</td><td>{:.0}</td><td>{sends:.1}</td><td>{receives:.1}</td></tr>",
-            number + 1,
-            load.txn_per_s[0]
-        );
+    rows += &ratio("the talk, second load / first load", shown[0], shown[1]);
+    for (number, (tps, bands)) in here.iter().enumerate() {
+        rows += &row(&format!("load {} here", number + 1), *tps, bands);
+    }
+    if let [low, high] = here[..] {
+        rows += &ratio("here, second load / first load", low, high);
     }
     format!(
-        "<section><h2>Beside what was shown</h2>\n<p>A public talk showed ten machines in four \
-         cities; here all nodes and the load share {} cores.</p>\n<table><tr><th></th><th>TPS</th><th>the leader \
-         sends, Mb/s</th><th>a follower receives, Mb/s</th></tr>{rows}</table></section>\n",
+        "<section><h2>Beside a public talk</h2>\n<p>The talk showed ten machines in four cities; here all nodes and the \
+         load share {} cores. Bandwidths are in Mb/s, averaged over the load.</p>\n<table><tr><th></th><th>TPS</th>\
+         <th>the leader sends</th><th>a follower sends</th><th>the load generator sends (here: the leader \
+         receives)</th></tr>{rows}</table></section>\n",
         report.cores
     )
+}
+
+/// Averages a load's bandwidths over its seconds and followers.
+fn bands(load: &LoadReport) -> Bands {
+    let seconds = load.seconds.len().max(1) as f64;
+    let mean = |of: &dyn Fn(&Second) -> f64| load.seconds.iter().map(of).sum::<f64>() / seconds;
+    let followers = load.txn_per_s.len().saturating_sub(1).max(1) as f64;
+    [
+        Some(mean(&|second| second.sent_bps[0])),
+        Some(mean(&|second| second.sent_bps[1..].iter().sum::<f64>()) / followers),
+        Some(mean(&|second| second.received_bps[0])),
+    ]
 }
 
 #[cfg(test)]
@@ -160,6 +180,7 @@ mod tests {
             asked_txn_per_s: None,
             txn_per_s: vec![100.0, 99.5],
             window_s: 2.0,
+            tolerance: 0.01,
             is_kept_up: true,
             caught_up_s: Some(0.5),
             seconds: vec![second(1.0), second(2.0), second(3.0)],
@@ -184,7 +205,12 @@ mod tests {
         let page = of(&report);
         assert_eq!((page.matches("<polyline").count(), page.matches("<polygon").count()), (4, 8));
         assert!(!page.contains("NaN") && !page.contains("London <b>"), "{page}");
-        assert!(page.contains("the talk, within limits") && page.contains("the talk, limits lifted"));
+        let shown = |row: &str| page.contains(&format!("<tr><td>the talk, {row}</td></tr>"));
+        assert!(shown("within limits</td><td>81500</td><td>724.0</td><td>340.0</td><td>–"), "{page}");
+        assert!(shown("limits lifted</td><td>1040000</td><td>5120.0</td><td>4300.0</td><td>2370.0"), "{page}");
+        assert!(shown("second load / first load</td><td>×12.8</td><td>×7.1</td><td>×12.6</td><td>–"), "{page}");
+        // The follower of this test sends 1 Mb/s and receives 2.
+        assert!(page.contains("<td>load 1 here</td><td>100</td><td>2.0</td><td>1.0</td><td>1.0</td>"), "{page}");
         assert!(text(&report).contains("slot 9: all nodes have the same bank hash; no node ended"));
     }
 }
