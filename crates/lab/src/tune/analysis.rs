@@ -10,10 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::article::{Article, article};
 use super::beaten::beaten;
+use super::build::options::DEFAULT;
 use super::coarse;
-use super::effects::{Effects, effects};
+use super::effects::{Effects, NO_OPTION, effects};
 use super::goal::{GOALS_MAX, Goal, front};
 use super::paired::{Paired, ROUNDS_MIN, Scale, Settings, Verdict, paired};
+use super::recipe::CargoRecipe;
 use super::table::Table;
 use super::unit::Dimension;
 
@@ -141,7 +143,8 @@ pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionErro
     };
     // A copy would count its build twice.
     let effects = effects(&table, &goals, &copy.into_iter().collect::<Vec<_>>());
-    let notes = notes(&table, &goals, &paired, reference, copy);
+    let mut notes = notes(&table, &goals, &paired, reference, copy);
+    notes.extend(confounded_notes(&table, &effects));
     Ok(Answer {
         table,
         goals,
@@ -249,6 +252,35 @@ fn notes(table: &Table, goals: &[Goal], paired: &Paired, reference: Option<usize
     notes
 }
 
+/// Says which options the design does not separate. Without this a reader takes the effects of such options for their
+/// own.
+fn confounded_notes(table: &Table, effects: &Effects) -> Vec<String> {
+    let name = |option: usize| format!("`{}`", table.options[option]);
+    let aliased = effects.aliased.iter().map(|(first, again)| {
+        format!(
+            "the design is confounded: {} and {} always change together, so no effect is of one of them alone",
+            name(*first),
+            name(*again)
+        )
+    });
+    let explained = effects.confounded.iter().map(|one| {
+        let with = one.with.iter().map(|option| name(*option)).collect::<Vec<_>>().join(" and ");
+        match one.is_whole {
+            true => format!(
+                "the design is confounded: in these builds {} follows from {with}, so the effects of these options cannot be \
+                 separated; add builds that change one of them alone",
+                name(one.option)
+            ),
+            false => format!(
+                "the design is nearly confounded: in most builds {} changes together with {with}, so little is known of its \
+                 own effect; add builds that change one of them alone",
+                name(one.option)
+            ),
+        }
+    });
+    aliased.chain(explained).collect()
+}
+
 /// Whether the reference and its copy are equal, as they are.
 fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String {
     if paired.estimates[copy].iter().any(|one| one.verdict == Verdict::Unknown) {
@@ -269,6 +301,30 @@ fn unequal<'a>(table: &'a Table, goals: &[Goal], paired: &Paired, build: usize) 
 }
 
 impl Answer {
+    /// Returns a build's options as `lto=fat, panic=abort`, or nothing where its name says them already.
+    pub fn options_of(&self, build: usize) -> Option<String> {
+        let build = &self.table.builds[build];
+        let set = self.table.options.iter().zip(&build.options);
+        let set: Vec<_> = set.filter(|(_, value)| ![DEFAULT, NO_OPTION, ""].contains(&&***value)).collect();
+        if set.is_empty() || set.iter().all(|(_, value)| build.name.contains(value.as_str())) {
+            return None;
+        }
+        Some(set.iter().map(|(option, value)| format!("{option}={value}")).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Returns the build to take of those that are better than the reference in every goal: the one that is most likely
+    /// on the front.
+    pub fn best(&self) -> Option<usize> {
+        let chance = |build: &usize| self.paired.p_front(*build).unwrap_or(0.0);
+        self.better.iter().copied().rev().max_by(|a, b| chance(a).total_cmp(&chance(b)))
+    }
+
+    /// Returns how to build with a build's options.
+    pub fn recipe(&self, build: usize) -> Option<CargoRecipe> {
+        let options = self.table.options.iter().zip(&self.table.builds[build].options);
+        CargoRecipe::of(options.map(|(name, value)| (name.as_str(), value.as_str())))
+    }
+
     /// The names of builds.
     pub fn names(&self, builds: &[usize]) -> Vec<&str> {
         builds.iter().map(|build| self.table.builds[*build].name.as_str()).collect()
@@ -383,6 +439,7 @@ impl Answer {
             "p_front": by_name(&|build| json!(self.paired.p_front(build))),
             "p_better": self.reference.map(|_| by_name(&|build| json!(self.paired.p_better(build)))),
             "estimates": by_name(&|build| Value::Array(self.estimates(build))),
+            "options": by_name(&|build| json!(self.options_json(build))),
             "effects": self.effects_json(),
             "notes": self.notes,
         })
@@ -405,6 +462,11 @@ impl Answer {
             })
         };
         (0..self.goals.len()).map(one).collect()
+    }
+
+    fn options_json(&self, build: usize) -> Map<String, Value> {
+        let options = self.table.options.iter().zip(&self.table.builds[build].options);
+        options.map(|(name, value)| (name.clone(), json!(value))).collect()
     }
 
     fn effects_json(&self) -> Value {

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::article::median;
+use super::build::options::Key;
+use super::confounding::{Confounded, confounded};
 use super::goal::Goal;
 use super::table::Table;
 
@@ -71,6 +73,8 @@ pub struct Effects {
     pub bad: Option<Explanation>,
     /// Options that always change together with one before them.
     pub aliased: Vec<(usize, usize)>,
+    /// Options that the other options explain, wholly or for the most part.
+    pub confounded: Vec<Confounded>,
 }
 
 /// Looks at the options.
@@ -100,13 +104,18 @@ pub fn effects(table: &Table, goals: &[Goal], without: &[usize]) -> Effects {
     });
     let effects = effects.collect();
     let bad = explain(&bad_builds(&values, goals), &free);
-    Effects { effects, explained: fits.into_iter().map(|(_, explained)| explained).collect(), bad, aliased }
+    let confounded = confounded(&free, table.builds.len());
+    Effects { effects, explained: fits.into_iter().map(|(_, explained)| explained).collect(), bad, aliased, confounded }
 }
 
 fn levels(table: &Table, option: usize, there: &[usize]) -> Vec<Level> {
     let mut all: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let is_lto = Key::named(&table.options[option]) == Some(Key::Lto);
     for at in there {
-        all.entry(&table.builds[*at].options[option]).or_default().push(*at);
+        let value = &*table.builds[*at].options[option];
+        // Cargo takes both for the same.
+        let value = if is_lto && value == "true" { "fat" } else { value };
+        all.entry(value).or_default().push(*at);
     }
     all.into_iter().map(|(value, builds)| Level { option, value: value.into(), builds }).collect()
 }
@@ -266,6 +275,17 @@ mod tests {
             "{found:?}"
         );
         assert!(found.bad.is_none(), "{found:?}");
+    }
+
+    #[test]
+    fn lto_true_is_lto_fat() {
+        let rows = [("a", "true", 1.2), ("b", "fat", 1.2), ("c", "off", 1.0), ("d", "thin", 1.1)];
+        let rows: String = rows.map(|(name, lto, value)| format!("{name},{lto},m,{value}\n")).concat();
+        let table = Table::read(format!("build,lto,metric,value\n{rows}").as_bytes()).expect("fine");
+        let found = effects(&table, &[Goal::new(0, true)], &[]);
+        let fat = found.effects.iter().find(|one| one.level.value == "fat").expect("there");
+        assert_eq!(fat.level.builds, [0, 1]);
+        assert!(found.effects.iter().all(|one| one.level.value != "true"), "{found:?}");
     }
 
     #[test]

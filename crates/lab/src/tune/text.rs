@@ -48,12 +48,16 @@ fn table(out: &mut String, answer: &Answer, all: bool) {
     let shown = order.iter().take(listed).chain(order.iter().skip(listed).filter(|at| Some(**at) == answer.reference));
     rows.extend(shown.map(|build| row(answer, *build)));
     let columns = rows[0].len();
+    let has_options = has_options(answer);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in &rows {
         let mut line = format!("{:<w$}", row[0], w = widths[0]);
-        for (cell, width) in row[1..].iter().zip(&widths[1..]) {
-            let _ = write!(line, "  {cell:>width$}");
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate().skip(1) {
+            let _ = match has_options && at + 1 == columns {
+                true => write!(line, "  {cell}"),
+                false => write!(line, "  {cell:>width$}"),
+            };
         }
         let _ = writeln!(out, "{}", line.trim_end());
     }
@@ -68,7 +72,13 @@ fn heading(answer: &Answer) -> Vec<String> {
     row.extend((0..answer.goals.len()).map(|goal| answer.name(goal).to_owned()));
     row.push("P(front)".into());
     row.extend(answer.paired.better.is_some().then(|| "P(better)".into()));
+    row.extend(has_options(answer).then(|| "options".into()));
     row
+}
+
+/// Returns whether some build has options that its name does not say.
+fn has_options(answer: &Answer) -> bool {
+    (0..answer.table.builds.len()).any(|build| answer.options_of(build).is_some())
 }
 
 fn row(answer: &Answer, build: usize) -> Vec<String> {
@@ -82,6 +92,7 @@ fn row(answer: &Answer, build: usize) -> Vec<String> {
     row.extend((0..answer.goals.len()).map(|goal| cell(answer, build, goal)));
     row.push(chance(answer.paired.p_front(build)));
     row.extend(answer.paired.better.as_ref().map(|_| chance(answer.paired.p_better(build))));
+    row.extend(has_options(answer).then(|| answer.options_of(build).unwrap_or_default()));
     row
 }
 
@@ -162,7 +173,17 @@ fn summary(out: &mut String, answer: &Answer) {
         let by = by.collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "better than the reference:    {} ({by})", answer.table.builds[*build].name);
     }
+    if let Some(build) = answer.best() {
+        recipe(out, answer, build);
+    }
     out.push('\n');
+}
+
+/// Writes how to build a build, where its options are known.
+pub(super) fn recipe(out: &mut String, answer: &Answer, build: usize) {
+    if let Some(recipe) = answer.recipe(build) {
+        let _ = write!(out, "to build {}:\n{recipe}", answer.table.builds[build].name);
+    }
 }
 
 /// What a build is beside the reference in a goal, by the rule: percent, or a difference where those have no meaning.
@@ -202,13 +223,6 @@ fn effects(out: &mut String, answer: &Answer) {
             parts.map(|(goal, part)| format!("{} {:+.1} %", answer.name(goal), part * 100.0)).collect();
         let _ =
             writeln!(out, "  {} = {}: {}", answer.table.options[one.level.option], one.level.value, parts.join(", "));
-    }
-    for (first, again) in &found.aliased {
-        let _ = writeln!(
-            out,
-            "  {} always changes together with {}",
-            answer.table.options[*again], answer.table.options[*first]
-        );
     }
     if let Some(bad) = &found.bad {
         let terms: Vec<String> =
@@ -253,10 +267,47 @@ mod tests {
             "] worse",
             "1.00",
             "lto = fat",
+            "to build fat:\n  Cargo.toml:\n    [profile.release]\n    lto = \"fat\"\n",
         ] {
             assert!(said.contains(part), "`{part}` is not in:\n{said}");
         }
         assert!(said.contains("better than the reference:    fat (speed +2") || said.contains("(speed +3"), "{said}");
+    }
+
+    #[test]
+    fn numbered_builds_show_their_options() {
+        let mut rows = "nb_build,lto,codegen-units,metric,value,repetition\n".to_owned();
+        for round in 0..8 {
+            for (build, lto, units, speed) in [("1", "off", "16", 100), ("2", "true", "1", 130), ("3", "off", "1", 110)]
+            {
+                rows.push_str(&format!("{build},{lto},{units},speed,{},{round}\n", speed + round));
+            }
+        }
+        let table = Table::read(rows.as_bytes()).expect("fine");
+        let question = Question { max: vec!["speed".into()], reference: Some("1".into()), ..Question::default() };
+        let answer = analyze(table, &question).expect("answered");
+        let said = text(&answer, false);
+        assert!(
+            said.lines().any(|line| line.starts_with("2 *") && line.ends_with("lto=true, codegen-units=1")),
+            "{said}"
+        );
+        assert!(said.contains("    codegen-units = 1\n") && said.contains("    lto = \"fat\"\n"), "{said}");
+        assert_eq!(answer.json()["options"]["3"]["codegen-units"], "1");
+    }
+
+    #[test]
+    fn confounded_design_is_noted() {
+        let mut rows = "nb_build,lto,units,metric,value,repetition\n".to_owned();
+        for round in 0..8 {
+            for (build, lto, units, speed) in [("1", "off", "16", 100), ("2", "fat", "1", 130), ("3", "off", "16", 101)]
+            {
+                rows.push_str(&format!("{build},{lto},{units},speed,{},{round}\n", speed + round));
+            }
+        }
+        let table = Table::read(rows.as_bytes()).expect("fine");
+        let question = Question { max: vec!["speed".into()], reference: Some("1".into()), ..Question::default() };
+        let said = text(&analyze(table, &question).expect("answered"), false);
+        assert!(said.contains("note: the design is confounded: `lto` and `units` always change together"), "{said}");
     }
 
     /// Rows of `metric` without their header, from `(build, value)`, the same in each of some rounds.

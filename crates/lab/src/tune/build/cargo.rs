@@ -45,6 +45,8 @@ pub struct Program {
     pub bin: String,
     /// Folders of the packages that it is made of and that no registry has.
     pub local: Vec<PathBuf>,
+    /// The workspace's root, whose manifest has the profiles.
+    pub root: PathBuf,
 }
 
 /// A toolchain that is there.
@@ -189,7 +191,8 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
             let wanted = spec.bin.as_deref().or(preferred);
             if wanted.is_none_or(|wanted| wanted == bin) {
                 let local = local(&all, &text(&package["id"]));
-                found.push(Program { package: text(&package["name"]), bin, local });
+                let root = text(&all["workspace_root"]).into();
+                found.push(Program { package: text(&package["name"]), bin, local, root });
             }
         }
     }
@@ -337,7 +340,7 @@ mod tests {
         let spec = Spec::read(text, Path::new("study.toml")).expect("fine");
         let toolchain = Toolchain::find(None, Path::new(".")).expect("one that builds this");
         let options = spec.matrix.expand().remove(0);
-        let program = Program { package: "app".into(), bin: "tool".into(), local: Vec::new() };
+        let program = Program { package: "app".into(), bin: "tool".into(), local: Vec::new(), root: PathBuf::new() };
         let call = Call {
             spec: &spec,
             program: &program,

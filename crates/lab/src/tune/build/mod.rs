@@ -14,6 +14,7 @@ mod finals;
 pub mod kept;
 pub mod layout;
 pub mod make;
+mod manifest;
 mod measure;
 pub mod options;
 pub mod race;

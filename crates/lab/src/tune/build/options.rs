@@ -83,6 +83,11 @@ impl Key {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
+    /// Returns the option that a column of results names, also where another program wrote them: `codegen_units`, `LTO`.
+    pub fn named(column: &str) -> Option<Self> {
+        Self::of(&column.trim().to_lowercase().replace(['_', ' '], "-"))
+    }
+
     /// What it may be, where that is a list.
     fn allowed(self) -> Option<&'static [&'static str]> {
         match self {
@@ -95,7 +100,7 @@ impl Key {
     }
 
     /// A value as text; nothing where it says that the project's own is meant.
-    fn value(self, value: &Value) -> Result<Option<String>, String> {
+    pub(super) fn value(self, value: &Value) -> Result<Option<String>, String> {
         let text = match value {
             Value::String(text) => text.trim().to_owned(),
             Value::Integer(number) => number.to_string(),

@@ -13,6 +13,7 @@ use super::layout::Gain;
 use super::rounds::Happened;
 use crate::tune::analysis::Answer;
 use crate::tune::paired::{ROUNDS_MIN, Scale, Verdict};
+use crate::tune::recipe::CargoRecipe;
 use crate::tune::text::{chance, percent, text};
 
 /// Trade-offs that a sentence names.
@@ -105,6 +106,8 @@ pub struct Report {
     pub blind: Option<String>,
     /// Where all of it is.
     pub folder: PathBuf,
+    /// How to build each build by hand.
+    pub recipes: BTreeMap<String, CargoRecipe>,
 }
 
 impl Report {
@@ -248,6 +251,9 @@ impl Report {
         }
         self.layouts_text(&mut out);
         let _ = writeln!(out, "\n{}", self.conclusion());
+        if let Some((name, recipe)) = self.recommended().and_then(|name| self.recipes.get_key_value(name)) {
+            let _ = write!(out, "to build {name}:\n{recipe}");
+        }
         let _ = writeln!(out, "results and builds: {}", self.folder.display());
         out
     }
@@ -388,6 +394,7 @@ impl Report {
             "layouts": layouts,
             "trade_offs": trade_offs.collect::<Vec<_>>(),
             "recommended": self.recommended(),
+            "recipe": self.recommended().and_then(|name| self.recipes.get(name)).map(CargoRecipe::to_string),
             "cheapest": self.cheapest().map(|cost| &cost.name),
             "conclusion": self.conclusion(),
         })
@@ -473,6 +480,7 @@ mod tests {
             race: false,
             blind: None,
             folder: "out".into(),
+            recipes: BTreeMap::new(),
         }
     }
 

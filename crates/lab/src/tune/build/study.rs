@@ -14,6 +14,7 @@ use super::cargo::program;
 use super::events::Events;
 use super::kept;
 use super::make::{Built, Maker};
+use super::manifest::own_settings;
 use super::options::{Key, Options};
 use super::race;
 use super::report::{Cost, Report};
@@ -26,6 +27,7 @@ use crate::tune::analysis::{Question, analyze};
 use crate::tune::article::median;
 use crate::tune::effects::NO_OPTION;
 use crate::tune::paired::Settings;
+use crate::tune::recipe::CargoRecipe;
 use crate::tune::run::identity::{digest, machine};
 use crate::tune::run::process::end_marked;
 use crate::tune::run::quiet::blind;
@@ -187,6 +189,7 @@ impl<'a> Study<'a> {
             race,
             blind,
             folder: self.folder.clone(),
+            recipes: self.recipes(),
             answer,
         };
         kept::write_whole(&self.folder.join("report.json"), &format!("{:#}\n", report.json()))?;
@@ -295,11 +298,37 @@ impl<'a> Study<'a> {
     }
 
     fn cells(&self, entry: &Entry) -> Vec<String> {
+        let own = self.own_settings(entry);
         let cell = |key: Key| match entry.options() {
-            Some(options) => options.get(key).unwrap_or(super::options::DEFAULT).to_owned(),
+            Some(options) => {
+                options.get(key).or(own.get(&key).map(String::as_str)).unwrap_or(super::options::DEFAULT).to_owned()
+            }
             None => NO_OPTION.into(),
         };
         self.columns().into_iter().map(cell).collect()
+    }
+
+    /// Returns what the project itself sets for the options that a build leaves as they are.
+    fn own_settings(&self, entry: &Entry) -> BTreeMap<Key, String> {
+        let (Some(options), Some(maker)) = (entry.options(), &self.maker) else { return BTreeMap::new() };
+        own_settings(&maker.program.root, options.get(Key::Profile).unwrap_or(&self.spec.profile))
+    }
+
+    /// Returns how to build each build by hand: all of its options, not only those that differ between builds.
+    fn recipes(&self) -> BTreeMap<String, CargoRecipe> {
+        let spec = self.spec;
+        let recipe = |entry: &Entry| {
+            let options = entry.options()?;
+            let common = [(Key::Profile.name(), spec.profile.as_str())].into_iter();
+            let flags = spec.rustflags.iter().map(|flag| (Key::Rustflags.name(), flag.as_str()));
+            let feature = options.get(Key::Allocator).and_then(|name| spec.allocators.get(name));
+            let feature = feature.map(|feature| (Key::Features.name(), feature.as_str()));
+            let own = options.iter().filter(|(key, _)| *key != Key::Allocator || feature.is_none());
+            let own = own.map(|(key, value)| (key.name(), value));
+            let recipe = CargoRecipe::of(common.chain(flags).chain(own).chain(feature))?;
+            Some((entry.name.clone(), recipe))
+        };
+        self.entries.iter().filter_map(recipe).collect()
     }
 
     fn results(&self) -> Result<Results, StudyError> {

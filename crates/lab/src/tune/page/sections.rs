@@ -160,7 +160,8 @@ fn row(html: &mut String, answer: &Answer, build: usize) -> fmt::Result {
         _ => "",
     };
     let name = escape(&answer.table.builds[build].name);
-    write!(html, "<tr class=\"{class}\"><td><span class=\"key {class}\"></span>{name}{what}</td>")?;
+    let options = answer.options_of(build).map_or(String::new(), |all| format!(" <small>{}</small>", escape(&all)));
+    write!(html, "<tr class=\"{class}\"><td><span class=\"key {class}\"></span>{name}{options}{what}</td>")?;
     for goal in 0..answer.goals.len() {
         let one = &answer.article.medians[build][goal];
         let kind = answer.table.metrics[answer.goals[goal].metric].dimension;
@@ -214,10 +215,6 @@ fn effects(html: &mut String, answer: &Answer) -> fmt::Result {
     html.push_str("<section class=\"card\" id=\"effects\"><h2>What options do</h2>\n");
     for goal in 0..answer.goals.len() {
         plots::effects(html, answer, goal)?;
-    }
-    for (first, again) in &found.aliased {
-        let name = |option: usize| escape(&answer.table.options[option]);
-        writeln!(html, "<p class=\"quiet\">{} always changes together with {}.</p>", name(*again), name(*first))?;
     }
     if let Some(bad) = &found.bad {
         let terms = bad.terms.iter().map(|term| format!("{} = {}", answer.table.options[term.option], term.value));
