@@ -7,11 +7,12 @@
 //! A test of a log makes a file with known content, damages a copy at each kind of place, opens it, and says what
 //! became of the content: refused by name, rebuilt, or cut off and reported. Anything else is a silent loss.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::random::Random;
 
@@ -112,6 +113,117 @@ impl fmt::Display for Mutation {
     }
 }
 
+/// What became of a damaged file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The start ended with an error that names the file.
+    Refused,
+    /// Everything that was acknowledged is there.
+    Whole,
+    /// The start went on; whoever asks for what is missing gets an error that names the file.
+    Named,
+    /// Something is missing, and the start said so and named the file.
+    Cut,
+    /// Something is missing and nothing says so: the only failure.
+    Silent,
+}
+
+impl Outcome {
+    const ALL: [Self; 5] = [Self::Refused, Self::Whole, Self::Named, Self::Cut, Self::Silent];
+}
+
+/// How often each kind of file had each outcome; shown as a table.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    counts: BTreeMap<(String, Outcome), u64>,
+    silent: Vec<String>,
+}
+
+impl Tally {
+    /// Counts a trial of a file of this kind. `what` names the file and the mutation.
+    pub fn add(&mut self, kind: &str, outcome: Outcome, what: impl fmt::Display) {
+        *self.counts.entry((kind.to_owned(), outcome)).or_default() += 1;
+        if outcome == Outcome::Silent {
+            self.silent.push(what.to_string());
+        }
+    }
+
+    /// How many trials there were.
+    pub fn trials(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// Those in which something was missing and nothing said so.
+    pub fn silent(&self) -> &[String] {
+        &self.silent
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<28}", "file")?;
+        Outcome::ALL.iter().try_for_each(|outcome| write!(f, " {:>8}", format!("{outcome:?}").to_lowercase()))?;
+        let mut kinds: Vec<&String> = self.counts.keys().map(|(kind, _)| kind).collect();
+        kinds.dedup();
+        for kind in kinds {
+            write!(f, "\n{kind:<28}")?;
+            for outcome in Outcome::ALL {
+                write!(f, " {:>8}", self.counts.get(&(kind.clone(), outcome)).copied().unwrap_or(0))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files below `folder` that have bytes to damage, as paths relative to it, by kind: the folder's name and the
+/// extension, or the file's own name where it has none or lies at the top. Locks are left out.
+///
+/// # Errors
+/// The file system's.
+pub fn files(folder: &Path) -> io::Result<BTreeMap<String, Vec<PathBuf>>> {
+    let mut kinds = BTreeMap::<String, Vec<PathBuf>>::new();
+    let mut places = vec![PathBuf::new()];
+    while let Some(place) = places.pop() {
+        for entry in std::fs::read_dir(folder.join(&place))? {
+            let entry = entry?;
+            let (name, metadata) = (entry.file_name(), entry.metadata()?);
+            let path = place.join(&name);
+            if metadata.is_dir() {
+                places.push(path);
+                continue;
+            }
+            if metadata.len() == 0 || name.to_string_lossy().contains("lock") {
+                continue;
+            }
+            let kind = match path.extension().filter(|_| !place.as_os_str().is_empty()) {
+                Some(extension) => place.join(format!("*.{}", extension.to_string_lossy())),
+                None => path.clone(),
+            };
+            kinds.entry(kind.display().to_string()).or_default().push(path);
+        }
+    }
+    kinds.values_mut().for_each(|files| files.sort());
+    Ok(kinds)
+}
+
+/// Copies a folder with all that is in it.
+///
+/// # Errors
+/// The file system's.
+pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().expect("an entry has a name"));
+        if path.is_dir() {
+            copy_folder(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +243,26 @@ mod tests {
         assert_eq!(after(Mutation::Cut { length: 40 }), (true, content[..40].to_vec()));
         assert!(!after(Mutation::Zero { at: 0, length: 1 }).0, "it was zero");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn files_are_told_apart_by_folder_and_extension() {
+        let folder = std::env::temp_dir().join(format!("hearth-damage-files-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("from/blocks")).unwrap();
+        for name in ["from/a.json", "from/blocks/2.log", "from/blocks/1.log", "from/blocks/lock"] {
+            std::fs::write(folder.join(name), name).unwrap();
+        }
+        copy_folder(&folder.join("from"), &folder.join("to")).unwrap();
+        let found = files(&folder.join("to")).unwrap();
+        let expected = [("a.json", vec!["a.json"]), ("blocks/*.log", vec!["blocks/1.log", "blocks/2.log"])];
+        let expected = expected.map(|(kind, files)| (kind.to_owned(), files.iter().map(PathBuf::from).collect()));
+        assert_eq!(found, BTreeMap::from(expected));
+        std::fs::remove_dir_all(&folder).unwrap();
+        let mut tally = Tally::default();
+        tally.add("blocks/*.log", Outcome::Whole, "x");
+        tally.add("blocks/*.log", Outcome::Silent, "1.log: cut");
+        assert_eq!((tally.trials(), tally.silent()), (2, &["1.log: cut".to_owned()][..]));
+        assert!(tally.to_string().ends_with("0        1        0        0        1"), "{tally}");
     }
 
     #[test]
