@@ -88,9 +88,11 @@ impl Shared {
         self.indexed_slot.store(closed.slot.slot + 1, SeqCst);
     }
 
-    /// Shows tables that were there before.
-    pub fn show(&self, tables: VecDeque<Arc<Table>>) {
-        self.state_mut().tables = tables;
+    /// Shows a table that was there before, behind the others.
+    pub fn show(&self, table: Table) -> Arc<Table> {
+        let table = Arc::new(table);
+        self.state_mut().tables.push_back(table.clone());
+        table
     }
 
     /// Begins with this segment.
@@ -164,33 +166,49 @@ pub(super) struct Feed<'s> {
     pub pending: &'s mut Pending,
 }
 
+/// What became of a record that a [`Feed`] took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It is in the index, or is kept until its block is closed.
+    Indexed,
+    /// It closes a block of which some batches are missing.
+    Misfit,
+    /// It closes a block above the last one wanted.
+    Beyond,
+}
+
 impl Feed<'_> {
+    /// Indexes the record of `segment` that lies from `at` to `end`.
+    pub fn take(&mut self, (segment, at, end): (u32, u64, u64), kind: Kind, body: &[u8], keep_to: u64) -> Taken {
+        match kind {
+            Kind::Head => {}
+            Kind::Reopened => self.pending.clear(),
+            Kind::Batch => self.pending.add(&self.shared.key, segment, at, &Batch::read(body)),
+            Kind::Close => {
+                let Some(block) = BlockMeta::decode(body) else { return Taken::Misfit };
+                if block.slot > keep_to {
+                    return Taken::Beyond;
+                }
+                let ends = self.shared.open(Index::ends);
+                let Some(closed) = self.pending.close(&ends, &block, (at, end)) else { return Taken::Misfit };
+                self.shared.publish(closed);
+                self.shared.tell();
+            }
+        }
+        Taken::Indexed
+    }
+
     /// Indexes the records of `segment` from `at` to `end`; returns where the first bad one is, if there is one.
-    /// `keep` says of each block whether it is kept; the first that is not counts as bad.
-    pub fn records(
-        &mut self,
-        file: &File,
-        segment: u32,
-        (at, end): (u64, u64),
-        mut keep: impl FnMut(&BlockMeta) -> bool,
-    ) -> std::io::Result<Option<u64>> {
+    pub fn records(&mut self, file: &File, segment: u32, (at, end): (u64, u64)) -> std::io::Result<Option<u64>> {
         let mut walk = Walk::new(file, segment, at, end);
         loop {
             match walk.step()? {
                 Step::End => return Ok(None),
-                Step::Bad(at) => return Ok(Some(at)),
-                Step::Record { kind: Kind::Head, .. } => {}
-                Step::Record { kind: Kind::Reopened, .. } => self.pending.clear(),
-                Step::Record { kind: Kind::Batch, body, at, .. } => {
-                    self.pending.add(&self.shared.key, segment, at, &Batch::read(body));
-                }
-                Step::Record { kind: Kind::Close, body, at, end } => {
-                    let block = BlockMeta::decode(body).filter(&mut keep);
-                    let ends = self.shared.open(Index::ends);
-                    let closed = block.and_then(|block| self.pending.close(&ends, &block, (at, end)));
-                    let Some(closed) = closed else { return Ok(Some(at)) };
-                    self.shared.publish(closed);
-                    self.shared.tell();
+                Step::Damage { at, .. } => return Ok(Some(at)),
+                Step::Record { kind, body, at, end } => {
+                    if self.take((segment, at, end), kind, body, u64::MAX) != Taken::Indexed {
+                        return Ok(Some(at));
+                    }
                 }
             }
         }
@@ -255,7 +273,7 @@ impl Historian {
         }
         let file = self.file.as_ref().expect("it was opened above");
         let mut feed = Feed { shared: &self.shared, pending: &mut self.pending };
-        let bad = feed.records(file, self.segment, (self.at, to), |_| true);
+        let bad = feed.records(file, self.segment, (self.at, to));
         if let Some(offset) = bad.map_err(|e| HistoryError::io("reading", &path, e))? {
             return Err(HistoryError::Corrupt { file: path, offset, what: "a record is not as it was written" });
         }

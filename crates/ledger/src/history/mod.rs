@@ -18,16 +18,20 @@
 //! are in the block store and not here.
 //!
 //! A block's record is not brought to stable storage before the block is: after a power failure the log ends at the
-//! last good record, and the blocks behind it are recorded anew when they are executed again at the start
-//! ([`History::last_slot`] says from where). One log has one writer: the block store's lock guards it too.
+//! last good record, and the blocks behind it are recorded again when they are executed at the start
+//! ([`History::last_slot`] says from where). Every start reads all of the log: bytes that are not what was written are
+//! named by [`History::recovery`], with the last block before them, so that the start can execute the blocks from there
+//! on. One log has one writer: the block store's lock guards it too.
 
 mod batch;
+mod check;
 mod historian;
 mod index;
 mod meta;
 mod open;
 mod reader;
 mod record;
+mod recovery;
 mod scan;
 mod search;
 mod table;
@@ -36,8 +40,10 @@ mod tests;
 mod writer;
 
 pub use batch::{BATCH_SIZE_MAX, Batch, BatchWriter};
+pub use check::check;
 pub use meta::{BlockMeta, Details, MetaParts, Reward, RewardKind, TransactionMeta, memos};
 pub use reader::{AddressEntry, HistoryReader, Located, Place};
+pub use recovery::{Checked, Damage, Recovery};
 pub use writer::History;
 
 use std::io;

@@ -1,13 +1,15 @@
 //! open: find out what the log holds, cut off what is torn or not wanted, index what no table covers.
 //!
-//! reads   tables' headers; the segments that have no table, at most two after a kill
-//! writes  truncates the log behind its last good block; tables of full segments that lack one
-//! memory  the index of one segment at a time
+//! reads   every segment and every table from end to end
+//! writes  truncates the log behind its last good block; tables of full segments that lack one or have a damaged one
+//! memory  the index of one segment at a time; a slot number for each block
 //! drops   batches of blocks that were never closed, and blocks above the last one wanted
-//! source  after a kill only the end can be torn; after a power failure whatever was not synced, so the log is good up
-//!         to the first record that is not
+//! source  after a kill only the end can be torn; after a power failure whatever was not synced
+//!
+//! Damage in the middle takes the blocks that it hits and no other: the log is read on behind it, and [`Recovery`](super::Recovery) says
+//! where it is. Whether those blocks can be executed once more is for the caller to find out; then the log is opened
+//! again up to the block before them.
 
-use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -16,10 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, RwLock};
 
 use super::batch::Batch;
-use super::historian::{Feed, Shared, State, remove_segment};
+use super::check::{self, SegmentCheck, TableState};
+use super::historian::{Feed, Shared, State, Taken, remove_segment};
 use super::index::Pending;
-use super::record::{self, HEAD_SIZE, Head, Kind, VERSION};
-use super::scan::{Step, Walk, read_record};
+use super::record::{self, Head, Kind, VERSION};
+use super::scan::{Step, Walk};
 use super::table::Table;
 use super::writer::{History, create_segment};
 use super::{Config, HistoryError, HistoryKey, log_path};
@@ -29,15 +32,17 @@ impl History {
     /// `keep_to`: the last one of the chain.
     ///
     /// # Errors
-    /// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Torn records are no
-    /// error.
+    /// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Damage is no error:
+    /// [`recovery`](Self::recovery) says what was found.
     pub fn open(dir: &Path, config: Config, keep_to: u64) -> Result<Self, HistoryError> {
         fs::create_dir_all(dir).map_err(|e| HistoryError::io("creating", dir, e))?;
-        let segments = list_segments(dir)?;
-        let head = match segments.first() {
-            Some(&first) => read_head(dir, first, &config)?,
-            None => None,
-        };
+        remove_unfinished_tables(dir)?;
+        let checks = check::segments(dir, &list_segments(dir)?, &config.genesis_hash, |_| ())?;
+        let recovery = check::recovery(dir, &checks);
+        let slots = check::slots(&checks);
+        let head = checks.iter().find_map(|check| check.head);
+        // Addresses are hashed under the key: without it nothing that is there can be found.
+        let checks = if head.is_some() { checks } else { set_aside(dir, checks)? };
         let fresh = Head { version: VERSION, genesis_hash: config.genesis_hash, key: random_word() };
         let head = head.unwrap_or(fresh);
         let shared = Arc::new(Shared {
@@ -52,53 +57,75 @@ impl History {
             failure: OnceLock::new(),
             on_indexed: OnceLock::new(),
         });
-        let mut recovery = Recovery { shared: &shared, head: &head, keep_to, pending: Pending::default() };
-        let tail = recovery.run(&segments)?;
+        let mut opening = Opening { shared: &shared, head: &head, keep_to, pending: Pending::default(), covered: None };
+        let tail = opening.run(checks)?;
         shared.make_room();
-        Self::start(shared, head, tail)
+        Self::start(shared, head, tail, (recovery, slots))
     }
 }
 
-struct Recovery<'a> {
+struct Opening<'a> {
     shared: &'a Arc<Shared>,
     head: &'a Head,
     keep_to: u64,
     pending: Pending,
+    /// The table of the segment before, where that was not read: `pending` is not what is open behind it.
+    covered: Option<Arc<Table>>,
 }
 
-impl Recovery<'_> {
+impl Opening<'_> {
     /// Goes through the segments; returns the file to go on appending to, and its size.
-    fn run(&mut self, segments: &[u32]) -> Result<(File, u64), HistoryError> {
-        let dir = &self.shared.dir.clone();
-        let mut tables = VecDeque::new();
-        let mut rest = segments;
-        // Those with tables come first; the first without one begins what must be read.
-        while let Some((&segment, behind)) = rest.split_first() {
-            match Table::open(dir, segment)?.filter(|table| self.is_wanted(dir, table)) {
-                Some(table) if tables.back().is_none_or(|last: &Arc<Table>| last.segment + 1 == segment) => {
-                    tables.push_back(Arc::new(table));
+    fn run(&mut self, checks: Vec<SegmentCheck>) -> Result<(File, u64), HistoryError> {
+        let numbers: Vec<u32> = checks.iter().map(|check| check.segment).collect();
+        let mut next = numbers.first().copied().unwrap_or(1);
+        for check in checks {
+            let segment = check.segment;
+            if segment != next {
+                // Segments are missing between the two, and batches with them.
+                if self.has_all_wanted() {
+                    break;
                 }
-                _ => break,
+                (self.covered, self.pending) = (None, Pending::default());
             }
-            rest = behind;
+            next = segment + 1;
+            match check.table {
+                TableState::Good(table) if table.last_slot <= self.keep_to && table.first_slot >= self.indexed() => {
+                    self.shared.indexed_slot.store(table.last_slot + 1, SeqCst);
+                    self.covered = Some(self.shared.show(table));
+                    continue;
+                }
+                _ => self.unclosed()?,
+            }
+            self.shared.begin(segment);
+            if !self.segment(segment)? || self.has_all_wanted() || numbers.last() == Some(&segment) {
+                return self.reopen(segment, &numbers);
+            }
+            if self.shared.open(|index| !index.slots.is_empty()) {
+                let full = self.shared.fill(next, &self.pending);
+                self.shared.seal(&full)?;
+            } else if self.shared.state().tables.is_empty() {
+                // Nothing can be found in it, and no older one is left: it has no place among those that age.
+                remove_segment(&self.shared.dir, segment)?;
+            }
         }
-        if let Some(last) = tables.back() {
-            self.unclosed_before(last)?;
-            self.shared.indexed_slot.store(last.last_slot + 1, SeqCst);
-        }
-        let next = tables.back().map(|table| table.segment + 1);
-        self.shared.show(tables);
-        self.unsealed(rest, next)
+        self.shared.begin(next);
+        self.reopen(next, &numbers)
     }
 
-    /// Whether a table covers its log and nothing beyond what is wanted.
-    fn is_wanted(&self, dir: &Path, table: &Table) -> bool {
-        let log = fs::metadata(log_path(dir, table.segment)).map_or(0, |log| log.len());
-        table.last_slot <= self.keep_to && log >= table.closed_to
+    /// One above the last block that can be found so far.
+    fn indexed(&self) -> u64 {
+        self.shared.indexed_slot.load(SeqCst)
     }
 
-    /// Batches in the full segments, of which `last` is the last, may belong to blocks that are closed behind them.
-    fn unclosed_before(&mut self, last: &Table) -> Result<(), HistoryError> {
+    /// Whether no later block is wanted: then nothing behind a damaged place is.
+    fn has_all_wanted(&self) -> bool {
+        self.indexed() > self.keep_to || self.keep_to == 0
+    }
+
+    /// Batches in the segments up to the last with a table may belong to blocks that are closed behind them.
+    fn unclosed(&mut self) -> Result<(), HistoryError> {
+        let Some(last) = self.covered.take() else { return Ok(()) };
+        self.pending.clear();
         let (first, mut at) = (last.unclosed_from.0, u64::from(last.unclosed_from.1));
         for segment in first..=last.segment {
             let path = log_path(&self.shared.dir, segment);
@@ -111,14 +138,14 @@ impl Recovery<'_> {
             };
             let len = file.metadata().map_err(failed)?.len();
             let mut walk = Walk::new(&file, segment, at, len);
-            // A bad record ends the walk: then the block that it belonged to is not good either.
-            while let Step::Record { kind, body, at, .. } = walk.step().map_err(failed)? {
-                match kind {
-                    Kind::Reopened => self.pending.clear(),
-                    Kind::Batch if Batch::read(body).slot > last.last_slot => {
+            loop {
+                match walk.step().map_err(failed)? {
+                    Step::End => break,
+                    Step::Damage { .. } | Step::Record { kind: Kind::Reopened, .. } => self.pending.clear(),
+                    Step::Record { kind: Kind::Batch, body, at, .. } if Batch::read(body).slot > last.last_slot => {
                         self.pending.add(&self.shared.key, segment, at, &Batch::read(body));
                     }
-                    _ => {}
+                    Step::Record { .. } => {}
                 }
             }
             at = 0;
@@ -126,47 +153,34 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Indexes the segments without tables, of which `first` would be the number of the first, seals all but the last,
-    /// and cuts the log off behind its last block.
-    fn unsealed(&mut self, segments: &[u32], first: Option<u32>) -> Result<(File, u64), HistoryError> {
-        let mut number = first.or(segments.first().copied()).unwrap_or(1);
-        self.shared.begin(number);
-        for &segment in segments {
-            if segment != number || !self.segment(segment)? || !segments.contains(&(segment + 1)) {
-                break;
-            }
-            if self.shared.open(|index| index.slots.is_empty()) {
-                // In a log of this program every segment but the last ends behind a block.
-                break;
-            }
-            number = segment + 1;
-            let full = self.shared.fill(number, &self.pending);
-            self.shared.seal(&full)?;
-        }
-        for &segment in segments.iter().filter(|segment| **segment > number) {
-            remove_segment(&self.shared.dir, segment)?;
-        }
-        self.reopen(number)
-    }
-
-    /// Indexes one segment; whether all of it is good and wanted.
+    /// Indexes one segment, and passes over what is damaged in it; whether all of it is wanted.
     fn segment(&mut self, segment: u32) -> Result<bool, HistoryError> {
         let path = log_path(&self.shared.dir, segment);
-        if read_head(&self.shared.dir, segment, &self.shared.config)?.is_none_or(|head| head.key != self.head.key) {
-            return Ok(false);
-        }
         let failed = |e| HistoryError::io("reading", &path, e);
         let file = File::open(&path).map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len();
-        let keep_to = self.keep_to;
-        let mut feed = Feed { shared: self.shared, pending: &mut self.pending };
-        let bad = feed.records(&file, segment, (0, len), |block| block.slot <= keep_to).map_err(failed)?;
-        Ok(bad.is_none())
+        let mut walk = Walk::new(&file, segment, 0, len);
+        loop {
+            match walk.step().map_err(failed)? {
+                Step::End => return Ok(true),
+                Step::Damage { .. } if self.has_all_wanted() => return Ok(false),
+                Step::Damage { .. } => self.pending.clear(),
+                Step::Record { kind, body, at, end } => {
+                    let mut feed = Feed { shared: self.shared, pending: &mut self.pending };
+                    match feed.take((segment, at, end), kind, body, self.keep_to) {
+                        // A block that lost some of its transactions cannot be found.
+                        Taken::Indexed | Taken::Misfit => {}
+                        Taken::Beyond => return Ok(false),
+                    }
+                }
+            }
+        }
     }
 
-    /// Opens a segment to go on behind its last block. What was not closed by then is written anew, and a mark says
-    /// that the old batches do not count.
-    fn reopen(&mut self, segment: u32) -> Result<(File, u64), HistoryError> {
+    /// Opens a segment to go on behind its last block, and removes those of `numbers` that come after it. What was not
+    /// closed by then is written again, and a mark says that the old batches do not count.
+    fn reopen(&mut self, segment: u32, numbers: &[u32]) -> Result<(File, u64), HistoryError> {
+        numbers.iter().filter(|number| **number > segment).try_for_each(|n| remove_segment(&self.shared.dir, *n))?;
         let path = log_path(&self.shared.dir, segment);
         let failed = |e| HistoryError::io("truncating", &path, e);
         remove_table(&self.shared.dir, segment)?;
@@ -179,7 +193,7 @@ impl Recovery<'_> {
             (file, closed_to)
         };
         let mut mark = vec![];
-        record::write(&mut mark, segment, len, Kind::Reopened, &[]);
+        record::write(&mut mark, segment, len, Kind::Reopened, &self.head.encode());
         file.write_all(&mark).map_err(|e| HistoryError::io("appending to", &path, e))?;
         let len = len + mark.len() as u64;
         let sealed: u64 = self.shared.state().tables.iter().map(|table| table.disk_bytes).sum();
@@ -196,38 +210,46 @@ fn remove_table(dir: &Path, segment: u32) -> Result<(), HistoryError> {
     }
 }
 
-/// The numbers of the segments in `dir`, ascending. Tables that were not finished are removed.
-fn list_segments(dir: &Path) -> Result<Vec<u32>, HistoryError> {
+/// A kill may leave a table that has not its name yet.
+fn remove_unfinished_tables(dir: &Path) -> Result<(), HistoryError> {
+    let failed = |e| HistoryError::io("listing", dir, e);
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "new") {
+            fs::remove_file(&path).map_err(|e| HistoryError::io("removing", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Renames segments that cannot be read without their key, so that they are neither lost nor in the way.
+fn set_aside(dir: &Path, checks: Vec<SegmentCheck>) -> Result<Vec<SegmentCheck>, HistoryError> {
+    for check in checks {
+        let path = log_path(dir, check.segment);
+        remove_table(dir, check.segment)?;
+        let moved = if check.has_blocks() {
+            fs::rename(&path, path.with_extension("history.damaged"))
+        } else {
+            fs::remove_file(&path)
+        };
+        moved.map_err(|e| HistoryError::io("setting aside", &path, e))?;
+    }
+    Ok(vec![])
+}
+
+/// The numbers of the segments in `dir`, ascending.
+pub(super) fn list_segments(dir: &Path) -> Result<Vec<u32>, HistoryError> {
     let failed = |e| HistoryError::io("listing", dir, e);
     let mut numbers = vec![];
     for entry in fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let number: Option<u32> = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("history") => numbers.extend(number),
-            Some("new") => fs::remove_file(&path).map_err(|e| HistoryError::io("removing", &path, e))?,
-            _ => {}
+        if path.extension().is_some_and(|extension| extension == "history") {
+            numbers.extend(number);
         }
     }
     numbers.sort_unstable();
     Ok(numbers)
-}
-
-/// The head of a segment; `None` when it was never finished.
-fn read_head(dir: &Path, segment: u32, config: &Config) -> Result<Option<Head>, HistoryError> {
-    let path = log_path(dir, segment);
-    let failed = |e| HistoryError::io("reading", &path, e);
-    let file = File::open(&path).map_err(failed)?;
-    let mut buffer = Vec::with_capacity(HEAD_SIZE);
-    let head = match read_record(&file, segment, 0, &mut buffer).map_err(failed)? {
-        Some((Kind::Head, body)) => Head::decode(body),
-        _ => None,
-    };
-    match head {
-        Some(head) if head.version != VERSION => Err(HistoryError::Version { file: path, found: head.version }),
-        Some(head) if head.genesis_hash != config.genesis_hash => Err(HistoryError::OtherChain { file: path }),
-        head => Ok(head),
-    }
 }
 
 fn random_word() -> u64 {

@@ -18,7 +18,9 @@ pub(super) const HEAD_SIZE: usize = HEADER_SIZE + 48;
 /// The longest record.
 pub(super) const RECORD_SIZE_MAX: usize = 64 << 20;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"hHis");
+/// What every record begins with.
+pub(super) const MAGIC_BYTES: [u8; 4] = *b"hHis";
+const MAGIC: u32 = u32::from_le_bytes(MAGIC_BYTES);
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +31,12 @@ pub(super) enum Kind {
     Batch = 2,
     /// A block is complete.
     Close = 3,
-    /// The log was opened again: batches before it belong to no block that is closed after it.
+    /// The log was opened again: batches before it belong to no block that is closed after it. Its body is the
+    /// segment's [`Head`] once more, so that one damaged page at the beginning does not take the key.
     Reopened = 4,
 }
 
-/// The record at the head of a segment.
+/// The record at the head of a segment, and the body of each [`Kind::Reopened`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub version: u32,

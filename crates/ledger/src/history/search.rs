@@ -151,7 +151,10 @@ impl<'s> Log<'s> {
         if self.file.as_ref().is_none_or(|(open, _)| *open != segment) {
             match File::open(&path) {
                 Ok(file) => self.file = Some((segment, file)),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::NotFound && self.is_dropped(segment) => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(self.corrupt(segment, at, "the segment's file is missing"));
+                }
                 Err(e) => return Err(HistoryError::io("opening", &path, e)),
             }
         }
@@ -164,6 +167,12 @@ impl<'s> Log<'s> {
             }
             _ => Err(self.corrupt(segment, at, "a record does not match its checksum")),
         }
+    }
+
+    /// Whether a segment went by age: it is then older than all that can be searched.
+    fn is_dropped(&self, segment: u32) -> bool {
+        let state = self.shared.state();
+        state.tables.front().is_none_or(|oldest| segment < oldest.segment)
     }
 
     /// What is wrong, and where.

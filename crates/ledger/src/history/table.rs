@@ -172,6 +172,87 @@ impl Table {
         Ok((len == pages * PAGE_SIZE as u64).then_some(table))
     }
 
+    /// How many blocks and transactions it has.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.slots.count, self.txns.count)
+    }
+
+    /// Reads all of it. Returns offset and length of the first page that is not as it was written, and what is wrong:
+    /// its checksum, its place, the order of its entries, or a number that leads nowhere.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn check(&self) -> Result<Option<(u64, u64, &'static str)>, HistoryError> {
+        let mut page = 1;
+        for (section, per_page) in [
+            (self.slots, SlotEntry::PER_PAGE),
+            (self.txns, TxnEntry::PER_PAGE),
+            (self.signatures, HashEntry::PER_PAGE),
+            (self.addresses, HashEntry::PER_PAGE),
+        ] {
+            if section.page != page {
+                return Ok(Some((0, PAGE_SIZE as u64, "its sections do not follow one another")));
+            }
+            page += section.count.div_ceil(per_page);
+        }
+        if self.signatures.count != self.txns.count {
+            return Ok(Some((0, PAGE_SIZE as u64, "it has not one signature for each transaction")));
+        }
+        let (mut last, mut txns) = (None, 0);
+        let slots = self.check_section(self.slots, |slot: &SlotEntry| {
+            let follows = last.is_none_or(|last| last < slot.slot) && u64::from(slot.first) == txns;
+            (last, txns) = (Some(slot.slot), txns + u64::from(slot.count));
+            follows
+        })?;
+        if slots.is_some() {
+            return Ok(slots);
+        }
+        if txns != self.txns.count || (last.is_some() && last != Some(self.last_slot)) {
+            return Ok(Some((0, PAGE_SIZE as u64, "its blocks have another count of transactions, or end elsewhere")));
+        }
+        let mut block = 0;
+        let txns = self.check_section(self.txns, |txn: &TxnEntry| {
+            let follows = txn.slot_number >= block && u64::from(txn.slot_number) < self.slots.count;
+            block = txn.slot_number;
+            follows
+        })?;
+        if txns.is_some() {
+            return Ok(txns);
+        }
+        for section in [self.signatures, self.addresses] {
+            let mut before = None;
+            let hashes = self.check_section(section, |entry: &HashEntry| {
+                let follows =
+                    before.is_none_or(|before| before <= *entry) && u64::from(entry.ordinal) < self.txns.count;
+                before = Some(*entry);
+                follows
+            })?;
+            if hashes.is_some() {
+                return Ok(hashes);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a section in order; `follows` says of each entry whether it may stand behind the one before.
+    fn check_section<T: Fixed>(
+        &self,
+        section: Section,
+        mut follows: impl FnMut(&T) -> bool,
+    ) -> Result<Option<(u64, u64, &'static str)>, HistoryError> {
+        let mut page = Page::new();
+        for number in 0..section.count {
+            let what = match self.get::<T>(section, number, &mut page) {
+                Ok(entry) if follows(&entry) => continue,
+                Ok(_) => "an entry is out of order, or leads nowhere",
+                Err(HistoryError::Corrupt { what, .. }) => what,
+                Err(other) => return Err(other),
+            };
+            return Ok(Some(((section.page + number / T::PER_PAGE) * PAGE_SIZE as u64, PAGE_SIZE as u64, what)));
+        }
+        Ok(None)
+    }
+
     /// The block of this slot.
     pub fn find_slot(&self, slot: u64) -> Result<Option<SlotEntry>, HistoryError> {
         let (mut low, mut high, page) = (0, self.slots.count, &mut Page::new());

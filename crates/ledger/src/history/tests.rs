@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hearth_testkit::damage::Mutation;
 use hearth_wire::{Pubkey, Signature};
 use proptest::prelude::*;
 
@@ -336,39 +337,128 @@ fn the_oldest_segments_go() {
     }
 }
 
-#[test]
-fn a_damaged_table_is_named_or_made_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let blocks = many(40);
-    let mut model = Model::new();
+/// A closed log of several segments, and what is in it.
+fn closed(blocks: &Blocks) -> (tempfile::TempDir, Model) {
+    let (dir, mut model) = (tempfile::tempdir().unwrap(), Model::new());
     let mut history = History::open(dir.path(), config(), u64::MAX).unwrap();
-    write(&mut history, &blocks, 0, &mut model);
+    write(&mut history, blocks, 0, &mut model);
     drop(history);
+    (dir, model)
+}
+
+#[test]
+fn a_damaged_table_is_made_again() {
+    let (dir, model) = closed(&many(40));
     let table = table_path(dir.path(), 1);
     let good = fs::read(&table).unwrap();
-    for byte in [100, good.len() - 1] {
+    for byte in [100, 5_000, good.len() - 1] {
         let mut bad = good.clone();
         bad[byte] ^= 1;
         fs::write(&table, &bad).unwrap();
+        let checked = history_check(dir.path());
         let history = History::open(dir.path(), config(), u64::MAX).unwrap();
-        let first = &meta_of(&blocks[0][0][0], 2, 0).signature;
-        let listed = history.reader().of_address(&address(3), u64::MAX, (None, None), usize::MAX);
-        if byte < 4096 {
-            // Its header: the whole is made again from the log.
-            check(&history.reader(), &model);
-        } else {
-            assert!(history.reader().transaction(first).unwrap().is_some());
-            let text = listed.unwrap_err().to_string();
-            assert!(text.contains("0000000001.table at byte") && text.contains("checksum"), "{text}");
+        check(&history.reader(), &model);
+        let Recovery { damage, torn, rebuilt_tables } = history.recovery().clone();
+        assert_eq!((damage, torn, rebuilt_tables.len()), (vec![], None, 1));
+        assert_eq!(rebuilt_tables[0].offset as usize, byte / 4096 * 4096);
+        assert_eq!(checked.damage, rebuilt_tables);
+        assert_eq!(fs::read(&table).unwrap(), good);
+    }
+    assert_eq!(history_check(dir.path()).damage, []);
+}
+
+fn history_check(dir: &Path) -> Checked {
+    super::check(dir, &GENESIS, |_| ()).unwrap()
+}
+
+/// What is damaged is named with the blocks around it; what the log has behind it stays.
+#[test]
+fn damage_before_good_records_is_no_torn_tail() {
+    let blocks = many(40);
+    let (dir, model) = closed(&blocks);
+    let last = last_log(dir.path());
+    let damaged = |at: u64| {
+        let copied = tempfile::tempdir().unwrap();
+        copy(dir.path(), copied.path());
+        Mutation::Flip { at, bit: 3 }.apply(&copied.path().join(last.file_name().unwrap())).unwrap();
+        let history = History::open(copied.path(), config(), u64::MAX).unwrap();
+        (history.recovery().clone(), history.last_slot(), copied)
+    };
+    let end = *model.last_key_value().unwrap().0;
+    // In its head.
+    let (found, last_slot, _) = damaged(20);
+    assert_eq!((found.torn, found.damage.len(), last_slot), (None, 1, end));
+    let Damage { file, offset, length, after_slot, until_slot, .. } = &found.damage[0];
+    assert_eq!((file.file_name(), *offset, *length), (last.file_name(), 0, record::HEAD_SIZE as u64));
+    assert!(*after_slot > 2 && *after_slot < end && until_slot.is_some_and(|until| until > *after_slot));
+    // In its last record.
+    let (found, last_slot, _) = damaged(fs::metadata(&last).unwrap().len() - 1);
+    assert_eq!((found.damage, last_slot), (vec![], end - 2));
+    assert_eq!(found.torn.unwrap().after_slot, end - 2);
+}
+
+/// Every kind of damage at every kind of place of every kind of file: what the log does not have afterwards it says,
+/// and written again from the block before the first damage it has everything.
+#[test]
+fn no_damage_is_silent() {
+    let blocks = many(30);
+    let (dir, model) = closed(&blocks);
+    let (mut files, last) = (vec![log_path(dir.path(), 1), log_path(dir.path(), 2)], last_log(dir.path()));
+    files.extend([last, table_path(dir.path(), 1), table_path(dir.path(), 2)]);
+    let head = record::HEAD_SIZE as u64;
+    for file in files {
+        let length = fs::metadata(&file).unwrap().len();
+        for mutation in Mutation::around(&[0, head, 2 * head + 16, length / 2, length - 2], length) {
+            let copied = tempfile::tempdir().unwrap();
+            copy(dir.path(), copied.path());
+            if mutation.apply(&copied.path().join(file.file_name().unwrap())).unwrap() {
+                let what = format!("{}: {mutation}", file.display());
+                survives(copied.path(), &blocks, &model, &what);
+            }
         }
     }
-    fs::write(&table, &good).unwrap();
-    let mut log = fs::read(log_path(dir.path(), 1)).unwrap();
-    log[5_000] ^= 1;
-    fs::write(log_path(dir.path(), 1), &log).unwrap();
+}
+
+fn survives(dir: &Path, blocks: &Blocks, model: &Model, what: &str) {
+    let checked = history_check(dir);
+    let history = History::open(dir, config(), u64::MAX).unwrap();
+    let found = history.recovery().clone();
+    assert_eq!(checked.damage.len(), found.damage.len() + found.rebuilt_tables.len(), "{what}");
+    let within = |d: &Damage, slot: u64| slot > d.after_slot && d.until_slot.is_none_or(|until| slot < until);
+    for (slot, txns) in model {
+        let metas: Vec<TransactionMeta> = txns.iter().map(|(_, meta)| meta.clone()).collect();
+        let is_there = history.reader().transactions(*slot).is_ok_and(|there| there == Some(metas));
+        let is_said = *slot > history.last_slot() || found.damage.iter().any(|damage| within(damage, *slot));
+        assert!(is_there || is_said, "{what}: slot {slot} is gone: {found:?}");
+    }
+    let after = found.damage.iter().map(|damage| damage.after_slot).min().unwrap_or(u64::MAX);
+    drop(history);
+    let mut again = History::open(dir, config(), after).unwrap();
+    assert!(again.last_slot() <= after, "{what}");
+    let mut left: Model = model.range(..=again.last_slot()).map(|(s, t)| (*s, t.clone())).collect();
+    check(&again.reader(), &left);
+    let from = left.len();
+    write(&mut again, blocks, from, &mut left);
+    check(&again.reader(), model);
+    drop(again);
+    assert_eq!(history_check(dir), Checked { torn: None, damage: vec![], ..history_check(dir) }, "{what}");
+}
+
+#[test]
+fn a_missing_segment_is_damage() {
+    let (dir, model) = closed(&many(40));
+    fs::remove_file(log_path(dir.path(), 2)).unwrap();
     let history = History::open(dir.path(), config(), u64::MAX).unwrap();
-    let text = history.reader().transactions(slot_of(0)).unwrap_err().to_string();
-    assert!(text.contains("0000000001.history at byte"), "{text}");
+    let found = &history.recovery().damage[0];
+    assert_eq!((&found.file, found.what), (&log_path(dir.path(), 2), "the segment's file is missing"));
+    let (after, until) = (found.after_slot, found.until_slot.unwrap());
+    for (slot, txns) in &model {
+        let there =
+            history.reader().transactions(*slot).is_ok_and(|there| there.is_some_and(|t| t.len() == txns.len()));
+        assert_eq!(there, *slot <= after || *slot >= until, "slot {slot} of {found:?}");
+    }
+    drop(history);
+    assert_eq!(History::open(dir.path(), config(), after).unwrap().last_slot(), after);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::batch::Batch;
 use super::historian::{Historian, Job, Shared};
 use super::meta::BlockMeta;
 use super::record::{self, HEAD_SIZE, Head, Kind};
-use super::{HistoryError, HistoryKey, HistoryReader, log_path};
+use super::{HistoryError, HistoryKey, HistoryReader, Recovery, log_path};
 
 /// Bytes that are collected before they are written, unless a block is closed.
 const BUFFER_SIZE: usize = 256 << 10;
@@ -41,10 +41,18 @@ pub struct History {
     closing: Option<u64>,
     jobs: Sender<Job>,
     historian: Option<JoinHandle<()>>,
+    recovery: Recovery,
+    /// The blocks that were there when it was opened, ascending.
+    found_slots: Vec<u64>,
 }
 
 impl History {
-    pub(super) fn start(shared: Arc<Shared>, head: Head, (file, written): (File, u64)) -> Result<Self, HistoryError> {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        head: Head,
+        (file, written): (File, u64),
+        (recovery, found_slots): (Recovery, Vec<u64>),
+    ) -> Result<Self, HistoryError> {
         let (jobs, inbox) = channel();
         let historian = Historian::new(shared.clone(), inbox, written);
         let spawned = std::thread::Builder::new().name("history".into()).spawn(move || historian.run());
@@ -64,7 +72,19 @@ impl History {
             closing: None,
             jobs,
             historian: Some(historian),
+            recovery,
+            found_slots,
         })
+    }
+
+    /// What opening it found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Takes the slots of all blocks that were there when it was opened, ascending. They are returned once.
+    pub fn take_found_slots(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.found_slots)
     }
 
     /// A handle to ask, for any thread.
