@@ -124,7 +124,9 @@ pub struct Damage {
 pub enum Finding {
     /// A record that does not verify.
     Record(Fault),
-    /// The whole segment file is missing between its neighbours.
+    /// The segment's file ends before what was on stable storage.
+    Cut,
+    /// The whole segment file is missing between its neighbours, or behind them.
     MissingSegment,
     /// Sets of a slot are missing though its closing record is there.
     MissingSets {
@@ -143,6 +145,7 @@ impl fmt::Display for Damage {
         write!(f, "{} at byte {offset} ({length} bytes): ", file.display())?;
         match what {
             Finding::Record(fault) => write!(f, "{fault}"),
+            Finding::Cut => write!(f, "the file ends here, and what is missing was on stable storage"),
             Finding::MissingSegment => write!(f, "the segment file is missing"),
             Finding::MissingSets { slot, found, written } => {
                 write!(f, "slot {slot} has {found} of the {written} FEC sets that were written")

@@ -138,22 +138,27 @@ impl Checkpoint {
 pub(super) struct IndexFile {
     pub upto: Option<LogPosition>,
     pub size: u64,
+    /// What the next checkpoint covers, when that is more than the segment has: checkpoints are of what is on stable
+    /// storage, so bytes of the segment are gone.
+    pub ahead: Option<u64>,
 }
 
 /// Replays the blocks of a segment's index file into `index`. Stops at the first that does not verify or that
 /// covers more than `segment_len` bytes of log.
 pub(super) fn load(segment: u32, bytes: &[u8], segment_len: u64, index: &mut Index) -> IndexFile {
-    let mut out = IndexFile { upto: None, size: 0 };
+    let mut out = IndexFile { upto: None, size: 0, ahead: None };
     let mut at = 0;
     while let Some((block, size)) = Checkpoint::decode(segment, &bytes[at..]) {
-        if u64::from(block.upto.offset()) > segment_len {
+        let upto = u64::from(block.upto.offset());
+        if upto > segment_len {
+            out.ahead = Some(upto);
             break;
         }
         for entry in block.entries {
             if entry.set_count == 0 { index.remove(entry.slot) } else { index.put(entry) }
         }
         at += size;
-        out = IndexFile { upto: Some(block.upto), size: at as u64 };
+        (out.upto, out.size) = (Some(block.upto), at as u64);
     }
     out
 }

@@ -12,7 +12,7 @@ use super::medium::{FileSystem, Volume};
 use super::record::{Fault, Record, SEGMENT_HEAD_SIZE, VERSION};
 use super::scan::{Step, Walk};
 use super::store::{BlockStore, Tail, create_segment};
-use super::{Config, Damage, Finding, LogPosition, StoreError, index_path, log_path, reader};
+use super::{Config, Damage, Finding, LogPosition, StoreError, SyncPolicy, index_path, log_path, reader};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -39,6 +39,13 @@ pub struct Recovery {
     pub last_whole_slot: Option<u64>,
 }
 
+impl Recovery {
+    /// A segment file that is missing between its neighbours, if there is one.
+    pub fn missing_segment(&self) -> Option<&Damage> {
+        self.damage.iter().find(|damage| damage.what == Finding::MissingSegment)
+    }
+}
+
 impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.first_slot, self.last_whole_slot) {
@@ -63,9 +70,22 @@ impl BlockStore {
     ///
     /// # Errors
     /// [`StoreError::InUse`], [`StoreError::Version`], [`StoreError::OtherChain`], [`StoreError::Limit`], or a
-    /// failure of the file system. Damage to blocks is no error here: it is in [`Recovery`].
+    /// failure of the file system. Damage to blocks is no error here: it is in [`Recovery`]. Except, where blocks are
+    /// synced, at the end of the log: [`StoreError::Corrupt`] when it lacks what was on stable storage.
     pub fn open(dir: &Path, config: Config) -> Result<(Self, Recovery), StoreError> {
         Self::open_on(Arc::new(FileSystem), dir, config)
+    }
+
+    /// The genesis of the blocks in `dir`, as the first segment whose head can be read has it. `None` when there are no
+    /// blocks.
+    pub fn genesis_hash(dir: &Path) -> Option<[u8; 32]> {
+        list_segments(dir).ok()?.into_iter().find_map(|segment| {
+            let file = File::open(log_path(dir, segment)).ok()?;
+            match Walk::new(&file, LogPosition::new(segment, 0), SEGMENT_HEAD_SIZE as u64).step(None).ok()? {
+                Step::Record { record: Record::Segment(head), .. } => Some(head.genesis_hash),
+                _ => None,
+            }
+        })
     }
 
     /// Removes all blocks in `dir`, and their lock file stays. Nothing to do where there is no store.
@@ -92,6 +112,9 @@ impl BlockStore {
         let lock = take_lock(dir)?;
         let mut found = Found::default();
         let mut segments = list_segments(dir)?;
+        if config.sync != SyncPolicy::Kernel {
+            nothing_durable_is_gone(dir, segments.last().copied())?;
+        }
         remove_orphan_indexes(dir, &segments)?;
         if let Some(&last) = segments.last()
             && file_len(&log_path(dir, last))? < SEGMENT_HEAD_SIZE as u64
@@ -105,7 +128,7 @@ impl BlockStore {
             let missing = (expected..segment).map(|s| reader::whole_file(log_path(dir, s), Finding::MissingSegment));
             found.recovery.damage.extend(missing);
             check_head(&log_path(dir, segment), &config)?;
-            found.segment(dir, segment, nth + 1 == segments.len())?;
+            found.segment(dir, segment, nth + 1 == segments.len(), config.sync)?;
         }
         found.index.forget_before(found.oldest_segment);
         let active = match segments.pop() {
@@ -161,15 +184,18 @@ impl Found {
     }
 
     /// Indexes one segment; cuts off its torn tail when it is the last.
-    fn segment(&mut self, dir: &Path, segment: u32, last: bool) -> Result<(), StoreError> {
+    fn segment(&mut self, dir: &Path, segment: u32, last: bool, sync: SyncPolicy) -> Result<(), StoreError> {
         let (path, index_path) = (log_path(dir, segment), index_path(dir, segment));
         let mut len = file_len(&path)?;
-        let blocks = match fs::read(&index_path) {
-            Ok(blocks) => blocks,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => vec![],
-            Err(e) => return Err(StoreError::io("reading", &index_path, e)),
-        };
-        let indexed = index::load(segment, &blocks, len, &mut self.index);
+        let blocks = read_index(&index_path)?;
+        // Of an older segment whose end is missing, the blocks in it are damaged and not absent.
+        let keeps_all = !last && sync != SyncPolicy::Kernel;
+        let indexed = index::load(segment, &blocks, if keeps_all { u64::MAX } else { len }, &mut self.index);
+        if let Some(missing) =
+            indexed.upto.and_then(|upto| u64::from(upto.offset()).checked_sub(len)).filter(|n| *n > 0)
+        {
+            self.recovery.damage.push(Damage { file: path.clone(), offset: len, length: missing, what: Finding::Cut });
+        }
         if indexed.size < blocks.len() as u64 {
             let cut = OpenOptions::new().write(true).open(&index_path).and_then(|f| f.set_len(indexed.size));
             cut.map_err(|e| StoreError::io("truncating", &index_path, e))?;
@@ -326,6 +352,30 @@ fn file_len(path: &Path) -> Result<u64, StoreError> {
     fs::metadata(path).map(|m| m.len()).map_err(|e| StoreError::io("looking at", path, e))
 }
 
+/// What an index file holds; nothing when there is none.
+fn read_index(path: &Path) -> Result<Vec<u8>, StoreError> {
+    match fs::read(path) {
+        Ok(blocks) => Ok(blocks),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(vec![]),
+        Err(e) => Err(StoreError::io("reading", path, e)),
+    }
+}
+
+/// Refuses a log whose end was on stable storage and is not there: an index says so. Going on would write other blocks
+/// in the place of those that were confirmed.
+fn nothing_durable_is_gone(dir: &Path, last: Option<u32>) -> Result<(), StoreError> {
+    for segment in numbered(dir, "index")?.into_iter().filter(|segment| last.is_none_or(|last| *segment >= last)) {
+        let blocks = read_index(&index_path(dir, segment))?;
+        let file = log_path(dir, segment);
+        let len = if last == Some(segment) { file_len(&file)? } else { 0 };
+        if let Some(ahead) = index::load(segment, &blocks, len, &mut Index::default()).ahead {
+            let what = if last == Some(segment) { Finding::Cut } else { Finding::MissingSegment };
+            return Err(StoreError::Corrupt(Damage { file, offset: len, length: ahead - len, what }));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a segment of another format or another chain. A damaged head is found by the scan.
 fn check_head(path: &Path, config: &Config) -> Result<(), StoreError> {
     let file = File::open(path).map_err(|e| StoreError::io("opening", path, e))?;
@@ -346,7 +396,7 @@ fn check_head(path: &Path, config: &Config) -> Result<(), StoreError> {
 fn open_active(volume: &dyn Volume, dir: &Path, segment: u32, config: &Config) -> Result<Tail, StoreError> {
     let path = log_path(dir, segment);
     let file = volume.open(&path).map_err(|e| StoreError::io("opening", &path, e))?;
-    if config.sync != super::SyncPolicy::Kernel {
+    if config.sync != SyncPolicy::Kernel {
         file.sync().map_err(|e| StoreError::io("syncing", &path, e))?;
     }
     Ok(Tail { segment, file, at: file_len(&path)? })

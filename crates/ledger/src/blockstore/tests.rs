@@ -1,5 +1,6 @@
 //! Tests of the store as a whole: kills, flipped bits, full disks, a model, readers beside the writer.
 
+mod damage;
 mod faults;
 mod kill;
 mod model;

@@ -139,7 +139,8 @@ fn check(model: &mut Model, store: &mut BlockStore) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// Copies the files as they are; the last segment without its last `cut` bytes.
+/// Copies the files as they are; the last segment without its last `cut` bytes and its index, which says what was on
+/// stable storage.
 fn copy_torn(from: &Path, to: &Path, cut: u64) {
     let mut logs = vec![];
     for entry in std::fs::read_dir(from).unwrap() {
@@ -154,6 +155,7 @@ fn copy_torn(from: &Path, to: &Path, cut: u64) {
     let last = logs.iter().max().unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(last).unwrap();
     file.set_len(file.metadata().unwrap().len().saturating_sub(cut)).unwrap();
+    let _ = std::fs::remove_file(last.with_extension("index"));
 }
 
 /// A kill may lose the newest sets, and nothing else; the model then goes on from what is left.
