@@ -10,6 +10,7 @@
 //! fails to answer is a broken store, and execution stops the program rather than going on from a guess.
 
 mod database;
+mod precompiles;
 mod refusal;
 mod simulate;
 pub(crate) mod system;
@@ -25,8 +26,9 @@ use revm::state::EvmState;
 use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainContext};
 
 pub use database::{Accounts, BlockDb};
+pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
-pub use simulate::{AccountOverride, Checks, Overlay, SimulateError, Simulated, simulate};
+pub use simulate::{AccountOverride, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
 
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, to_tx_env};

@@ -8,12 +8,15 @@ use alloy_primitives::map::AddressMap;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::context::result::{EVMError, ExecutionResult, InvalidTransaction};
 use revm::context::{Context, TxEnv};
+use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::database_interface::WrapDatabaseRef;
 use revm::handler::MainnetContext;
+use revm::primitives::hardfork::SpecId;
 use revm::state::{AccountInfo, Bytecode, EvmState};
 use revm::{DatabaseRef, InspectEvm, Inspector, MainBuilder, MainContext};
 
 use super::BlockEnv;
+use super::precompiles::{OverriddenPrecompiles, PrecompileOverrides};
 use crate::state::bytecode;
 
 /// What is asked of a message before it is executed.
@@ -45,10 +48,20 @@ pub enum SimulateError {
     State(String),
 }
 
-/// Executes one message on the state `db`, in the block `env`, and shows `inspector` each step.
+/// What a message's block has that no block of a chain can have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockExtras {
+    /// What `BLOBBASEFEE` gives, in wei.
+    pub blob_base_fee: Option<u128>,
+    /// Precompiles that are replaced or moved.
+    pub precompiles: PrecompileOverrides,
+}
+
+/// Executes one message on the state `db`, in the block `env` with its `extras`, and shows `inspector` each step.
 pub fn simulate<'a, D, I>(
     db: &'a D,
     env: &BlockEnv,
+    extras: &BlockExtras,
     tx: TxEnv,
     checks: Checks,
     inspector: I,
@@ -69,8 +82,12 @@ where
             block.basefee = 0;
         }
     }
+    if let Some(blob_gasprice) = extras.blob_base_fee.filter(|_| env.spec.is_enabled_in(SpecId::CANCUN)) {
+        block.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice });
+    }
     let context = Context::mainnet().with_db(WrapDatabaseRef(db)).with_cfg(cfg).with_block(block);
-    match context.build_mainnet_with_inspector(inspector).inspect_tx(tx) {
+    let precompiles = OverriddenPrecompiles::new(env.spec, &extras.precompiles);
+    match context.build_mainnet_with_inspector(inspector).with_precompiles(precompiles).inspect_tx(tx) {
         Ok(done) => Ok(Simulated { result: done.result, state: done.state }),
         Err(EVMError::Transaction(invalid)) => Err(SimulateError::Invalid(invalid)),
         Err(error) => Err(SimulateError::State(error.to_string())),
@@ -90,6 +107,8 @@ pub struct AccountOverride {
     pub state: Option<HashMap<U256, U256>>,
     /// Slots that differ; heeded where `state` is not given.
     pub state_diff: HashMap<U256, U256>,
+    /// Where the precompile at this address runs instead.
+    pub move_precompile_to: Option<Address>,
 }
 
 /// A state some accounts of which are other than they are.

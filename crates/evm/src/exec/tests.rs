@@ -323,11 +323,13 @@ fn a_call_sees_what_is_overridden_and_each_step_is_shown() {
     let overlay = Overlay::new(&view, [(contract, with)]);
     let mut steps = Steps::default();
     let nobody = Address::repeat_byte(0xdd);
-    let done = simulate(&overlay, &env, message(nobody, contract), Checks::Call, &mut steps).expect("it runs");
+    let done = simulate(&overlay, &env, &BlockExtras::default(), message(nobody, contract), Checks::Call, &mut steps)
+        .expect("it runs");
     assert_eq!(done.result.output().map(|output| U256::from_be_slice(output)), Some(U256::from(99)));
     assert_eq!(steps.0, 7);
     // As a transaction it is none: it offers no fee.
-    let strict = simulate(&overlay, &env, message(nobody, contract), Checks::All, NoOpInspector);
+    let strict =
+        simulate(&overlay, &env, &BlockExtras::default(), message(nobody, contract), Checks::All, NoOpInspector);
     assert!(matches!(strict, Err(SimulateError::Invalid(_))));
 }
 
@@ -335,6 +337,6 @@ fn a_call_sees_what_is_overridden_and_each_step_is_shown() {
 fn a_call_cannot_send_what_the_caller_does_not_have() {
     let (state, env) = (state(), env(SpecId::OSAKA));
     let message = MessageEnv { value: U256::from(1), ..message(Address::repeat_byte(0xdd), account(1)) };
-    let done = simulate(&state.head(), &env, message, Checks::Call, NoOpInspector);
+    let done = simulate(&state.head(), &env, &BlockExtras::default(), message, Checks::Call, NoOpInspector);
     assert!(matches!(done, Err(SimulateError::Invalid(InvalidTransaction::LackOfFundForMaxFee { .. }))));
 }

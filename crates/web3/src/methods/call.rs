@@ -2,16 +2,16 @@
 //!
 //! reads   the state after a block
 //! writes  what the message gives back
-//! memory  what the message touches, and overrides
+//! memory  what the message touches, and its overrides
 //! drops   messages that revert: error 3 with the revert's data; that fail otherwise: error -32000
 //! source  `internal/ethapi` of go-ethereum 1.16
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_eips::eip7702::SignedAuthorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
-use hearth_evm::exec::{AccountOverride, BlockEnv, Checks, Overlay, SimulateError, Simulated, simulate};
+use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
 use revm::DatabaseRef;
 use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, InvalidTransaction};
@@ -19,11 +19,12 @@ use revm::context_interface::either::Either;
 use revm::primitives::hardfork::SpecId;
 use serde::Deserialize;
 
+use super::overrides::{BlockOverrides, StateOverrides};
 use super::{Api, Caller};
 use crate::failure::Failure;
 use crate::heavy::Deadline;
 use crate::json;
-use crate::params::{BlockId, Field, Params, StorageKey};
+use crate::params::{BlockId, Field, Params};
 use crate::trace::{Budget, Watchman, halt_words};
 
 /// Gas of a transfer without data.
@@ -146,79 +147,10 @@ impl Message {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct WireOverride {
-    balance: Option<Field<U256>>,
-    nonce: Option<Field<u64>>,
-    code: Option<Field<Bytes>>,
-    state: Option<HashMap<String, Field<StorageKey>>>,
-    state_diff: Option<HashMap<String, Field<StorageKey>>>,
-}
-
-/// Accounts that shall be other than they are.
-pub type StateOverrides = Vec<(Address, AccountOverride)>;
-
-/// Reads the state overrides in the JSON.
-pub fn state_overrides(json: Option<&str>, index: usize) -> Result<StateOverrides, Failure> {
-    let Some(json) = json else { return Ok(Vec::new()) };
-    let wrong = |why: String| Failure::argument(index, why);
-    let wire: HashMap<String, WireOverride> = serde_json::from_str(json).map_err(|why| wrong(why.to_string()))?;
-    let slots = |map: HashMap<String, Field<StorageKey>>| {
-        let one = |(key, value): (String, Field<StorageKey>)| {
-            let key = crate::hexadecimal::word(&key).map_err(|why| wrong(why.to_string()))?;
-            Ok((key, value.0.0))
-        };
-        map.into_iter().map(one).collect::<Result<HashMap<_, _>, Failure>>()
-    };
-    let mut accounts = Vec::with_capacity(wire.len());
-    for (address, wanted) in wire {
-        let address: Address =
-            crate::hexadecimal::fixed(&address, "common.Address").map(Address::from).map_err(wrong)?;
-        if wanted.state.is_some() && wanted.state_diff.is_some() {
-            return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
-        }
-        accounts.push((
-            address,
-            AccountOverride {
-                balance: wanted.balance.map(|field| field.0),
-                nonce: wanted.nonce.map(|field| field.0),
-                code: wanted.code.map(|field| field.0),
-                state: wanted.state.map(slots).transpose()?,
-                state_diff: wanted.state_diff.map(slots).transpose()?.unwrap_or_default(),
-            },
-        ));
-    }
-    Ok(accounts)
-}
-
-/// Fields of the block that shall be other than they are.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BlockOverrides {
-    number: Option<Field<u64>>,
-    time: Option<Field<u64>>,
-    gas_limit: Option<Field<u64>>,
-    fee_recipient: Option<Field<Address>>,
-    prev_randao: Option<Field<B256>>,
-    base_fee_per_gas: Option<Field<u64>>,
-}
-
-impl BlockOverrides {
-    /// Puts them in place.
-    pub fn apply(&self, env: &mut BlockEnv) {
-        env.number = self.number.map_or(env.number, |field| field.0);
-        env.timestamp = self.time.map_or(env.timestamp, |field| field.0);
-        env.gas_limit = self.gas_limit.map_or(env.gas_limit, |field| field.0);
-        env.beneficiary = self.fee_recipient.map_or(env.beneficiary, |field| field.0);
-        env.prevrandao = self.prev_randao.map_or(env.prevrandao, |field| field.0);
-        env.base_fee = self.base_fee_per_gas.map_or(env.base_fee, |field| field.0);
-    }
-}
-
 /// A message, and on what it is executed.
 struct Scene<D> {
     env: BlockEnv,
+    extras: BlockExtras,
     db: D,
     deadline: Deadline,
 }
@@ -226,7 +158,7 @@ struct Scene<D> {
 impl<D: DatabaseRef> Scene<D> {
     fn run(&self, tx: TxEnv) -> Result<Result<Simulated, InvalidTransaction>, Failure> {
         let mut watch = Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline });
-        let done = simulate(&self.db, &self.env, tx, Checks::Call, &mut watch);
+        let done = simulate(&self.db, &self.env, &self.extras, tx, Checks::Call, &mut watch);
         watch.check()?;
         match done {
             Ok(done) => Ok(Ok(done)),
@@ -284,15 +216,15 @@ impl Caller<'_> {
     {
         let message: Message = params.shape(0)?;
         let block = params.optional(1)?.unwrap_or(default);
-        let overrides = state_overrides(params.json(2), 2)?;
+        let overrides = StateOverrides::read(params.json(2), 2)?;
         let block_overrides: BlockOverrides = params.shape_or_none(3)?.unwrap_or_default();
         let api = std::sync::Arc::clone(self.api);
         self.api
             .heavy
             .run(move |deadline| {
                 let (mut env, view) = api.scene(block)?;
-                block_overrides.apply(&mut env);
-                let scene = Scene { env, db: Overlay::new(view, overrides), deadline };
+                let (db, extras) = overrides.apply(view, &block_overrides, &mut env, api.chain.genesis())?;
+                let scene = Scene { env, extras, db, deadline };
                 work(&scene, message, &api)
             })
             .await
@@ -324,7 +256,7 @@ impl Caller<'_> {
         let work = move |deadline| {
             let (env, db) = api.scene(BlockId::Pending)?;
             let tx = message.to_env(api.chain_id(), u64::MAX)?;
-            estimate(&Scene { env, db, deadline }, tx, None, api.config.limits.call_gas)
+            estimate(&Scene { env, extras: BlockExtras::default(), db, deadline }, tx, None, api.config.limits.call_gas)
         };
         self.api.heavy.run(work).await
     }

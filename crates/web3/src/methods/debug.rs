@@ -12,11 +12,11 @@ use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{BufMut, Encodable, Header};
 use hearth_evm::block::Block;
-use hearth_evm::exec::{BlockExecutor, Checks, Overlay};
-use hearth_evm::state::StateView;
+use hearth_evm::exec::{BlockExecutor, BlockExtras, Checks};
 use hearth_evm::tx::to_tx_env;
 
-use super::call::{BlockOverrides, Message, state_overrides};
+use super::call::Message;
+use super::overrides::{BlockOverrides, StateOverrides};
 use super::{Api, Caller};
 use crate::failure::Failure;
 use crate::json;
@@ -47,7 +47,9 @@ impl Api {
                 executor.run(tx);
                 continue;
             }
-            let subject = Subject { db: &*executor.database(), env: &env, tx: to_tx_env(tx), checks: Checks::All };
+            let extras = &BlockExtras::default();
+            let tx = to_tx_env(tx);
+            let subject = Subject { db: &*executor.database(), env: &env, extras, tx, checks: Checks::All };
             let (trace, done) = options.trace(&subject, budget)?;
             budget.bytes = budget.bytes.saturating_sub(trace.len());
             traces.push(trace);
@@ -143,16 +145,15 @@ impl Caller<'_> {
         let id = params.optional(1)?.unwrap_or(BlockId::Latest);
         let options: Options = params.shape_or_none(2)?.unwrap_or_default();
         let more: CallOptions<'_> = params.shape_or_none(2)?.unwrap_or_default();
-        let overrides = state_overrides(more.state_overrides.map(|json| json.get()).filter(|json| *json != "null"), 2)?;
+        let overrides = StateOverrides::read(more.state_overrides.map(|json| json.get()), 2)?;
         let block_overrides = more.block_overrides.unwrap_or_default();
         let api = Arc::clone(self.api);
         let work = move |deadline| {
             let (mut env, view) = api.scene(id)?;
-            block_overrides.apply(&mut env);
-            let db: Overlay<StateView> = Overlay::new(view, overrides);
+            let (db, extras) = overrides.apply(view, &block_overrides, &mut env, api.chain.genesis())?;
             let limits = api.config.limits;
             let tx = message.to_env(api.chain_id(), limits.call_gas)?;
-            let subject = Subject { db: &db, env: &env, tx, checks: Checks::Call };
+            let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call };
             options.trace(&subject, Budget { bytes: limits.answer_bytes, deadline }).map(|(trace, _)| trace)
         };
         self.api.heavy.run(work).await

@@ -14,6 +14,7 @@ mod dump;
 mod fees;
 mod logs;
 mod outputs;
+mod overrides;
 mod pool;
 mod profile;
 mod send;

@@ -12,7 +12,7 @@ mod selectors;
 mod steps;
 mod words;
 
-use hearth_evm::exec::{BlockEnv, Checks, Simulated, simulate};
+use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, Simulated, simulate};
 use revm::DatabaseRef;
 use revm::Inspector;
 use revm::context::TxEnv;
@@ -65,6 +65,8 @@ pub struct Subject<'a, D> {
     pub db: &'a D,
     /// Its block.
     pub env: &'a BlockEnv,
+    /// What the block has besides.
+    pub extras: &'a BlockExtras,
     /// The message.
     pub tx: TxEnv,
     /// What is asked of it.
@@ -76,7 +78,7 @@ impl<'a, D: DatabaseRef> Subject<'a, D> {
     where
         I: Inspector<MainnetContext<WrapDatabaseRef<&'a D>>>,
     {
-        simulate(self.db, self.env, self.tx.clone(), self.checks, inspector)
+        simulate(self.db, self.env, self.extras, self.tx.clone(), self.checks, inspector)
             .map_err(|why| Failure::server(format!("tracing failed: {why}")))
     }
 }

@@ -62,6 +62,76 @@ fn calls_see_overrides_of_state_and_block() {
     assert_eq!(node.call("eth_call", json!([rich[0], "latest", balance])), "0x");
 }
 
+/// PUSH1 42 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+const RETURNS_42: &str = "0x602a5f5260205ff3";
+/// BLOBBASEFEE PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+const BLOB_BASE_FEE: &str = "0x4a5f5260205ff3";
+
+fn precompile(number: u64) -> String {
+    Address::from_word(alloy_primitives::U256::from(number).into()).to_string()
+}
+
+#[test]
+fn overridden_code_runs_in_place_of_a_precompile() {
+    let node = Node::new(BlockTime::Manual);
+    let (sha256, identity, elsewhere) = (precompile(2), precompile(4), Address::repeat_byte(0x66).to_string());
+    let call = |to: &str, overrides: Value| {
+        node.call("eth_call", json!([{ "to": to, "data": "0x1234" }, "latest", overrides]))
+    };
+    let hash = call(&sha256, json!(null));
+    assert_eq!(call(&sha256, json!({ &sha256: { "code": RETURNS_42 } })), word(42));
+    assert_eq!(call(&identity, json!({ &sha256: { "code": RETURNS_42 } })), "0x1234");
+    let moved = json!({ &sha256: { "code": RETURNS_42, "movePrecompileToAddress": elsewhere } });
+    assert_eq!(call(&sha256, moved.clone()), word(42));
+    assert_eq!(call(&elsewhere, moved.clone()), hash);
+    assert_eq!(call(&elsewhere, json!(null)), "0x");
+    // The estimate and the tracer see the same.
+    let message = json!({ "to": sha256, "data": "0x1234" });
+    let config = json!({ "tracer": "callTracer", "stateOverrides": moved });
+    assert_eq!(node.call("debug_traceCall", json!([message, "latest", config]))["output"], word(42));
+    let reverts = json!({ &sha256: { "code": "0x5f5ffd" } });
+    assert_eq!(node.fails("eth_estimateGas", json!([message, "latest", reverts])).1, "execution reverted");
+    let list = node.call("eth_createAccessList", json!([message, "latest", reverts]));
+    assert_eq!(list["error"], "execution reverted");
+}
+
+#[test]
+fn precompiles_move_by_geths_rules() {
+    let node = Node::new(BlockTime::Manual);
+    let (sha256, identity, other) = (precompile(2), precompile(4), Address::repeat_byte(0x66).to_string());
+    let to = |to: &str| json!({ "movePrecompileToAddress": to });
+    let why = |overrides: Value| node.fails("eth_call", json!([{ "to": other }, "latest", overrides]));
+    let why_not = |account: &str, why: &str| (-32000, format!("account {account} {why}"));
+    assert_eq!(why(json!({ &other: to(&sha256) })), why_not(&other, "is not a precompile"));
+    assert_eq!(why(json!({ &sha256: to(&sha256) })), why_not(&sha256, "is already overridden"));
+    let twice = json!({ &sha256: to(&other), &identity: to(&other) });
+    assert_eq!(why(twice), why_not(&other, "has already been overridden by a precompile"));
+}
+
+#[test]
+fn block_overrides_work_or_are_refused_by_name() {
+    let node = Node::new(BlockTime::Manual);
+    let to = Address::repeat_byte(0x44);
+    let state = json!({ to.to_string(): { "code": BLOB_BASE_FEE } });
+    let params = |block: Value| json!([{ "to": to }, "latest", state, block]);
+    assert_eq!(node.call("eth_call", params(json!(null))), word(1));
+    assert_eq!(node.call("eth_call", params(json!({ "blobBaseFee": "0x2a" }))), word(42));
+    let config = |block: Value| json!([{ "to": to }, "latest", { "stateOverrides": state, "blockOverrides": block }]);
+    let trace = node.call("debug_traceCall", config(json!({ "blobBaseFee": "0x2a" })));
+    assert_eq!(trace["returnValue"], word(42));
+    for method in ["eth_call", "eth_estimateGas"] {
+        let (code, why) = node.fails(method, params(json!({ "blobBasefee": "0x2a" })));
+        assert_eq!(code, -32602, "{method}");
+        assert!(why.contains("unknown field `blobBasefee`"), "{method}: {why}");
+        let beacon_root = node.fails(method, params(json!({ "beaconRoot": word(1) })));
+        let expected = "block override \"beaconRoot\" is not supported for this RPC method";
+        assert_eq!(beacon_root, (-32000, expected.into()), "{method}");
+    }
+    let (code, why) = node.fails("debug_traceCall", config(json!({ "blobBasefee": "0x2a" })));
+    assert_eq!(code, -32602);
+    assert!(why.contains("unknown field `blobBasefee`"), "{why}");
+}
+
 #[test]
 fn an_estimate_is_enough_and_little_more() {
     let node = Node::new(BlockTime::Instant);
