@@ -224,7 +224,7 @@ impl Telling {
             let begins = !std::mem::replace(&mut self.at.begun, true);
             let found = match (&*event, &subscription.watch) {
                 (event, _) if begins && !event.concerns(&subscription) => None,
-                (Event::Made(_, block), Watch::Heads) => begins.then(|| shapes::head(block)),
+                (Event::Made(_, block), Watch::Heads) => begins.then(|| shapes::head(block, shapes::Stage::Made)),
                 (Event::Made(_, block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, false),
                 (Event::Gone(_, block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, true),
                 (Event::Pending(before, txs), Watch::Pending { whole }) => {

@@ -18,6 +18,7 @@ mod hub;
 mod journal;
 mod outputs;
 mod parent;
+mod pending;
 mod pipeline;
 mod produce;
 mod published;
@@ -41,6 +42,7 @@ use revm::primitives::hardfork::SpecId;
 pub use consensus::BlockInput;
 pub use error::{ChainError, SubmitError};
 pub use hub::{ChainEvent, Events};
+pub use pending::{Pending, StateAt};
 pub use produce::Ready;
 pub use restore::{Frozen, RestoreError};
 pub use times::{BlockTimes, Metrics};
@@ -134,6 +136,8 @@ struct Inner {
     /// The ledger of outputs; its writer is whoever holds `writer`.
     outputs: Outputs,
     dev: Mutex<DevState>,
+    /// The last block that was executed for readers alone; locked while one is.
+    pending: Mutex<Option<Arc<Pending>>>,
     hub: Hub,
     signal: Arc<Signal>,
     times: Times,
@@ -187,6 +191,7 @@ impl Chain {
             writer: FairMutex::new(state),
             wanted: AtomicUsize::new(0),
             dev: Mutex::new(DevState::new(&config)),
+            pending: Mutex::default(),
             hub: Hub::default(),
             signal: Arc::new(Signal::new(config.block_time)),
             times: Times::default(),

@@ -303,6 +303,7 @@ impl Inner {
         // Freed where no reader waits for it.
         drop(gone);
         self.forget_snapshots(&view);
+        self.forget_pending();
         times.commit_us += lap.us();
         self.times.made(&block, times);
         Ok(block)

@@ -759,3 +759,78 @@ fn what_is_set_for_the_next_block_is_of_one_that_is_begun_later() {
         assert_eq!(chain.mine().expect("it is made").base_fee(), base_fee);
     }
 }
+
+/// A transaction that deploys `1 SSTORE(0)` and a byte of code, `fee` wei a unit.
+fn deploying(seed: u8, nonce: u64) -> Bytes {
+    let tx = TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 200_000,
+        max_fee_per_gas: 100 * GWEI,
+        max_priority_fee_per_gas: 1,
+        to: TxKind::Create,
+        // PUSH1 1 PUSH0 SSTORE; PUSH1 1 PUSH0 RETURN: a byte of zeros is the code.
+        input: alloy_primitives::hex!("60015f5560015ff3").into(),
+        ..Default::default()
+    };
+    Tx::signed(tx.into(), &signer(seed)).raw
+}
+
+#[test]
+fn pending_block_is_the_one_made() {
+    let chain = chain(BlockTime::Manual);
+    chain.set_next_timestamp(4_000_000_000).expect("it is to come");
+    accepted(chain.submit(vec![transfer(1, 0), transfer(2, 0), deploying(3, 0)]));
+    let pending = chain.pending().expect("it is executed");
+    let state = StateAt::Pending(pending.clone());
+    let contract = account(3).create(0);
+    let code_hash = state.account(&contract).expect("it is deployed").code_hash;
+    assert_eq!(state.code(&code_hash), Some(Bytes::from_static(&[0])));
+    assert_eq!(state.storage(&contract, &U256::ZERO), U256::from(1));
+    assert_eq!(state.account(&account(1)).map(|account| account.nonce), Some(1));
+    assert_eq!(chain.view().account(&contract), None);
+    let block = chain.pending_block().expect("it is sealed");
+    let made = chain.mine().expect("it is made");
+    assert_eq!(made, block);
+    assert_eq!(chain.view().state_root(), block.header.state_root);
+}
+
+#[test]
+fn pending_block_is_executed_once() {
+    let chain = chain(BlockTime::Manual);
+    chain.set_next_timestamp(4_000_000_000).expect("it is to come");
+    accepted(chain.submit(vec![transfer(1, 0)]));
+    let first = chain.pending().expect("it is executed");
+    assert!(Arc::ptr_eq(&first, &chain.pending().expect("it is there")));
+    accepted(chain.submit(vec![transfer(2, 0)]));
+    let second = chain.pending().expect("it is executed");
+    assert_eq!((first.txs().len(), second.txs().len()), (1, 2));
+    let head = chain.mine().expect("it is made");
+    assert!(lock(&chain.inner.pending).is_none(), "it would keep what blocks replace");
+    let third = chain.pending().expect("it is executed");
+    assert_eq!(third.env().parent_hash, Some(head.hash));
+    assert!(third.txs().is_empty());
+}
+
+#[test]
+fn pending_block_leaves_out_what_is_refused() {
+    let chain = chain(BlockTime::Manual);
+    // Each alone can be paid, both together cannot.
+    let half = |nonce| {
+        let value = U256::from(6 * 10u128.pow(21));
+        let tx = TxEip1559 {
+            chain_id: CHAIN,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: 100 * GWEI,
+            to: TxKind::Call(Address::repeat_byte(0x77)),
+            value,
+            ..Default::default()
+        };
+        Tx::signed(tx.into(), &signer(1)).raw
+    };
+    accepted(chain.submit(vec![half(0)]));
+    let both = chain.submit(vec![half(1)]).remove(0).is_ok();
+    let txs = chain.pending_block().expect("it is sealed").txs.len();
+    assert_eq!(txs, 1, "taken: {both}");
+}

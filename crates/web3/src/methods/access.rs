@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
-use hearth_evm::state::{StateView, StorageProof};
+use hearth_evm::chain::StateAt;
+use hearth_evm::state::StorageProof;
 
 use super::Caller;
 use crate::failure::Failure;
@@ -40,8 +41,8 @@ impl Caller<'_> {
     }
 
     /// The state after a block. A block that is not at hand is read where nobody waits for it: its state is gone, and
-    /// the error tells its root.
-    async fn view(&self, id: BlockId) -> Result<StateView, Failure> {
+    /// the error tells its root. The pending block is executed there.
+    async fn view(&self, id: BlockId) -> Result<StateAt, Failure> {
         if self.api.is_at_hand(id) {
             return self.api.view(id);
         }
@@ -90,7 +91,10 @@ impl Caller<'_> {
         if keys.len() > PROOF_SLOTS_MAX {
             return Err(Failure::invalid_params(format!("too many slots (max {PROOF_SLOTS_MAX})")));
         }
-        let view = self.view(self.block_of(&params, 2)?).await?;
+        let StateAt::Block(view) = self.view(self.block_of(&params, 2)?).await? else {
+            let why = "the state of the pending block has no proofs: ask for those of the latest block";
+            return Err(Failure::server(why));
+        };
         let prove = move |_| {
             let slots: Vec<U256> = keys.iter().map(|(_, key)| *key).collect();
             let proof = view.proof(&address, &slots).map_err(Failure::internal)?;

@@ -6,19 +6,17 @@
 //! drops   nothing: what is not there is null
 //! source  the execution API of ethereum.org
 //!
-//! What has to be read from disk, and blocks of many transactions, are told by the threads of calls: those that answer
-//! have other clients.
+//! What has to be read from disk, blocks of many transactions, and the pending block, which is executed first, are told
+//! by the threads of calls: those that answer have other clients.
 
 use std::sync::Arc;
 
-use alloy_consensus::Transaction;
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{B256, Bloom, U256};
-use hearth_evm::exec::BlockEnv;
-use hearth_evm::tx::SharedTx;
+use alloy_primitives::B256;
+use hearth_evm::block::Block;
 
-use super::shapes::{self, Place, Seat};
-use super::{Api, Caller};
+use super::shapes::{self, Place, Stage};
+use super::{Api, Caller, pending_failure};
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Params};
@@ -27,67 +25,6 @@ const NULL: &str = "null";
 /// Of how many transactions a block is told at once, on the threads that answer; with their hashes alone of how many.
 const FEW_TRANSACTIONS: usize = 200;
 const FEW_HASHES: usize = 2_000;
-
-impl Api {
-    /// The block to come, and what it would hold. None of that is executed.
-    fn pending(&self) -> (BlockEnv, Vec<SharedTx>) {
-        let env = self.chain.pending_env();
-        let mut txs = self.chain.pool().best(env.base_fee, env.gas_limit);
-        // What is in a block is in the pool for a moment more.
-        let view = self.chain.view();
-        txs.retain(|tx| view.account(&tx.sender).is_none_or(|account| account.nonce <= tx.envelope.nonce()));
-        (env, txs)
-    }
-
-    /// The block to come, as far as it can be known: no transaction is executed for it.
-    fn pending_block(&self, whole: bool) -> Result<String, Failure> {
-        let ((env, txs), head) = (self.pending(), self.chain.head());
-        let (mut transactions, bytes_max) = (String::from("["), self.config.limits.answer_bytes);
-        for (index, tx) in txs.iter().enumerate() {
-            if index > 0 {
-                transactions.push(',');
-            }
-            match whole {
-                true => shapes::push_seated(&mut transactions, tx, Some(Seat::to_come(&env, index))),
-                false => json::push_data(&mut transactions, tx.hash.as_slice()),
-            }
-            if transactions.len() > bytes_max {
-                return Err(Failure::too_large());
-            }
-        }
-        transactions.push(']');
-        // Roots of what is not executed are not known.
-        let root = |empty: B256| txs.is_empty().then_some(empty);
-        let transactions_root = root(alloy_consensus::constants::EMPTY_TRANSACTIONS);
-        let receipts_root = root(alloy_consensus::constants::EMPTY_RECEIPTS);
-        Ok(json::object(|object| {
-            shapes::push_maker(object, None);
-            object.data("parentHash", head.hash.as_slice());
-            object.data("sha3Uncles", head.header.ommers_hash.as_slice());
-            object.null("stateRoot");
-            object.data_or_null("transactionsRoot", transactions_root.as_ref().map(|root| root.as_slice()));
-            object.data_or_null("receiptsRoot", receipts_root.as_ref().map(|root| root.as_slice()));
-            object.data("logsBloom", Bloom::ZERO.as_slice());
-            object.quantity_256("difficulty", &U256::ZERO);
-            object.quantity_256("totalDifficulty", &U256::ZERO);
-            object.quantity("number", env.number);
-            object.quantity("gasLimit", env.gas_limit);
-            object.quantity("gasUsed", 0);
-            object.quantity("timestamp", env.timestamp);
-            object.data("extraData", &[]);
-            object.data("mixHash", env.prevrandao.as_slice());
-            if head.header.base_fee_per_gas.is_some() {
-                object.quantity("baseFeePerGas", env.base_fee);
-            }
-            object.quantity("size", head.size());
-            object.raw("uncles", "[]");
-            if head.header.withdrawals_root.is_some() {
-                object.raw("withdrawals", "[]");
-            }
-            object.raw("transactions", &transactions);
-        }))
-    }
-}
 
 /// What is asked of a block, or of a transaction in one.
 #[derive(Clone, Copy, Debug)]
@@ -152,9 +89,10 @@ impl Asked {
 }
 
 impl Api {
-    /// Whether a block need not be read from disk.
+    /// Whether a block need be neither read from disk nor executed.
     pub(super) fn is_at_hand(&self, id: BlockId) -> bool {
         match id {
+            BlockId::Pending => false,
             BlockId::Number(number) => self.chain.is_at_hand(number),
             BlockId::Hash(hash) => self.chain.is_hash_at_hand(&hash),
             _ => true,
@@ -167,10 +105,6 @@ impl Api {
             self.is_at_hand(id) && self.block(id).is_ok_and(|block| block.is_none_or(|block| block.txs.len() <= most))
         };
         match *asked {
-            Asked::Block(BlockId::Pending, _)
-            | Asked::TransactionCount(BlockId::Pending)
-            | Asked::TransactionAt(BlockId::Pending, _)
-            | Asked::RawTransactionAt(BlockId::Pending, _) => self.chain.pool().status().pending <= FEW_TRANSACTIONS,
             Asked::Block(id, false) => has_few(id, FEW_HASHES),
             Asked::Block(id, true) | Asked::Receipts(id) => has_few(id, FEW_TRANSACTIONS),
             Asked::Header(id)
@@ -186,21 +120,25 @@ impl Api {
 
     fn answer(&self, asked: &Asked) -> Result<String, Failure> {
         let or_null = |answer: Option<String>| answer.unwrap_or_else(|| NULL.into());
+        let stage = |id| if id == BlockId::Pending { Stage::Pending } else { Stage::Made };
         Ok(match *asked {
-            Asked::Block(BlockId::Pending, whole) => self.pending_block(whole)?,
-            Asked::Block(id, whole) => or_null(self.block(id)?.map(|block| shapes::block(&block, whole))),
-            Asked::Header(id) => or_null(self.block(id)?.map(|block| shapes::head(&block))),
+            Asked::Block(id, whole) => or_null(self.block(id)?.map(|block| shapes::block(&block, stage(id), whole))),
+            Asked::Header(id) => or_null(self.block(id)?.map(|block| shapes::head(&block, stage(id)))),
             Asked::Receipts(id) => or_null(self.block(id)?.map(|block| shapes::receipts(&block))),
-            Asked::TransactionCount(BlockId::Pending) => json::quantity(self.pending().1.len() as u64),
+            Asked::TransactionCount(BlockId::Pending) => {
+                let pending = self.chain.pending().map_err(pending_failure)?;
+                json::quantity(pending.txs().len() as u64)
+            }
             Asked::TransactionCount(id) => or_null(self.block(id)?.map(|block| json::quantity(block.txs.len() as u64))),
             Asked::UncleCount(id) => or_null(self.block(id)?.map(|_| json::quantity(0))),
-            Asked::TransactionAt(id, index) => or_null(self.seat(id, index)?.map(|(tx, seat)| {
+            Asked::TransactionAt(id, index) => or_null(self.transaction_at(id, index)?.map(|(block, index)| {
                 let mut out = String::new();
-                shapes::push_seated(&mut out, &tx, Some(seat));
+                shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
                 out
             })),
             Asked::RawTransactionAt(id, index) => {
-                let raw = self.seat(id, index)?.map(|(tx, _)| tx.envelope.encoded_2718());
+                let place = self.transaction_at(id, index)?;
+                let raw = place.map(|(block, index)| block.txs[index].envelope.encoded_2718());
                 raw.map_or("\"0x\"".into(), |raw| json::data(&raw))
             }
             Asked::Transaction(hash) => self.transaction(&hash),
@@ -217,14 +155,10 @@ impl Api {
         })
     }
 
-    fn seat(&self, id: BlockId, index: u64) -> Result<Option<(SharedTx, Seat)>, Failure> {
+    /// A block that has a transaction at this index.
+    fn transaction_at(&self, id: BlockId, index: u64) -> Result<Option<(Arc<Block>, usize)>, Failure> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        if id == BlockId::Pending {
-            let (env, txs) = self.pending();
-            return Ok(txs.get(index).map(|tx| (tx.clone(), Seat::to_come(&env, index))));
-        }
-        let Some(block) = self.block(id)? else { return Ok(None) };
-        Ok(block.txs.get(index).map(|tx| (tx.clone(), Seat::from(Place { block: &block, index }))))
+        Ok(self.block(id)?.filter(|block| index < block.txs.len()).map(|block| (block, index)))
     }
 
     fn transaction(&self, hash: &B256) -> String {

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_eips::eip7702::SignedAuthorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use hearth_evm::chain::StateAt;
 use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
 use revm::DatabaseRef;
 use revm::context::TxEnv;
@@ -212,7 +213,7 @@ impl Caller<'_> {
     async fn with_scene<T, F>(&self, params: &Params<'_>, default: BlockId, work: F) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: FnOnce(&Scene<Overlay<hearth_evm::state::StateView>>, Message, &Api) -> Result<T, Failure> + Send + 'static,
+        F: FnOnce(&Scene<Overlay<StateAt>>, Message, &Api) -> Result<T, Failure> + Send + 'static,
     {
         let message: Message = params.shape(0)?;
         let block = params.optional(1)?.unwrap_or(default);
@@ -242,7 +243,7 @@ impl Caller<'_> {
 
     pub(super) async fn eth_estimate_gas(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(4)?;
-        let done = self.with_scene(&params, BlockId::Pending, |scene, message, api| {
+        let done = self.with_scene(&params, self.api.next_block(), |scene, message, api| {
             let call_gas = api.config.limits.call_gas;
             let tx = message.to_env(api.chain_id(), u64::MAX)?;
             estimate(scene, tx, message.gas.map(|gas| gas.0), call_gas).map(json::quantity)
@@ -250,11 +251,11 @@ impl Caller<'_> {
         done.await
     }
 
-    /// The gas that a message needs on the pending block.
+    /// The gas that a message needs in the next block.
     pub(super) async fn estimated(&self, message: Message) -> Result<u64, Failure> {
         let api = std::sync::Arc::clone(self.api);
         let work = move |deadline| {
-            let (env, db) = api.scene(BlockId::Pending)?;
+            let (env, db) = api.scene(api.next_block())?;
             let tx = message.to_env(api.chain_id(), u64::MAX)?;
             estimate(&Scene { env, extras: BlockExtras::default(), db, deadline }, tx, None, api.config.limits.call_gas)
         };
@@ -263,7 +264,7 @@ impl Caller<'_> {
 
     pub(super) async fn eth_create_access_list(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(3)?;
-        let done = self.with_scene(&params, BlockId::Pending, |scene, message, api| {
+        let done = self.with_scene(&params, self.api.next_block(), |scene, message, api| {
             let mut tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
             if message.nonce.is_none() {
                 // The address of a contract that it creates follows from it.

@@ -116,7 +116,10 @@ impl Caller<'_> {
                 let mut history = History::default();
                 for number in oldest..=newest.number() {
                     deadline.check()?;
-                    let block = api.chain.block(number).ok_or_else(|| Failure::server("header not found"))?;
+                    let block = match number == newest.number() {
+                        true => newest.clone(),
+                        false => api.chain.block(number).ok_or_else(|| Failure::server("header not found"))?,
+                    };
                     history.add(&block, &percentiles);
                 }
                 let next = api.base_fee_after(&newest);

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, Bytes};
 use hearth_evm::block::Block;
-use hearth_evm::chain::Chain;
+use hearth_evm::chain::{Chain, ChainError, StateAt};
 use hearth_evm::exec::BlockEnv;
 use hearth_evm::state::StateView;
 use hearth_serve::dashboard::{Dashboard, Ledger, LookAt};
@@ -106,10 +106,11 @@ impl Api {
         }
     }
 
-    /// A block that is there; what is pending is not.
+    /// A block. The pending one is executed for the answer.
     pub fn block(&self, id: BlockId) -> Result<Option<Arc<Block>>, Failure> {
         Ok(match id {
-            BlockId::Latest | BlockId::Pending | BlockId::Safe | BlockId::Finalized => Some(self.chain.head()),
+            BlockId::Latest | BlockId::Safe | BlockId::Finalized => Some(self.chain.head()),
+            BlockId::Pending => Some(self.chain.pending_block().map_err(pending_failure)?),
             BlockId::Earliest => self.chain.block(self.earliest()),
             BlockId::Number(number) => match self.chain.block(number) {
                 None if number < self.earliest() => return Err(Failure::pruned()),
@@ -120,7 +121,15 @@ impl Api {
     }
 
     /// The state after a block.
-    pub fn view(&self, id: BlockId) -> Result<StateView, Failure> {
+    pub fn view(&self, id: BlockId) -> Result<StateAt, Failure> {
+        match id {
+            BlockId::Pending => self.chain.pending().map(StateAt::Pending).map_err(pending_failure),
+            id => self.settled_view(id).map(StateAt::Block),
+        }
+    }
+
+    /// The state after a block of the chain; that of the newest where the pending one is meant.
+    fn settled_view(&self, id: BlockId) -> Result<StateView, Failure> {
         match id {
             BlockId::Latest | BlockId::Pending | BlockId::Safe | BlockId::Finalized => Ok(self.chain.view()),
             id => {
@@ -145,19 +154,28 @@ impl Api {
         })
     }
 
+    /// The block for estimates when the client names none. A development chain estimates on the pending block, as anvil
+    /// and Hardhat do; under CometBFT, where executing it for every estimate is costly, on the newest, as geth does.
+    fn next_block(&self) -> BlockId {
+        if self.config.dev { BlockId::Pending } else { BlockId::Latest }
+    }
+
     /// The block in which a message is executed, and the state on which.
-    fn scene(&self, id: BlockId) -> Result<(BlockEnv, StateView), Failure> {
+    fn scene(&self, id: BlockId) -> Result<(BlockEnv, StateAt), Failure> {
         match id {
-            BlockId::Pending => Ok((self.chain.pending_env(), self.chain.view())),
+            BlockId::Pending => {
+                let pending = self.chain.pending().map_err(pending_failure)?;
+                Ok((pending.env().clone(), StateAt::Pending(pending)))
+            }
             BlockId::Latest | BlockId::Safe | BlockId::Finalized => {
                 // The head may move between two looks: the view says which block it is the state after.
                 let view = self.chain.view();
                 let block = self.chain.block(view.number()).ok_or_else(|| Failure::server("header not found"))?;
-                Ok((self.chain.env_of(&block), view))
+                Ok((self.chain.env_of(&block), StateAt::Block(view)))
             }
             id => {
                 let block = self.block(id)?.ok_or_else(|| Failure::server("header not found"))?;
-                Ok((self.chain.env_of(&block), self.view_after(&block)?))
+                Ok((self.chain.env_of(&block), StateAt::Block(self.view_after(&block)?)))
             }
         }
     }
@@ -166,9 +184,14 @@ impl Api {
     fn nonce(&self, address: &Address, id: BlockId) -> Result<u64, Failure> {
         // The pool first: what leaves it between the two looks is in a block by then, and the view counts it.
         let waiting = if id == BlockId::Pending { self.chain.pool().next_nonce(address, 0) } else { 0 };
-        let nonce = self.view(id)?.account(address).map_or(0, |account| account.nonce);
+        let nonce = self.settled_view(id)?.account(address).map_or(0, |account| account.nonce);
         Ok(nonce.max(waiting))
     }
+}
+
+/// Why there is no pending block.
+fn pending_failure(why: ChainError) -> Failure {
+    Failure::internal(format!("the pending block cannot be executed: {why}"))
 }
 
 /// Who asks.

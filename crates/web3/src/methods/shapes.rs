@@ -8,7 +8,6 @@
 use alloy_consensus::{Header, Transaction};
 use alloy_primitives::{B256, Log, U256};
 use hearth_evm::block::{Block, Receipt};
-use hearth_evm::exec::BlockEnv;
 use hearth_evm::tx::{SharedTx, Tx};
 
 use crate::json::{self, Object};
@@ -75,27 +74,35 @@ pub fn push_header(object: &mut Object<'_>, header: &Header) {
     }
 }
 
-/// The fields that tell who made a block, which one to come does not have yet.
-pub fn push_maker(object: &mut Object<'_>, block: Option<&Block>) {
-    let header = block.map(|block| &block.header);
-    object.data_or_null("hash", block.map(|block| block.hash.as_slice()));
-    object.data_or_null("nonce", header.map(|header| header.nonce.as_slice()));
-    object.data_or_null("miner", header.map(|header| header.beneficiary.as_slice()));
+/// Whether a block is of the chain. A pending one has no hash yet, no nonce and no miner, as geth has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It is.
+    Made,
+    /// It is the pending one.
+    Pending,
 }
 
-/// A header as subscribers of new heads are told it.
-pub fn head(block: &Block) -> String {
+fn push_maker(object: &mut Object<'_>, block: &Block, stage: Stage) {
+    let made = (stage == Stage::Made).then_some(block);
+    object.data_or_null("hash", made.map(|block| block.hash.as_slice()));
+    object.data_or_null("nonce", made.map(|block| block.header.nonce.as_slice()));
+    object.data_or_null("miner", made.map(|block| block.header.beneficiary.as_slice()));
+}
+
+/// A header, with its hash.
+pub fn head(block: &Block, stage: Stage) -> String {
     json::object(|object| {
-        push_maker(object, Some(block));
+        push_maker(object, block, stage);
         push_header(object, &block.header);
     })
 }
 
 /// A block with the hashes of its transactions, or with all of them.
-pub fn block(block: &Block, with_transactions: bool) -> String {
+pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
     let mut out = String::with_capacity(2_048 + block.txs.len() * if with_transactions { 900 } else { 70 });
     json::push_object(&mut out, |object| {
-        push_maker(object, Some(block));
+        push_maker(object, block, stage);
         push_header(object, &block.header);
         object.quantity_256("totalDifficulty", &block.header.difficulty);
         object.quantity("size", block.size());
@@ -118,49 +125,21 @@ pub fn block(block: &Block, with_transactions: bool) -> String {
     out
 }
 
-/// Where a transaction is or will be.
-#[derive(Clone, Copy)]
-pub struct Seat {
-    /// Of a block to come there is none.
-    pub hash: Option<B256>,
-    /// The block's.
-    pub number: u64,
-    /// The transaction's, within.
-    pub index: usize,
-    /// In wei per gas.
-    pub base_fee: u64,
-}
-
-impl From<Place<'_>> for Seat {
-    fn from(Place { block, index }: Place<'_>) -> Self {
-        Self { hash: Some(block.hash), number: block.number(), index, base_fee: block.base_fee() }
-    }
-}
-
-impl Seat {
-    /// In the block to come.
-    pub fn to_come(env: &BlockEnv, index: usize) -> Self {
-        Self { hash: None, number: env.number, index, base_fee: env.base_fee }
-    }
-}
-
 /// A transaction; in the pool it has no place.
 pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
-    push_seated(out, tx, place.map(Seat::from));
-}
-
-/// A transaction in its block or in the block to come, or in neither.
-pub fn push_seated(out: &mut String, tx: &Tx, seat: Option<Seat>) {
     let envelope = &tx.envelope;
     let is_dynamic = envelope.max_priority_fee_per_gas().is_some();
     json::push_object(out, |object| {
-        match seat {
-            Some(seat) => {
-                object.data_or_null("blockHash", seat.hash.as_ref().map(|hash| hash.as_slice()));
-                object.quantity("blockNumber", seat.number);
-                object.quantity("transactionIndex", seat.index as u64);
+        match place {
+            Some(Place { block, index }) => {
+                object.data("blockHash", block.hash.as_slice());
+                object.quantity("blockNumber", block.number());
+                object.quantity("transactionIndex", index as u64);
             }
-            None => ["blockHash", "blockNumber", "transactionIndex"].iter().for_each(|name| object.null(name)),
+            None => {
+                let names = ["blockHash", "blockNumber", "transactionIndex"];
+                names.iter().for_each(|name| object.null(name));
+            }
         }
         object.data("hash", tx.hash.as_slice());
         object.quantity("type", envelope.tx_type() as u64);
@@ -170,8 +149,8 @@ pub fn push_seated(out: &mut String, tx: &Tx, seat: Option<Seat>) {
         object.quantity("gas", envelope.gas_limit());
         object.quantity_256("value", &envelope.value());
         object.data("input", envelope.input());
-        let price = match seat {
-            Some(seat) => tx.effective_gas_price(seat.base_fee),
+        let price = match place {
+            Some(place) => tx.effective_gas_price(place.block.base_fee()),
             None => envelope.max_fee_per_gas(),
         };
         object.quantity_256("gasPrice", &U256::from(price));

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, TxKind, hex};
 use hearth_evm::chain::BlockTime;
 use serde_json::{Value, json};
 
-use crate::node::{CHAIN_ID, GWEI, LOGS, Node, Plan, account, number, word};
+use crate::node::{CHAIN_ID, GWEI, KEEPS, LOGS, Node, Plan, account, creates, number, word};
 
 #[test]
 fn the_node_says_who_it_is() {
@@ -305,6 +305,8 @@ fn what_a_filter_could_not_tell_it_tells_later() {
 #[test]
 fn the_block_to_come_lists_what_it_would_hold() {
     let node = Node::new(BlockTime::Manual);
+    // Its time, and with it its hash, stays the same until it is made.
+    node.call("evm_setNextBlockTimestamp", json!([4_000_000_000_u64]));
     let empty = node.call("eth_getBlockByNumber", json!(["pending", true]));
     assert_eq!((&empty["transactions"], &empty["number"]), (&json!([]), &json!("0x1")));
     let hashes: Vec<Value> = [Plan::transfer(1, 0), Plan::transfer(1, 1), Plan::transfer(2, 5)]
@@ -318,7 +320,6 @@ fn the_block_to_come_lists_what_it_would_hold() {
     let whole = node.call("eth_getBlockByNumber", json!(["pending", true]));
     let second = node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", "0x1"]));
     assert_eq!((&whole["transactions"][1], &second["hash"]), (&second, &hashes[1]));
-    assert!(second["blockHash"].is_null());
     assert_eq!((&second["blockNumber"], &second["transactionIndex"]), (&json!("0x1"), &json!("0x1")));
     assert!(node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", "0x2"])).is_null());
     let raw = node.call("eth_getRawTransactionByBlockNumberAndIndex", json!(["pending", "0x0"]));
@@ -327,6 +328,55 @@ fn the_block_to_come_lists_what_it_would_hold() {
     assert_eq!(node.call("eth_getBlockByNumber", json!(["pending", false]))["transactions"], json!([]));
     let mined = node.call("eth_getTransactionByBlockNumberAndIndex", json!(["0x1", "0x1"]));
     assert_eq!((&mined["hash"], &mined["gasPrice"]), (&hashes[1], &second["gasPrice"]));
+}
+
+#[test]
+fn the_pending_block_is_executed() {
+    let node = Node::new(BlockTime::Manual);
+    node.call("evm_setNextBlockTimestamp", json!([4_000_000_000_u64]));
+    let deploy = format!("0x{}", creates(KEEPS));
+    let deployed = node.call("eth_sendTransaction", json!([{ "from": account(1), "data": deploy }]));
+    let contract = account(1).create(0);
+    // The gas is estimated on the pending state: on the latest there is no contract yet.
+    let set = json!([{ "from": account(1), "to": contract, "data": word(7) }]);
+    let called = node.call("eth_sendTransaction", set);
+    let at = |method: &str, params: &[Value], block: &str| {
+        node.call(method, Value::Array([params, &[json!(block)]].concat()))
+    };
+    let code = [json!(contract)];
+    let slot = [json!(contract), json!("0x0")];
+    // PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+    let reads = json!({ contract.to_string(): { "code": "0x5f545f5260205ff3" } });
+    for (block, expected_code, expected_slot) in [("latest", "0x".into(), 0), ("pending", format!("0x{KEEPS}"), 7)] {
+        assert_eq!(at("eth_getCode", &code, block), expected_code);
+        assert_eq!(at("eth_getStorageAt", &slot, block), word(expected_slot));
+        let read = json!([{ "to": contract }, block, reads]);
+        assert_eq!(node.call("eth_call", read), word(expected_slot), "{block}");
+    }
+    let paid = number(&at("eth_getBalance", &[json!(account(1))], "latest"))
+        - number(&at("eth_getBalance", &[json!(account(1))], "pending"));
+    let pending = node.call("eth_getBlockByNumber", json!(["pending", false]));
+    let receipts = node.call("eth_getBlockReceipts", json!(["pending"]));
+    let gas: u128 = receipts.as_array().unwrap().iter().map(|receipt| number(&receipt["gasUsed"])).sum();
+    assert_eq!(number(&pending["gasUsed"]), gas);
+    assert!(paid > gas, "{paid} {gas}");
+    assert_eq!(receipts[1]["transactionHash"], called);
+    assert_eq!(receipts[0]["contractAddress"], json!(contract.to_string().to_lowercase()));
+    let header = node.call("eth_getHeaderByNumber", json!(["pending"]));
+    assert_eq!(header["stateRoot"], pending["stateRoot"]);
+    let history = node.call("eth_feeHistory", json!(["0x2", "pending", []]));
+    assert_eq!(history["oldestBlock"], "0x0");
+    let proof = node.fails("eth_getProof", json!([contract, [], "pending"]));
+    assert_eq!(proof.1, "the state of the pending block has no proofs: ask for those of the latest block");
+    // The block that is made of the same is the same.
+    node.chain.mine().unwrap();
+    let mut made = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    assert_eq!(made["transactions"], json!([deployed, called]));
+    assert_eq!(made["hash"], receipts[0]["blockHash"]);
+    ["hash", "nonce", "miner"].into_iter().for_each(|name| made[name] = Value::Null);
+    assert_eq!(made, pending);
+    assert_eq!(node.call("eth_getBlockReceipts", json!(["latest"])), receipts);
+    assert_eq!(node.call("eth_getBlockReceipts", json!(["pending"])), json!([]));
 }
 
 #[test]
