@@ -111,6 +111,28 @@ impl Criteria {
         Self { blocks, addresses, topics, bits }
     }
 
+    /// Refuses a range that ends before it begins, in the words of the execution API's tests.
+    pub fn check_order(&self) -> Result<(), Failure> {
+        match self.blocks {
+            Blocks::Range { from: Some(BlockId::Number(from)), to: Some(BlockId::Number(to)) } if from > to => {
+                Err(Failure::invalid_params("invalid block range params"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The greatest block number that is named.
+    pub fn last_number(&self) -> Option<u64> {
+        let number = |id: Option<BlockId>| match id {
+            Some(BlockId::Number(number)) => Some(number),
+            _ => None,
+        };
+        match self.blocks {
+            Blocks::Range { from, to } => number(from).max(number(to)),
+            Blocks::Hash(_) => None,
+        }
+    }
+
     /// Whether a block or a receipt of this bloom may have such a log.
     pub fn may_be_in(&self, bloom: &Bloom) -> bool {
         // Without bits nothing is logged.

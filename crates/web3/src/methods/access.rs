@@ -14,8 +14,9 @@ use hearth_evm::state::StorageProof;
 
 use super::Caller;
 use crate::failure::Failure;
+use crate::hexadecimal::{self, HexError};
 use crate::json;
-use crate::params::{BlockId, Params, StorageKey};
+use crate::params::{BlockId, Params};
 
 /// Slots of one proof: geth's bound.
 const PROOF_SLOTS_MAX: usize = 1_024;
@@ -26,13 +27,20 @@ struct Keys(Vec<(String, U256)>);
 impl<'de> serde::Deserialize<'de> for Keys {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        let one = |text: String| {
-            let key = crate::hexadecimal::word(&text);
-            key.map(|key| (text, key))
-                .map_err(|why| serde::de::Error::custom(format!("unable to decode storage key: {why}")))
-        };
+        let one = |text: String| storage_key(&text).map(|key| (text, key)).map_err(serde::de::Error::custom);
         texts.into_iter().map(one).collect::<Result<_, _>>().map(Self)
     }
+}
+
+/// A key of storage, or why it is none, in the words of the execution API's tests.
+fn storage_key(text: &str) -> Result<U256, String> {
+    hexadecimal::word(text).map_err(|why| {
+        let shown: String = text.chars().take(100).collect();
+        match why {
+            HexError::Over256 => format!("storage key too long (want at most 32 bytes): {shown:?}"),
+            _ => format!("invalid hex in storage key: {shown:?}"),
+        }
+    })
 }
 
 impl Caller<'_> {
@@ -79,7 +87,8 @@ impl Caller<'_> {
     pub(super) async fn eth_get_storage_at(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(3)?;
         let address: Address = params.required(0)?;
-        let StorageKey(key) = params.required(1)?;
+        let key: String = params.required(1)?;
+        let key = storage_key(&key).map_err(Failure::invalid_params)?;
         let view = self.view(self.block_of(&params, 2)?).await?;
         Ok(json::data(&view.storage(&address, &key).to_be_bytes::<32>()))
     }

@@ -177,10 +177,6 @@ impl Api {
 }
 
 impl Caller<'_> {
-    pub(super) fn eth_block_number(&self) -> Result<String, Failure> {
-        Ok(json::quantity(self.api.chain.head().number()))
-    }
-
     pub(super) async fn block_method(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let Some(asked) = Asked::read(method, params)? else { return Ok(NULL.into()) };
         if self.api.is_light(&asked) {

@@ -92,7 +92,7 @@ impl Caller<'_> {
                 };
                 let options: Options = params.shape_or_none(1)?.unwrap_or_default();
                 let find = move |api: &Api| {
-                    let block = api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
+                    let block = api.block(id)?.ok_or_else(|| not_found(id))?;
                     Ok((block, None))
                 };
                 self.trace(find, options, |traces, block| {
@@ -111,13 +111,13 @@ impl Caller<'_> {
                 let id: BlockId = params.at_most(1)?.required(0)?;
                 let (api, method) = (Arc::clone(self.api), method.to_owned());
                 let read = move |_| {
-                    let block = api.block(id)?.ok_or_else(|| Failure::server("block not found"))?;
+                    let block = api.block(id)?.ok_or_else(|| not_found(id))?;
                     Ok(raw(&method, &block))
                 };
                 self.api.heavy.run(read).await
             }
             // There is nothing here that this node had found bad.
-            "debug_getBadBlocks" => Ok("[]".into()),
+            "debug_getBadBlocks" => params.at_most(0).map(|_| "[]".into()),
             unknown => Err(Failure::method_not_found(unknown)),
         }
     }
@@ -157,6 +157,15 @@ impl Caller<'_> {
             options.trace(&subject, Budget { bytes: limits.answer_bytes, deadline }).map(|(trace, _)| trace)
         };
         self.api.heavy.run(work).await
+    }
+}
+
+/// In the words of the execution API's tests.
+fn not_found(id: BlockId) -> Failure {
+    match id {
+        BlockId::Hash(hash) => Failure::server(format!("block {hash} not found")),
+        BlockId::Number(number) => Failure::server(format!("block #{number} not found")),
+        _ => Failure::server("block not found"),
     }
 }
 

@@ -106,9 +106,6 @@ impl Api {
                     _ => head,
                 };
                 let (from, to) = (number(from), number(to));
-                if from > to {
-                    return Err(Failure::server("invalid block range params"));
-                }
                 if from > 0 && from < self.earliest() {
                     return Err(Failure::pruned());
                 }
@@ -201,7 +198,13 @@ impl Caller<'_> {
         if params.len() == 0 {
             return Err(Failure::invalid_params("missing value for required argument 0"));
         }
-        self.query(Criteria::of(&params, 0)?).await
+        let criteria = Criteria::of(&params, 0)?;
+        criteria.check_order()?;
+        let head = self.api.chain.head().number();
+        if criteria.last_number().is_some_and(|last| last > head) {
+            return Err(Failure::invalid_params("block range extends beyond current head block"));
+        }
+        self.query(criteria).await
     }
 
     async fn query(&self, criteria: Criteria) -> Result<String, Failure> {
@@ -210,13 +213,17 @@ impl Caller<'_> {
     }
 
     pub(super) async fn filter(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
-        let params = params.at_most(1)?;
+        let params = params.at_most(usize::from(method != "eth_newBlockFilter"))?;
         let next = || self.api.chain.head().number() + 1;
         // The event first: what comes in between is told.
         let now = || Moment { event: self.api.chain.events(), next: next() };
         let filters = &self.api.filters;
         match method {
-            "eth_newFilter" => filters.add_logs(Criteria::of(&params, 0)?, now),
+            "eth_newFilter" => {
+                let criteria = Criteria::of(&params, 0)?;
+                criteria.check_order()?;
+                filters.add_logs(criteria, now)
+            }
             "eth_newBlockFilter" => filters.add_blocks(now),
             "eth_newPendingTransactionFilter" => filters.add_pending(|| self.api.chain.pool().told()),
             "eth_uninstallFilter" => {

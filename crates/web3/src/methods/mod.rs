@@ -243,6 +243,7 @@ impl Answerer for Caller<'_> {
 impl Caller<'_> {
     fn node(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         use crate::json::text;
+        let params = params.at_most(usize::from(method == "web3_sha3"))?;
         match method {
             "net_version" => Ok(text(&self.api.chain_id().to_string())),
             "net_listening" => Ok("true".into()),
@@ -263,10 +264,29 @@ impl Caller<'_> {
         }
     }
 
+    /// Methods without parameters: `None` where it is none of them.
+    fn eth_plain(&self, method: &str) -> Option<String> {
+        Some(match method {
+            "eth_blockNumber" => crate::json::quantity(self.api.chain.head().number()),
+            "eth_chainId" => crate::json::quantity(self.api.chain_id()),
+            "eth_gasPrice" => quantity_128(self.api.suggested_price()),
+            "eth_maxPriorityFeePerGas" => quantity_128(self.api.suggested_tip()),
+            // Without blobs their price stays at its least.
+            "eth_blobBaseFee" => "\"0x1\"".into(),
+            "eth_syncing" | "eth_mining" => "false".into(),
+            "eth_hashrate" => "\"0x0\"".into(),
+            "eth_protocolVersion" => "\"0x44\"".into(),
+            "eth_coinbase" => crate::json::data(self.api.chain.pending_env().beneficiary.as_slice()),
+            "eth_accounts" => self.eth_accounts(),
+            _ => return None,
+        })
+    }
+
     async fn eth(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        if let Some(answer) = self.eth_plain(method) {
+            return params.at_most(0).map(|_| answer);
+        }
         match method {
-            "eth_blockNumber" => self.eth_block_number(),
-            "eth_chainId" => Ok(crate::json::quantity(self.api.chain_id())),
             "eth_call" => self.eth_call(params).await,
             "eth_estimateGas" => self.eth_estimate_gas(params).await,
             "eth_createAccessList" => self.eth_create_access_list(params).await,
@@ -276,15 +296,7 @@ impl Caller<'_> {
             "eth_getStorageAt" => self.eth_get_storage_at(params).await,
             "eth_getProof" => self.eth_get_proof(params).await,
             "eth_getLogs" => self.eth_get_logs(params).await,
-            "eth_gasPrice" => Ok(quantity_128(self.api.suggested_price())),
-            "eth_maxPriorityFeePerGas" => Ok(quantity_128(self.api.suggested_tip())),
             "eth_feeHistory" => self.eth_fee_history(params).await,
-            // Without blobs their price stays at its least.
-            "eth_blobBaseFee" => Ok("\"0x1\"".into()),
-            "eth_syncing" | "eth_mining" => Ok("false".into()),
-            "eth_hashrate" => Ok("\"0x0\"".into()),
-            "eth_protocolVersion" => Ok("\"0x44\"".into()),
-            "eth_coinbase" => Ok(crate::json::data(self.api.chain.pending_env().beneficiary.as_slice())),
             "eth_newFilter"
             | "eth_newBlockFilter"
             | "eth_newPendingTransactionFilter"
@@ -297,7 +309,6 @@ impl Caller<'_> {
             "eth_sendTransaction"
             | "eth_sign"
             | "eth_signTransaction"
-            | "eth_accounts"
             | "eth_signTypedData"
             | "eth_signTypedData_v3"
             | "eth_signTypedData_v4" => self.signing(method, params).await,

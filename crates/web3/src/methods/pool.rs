@@ -62,6 +62,7 @@ impl Caller<'_> {
     pub(super) async fn txpool(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let api = std::sync::Arc::clone(self.api);
         let bytes_max = api.config.limits.answer_bytes;
+        let params = params.at_most(usize::from(method == "txpool_contentFrom"))?;
         let all = |push: Push| {
             let api = std::sync::Arc::clone(&api);
             move |_| content(&api.chain.pool().content(), push, bytes_max)
@@ -77,7 +78,7 @@ impl Caller<'_> {
             "txpool_content" => self.api.heavy.run(all(push_whole)).await,
             "txpool_inspect" => self.api.heavy.run(all(push_line)).await,
             "txpool_contentFrom" => {
-                let address: Address = params.at_most(1)?.required(0)?;
+                let address: Address = params.required(0)?;
                 let of_one = move |_| {
                     let content = api.chain.pool().content_from(&address);
                     let text = json::object(|object| {

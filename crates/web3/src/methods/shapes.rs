@@ -104,7 +104,6 @@ pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
     json::push_object(&mut out, |object| {
         push_maker(object, block, stage);
         push_header(object, &block.header);
-        object.quantity_256("totalDifficulty", &block.header.difficulty);
         object.quantity("size", block.size());
         object.raw("uncles", "[]");
         if block.header.withdrawals_root.is_some() {
@@ -134,10 +133,11 @@ pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
             Some(Place { block, index }) => {
                 object.data("blockHash", block.hash.as_slice());
                 object.quantity("blockNumber", block.number());
+                object.quantity("blockTimestamp", block.header.timestamp);
                 object.quantity("transactionIndex", index as u64);
             }
             None => {
-                let names = ["blockHash", "blockNumber", "transactionIndex"];
+                let names = ["blockHash", "blockNumber", "blockTimestamp", "transactionIndex"];
                 names.iter().for_each(|name| object.null(name));
             }
         }

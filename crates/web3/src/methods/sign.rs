@@ -71,13 +71,14 @@ fn message_hash(message: &[u8]) -> [u8; 32] {
 }
 
 impl Caller<'_> {
+    pub(super) fn eth_accounts(&self) -> String {
+        let own = self.api.accounts.signers.iter().map(|(address, _)| address);
+        json::array(own, |out, address| json::push_data(out, address.as_slice()))
+    }
+
     pub(super) async fn signing(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let accounts = &self.api.accounts;
         match method {
-            "eth_accounts" => {
-                let own = accounts.signers.iter().map(|(address, _)| address);
-                Ok(json::array(own, |out, address| json::push_data(out, address.as_slice())))
-            }
             "eth_sign" => {
                 let params = params.at_most(2)?;
                 let message: Bytes = params.required(1)?;
@@ -145,6 +146,9 @@ impl Caller<'_> {
     /// The gas that a message asks for, or needs.
     async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
         message.check(self.api.chain_id())?;
+        if message.to.is_none() && message.input()?.is_empty() {
+            return Err(Failure::server("contract creation without any data provided"));
+        }
         match message.gas {
             Some(gas) => Ok(gas.0),
             None => self.estimated(message.sent_by(from)).await,

@@ -109,7 +109,7 @@ fn a_query_over_all_blocks_is_bounded() {
         let to = alloy_primitives::TxKind::Call(contract.parse().unwrap());
         node.run(&Plan { seed: 1, nonce, to, value: 0, gas: 100_000, input: hex::decode(word(nonce)).unwrap().into() });
     }
-    let all = json!([{ "fromBlock": "0x0", "toBlock": "0x7fffffffffffffff" }]);
+    let all = json!([{ "fromBlock": "0x0", "toBlock": "latest" }]);
     assert_eq!(node.fails("eth_getLogs", all), (-32005, "query returned more than 20 results".into()));
 }
 
@@ -162,6 +162,41 @@ fn an_address_that_asks_too_often_is_told_so() {
 }
 
 #[test]
+fn methods_without_parameters_refuse_any() {
+    let node = Node::new(BlockTime::Manual);
+    let methods = "eth_blockNumber eth_chainId eth_gasPrice eth_maxPriorityFeePerGas eth_blobBaseFee eth_syncing \
+                   eth_mining eth_hashrate eth_protocolVersion eth_coinbase eth_accounts eth_newBlockFilter net_version \
+                   net_listening net_peerCount web3_clientVersion rpc_modules txpool_status txpool_content \
+                   txpool_inspect debug_getBadBlocks";
+    for method in methods.split_whitespace() {
+        node.call(method, json!([]));
+        let failure = node.fails(method, json!([{}]));
+        assert_eq!(failure, (-32602, "too many arguments, want at most 0".into()), "{method}");
+    }
+}
+
+#[test]
+fn errors_have_the_execution_apis_words() {
+    let node = Node::new(BlockTime::Manual);
+    let long = format!("0x{}", "0".repeat(65));
+    let at = |key: &str| node.fails("eth_getStorageAt", json!([account(1), key, "latest"]));
+    assert_eq!(at(&long), (-32602, format!("storage key too long (want at most 32 bytes): {long:?}")));
+    assert_eq!(at("0xasdf"), (-32602, "invalid hex in storage key: \"0xasdf\"".into()));
+    let unknown = word(1);
+    let by_hash = node.fails("debug_traceBlockByHash", json!([unknown]));
+    assert_eq!(by_hash, (-32000, format!("block {unknown} not found")));
+}
+
+#[test]
+fn a_creation_needs_data() {
+    let node = Node::new(BlockTime::Manual);
+    for message in [json!({ "from": account(1) }), json!({ "from": account(1), "gas": "0x186a0", "data": "0x" })] {
+        let failure = node.fails("eth_sendTransaction", json!([message]));
+        assert_eq!(failure, (-32000, "contract creation without any data provided".into()));
+    }
+}
+
+#[test]
 fn garbage_parameters_are_errors() {
     let node = Node::new(BlockTime::Manual);
     let methods = "eth_getBalance eth_getCode eth_getStorageAt eth_getTransactionCount eth_call eth_estimateGas \
@@ -174,7 +209,6 @@ fn garbage_parameters_are_errors() {
         "eth_call",
         "eth_estimateGas",
         "eth_createAccessList",
-        "eth_sendTransaction",
         "eth_getLogs",
         "eth_newFilter",
         "debug_traceCall",

@@ -94,11 +94,12 @@ fn blocks_have_the_fields_that_clients_read() {
     let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
     for name in "hash parentHash sha3Uncles miner stateRoot transactionsRoot receiptsRoot logsBloom difficulty number \
                  gasLimit gasUsed timestamp extraData mixHash nonce baseFeePerGas withdrawalsRoot withdrawals \
-                 blobGasUsed excessBlobGas parentBeaconBlockRoot requestsHash size uncles transactions totalDifficulty"
+                 blobGasUsed excessBlobGas parentBeaconBlockRoot requestsHash size uncles transactions"
         .split_whitespace()
     {
         assert!(!block[name].is_null(), "{name}: {block}");
     }
+    assert!(block.get("totalDifficulty").is_none(), "{block}");
     let header = hex::decode(node.call("debug_getRawHeader", json!(["latest"])).as_str().unwrap()).unwrap();
     assert_eq!(block["hash"], alloy_primitives::keccak256(header).to_string());
     let raw = node.call("debug_getRawBlock", json!(["latest"]));
@@ -321,6 +322,7 @@ fn the_block_to_come_lists_what_it_would_hold() {
     let second = node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", "0x1"]));
     assert_eq!((&whole["transactions"][1], &second["hash"]), (&second, &hashes[1]));
     assert_eq!((&second["blockNumber"], &second["transactionIndex"]), (&json!("0x1"), &json!("0x1")));
+    assert_eq!(second["blockTimestamp"], whole["timestamp"]);
     assert!(node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", "0x2"])).is_null());
     let raw = node.call("eth_getRawTransactionByBlockNumberAndIndex", json!(["pending", "0x0"]));
     assert_eq!(raw, Plan::transfer(1, 0).raw());
@@ -377,6 +379,77 @@ fn the_pending_block_is_executed() {
     assert_eq!(made, pending);
     assert_eq!(node.call("eth_getBlockReceipts", json!(["latest"])), receipts);
     assert_eq!(node.call("eth_getBlockReceipts", json!(["pending"])), json!([]));
+}
+
+#[test]
+fn a_transaction_says_when_its_block_was_made() {
+    let node = Node::new(BlockTime::Manual);
+    let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    let waiting = node.call("eth_getTransactionByHash", json!([hash]));
+    assert_eq!(waiting.get("blockTimestamp"), Some(&Value::Null));
+    node.chain.mine().unwrap();
+    let block = node.call("eth_getBlockByNumber", json!(["latest", true]));
+    let mined = node.call("eth_getTransactionByHash", json!([hash]));
+    assert_eq!(mined["blockTimestamp"], block["timestamp"]);
+    assert_eq!(mined, block["transactions"][0]);
+}
+
+#[test]
+fn objects_have_the_execution_apis_fields() {
+    let node = Node::new(BlockTime::Manual);
+    let deploy = json!([{ "from": account(1), "data": format!("0x{}", creates(LOGS)) }]);
+    let deployed = node.call("eth_sendTransaction", deploy);
+    node.chain.mine().unwrap();
+    let contract = node.receipt(&deployed)["contractAddress"].clone();
+    let legacy = json!([{ "from": account(1), "to": contract, "data": "0x01", "gasPrice": "0x174876e800" }]);
+    let legacy = node.call("eth_sendTransaction", legacy);
+    node.chain.mine().unwrap();
+    let fields = |value: &Value, expected: &str| {
+        let mut expected: Vec<&str> = expected.split_whitespace().collect();
+        let mut fields: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        (expected.sort_unstable(), fields.sort_unstable());
+        assert_eq!(fields, expected);
+    };
+    let of_all = "blockHash blockNumber blockTimestamp chainId from gas gasPrice hash input nonce r s to \
+                  transactionIndex type v value";
+    let transaction = |hash: &Value| node.call("eth_getTransactionByHash", json!([hash]));
+    fields(&transaction(&legacy), of_all);
+    fields(&transaction(&deployed), &format!("{of_all} accessList maxFeePerGas maxPriorityFeePerGas yParity"));
+    let receipt = node.receipt(&legacy);
+    fields(
+        &receipt,
+        "blockHash blockNumber contractAddress cumulativeGasUsed effectiveGasPrice from gasUsed logs logsBloom status to \
+         transactionHash transactionIndex type",
+    );
+    fields(
+        &receipt["logs"][0],
+        "address blockHash blockNumber blockTimestamp data logIndex removed topics transactionHash transactionIndex",
+    );
+    fields(
+        &node.call("eth_getBlockByNumber", json!(["latest", true])),
+        "baseFeePerGas blobGasUsed difficulty excessBlobGas extraData gasLimit gasUsed hash logsBloom miner mixHash nonce \
+         number parentBeaconBlockRoot parentHash receiptsRoot requestsHash sha3Uncles size stateRoot timestamp \
+         transactions transactionsRoot uncles withdrawals withdrawalsRoot",
+    );
+}
+
+#[test]
+fn log_ranges_are_refused_in_the_execution_apis_words() {
+    let node = Node::new(BlockTime::Manual);
+    node.chain.mine_many(3, None).unwrap();
+    let range = |from: &str, to: &str| json!([{ "fromBlock": from, "toBlock": to }]);
+    let reversed = (-32602, "invalid block range params".to_owned());
+    let beyond = (-32602, "block range extends beyond current head block".to_owned());
+    assert_eq!(node.fails("eth_getLogs", range("0x3", "0x2")), reversed);
+    assert_eq!(node.fails("eth_newFilter", range("0x3", "0x2")), reversed);
+    assert_eq!(node.fails("eth_getLogs", range("0x32", "0x2f")), reversed);
+    for (from, to) in [("0x2", "0x4"), ("0x4", "0x4"), ("0x4", "latest"), ("earliest", "0x4")] {
+        assert_eq!(node.fails("eth_getLogs", range(from, to)), beyond, "{from} {to}");
+    }
+    assert_eq!(node.call("eth_getLogs", range("0x2", "0x3")), json!([]));
+    // A filter may be of blocks to come.
+    let filter = node.call("eth_newFilter", range("0x4", "0x9"));
+    assert_eq!(node.call("eth_getFilterLogs", json!([filter])), json!([]));
 }
 
 #[test]
