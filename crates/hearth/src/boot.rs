@@ -26,7 +26,7 @@ use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
 use hearth_pipeline::{benchg, bencho};
-use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
+use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{AffinityError, Cores};
@@ -47,7 +47,7 @@ use crate::peers::join::{JoinError, Joiner};
 use crate::peers::repair::{self, RepairThread};
 use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
-use crate::ports::Ports;
+use crate::ports::{BoundPorts, PortError, Ports};
 use crate::preflight::PreflightError;
 use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
@@ -77,6 +77,9 @@ pub enum BootError {
     /// Something is in the way.
     #[error(transparent)]
     Preflight(#[from] PreflightError),
+    /// A port.
+    #[error(transparent)]
+    Port(#[from] PortError),
     /// The ledger's folder.
     #[error("cannot use the ledger folder {}: {source}; --ledger (or ledger.path) names another", path.display())]
     Folder {
@@ -164,10 +167,22 @@ impl Chain {
     }
 }
 
+/// A node before it runs.
+pub struct Unbooted {
+    /// Its tiles.
+    pub topology: Topology,
+    /// Where it will listen.
+    pub bound: BoundPorts,
+    /// Its chain.
+    pub chain: Chain,
+}
+
 /// A running node.
 pub struct Running {
     /// The tiles.
     pub node: Node,
+    /// Where it listens.
+    pub ports: Ports,
     /// The RPC's address.
     pub rpc: SocketAddr,
     rpc_server: RpcServer,
@@ -243,7 +258,13 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
 }
 
 /// Sees to it that the folder has the genesis of the cluster that the node joins, and a snapshot if there is one.
-pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal) -> Result<(), BootError> {
+pub fn join(
+    config: &Config,
+    folder: &Path,
+    bound: &mut BoundPorts,
+    at: ClusterPorts,
+    stop: &StopSignal,
+) -> Result<(), BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder).map_err(io)?;
     let known = &config.snapshots.known_validators;
@@ -258,7 +279,10 @@ pub fn join(config: &Config, folder: &Path, at: ClusterPorts, stop: &StopSignal)
         links: PeerLinks::of(config),
         stop,
     };
-    Ok(joiner.join()?)
+    let refused = |source| JoinError::Listen { address: at.gossip, source };
+    let joined = joiner.join(bound.share_gossip().map_err(refused)?);
+    bound.hold_gossip().map_err(refused)?;
+    Ok(joined?)
 }
 
 /// The node's key: the one that is given, or the folder's.
@@ -400,9 +424,10 @@ fn unix_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Boots tiles and RPC on an opened chain.
-pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<Load>) -> Result<Running, BootError> {
-    let ports = Ports::of(config);
+/// Boots tiles and RPC on an opened chain, at ports that are bound.
+pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<Running, BootError> {
+    let Unbooted { topology, mut bound, mut chain } = unbooted;
+    let ports = bound.ports;
     let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
@@ -418,21 +443,21 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
     let fates = Arc::new(fates);
     let folder = chain.folder.clone();
     let begins = Begins::of(config, &chain);
-    let peers = ports.cluster.map(|at| Peers::start(config, &ports, at, &chain)).transpose()?;
+    let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let views = peers.as_ref().map(|peers| peers.gossip.seen.views.clone());
     let cluster = views.clone().map(|views| tiles::Cluster {
         views,
         agreed: Arc::default(),
         lead: config.takes_turns().then(Arc::default),
     });
-    let tiles = tile_configs(config, &ports, &topology, chain, load, fates.clone(), cluster.as_ref());
+    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), cluster.as_ref())?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, Clock::real(), &node_config)?;
     for (name, words) in peers.iter().flat_map(Peers::words) {
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }
     let agree = match (&peers, cluster) {
-        (Some(peers), Some(cluster)) => Some(agree(config, &node, (peers, &cluster), begins)?),
+        (Some(peers), Some(cluster)) => Some(agree(config, &node, (peers, &cluster), ports.udp, begins)?),
         _ => None,
     };
     let links = peers.as_ref().map(|peers| peers.links.clone()).unwrap_or_default();
@@ -466,9 +491,8 @@ pub fn boot(config: &Config, topology: Topology, mut chain: Chain, load: Option<
         admin: Some(Admin { profiler, token }),
         newest_snapshot,
     };
-    let rpc_config = RpcConfig { limits: rpc_limits(config), ..RpcConfig::new(ports.rpc) };
-    let rpc_server = RpcServer::start(rpc_config, rpc_node)?;
-    Ok(Running { node, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers })
+    let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
+    Ok(Running { node, ports, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers })
 }
 
 /// What consensus begins with.
@@ -507,6 +531,7 @@ fn agree(
     config: &Config,
     node: &Node,
     (peers, cluster): (&Peers, &tiles::Cluster),
+    tpu: SocketAddr,
     begins: Begins,
 ) -> Result<AgreeThread, BootError> {
     let Begins { ledger, genesis, blocks, block_id, is_begin, recording, folder, keys: [key, asks] } = begins;
@@ -522,7 +547,7 @@ fn agree(
         agreed: cluster.agreed.clone(),
         seen: peers.gossip.seen.clone(),
         maker: lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake }),
-        voter: voter(config, &folder, key, peers)?,
+        voter: voter(config, &folder, key, tpu, peers)?,
         asker,
         recording,
         is_begin,
@@ -535,8 +560,14 @@ fn agree(
 }
 
 /// Who votes for the node, where it does.
-fn voter(config: &Config, folder: &Path, key: SigningKey, peers: &Peers) -> Result<Option<Voter>, BootError> {
-    let SocketAddr::V4(own) = reachable(Ports::of(config).udp) else { return Ok(None) };
+fn voter(
+    config: &Config,
+    folder: &Path,
+    key: SigningKey,
+    tpu: SocketAddr,
+    peers: &Peers,
+) -> Result<Option<Voter>, BootError> {
+    let SocketAddr::V4(own) = reachable(tpu) else { return Ok(None) };
     if config.follows() || !config.consensus.vote {
         return Ok(None);
     }
@@ -604,16 +635,16 @@ impl Peers {
         ]
     }
 
-    fn start(config: &Config, ports: &Ports, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
+    fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
+        let ports = bound.ports;
         let version = chain.genesis.shred_version();
         let told = |address| at.told(address);
-        let websocket = ports.rpc.port().checked_add(1).map(|port| SocketAddr::new(ports.rpc.ip(), port));
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),
             (SocketKind::Tvu, Some(at.tvu)),
             (SocketKind::ServeRepair, Some(at.serve_repair)),
             (SocketKind::Rpc, told(ports.rpc)),
-            (SocketKind::RpcPubsub, websocket.and_then(told)),
+            (SocketKind::RpcPubsub, told(ports.websocket)),
         ];
         if !config.follows() {
             let transactions =
@@ -627,7 +658,7 @@ impl Peers {
         let key = || SigningKey::from_seed(&chain.identity.seed);
         let (links, blocks) = (PeerLinks::of(config), chain.store.reader());
         let start = Start {
-            address: at.gossip,
+            sockets: bound.gossip(),
             entrypoints: peers::entrypoints(config),
             key: key(),
             own,
@@ -637,7 +668,7 @@ impl Peers {
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
         let server = repair::Server::new(key(), version, chain.store.reader(), gossip.seen.views.clone());
-        let repair = RepairThread::start(at.serve_repair, server, &links)
+        let repair = RepairThread::start(bound.serve_repair(), server, &links)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
         Ok(Self { gossip, repair, links })
     }

@@ -1,13 +1,22 @@
-//! The node's ports: where it listens, and whether it can.
+//! The node's ports: where it listens, and why it cannot.
 //!
-//! reads   the configuration; opens each port and closes it again
-//! writes  nothing; [`choose`] and [`choose_beside`] the configuration
+//! reads   the configuration; who has a port that is taken
+//! writes  nothing; [`BoundPorts::take`] binds
+//! memory  a few words
 //!
-//! Looked at before a chain is made or replayed: a port in use is better known in the first moment. The tiles and the
-//! RPC open them again at boot, and say so if somebody was quicker.
+//! The walk: [`Ports`] (where a configuration puts them) → [`BoundPorts`] (bound, before a chain is made or replayed) →
+//! the tiles, the RPC and the cluster's threads, which are given their sockets. [`held`] keeps a TCP port without
+//! serving there.
+
+mod bound;
+pub mod held;
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
+
+pub use bound::BoundPorts;
+use hearth_machine::sockets;
+pub use hearth_machine::sockets::Protocol;
 
 use crate::config::Config;
 use crate::peers::ClusterPorts;
@@ -27,20 +36,33 @@ pub struct Ports {
     pub udp: SocketAddr,
     /// JSON-RPC over HTTP.
     pub rpc: SocketAddr,
+    /// Subscriptions: one above JSON-RPC.
+    pub websocket: SocketAddr,
     /// Prometheus.
     pub metrics: SocketAddr,
     /// Those of the cluster, where the node is in one.
     pub cluster: Option<ClusterPorts>,
 }
 
+/// What a port is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    Tcp,
+enum Purpose {
+    Gossip,
+    Echo,
+    Tvu,
+    Repair,
+    ServeRepair,
+    Rpc,
+    WebSocket,
+    Metrics,
     Udp,
+    Quic,
 }
 
 /// One port: what for, and the key that sets it.
+#[derive(Clone, Copy, Debug)]
 struct Use {
+    purpose: Purpose,
     what: &'static str,
     key: &'static str,
     address_key: &'static str,
@@ -51,19 +73,23 @@ struct Use {
 /// Why the node cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// Somebody else does.
+    /// Another socket has the port.
     #[error(
-        "cannot listen on {address} for {what}: the port is in use. Stop the other program (`{tool}` names it), or \
-         choose another port ({key})"
+        "cannot listen on {address} for {what}: the port is in use{holder}. Stop the other program (`{tool}` shows it), \
+         or choose another port ({key})"
     )]
     InUse {
         /// Where.
         address: SocketAddr,
+        /// Which kind of socket.
+        protocol: Protocol,
         /// What for.
         what: &'static str,
-        /// The program that lists who listens.
-        tool: &'static str,
-        /// The configuration's key.
+        /// ` by` whom, once that was looked up.
+        holder: String,
+        /// The command that lists who has the port.
+        tool: String,
+        /// The configuration's key, or the option.
         key: &'static str,
     },
     /// Another reason.
@@ -78,6 +104,41 @@ pub enum PortError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl PortError {
+    /// The reason why `address` cannot be bound for `what`, which `key` sets.
+    pub fn of(
+        address: SocketAddr,
+        protocol: Protocol,
+        what: &'static str,
+        key: &'static str,
+        source: std::io::Error,
+    ) -> Self {
+        if source.kind() != ErrorKind::AddrInUse {
+            return Self::Listen { address, what, key, source };
+        }
+        // `-l` would leave out connections, which have ports of this machine too.
+        let program = if protocol == Protocol::Tcp { "ss -tanp" } else { "ss -uanp" };
+        let tool = format!("{program} 'sport = :{}'", address.port());
+        Self::InUse { address, protocol, what, holder: String::new(), tool, key }
+    }
+
+    /// The same, with whom the port is in use by where that can be seen.
+    pub fn explained(mut self) -> Self {
+        if let Self::InUse { address, protocol, holder, .. } = &mut self
+            && let Some(found) = sockets::holder(*protocol, *address)
+        {
+            *holder = format!(" by {found}");
+        }
+        self
+    }
+
+    fn key(&self) -> &'static str {
+        match self {
+            Self::InUse { key, .. } | Self::Listen { key, .. } => key,
+        }
+    }
 }
 
 impl Ports {
@@ -99,46 +160,68 @@ impl Ports {
             quic: at(&tiles.net.bind_address, tiles.quic.quic_transaction_listen_port),
             udp: at(&tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
             rpc: at(&rpc.bind_address, rpc.port),
+            // Port 0 is whichever is free, for both.
+            websocket: at(&rpc.bind_address, if rpc.port == 0 { 0 } else { rpc.port.saturating_add(1) }),
             metrics: at(&tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
             cluster: ClusterPorts::of(config),
         }
     }
 
+    /// Puts one elsewhere.
+    fn set(&mut self, purpose: Purpose, address: SocketAddr) {
+        if let (Some(cluster), SocketAddr::V4(v4)) = (&mut self.cluster, address) {
+            match purpose {
+                Purpose::Gossip => cluster.gossip = v4,
+                Purpose::Tvu => cluster.tvu = v4,
+                Purpose::Repair => cluster.repair = v4,
+                Purpose::ServeRepair => cluster.serve_repair = v4,
+                _ => {}
+            }
+        }
+        match purpose {
+            Purpose::Rpc => self.rpc = address,
+            Purpose::WebSocket => self.websocket = address,
+            Purpose::Metrics => self.metrics = address,
+            Purpose::Udp => self.udp = address,
+            Purpose::Quic => self.quic = address,
+            _ => {}
+        }
+    }
+
     fn uses(&self) -> Vec<Use> {
-        // Port 0 is whichever is free, for both.
-        let above = if self.rpc.port() == 0 { 0 } else { self.rpc.port().saturating_add(1) };
-        let websocket = SocketAddr::new(self.rpc.ip(), above);
-        let of = |what, key, address_key, address, protocol| Use { what, key, address_key, address, protocol };
-        let net = "tiles.net.bind_address";
-        let mut uses = self
-            .cluster
-            .iter()
-            .flat_map(|cluster| {
-                let ClusterPorts { gossip, tvu, repair, serve_repair } = *cluster;
-                let ip = "gossip.bind_address";
-                [
-                    of("gossip", "gossip.port", ip, gossip.into(), Protocol::Udp),
-                    of("the IP echo server", "gossip.port", ip, gossip.into(), Protocol::Tcp),
-                    of("shreds", "tiles.shred.shred_listen_port", ip, tvu.into(), Protocol::Udp),
-                    of("repair", "tiles.repair.repair_client_listen_port", ip, repair.into(), Protocol::Udp),
-                    of(
-                        "repair's server",
-                        "tiles.repair.repair_serve_listen_port",
-                        ip,
-                        serve_repair.into(),
-                        Protocol::Udp,
-                    ),
-                ]
-            })
-            .collect::<Vec<_>>();
-        uses.extend([
-            of("HTTP (JSON-RPC)", RPC, "rpc.bind_address", self.rpc, Protocol::Tcp),
-            of("WebSocket (one above HTTP)", RPC, "rpc.bind_address", websocket, Protocol::Tcp),
-            of("the metrics port", METRICS, "tiles.metric.prometheus_listen_address", self.metrics, Protocol::Tcp),
-            of("the UDP TPU port", UDP, net, self.udp, Protocol::Udp),
-            of("the QUIC TPU port", QUIC, net, self.quic, Protocol::Udp),
-        ]);
-        uses
+        use Protocol::{Tcp, Udp};
+        let (net, ip) = ("tiles.net.bind_address", "gossip.bind_address");
+        let of = |purpose, what, key, address_key, address, protocol| Use {
+            purpose,
+            what,
+            key,
+            address_key,
+            address,
+            protocol,
+        };
+        let cluster = self.cluster.iter().flat_map(|&ClusterPorts { gossip, tvu, repair, serve_repair }| {
+            let [shreds, client, server] = [
+                "tiles.shred.shred_listen_port",
+                "tiles.repair.repair_client_listen_port",
+                "tiles.repair.repair_serve_listen_port",
+            ];
+            [
+                of(Purpose::Gossip, "gossip", "gossip.port", ip, gossip.into(), Udp),
+                of(Purpose::Echo, "the IP echo server", "gossip.port", ip, gossip.into(), Tcp),
+                of(Purpose::Tvu, "shreds", shreds, ip, tvu.into(), Udp),
+                of(Purpose::Repair, "repair", client, ip, repair.into(), Udp),
+                of(Purpose::ServeRepair, "repair's server", server, ip, serve_repair.into(), Udp),
+            ]
+        });
+        let metrics = "tiles.metric.prometheus_listen_address";
+        let own = [
+            of(Purpose::Rpc, "HTTP (JSON-RPC)", RPC, "rpc.bind_address", self.rpc, Tcp),
+            of(Purpose::WebSocket, "WebSocket (one above HTTP)", RPC, "rpc.bind_address", self.websocket, Tcp),
+            of(Purpose::Metrics, "the metrics port", METRICS, metrics, self.metrics, Tcp),
+            of(Purpose::Udp, "the UDP TPU port", UDP, net, self.udp, Udp),
+            of(Purpose::Quic, "the QUIC TPU port", QUIC, net, self.quic, Udp),
+        ];
+        cluster.chain(own).collect()
     }
 
     /// Two keys that want the same port, if any; the second is to be changed.
@@ -154,132 +237,46 @@ impl Ports {
         let found = pairs.into_iter().find(|(a, b)| a.key != b.key && same(a, b));
         found.map(|(a, b)| (a.key, b.key, b.address.port()))
     }
-
-    /// Opens every port and closes it again.
-    pub fn check(&self) -> Result<(), PortError> {
-        self.uses().iter().try_for_each(|port| {
-            let opened = match port.protocol {
-                Protocol::Tcp => TcpListener::bind(port.address).map(drop),
-                Protocol::Udp => UdpSocket::bind(port.address).map(drop),
-            };
-            opened.map_err(|source| port.error(source))
-        })
-    }
 }
 
 impl Use {
     fn error(&self, source: std::io::Error) -> PortError {
-        let Use { what, key, address_key, address, protocol } = *self;
-        match source.kind() {
-            ErrorKind::AddrInUse => {
-                let tool = if protocol == Protocol::Tcp { "ss -ltnp" } else { "ss -lunp" };
-                PortError::InUse { address, what, tool, key }
-            }
-            ErrorKind::AddrNotAvailable => PortError::Listen { address, what, key: address_key, source },
-            _ => PortError::Listen { address, what, key, source },
-        }
+        let key = if source.kind() == ErrorKind::AddrNotAvailable { self.address_key } else { self.key };
+        PortError::of(self.address, self.protocol, self.what, key, source)
     }
 }
 
-/// Where ports have their defaults and somebody listens on one, moves those with defaults up by the same hundreds.
-/// True when it did. Another's port is left alone where the configuration names it: [`Ports::check`] tells.
-pub fn choose(config: &mut Config) -> bool {
-    choose_beside(config, &|_| false)
+/// The ports that may move where they have their defaults: their keys, and where a configuration has them.
+fn movable(config: &mut Config) -> [(&'static str, &mut u16); 4] {
+    let (rpc, tiles) = (&mut config.rpc, &mut config.tiles);
+    [
+        (RPC, &mut rpc.port),
+        (METRICS, &mut tiles.metric.prometheus_listen_port),
+        (UDP, &mut tiles.quic.regular_transaction_listen_port),
+        (QUIC, &mut tiles.quic.quic_transaction_listen_port),
+    ]
 }
 
-/// The same; a port whose key is one of those `asked` for is left alone too, though it is asked for at its default.
-pub fn choose_beside(config: &mut Config, asked: &dyn Fn(&str) -> bool) -> bool {
-    if Ports::of(config).check().is_ok() {
-        return false;
-    }
-    let moved = (1..=100).map(|hundreds| moved_up(config, 100 * hundreds, asked)).find(|moved| {
-        let ports = Ports::of(moved);
-        ports.clash().is_none() && ports.check().is_ok()
-    });
-    let found = moved.is_some();
-    if let Some(moved) = moved {
-        *config = moved;
-    }
-    found
+/// The keys of the ports that do move.
+fn moving(config: &Config, asked: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
+    let (mut config, mut default) = (config.clone(), Config::default());
+    let both = movable(&mut config).into_iter().zip(movable(&mut default));
+    both.filter(|((key, port), (_, default))| port == default && !asked(key)).map(|((key, _), _)| key).collect()
 }
 
+/// Whether the port of a key is one of those that move.
+fn moves(config: &Config, key: &str, asked: &dyn Fn(&str) -> bool) -> bool {
+    moving(config, asked).contains(&key)
+}
+
+/// The configuration with its defaults that may move higher by so much.
 fn moved_up(config: &Config, by: u16, asked: &dyn Fn(&str) -> bool) -> Config {
-    let (mut moved, default) = (config.clone(), Config::default());
-    let (to, from) = (&mut moved, &default);
-    let quic = (&mut to.tiles.quic, &from.tiles.quic);
-    for (key, port, default) in [
-        (RPC, &mut to.rpc.port, from.rpc.port),
-        (METRICS, &mut to.tiles.metric.prometheus_listen_port, from.tiles.metric.prometheus_listen_port),
-        (UDP, &mut quic.0.regular_transaction_listen_port, quic.1.regular_transaction_listen_port),
-        (QUIC, &mut quic.0.quic_transaction_listen_port, quic.1.quic_transaction_listen_port),
-    ] {
-        if *port == default && !asked(key) {
-            *port += by;
-        }
+    let (keys, mut moved) = (moving(config, asked), config.clone());
+    for (_, port) in movable(&mut moved).into_iter().filter(|(key, _)| keys.contains(key)) {
+        *port += by;
     }
     moved
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_ports_with_defaults_move() {
-        let mut config = Config::default();
-        config.rpc.port = 12_345;
-        let ports = Ports::of(&moved_up(&config, 300, &|_| false));
-        let numbers = [ports.rpc, ports.metrics, ports.udp, ports.quic].map(|address| address.port());
-        assert_eq!(numbers, [12_345, 8_299, 9_301, 9_307]);
-        let asked = moved_up(&Config::default(), 300, &|key| key == RPC);
-        assert_eq!((asked.rpc.port, asked.tiles.quic.quic_transaction_listen_port), (8_899, 9_307));
-    }
-
-    #[test]
-    fn a_taken_default_moves_them_all_and_a_taken_choice_is_told() {
-        // Whether we take it or somebody has: it is taken.
-        let _taken = TcpListener::bind(("127.0.0.1", Config::default().rpc.port));
-        let mut config = Config::default();
-        assert!(choose(&mut config));
-        let moved = config.rpc.port - Config::default().rpc.port;
-        assert!(moved > 0 && moved.is_multiple_of(100), "{moved}");
-        assert_eq!(config.tiles.quic.quic_transaction_listen_port, 9007 + moved);
-
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut config = Config::default();
-        config.tiles.metric.prometheus_listen_port = taken.local_addr().unwrap().port();
-        let before = config.clone();
-        assert!(!choose(&mut config) && config == before);
-        assert!(Ports::of(&config).check().is_err());
-    }
-
-    #[test]
-    fn two_keys_for_one_port_clash() {
-        let mut config = Config::default();
-        assert_eq!(Ports::of(&config).clash(), None);
-        config.tiles.metric.prometheus_listen_port = config.rpc.port + 1;
-        let expected = Some(("rpc.port", "tiles.metric.prometheus_listen_port", 8900));
-        assert_eq!(Ports::of(&config).clash(), expected);
-        // Another address of this machine has ports of its own; all addresses include each.
-        config.rpc.bind_address = "127.0.0.2".into();
-        assert_eq!(Ports::of(&config).clash(), None);
-        config.rpc.bind_address = "0.0.0.0".into();
-        assert_eq!(Ports::of(&config).clash(), expected);
-        // TCP and UDP do not meet.
-        let mut config = Config::default();
-        config.tiles.quic.quic_transaction_listen_port = config.rpc.port;
-        assert_eq!(Ports::of(&config).clash(), None);
-    }
-
-    #[test]
-    fn a_port_in_use_names_its_key_and_who_to_ask() {
-        let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut config = Config::default();
-        config.tiles.quic.quic_transaction_listen_port = taken.local_addr().unwrap().port();
-        let quic = Ports::of(&config).uses().into_iter().next_back().unwrap();
-        let error = UdpSocket::bind(quic.address).unwrap_err();
-        let said = quic.error(error).to_string();
-        let parts = ["the QUIC TPU port", "in use", "`ss -lunp`", "(tiles.quic.quic_transaction_listen_port)"];
-        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
-    }
-}
+mod tests;

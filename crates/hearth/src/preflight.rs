@@ -1,6 +1,6 @@
 //! What is looked at before a chain is made, opened or replayed, so that a node that cannot start says so at once.
 //!
-//! reads   the workspace of a node of the same name, the ports, the file of emulated links, the huge pages
+//! reads   the workspace of a node of the same name, the file of emulated links, the huge pages
 //! writes  nothing
 
 use hearth_pipeline::net::links::LinksWatch;
@@ -11,7 +11,6 @@ use crate::boot::workspace_path;
 use crate::config::Config;
 use crate::pages::{self, PagesError};
 use crate::peers::socket::links_config;
-use crate::ports::{PortError, Ports};
 
 /// Why a node would not start.
 #[derive(Debug, thiserror::Error)]
@@ -19,9 +18,6 @@ pub enum PreflightError {
     /// A node of this name runs.
     #[error("{0} (`hearth run --name`, or `name` in the configuration)")]
     Running(WorkspaceError),
-    /// A port.
-    #[error(transparent)]
-    Port(#[from] PortError),
     /// The emulated network.
     #[error("development.links.file: {0}")]
     Links(String),
@@ -33,7 +29,6 @@ pub enum PreflightError {
 /// Looks at all of it.
 pub fn check(config: &Config, topology: &Topology) -> Result<(), PreflightError> {
     nobody_has_the_name(config)?;
-    Ports::of(config).check()?;
     if let Some(links) = links_config(config) {
         LinksWatch::open(&links).map_err(PreflightError::Links)?;
     }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use hearth_wire::base58::encode_32;
 
-use crate::boot::{self, BootError, Chain, Running};
+use crate::boot::{self, BootError, Chain, Running, Unbooted};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::peers::agree::AgreeError;
 use crate::peers::join::JoinError;
-use crate::ports::{self, Ports};
+use crate::ports::BoundPorts;
 use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
 use crate::say::{Say, note};
@@ -47,7 +47,9 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     let cores = boot::cores(&config)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
     preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
-    let moved = ports::choose_beside(&mut config, &|key| flags.asks_for(key) || keys.iter().any(|named| named == key));
+    let asked = |key: &str| flags.asks_for(key) || keys.iter().any(|named| named == key);
+    // From here on no other program can take them, however long the replay is.
+    let mut bound = BoundPorts::take(&mut config, topology.count("net"), &asked).map_err(BootError::from)?;
     let config = &config;
     preflight::check(config, &topology).map_err(BootError::from)?;
     let folder = config.expand(&config.ledger.path);
@@ -57,9 +59,9 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         developer::reset(config, &folder)?;
     }
     if config.joins()
-        && let Some(at) = Ports::of(config).cluster
+        && let Some(at) = bound.ports.cluster
     {
-        match boot::join(config, &folder, at, stop) {
+        match boot::join(config, &folder, &mut bound, at, stop) {
             Err(BootError::Join(JoinError::Stopped)) => {
                 say.line("  stopping");
                 return Ok(());
@@ -84,10 +86,10 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     };
     tell_chain(config, &folder, &chain, say);
     say.line(crate::draw::layout(&topology));
-    let running = boot::boot(config, topology, chain, None)?;
+    let moved = bound.are_moved.then(|| bound.ports.numbers());
+    let running = boot::boot(config, Unbooted { topology, bound, chain }, None)?;
     say.line(addresses(config, &running));
-    if moved {
-        let others = Ports::of(config).numbers();
+    if let Some(others) = moved {
         note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
     }
     say.line("  ready; Ctrl-C stops the node");
@@ -129,7 +131,7 @@ fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
 
 /// Where clients find the node.
 fn addresses(config: &Config, running: &Running) -> String {
-    let (ports, rpc, websocket) = (Ports::of(config), running.rpc, running.websocket());
+    let (ports, rpc, websocket) = (running.ports, running.rpc, running.websocket());
     let to = |address: SocketAddr| boot::reachable(address);
     let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));
     if config.rpc.dashboard {

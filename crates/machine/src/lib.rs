@@ -19,6 +19,7 @@ pub mod processor;
 pub mod quota;
 mod root;
 pub mod settings;
+pub mod sockets;
 mod table;
 #[cfg(test)]
 mod testing;

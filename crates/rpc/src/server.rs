@@ -5,7 +5,7 @@
 //! memory  that of [`hearth_serve::server`] for as many connections as [`Limits`](crate::Limits) says
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,7 @@ use hearth_serve::http::{Request, Response};
 use hearth_serve::server::Bounds;
 use hearth_serve::{Connection, Counts, Listener, Server, Service};
 
-use crate::config::{RpcConfig, RpcNode};
+use crate::config::{Limits, RpcConfig, RpcNode};
 use crate::counters::Counters;
 use crate::methods::Api;
 use crate::subscriptions::Hub;
@@ -25,7 +25,7 @@ use crate::{http, websocket};
 pub enum RpcError {
     /// The port is taken.
     #[error(
-        "the RPC cannot listen on {address} for {what}: the port is in use. Stop the other program (`ss -ltnp` names \
+        "the RPC cannot listen on {address} for {what}: the port is in use. Stop the other program (`ss -tanp` shows \
          it), or choose another port ([rpc] port: HTTP is there, WebSocket one above)"
     )]
     PortInUse {
@@ -66,15 +66,24 @@ impl RpcServer {
         if config.http.port() == u16::MAX && config.websocket.port() == 0 {
             return Err(RpcError::NoPortAbove);
         }
-        let (http_listener, websocket_listener) =
-            (listen(config.http, "HTTP")?, listen(config.websocket, "WebSocket")?);
+        let listeners = [listen(config.http, "HTTP")?, listen(config.websocket, "WebSocket")?];
+        Self::serve(listeners, config.limits, node)
+    }
+
+    /// The same at sockets that listen already: for HTTP, and for WebSocket.
+    pub fn start_on(listeners: [TcpListener; 2], limits: Limits, node: RpcNode) -> Result<Self, RpcError> {
+        let [http, websocket] = listeners.map(|socket| Listener::of(socket).map_err(RpcError::Threads));
+        Self::serve([http?, websocket?], limits, node)
+    }
+
+    fn serve(listeners: [Listener; 2], limits: Limits, node: RpcNode) -> Result<Self, RpcError> {
+        let [http_listener, websocket_listener] = listeners;
         let (http, websocket) = (http_listener.address(), websocket_listener.address());
         let server = Server::start("rpc", None).map_err(RpcError::Threads)?;
-        let api = Arc::new(Api::new(node, config.limits, reachable(http), reachable(websocket)));
+        let api = Arc::new(Api::new(node, limits, reachable(http), reachable(websocket)));
         let hub = Hub::new(&api);
         let counters = Arc::clone(&api.counters);
         counters.http_port().store(http.port().into(), Relaxed);
-        let limits = config.limits;
         let counts: Arc<dyn Counts> = counters.clone();
         let accept = |listener, connections, protocol| {
             let bounds = Bounds { connections, patience: limits.patience };

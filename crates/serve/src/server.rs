@@ -44,7 +44,11 @@ pub struct Listener {
 impl Listener {
     /// Listens; port 0 lets the system choose.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = TcpListener::bind(address)?;
+        Self::of(TcpListener::bind(address)?)
+    }
+
+    /// A socket that listens already.
+    pub fn of(socket: TcpListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address })

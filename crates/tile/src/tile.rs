@@ -306,7 +306,7 @@ pub enum InitError {
 fn hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         std::io::ErrorKind::AddrInUse => {
-            "; another program listens there: choose another port, or stop it (`ss -lntup` names it)"
+            "; another program listens there: choose another port, or stop it (`ss -tuanp` shows it)"
         }
         std::io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
         _ => "",

@@ -38,7 +38,7 @@ mod websocket;
 
 pub use config::{Config, Limits};
 pub use counters::{Counters, is_gauge};
-pub use server::{ServeError, Server, serve};
+pub use server::{ServeError, Server, serve, serve_on};
 
 /// The release of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

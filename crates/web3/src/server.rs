@@ -5,7 +5,7 @@
 //! memory  that of [`hearth_serve::server`] for as many connections as [`Limits`](crate::Limits) says
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -29,7 +29,7 @@ pub const STACK_BYTES: usize = 8 * 1024 * 1024;
 pub enum ServeError {
     /// The port is taken.
     #[error(
-        "Web3 cannot listen on {0}: the port is in use. Stop the other program (`ss -ltnp` names it), or choose \
+        "Web3 cannot listen on {0}: the port is in use. Stop the other program (`ss -tanp` shows it), or choose \
          another port"
     )]
     PortInUse(SocketAddr),
@@ -55,6 +55,22 @@ pub struct Server {
 /// on other threads than those that answer: see [`heavy`](crate::heavy).
 pub fn serve(config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Server, ServeError> {
     let listener = listen(config.address)?;
+    serve_at(listener, config, chain, look_at)
+}
+
+/// The same at a socket that listens already, whatever address the configuration has.
+pub fn serve_on(
+    socket: TcpListener,
+    config: Config,
+    chain: Chain,
+    look_at: Option<LookAt>,
+) -> Result<Server, ServeError> {
+    let address = config.address;
+    let listener = Listener::of(socket).map_err(|why| ServeError::Listen(address, why))?;
+    serve_at(listener, config, chain, look_at)
+}
+
+fn serve_at(listener: Listener, config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Server, ServeError> {
     let address = listener.address();
     let api = Api::new(config, chain, look_at)?;
     api.counters.http_port.store(address.port().into(), Relaxed);

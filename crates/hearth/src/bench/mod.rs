@@ -30,12 +30,12 @@ use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_tile::topology::Topology;
 
-use crate::boot::{self, BootError, Load};
+use crate::boot::{self, BootError, Load, Unbooted};
 use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
 use crate::out::{self, Unwritable};
-use crate::ports::{self, Ports};
+use crate::ports::BoundPorts;
 use crate::preflight;
 use crate::replay::Go;
 use crate::say::{Say, note};
@@ -176,11 +176,11 @@ fn own_node(
     say: &Say,
     witness: &mut dyn Witness,
 ) -> Result<Report, BenchError> {
-    if ports::choose(&mut config) {
-        let others = Ports::of(&config).numbers();
-        progress(&format!("other ports, since somebody listens on the defaults: {others}"));
-    }
     let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
+    let bound = BoundPorts::take(&mut config, topology.count("net"), &|_| false).map_err(BootError::from)?;
+    if bound.are_moved {
+        progress(&format!("other ports, since somebody listens on the defaults: {}", bound.ports.numbers()));
+    }
     preflight::check(&config, &topology).map_err(BootError::from)?;
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
@@ -190,7 +190,8 @@ fn own_node(
     let folder = config.expand(&config.ledger.path).join("bench");
     let _alone = alone_in(&folder)?;
     let counts = topology.clone();
-    let observed = measure(&config, topology, options, &folder, stop, say, witness);
+    let node = NodePlan { topology, bound, folder: &folder };
+    let observed = measure(&config, node, options, stop, say, witness);
     // The blocks of a bench are of no use to anybody once it has ended.
     let _ = std::fs::remove_dir_all(&folder);
     Ok(observed?.report(&resolved(config, &counts), options, cores))
@@ -240,16 +241,23 @@ fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Boots node and load on a new chain in `folder`, drives them, stops them.
+/// What a bench's node is made of.
+struct NodePlan<'a> {
+    topology: Topology,
+    bound: BoundPorts,
+    folder: &'a Path,
+}
+
+/// Boots node and load on a new chain in the folder, drives them, stops them.
 fn measure(
     config: &Config,
-    topology: Topology,
+    node: NodePlan<'_>,
     options: &cli::Bench,
-    folder: &Path,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
 ) -> Result<Observed, BenchError> {
+    let NodePlan { topology, bound, folder } = node;
     let not_yet_stopped = || match stop.is_set() {
         true => Err(BenchError::Interrupted { landed: 0 }),
         false => Ok(()),
@@ -283,7 +291,7 @@ fn measure(
     };
     let (sender, samples) = channel();
     progress("booting the node");
-    let running = boot::boot(config, topology, chain, Some(Load { benchg, samples: sender }))?;
+    let running = boot::boot(config, Unbooted { topology, bound, chain }, Some(Load { benchg, samples: sender }))?;
     if config.rpc.dashboard {
         progress(&format!("dashboard: http://{}/dashboard", boot::reachable(running.rpc)));
     }

@@ -4,7 +4,7 @@
 //! writes  the configurations of the tiles
 //! memory  none of its own
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use hearth_wire::Pubkey;
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
 use crate::config::Config;
 use crate::peers::socket::links_config;
-use crate::ports::Ports;
+use crate::ports::{BoundPorts, PortError, Ports};
 
 /// Slots of which shreds have come and not all.
 const SLOTS_BEGUN_MAX: usize = 256;
@@ -43,18 +43,20 @@ pub(super) struct Cluster {
 
 pub(super) fn tile_configs(
     config: &Config,
-    ports: &Ports,
+    bound: &mut BoundPorts,
     topology: &Topology,
     chain: Chain,
     load: Option<Load>,
     fates: Arc<Fates>,
     cluster: Option<&Cluster>,
-) -> TileConfigs {
+) -> Result<TileConfigs, PortError> {
+    let ports = bound.ports;
+    let metrics = bound.metrics()?;
     let lead = cluster.and_then(|cluster| cluster.lead.clone());
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
-    TileConfigs {
-        net: net_config(config, ports),
+    Ok(TileConfigs {
+        net: net::Config { bound: bound.net(), ..net_config(config, &ports) },
         quic: quic::Config {
             // The only stake there is so far is the node's own.
             server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
@@ -104,10 +106,10 @@ pub(super) fn tile_configs(
             }),
         },
         store: store_config(store::Config::new(store, ledger), history, identity.public, cluster),
-        metric: metric::Config { listen: ports.metrics, workspace: workspace_path(config), ledger: folder },
+        metric: metric_config(config, &ports, metrics, folder),
         sign: sign::Config { seed: *identity.seed },
-        load: load.map(|load| load_configs(config, ports, load)),
-    }
+        load: load.map(|load| load_configs(config, &ports, load)),
+    })
 }
 
 /// Who votes alone does so in the store tile; in a cluster consensus does.
@@ -122,6 +124,15 @@ fn store_config(
         None => config.voting(identity),
     };
     if let Some(history) = history { config.with_history(history) } else { config }
+}
+
+fn metric_config(config: &Config, ports: &Ports, listener: TcpListener, folder: PathBuf) -> metric::Config {
+    metric::Config {
+        listen: ports.metrics,
+        bound: Some(Arc::new(listener)),
+        workspace: workspace_path(config),
+        ledger: folder,
+    }
 }
 
 fn load_configs(config: &Config, ports: &Ports, load: Load) -> LoadConfigs {
@@ -143,6 +154,7 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
+        ..net::Config::default()
     }
 }
 

@@ -17,6 +17,7 @@ use hearth_evm::chain::{BlockTime, ChainError};
 
 pub(crate) use stages::WEB3;
 
+use crate::ports::PortError;
 use crate::say::Say;
 use crate::stop::StopSignal;
 
@@ -161,6 +162,9 @@ pub enum EvmError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The port.
+    #[error(transparent)]
+    Port(#[from] PortError),
     /// The server.
     #[error(transparent)]
     Serve(#[from] hearth_web3::ServeError),

@@ -15,6 +15,8 @@ use super::stages::{Sources, Stages};
 use super::{EvmError, EvmRun, comet, dump};
 use crate::boot::{look_at, reachable, workspace_path};
 use crate::config::Config;
+use crate::ports::held::HeldTcp;
+use crate::ports::{PortError, Protocol};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
@@ -52,19 +54,15 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         threads: options.threads.map_or(cores.min(THREADS_MAX), usize::from),
         ..ChainConfig::new(genesis)
     };
+    // Before the chain is opened, so that no other program takes it meanwhile.
+    let held = hold(SocketAddr::new(options.host, options.port))?;
     let chain = Chain::open(config)?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
     let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace), None));
-    let mut web3 = hearth_web3::Config::new(SocketAddr::new(options.host, options.port));
-    web3.accounts = accounts.iter().map(|account| account.key).collect();
-    // What changes the chain at will would change it on this node alone.
-    web3.dev = !cometbft;
-    (web3.hosts, web3.origins) = (options.allow_host.clone(), options.allow_origin.clone());
-    if let Some(version) = &options.client_version {
-        web3.client_version.clone_from(version);
-    }
-    let server = hearth_web3::serve(web3, chain.clone(), look_at)?;
+    let web3 = web3_config(options, &accounts, held.address());
+    let socket = held.listen().map_err(|source| port_error(web3.address, source))?;
+    let server = hearth_web3::serve_on(socket, web3, chain.clone(), look_at)?;
     let mut engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
     let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
@@ -98,6 +96,27 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+fn web3_config(options: &EvmRun, accounts: &[DevAccount], address: SocketAddr) -> hearth_web3::Config {
+    let mut web3 = hearth_web3::Config::new(address);
+    web3.accounts = accounts.iter().map(|account| account.key).collect();
+    // What changes the chain at will would change it on this node alone.
+    web3.dev = !options.comet.is_cometbft();
+    web3.hosts = options.allow_host.clone();
+    web3.origins = options.allow_origin.clone();
+    if let Some(version) = &options.client_version {
+        web3.client_version.clone_from(version);
+    }
+    web3
+}
+
+fn hold(address: SocketAddr) -> Result<HeldTcp, PortError> {
+    HeldTcp::hold(address).map_err(|source| port_error(address, source))
+}
+
+fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
+    PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--port", source).explained()
 }
 
 /// Makes the next start quick. What fails costs time there and nothing else.

@@ -18,6 +18,7 @@ use hearth_comet::rpc::Rpc;
 use hearth_comet::settings::StateSync;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
+use hearth_machine::sockets::{self, Protocol};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{EvmError, accounts, dump, ether};
@@ -215,12 +216,19 @@ fn wait_for_snapshot(homes: &[Home], running: &mut Running, stop: &StopSignal) -
     Ok(None)
 }
 
-fn wait_for_application(home: &Home, stop: &StopSignal) -> Result<(), EvmError> {
+/// Waits until a node's application listens. Another program that has its port is not the application: that one ends
+/// then, and says why.
+fn wait_for_application(process: &mut Process, home: &Home, stop: &StopSignal) -> Result<(), EvmError> {
     let deadline = Instant::now() + START_WITHIN;
-    while std::net::TcpStream::connect(home.web3()).is_err() && !stop.is_set() {
+    while !process.has_port(&home.web3()) && !stop.is_set() {
+        let ended = process.child.try_wait().ok().flatten();
+        process.ended = ended.is_some();
+        if let Some(status) = ended {
+            let (what, log) = (&process.what, process.log.display());
+            return Err(EvmError::Stopped(format!("{what} has ended ({status}); see {log}")));
+        }
         if Instant::now() > deadline {
-            let log = home.folder.join("hearth.log");
-            return Err(EvmError::Stopped(format!("a node does not come up; see {}", log.display())));
+            return Err(EvmError::Stopped(format!("a node does not come up; see {}", process.log.display())));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -239,6 +247,12 @@ struct Process {
 }
 
 impl Process {
+    /// Whether it is the one that listens there.
+    fn has_port(&self, address: &str) -> bool {
+        let holder = address.parse().ok().and_then(|address| sockets::holder(Protocol::Tcp, address));
+        holder.and_then(|holder| holder.program).is_some_and(|program| program.pid == self.child.id())
+    }
+
     /// Asks it to end; says whether it was there to be asked. Once it is known to have ended its number may be another
     /// process's.
     fn terminate(&mut self) -> bool {
@@ -257,12 +271,13 @@ impl Running {
         homes: &[Home],
         stop: &StopSignal,
     ) -> Result<(), EvmError> {
+        let first = self.0.len();
         for home in homes {
             let [application, _] = commands(options, cometbft, home)?;
             self.start(application, home, "hearth")?;
         }
-        for home in homes {
-            wait_for_application(home, stop)?;
+        for (process, home) in self.0[first..].iter_mut().zip(homes) {
+            wait_for_application(process, home, stop)?;
         }
         for home in homes {
             let [_, engine] = commands(options, cometbft, home)?;
@@ -337,6 +352,16 @@ mod tests {
         let mut gone = process("echo");
         gone.child.wait().unwrap();
         assert!(!asleep.terminate() && !gone.terminate());
+    }
+
+    #[test]
+    fn another_programs_port_is_not_the_applications() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut asleep = Process { what: "sleep".into(), log: PathBuf::new(), child, ended: false };
+        assert!(!asleep.has_port(&taken.local_addr().unwrap().to_string()));
+        assert!(asleep.terminate());
+        asleep.child.wait().unwrap();
     }
 
     #[test]

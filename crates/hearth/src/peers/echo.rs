@@ -35,13 +35,12 @@ pub struct EchoServer {
 }
 
 impl EchoServer {
-    /// Listens at `address`.
-    pub fn start(address: SocketAddrV4, shred_version: u16) -> io::Result<Self> {
-        Self::with_patience(address, shred_version, PATIENCE)
+    /// Answers those who connect to `listener`.
+    pub fn start(listener: TcpListener, shred_version: u16) -> io::Result<Self> {
+        Self::with_patience(listener, shred_version, PATIENCE)
     }
 
-    fn with_patience(address: SocketAddrV4, shred_version: u16, patience: Duration) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+    fn with_patience(listener: TcpListener, shred_version: u16, patience: Duration) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -171,17 +170,17 @@ pub fn shred_version(entrypoint: SocketAddrV4) -> io::Result<Option<u16>> {
 mod tests {
     use super::*;
 
-    /// A port of this host that is free.
-    fn free() -> SocketAddrV4 {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let SocketAddr::V4(address) = free else { unreachable!("an IPv4 address was bound") };
-        address
+    /// A listener of this host, and where it is.
+    fn listen() -> (TcpListener, SocketAddrV4) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let SocketAddr::V4(address) = listener.local_addr().unwrap() else { unreachable!("an IPv4 address was bound") };
+        (listener, address)
     }
 
     #[test]
     fn the_chain_is_told() {
-        let address = free();
-        let server = EchoServer::start(address, 4_711).unwrap();
+        let (listener, address) = listen();
+        let server = EchoServer::start(listener, 4_711).unwrap();
         // One that says nothing of use does not matter to the next.
         TcpStream::connect(address).unwrap().write_all(&[9; REQUEST_SIZE]).unwrap();
         assert_eq!(shred_version(address).unwrap(), Some(4_711));
@@ -197,8 +196,8 @@ mod tests {
 
     #[test]
     fn callers_that_say_nothing_hold_nobody_up_and_a_call_ends_with_its_time() {
-        let address = free();
-        let server = EchoServer::with_patience(address, 4_711, Duration::from_secs(4)).unwrap();
+        let (listener, address) = listen();
+        let server = EchoServer::with_patience(listener, 4_711, Duration::from_secs(4)).unwrap();
         let begun = Instant::now();
         let mut silent: Vec<TcpStream> = (0..CALLS_MAX - 2).map(|_| TcpStream::connect(address).unwrap()).collect();
         assert_eq!(shred_version(address).unwrap(), Some(4_711));
@@ -228,8 +227,8 @@ mod tests {
 
     #[test]
     fn an_answer_waits_for_the_ports_that_are_asked_about() {
-        let address = free();
-        let _server = EchoServer::start(address, 4_711).unwrap();
+        let (listener, address) = listen();
+        let _server = EchoServer::start(listener, 4_711).unwrap();
         let call = |tcp_ports| {
             let mut stream = TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -239,7 +238,7 @@ mod tests {
         let open = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = open.local_addr().unwrap().port();
         assert!(call([port, 0, 0, port]).is_ok());
-        assert!(call([port, free().port(), 0, 0]).is_err(), "nobody is there");
+        assert!(call([port, listen().1.port(), 0, 0]).is_err(), "nobody is there");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -25,7 +25,7 @@ use hearth_ledger::{Commitment, Ledger};
 use hearth_rpc::ClusterNode;
 use hearth_tile::CounterSet;
 use hearth_tile::counters::put;
-use hearth_tile::sys::udp::RecvBatch;
+use hearth_tile::sys::udp::{RecvBatch, UdpSocket};
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
@@ -33,6 +33,7 @@ use super::echo::EchoServer;
 use super::socket::{PeerLinks, PeerSocket};
 use super::talk::Talk;
 use super::{Words, now_ms};
+use crate::ports::held::HeldTcp;
 
 /// Datagrams, or runs of them, that are taken at once.
 const BATCH: usize = 8;
@@ -104,10 +105,19 @@ pub struct GossipThread {
     _echo: EchoServer,
 }
 
+/// Where gossip is, bound.
+#[derive(Debug)]
+pub struct GossipSockets {
+    /// Gossip itself.
+    pub udp: UdpSocket,
+    /// The IP echo server.
+    pub echo: HeldTcp,
+}
+
 /// What the thread is made of.
 pub struct Start {
     /// Where to listen.
-    pub address: SocketAddrV4,
+    pub sockets: GossipSockets,
     /// Whom to begin with.
     pub entrypoints: Vec<SocketAddrV4>,
     /// The node's key.
@@ -128,9 +138,9 @@ pub type Lowest = Box<dyn Fn() -> Option<u64> + Send>;
 impl GossipThread {
     /// Listens.
     pub fn start(start: Start) -> io::Result<Self> {
-        let (address, shred_version) = (start.address, start.own.shred_version);
+        let shred_version = start.own.shred_version;
+        let echo = EchoServer::start(start.sockets.echo.share()?.listen()?, shred_version)?;
         let mut driver = Driver::new(start)?;
-        let echo = EchoServer::start(address, shred_version)?;
         let (seen, stop) = (Arc::clone(&driver.seen), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("gossip".into()).spawn(move || driver.run(&stopped))?;
@@ -168,12 +178,14 @@ struct Driver {
 
 impl Driver {
     fn new(start: Start) -> io::Result<Self> {
-        let socket = PeerSocket::bind(start.address, &start.links)?;
-        let config = GossipConfig {
-            entrypoints: start.entrypoints,
-            allow_private: start.address.ip().is_loopback() || start.address.ip().is_private(),
-            ..GossipConfig::default()
+        let udp = start.sockets.udp;
+        let is_private = match udp.local_addr().ip() {
+            IpAddr::V4(ip) => ip.is_loopback() || ip.is_private(),
+            IpAddr::V6(_) => false,
         };
+        let socket = PeerSocket::over(udp, &start.links)?;
+        let config =
+            GossipConfig { entrypoints: start.entrypoints, allow_private: is_private, ..GossipConfig::default() };
         let mut seed = [0; 32];
         hearth_tile::sys::random::fill(&mut seed);
         Ok(Self {
@@ -385,15 +397,17 @@ mod tests {
 
     use hearth_wire::gossip::Version;
 
+    use super::super::socket::OPTIONS;
     use super::*;
 
     /// A driver at a port of this host, before the chain is known.
     fn driver(lowest: Option<Lowest>) -> Driver {
         let key = SigningKey::from_seed(&[1; 32]);
         let own = ContactInfo::new(key.public_key(), 5, 7, Version::default());
-        let address = "127.0.0.1:0".parse().unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let sockets = GossipSockets { udp: UdpSocket::bind(any, OPTIONS).unwrap(), echo: HeldTcp::hold(any).unwrap() };
         let links = PeerLinks::default();
-        Driver::new(Start { address, entrypoints: vec![], key, own, ledger: None, lowest, links }).unwrap()
+        Driver::new(Start { sockets, entrypoints: vec![], key, own, ledger: None, lowest, links }).unwrap()
     }
 
     #[test]

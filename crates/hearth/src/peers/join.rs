@@ -24,7 +24,7 @@ use hearth_wire::{Hash, Pubkey};
 use serde_json::json;
 
 use super::agree::{final_since, saved_root};
-use super::gossip::{CLIENT, GossipThread, Served, Start};
+use super::gossip::{CLIENT, GossipSockets, GossipThread, Served, Start};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
@@ -120,11 +120,11 @@ pub struct Joiner<'a> {
 
 impl Joiner<'_> {
     /// Sees to it that the folder has the cluster's genesis, and a snapshot of its state if it has none, or an old one,
-    /// and a peer has one.
+    /// and a peer has one. Gossips over `sockets` meanwhile, where it has to.
     ///
     /// # Errors
     /// The folder has another chain, or cannot be written; or the node was stopped.
-    pub fn join(&self) -> Result<(), JoinError> {
+    pub fn join(&self, sockets: GossipSockets) -> Result<(), JoinError> {
         let path = self.folder.join("genesis.json");
         let takes_snapshot = self.snapshots.is_some() && self.may_be_behind();
         if path.exists() {
@@ -146,7 +146,7 @@ impl Joiner<'_> {
         })?;
         let own = contact(self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
         let start = Start {
-            address: self.gossip,
+            sockets,
             entrypoints: entrypoints.clone(),
             key: SigningKey::from_seed(&self.identity.seed),
             own,

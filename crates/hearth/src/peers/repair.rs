@@ -7,7 +7,6 @@
 //! source  –
 
 use std::io;
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -15,7 +14,7 @@ use std::time::Duration;
 
 pub use hearth_pipeline::shred::serve::{Counts, Server};
 use hearth_tile::CounterSet;
-use hearth_tile::sys::udp::RecvBatch;
+use hearth_tile::sys::udp::{RecvBatch, UdpSocket};
 
 use super::socket::{PeerLinks, PeerSocket};
 use super::{Words, now_ms};
@@ -36,10 +35,10 @@ pub struct RepairThread {
 
 impl RepairThread {
     /// Listens at `address`.
-    pub fn start(address: SocketAddrV4, mut server: Server, links: &PeerLinks) -> io::Result<Self> {
+    pub fn start(socket: UdpSocket, mut server: Server, links: &PeerLinks) -> io::Result<Self> {
         let words = Words::default();
         let region = Arc::clone(&words);
-        let mut socket = PeerSocket::bind(address, links)?;
+        let mut socket = PeerSocket::over(socket, links)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("serve-repair".into()).spawn(move || {

@@ -37,6 +37,8 @@ hearth_tile::counters! {
 
 /// What the kernel is asked to hold for a socket: as much as for those of net, unless they are told otherwise.
 const BUFFER_BYTES: usize = 4 << 20;
+/// How these sockets are opened.
+pub const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
 
 /// Emulated links of a node, for each of its sockets; none where none are configured.
 #[derive(Clone, Default)]
@@ -80,6 +82,11 @@ struct Linked {
 impl PeerSocket {
     /// Binds it.
     pub fn bind(address: SocketAddrV4, links: &PeerLinks) -> io::Result<Self> {
+        Self::over(UdpSocket::bind(address.into(), OPTIONS)?, links)
+    }
+
+    /// The same over a socket that is bound.
+    pub fn over(socket: UdpSocket, links: &PeerLinks) -> io::Result<Self> {
         let open = |config: &LinksConfig| {
             let (watch, rules) = LinksWatch::open(config).map_err(io::Error::other)?;
             let mut seed = [0; 8];
@@ -88,8 +95,6 @@ impl PeerSocket {
             let (begun, told, words) = (Instant::now(), Counters::default(), links.words.clone());
             Ok::<_, io::Error>(Box::new(Linked { emulator, watch, begun, look_at_ns: 0, told, words }))
         };
-        let options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
-        let socket = UdpSocket::bind(address.into(), options)?;
         Ok(Self { socket, event: EventFd::new()?, links: links.config.as_ref().map(open).transpose()? })
     }
 

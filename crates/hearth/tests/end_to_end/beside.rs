@@ -16,6 +16,26 @@ fn says(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+fn nodes_that_start_together_all_come_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    let name = |number: usize| format!("together-{number}-{}", std::process::id());
+    let start = |number| Process::start(hearth().args(["run", "--name", &name(number)]).current_dir(place));
+    let nodes = [1, 2, 3, 4, 5, 6].map(start);
+    let rpc = |node: &Process| {
+        let lines = node.wait_for_line("ready;");
+        lines.iter().find_map(|line| Some(line.trim().strip_prefix("rpc")?.trim().to_owned())).expect("where it is")
+    };
+    let mut found = nodes.each_ref().map(rpc);
+    found.sort();
+    assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "{found:?}");
+    for node in nodes {
+        node.signal(rustix::process::Signal::INT);
+        assert!(node.wait().0.success());
+    }
+}
+
+#[test]
 fn a_second_node_has_ports_and_a_chain_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();

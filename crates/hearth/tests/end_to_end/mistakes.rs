@@ -262,7 +262,7 @@ fn ports_in_use() {
         (ports.metrics, "the metrics port", "(tiles.metric.prometheus_listen_port)"),
     ] {
         let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        both_fail(port, [what, key, "`ss -ltnp`"]);
+        both_fail(port, [what, key, &format!("`ss -tanp 'sport = :{port}'`")]);
         drop(taken);
     }
     for (port, what, key) in [
@@ -270,7 +270,7 @@ fn ports_in_use() {
         (ports.quic, "the QUIC TPU port", "(tiles.quic.quic_transaction_listen_port)"),
     ] {
         let taken = UdpSocket::bind(("127.0.0.1", port)).unwrap();
-        both_fail(port, [what, key, "`ss -lunp`"]);
+        both_fail(port, [what, key, &format!("`ss -uanp 'sport = :{port}'`")]);
         drop(taken);
     }
     // Nothing of the failed attempts is in the way.

@@ -19,6 +19,7 @@ pub mod text;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
@@ -47,6 +48,8 @@ hearth_tile::counters! {
 pub struct Config {
     /// The HTTP address.
     pub listen: SocketAddr,
+    /// A socket that listens there already.
+    pub bound: Option<Arc<TcpListener>>,
     /// The node's workspace.
     pub workspace: PathBuf,
     /// A folder on the file system that the ledger lies on.
@@ -74,7 +77,8 @@ impl Tile for Metric {
 
     fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let what = format!("the metrics port {}", config.listen);
-        let listener = TcpListener::bind(config.listen).map_err(|e| host.socket_error(&what, e))?;
+        let bound = config.bound.as_ref().map_or_else(|| TcpListener::bind(config.listen), |it| it.try_clone());
+        let listener = bound.map_err(|e| host.socket_error(&what, e))?;
         listener.set_nonblocking(true).map_err(|e| host.socket_error(&what, e))?;
         let observer = Observer::attach(&config.workspace).map_err(|e| host.error(e))?;
         let topology = Topology::from_workspace(observer.topology()).map_err(|e| host.error(e))?;

@@ -52,8 +52,12 @@ fn serves_what_tiles_count() {
     LoopCounters { regime_finish_ns: 1_500_000_000, ..Default::default() }.flush(words);
     workspace.counters("rpc").unwrap().words()[0].store(5, Relaxed);
 
-    let config =
-        Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone(), ledger: std::env::temp_dir() };
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        bound: None,
+        workspace: path.clone(),
+        ledger: std::env::temp_dir(),
+    };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let answer = ask(&mut rig, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -85,8 +89,12 @@ fn serves_latencies_as_histograms() {
     let mut histogram = Histogram::default();
     [100, 1_000, 1_500, 40_000_000].into_iter().for_each(|us| histogram.record(us));
     histogram.flush(&workspace.counters("bank:0").unwrap().words()[executed..]);
-    let config =
-        Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone(), ledger: std::env::temp_dir() };
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        bound: None,
+        workspace: path.clone(),
+        ledger: std::env::temp_dir(),
+    };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let answer = ask(&mut rig, b"GET /metrics HTTP/1.1\r\n\r\n");
     let name = "hearth_bank_received_to_executed_seconds";
@@ -112,8 +120,12 @@ fn serves_latencies_as_histograms() {
 fn a_silent_client_is_dropped() {
     let path = std::env::temp_dir().join(format!("hearth-metric-silent-{}", std::process::id()));
     let _workspace = workspace(&path);
-    let config =
-        Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone(), ledger: std::env::temp_dir() };
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        bound: None,
+        workspace: path.clone(),
+        ledger: std::env::temp_dir(),
+    };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let _client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
     while rig.tile().connections.is_empty() {
@@ -130,8 +142,12 @@ fn a_silent_client_is_dropped() {
 fn connections_beyond_sixteen_are_refused() {
     let path = std::env::temp_dir().join(format!("hearth-metric-many-{}", std::process::id()));
     let _workspace = workspace(&path);
-    let config =
-        Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone(), ledger: std::env::temp_dir() };
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        bound: None,
+        workspace: path.clone(),
+        ledger: std::env::temp_dir(),
+    };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let addr = rig.tile().listener.local_addr().unwrap();
     let mut clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(addr).unwrap()).collect();
@@ -165,8 +181,12 @@ fn connections_beyond_sixteen_are_refused() {
 fn slow_clients_are_served() {
     let path = std::env::temp_dir().join(format!("hearth-metric-slow-{}", std::process::id()));
     let _workspace = workspace(&path);
-    let config =
-        Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone(), ledger: std::env::temp_dir() };
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        bound: None,
+        workspace: path.clone(),
+        ledger: std::env::temp_dir(),
+    };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let mut client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -194,8 +214,12 @@ fn a_large_text_is_written_in_pieces() {
     let tiles: Vec<_> = (0..100).map(|index| TileSpec::new::<sign::Counters>("sign", index)).collect();
     let topology = Topology { name: "metric".into(), tiles, links: vec![], services: vec![] };
     let _workspace = Workspace::create(&path, &topology.workspace_plan(HugePages::None)).unwrap();
-    let config =
-        Config { listen: "127.0.0.1:0".parse().unwrap(), workspace: path.clone(), ledger: std::env::temp_dir() };
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        bound: None,
+        workspace: path.clone(),
+        ledger: std::env::temp_dir(),
+    };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let (observer, mut page) = (Observer::attach(&path).unwrap(), text::Page::default());
     let (mut pieces, mut before) = (1, 0);

@@ -15,6 +15,7 @@
 pub mod links;
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
@@ -74,6 +75,26 @@ pub struct Config {
     pub socket_buffer_bytes: usize,
     /// What is between this node and others of this machine; `None` where nothing is emulated.
     pub links: Option<LinksConfig>,
+    /// Sockets of these ports that are bound already.
+    pub bound: BoundSockets,
+}
+
+/// Sockets that were bound before the tiles are made. The first net tile takes them, and the others share their ports.
+#[derive(Clone, Debug, Default)]
+pub struct BoundSockets(Arc<Mutex<Vec<(PortKind, UdpSocket)>>>);
+
+impl BoundSockets {
+    /// These; where there are several net tiles, bound with [`Sharing::First`].
+    pub fn new(sockets: Vec<(PortKind, UdpSocket)>) -> Self {
+        Self(Arc::new(Mutex::new(sockets)))
+    }
+
+    /// The socket for this, if it is there.
+    fn take(&self, kind: PortKind) -> Option<UdpSocket> {
+        let mut sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = sockets.iter().position(|(other, _)| *other == kind)?;
+        Some(sockets.swap_remove(at).1)
+    }
 }
 
 /// Where transactions come.
@@ -174,17 +195,20 @@ impl Tile for Net {
             _ => Sharing::Joins,
         };
         let options = Options { sharing, buffer_bytes: config.socket_buffer_bytes };
-        let bind = |addr: SocketAddr, what: &str| {
-            UdpSocket::bind(addr, options).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
+        let bind = |kind, addr: SocketAddr, what: &str| {
+            let bound = config.bound.take(kind).map_or_else(|| UdpSocket::bind(addr, options), Ok);
+            bound.map(|socket| (kind, socket)).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
         };
         let mut sockets = vec![];
         if let Some(ports) = &config.transactions {
-            sockets.push((PortKind::Quic, bind(ports.quic, "the QUIC TPU port")?));
-            sockets.push((PortKind::Udp, bind(ports.udp, "the UDP TPU port")?));
+            sockets.push(bind(PortKind::Quic, ports.quic, "the QUIC TPU port")?);
+            sockets.push(bind(PortKind::Udp, ports.udp, "the UDP TPU port")?);
         }
+        // Their senders have given them up, or send them again.
+        sockets.iter().for_each(|(_, socket)| socket.discard());
         if let Some(ports) = &config.shreds {
-            sockets.push((PortKind::Tvu, bind(ports.tvu, "the port of shreds")?));
-            sockets.push((PortKind::Repair, bind(ports.repair, "the port of repair")?));
+            sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
+            sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
         }
         let seed = host.entropy();
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();

@@ -18,6 +18,8 @@ const SLOT: usize = 65_536;
 /// The most messages one system call moves.
 pub const MAX_BATCH: usize = 64;
 const CONTROL: usize = 128;
+/// More than a socket's buffer holds, so that a sender that is faster cannot keep [`UdpSocket::discard`] from its end.
+const DISCARDED_MAX: usize = 1 << 17;
 
 /// How a socket is opened.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +88,23 @@ impl UdpSocket {
     /// The address it is bound to, the port filled in.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// The same socket again: both take datagrams out of one buffer.
+    pub fn try_clone(&self) -> Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()?, local: self.local, gso: self.gso })
+    }
+
+    /// Drops the datagrams that came before anybody read them, [`DISCARDED_MAX`] runs of them at most.
+    pub fn discard(&self) {
+        let mut byte = 0u8;
+        for _ in 0..DISCARDED_MAX {
+            // SAFETY: `byte` is writable and one byte long; the rest of a datagram is cut off.
+            let got = unsafe { libc::recv(self.raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
+            if got < 0 {
+                return;
+            }
+        }
     }
 
     /// Whether the kernel cuts a long buffer into datagrams by itself.

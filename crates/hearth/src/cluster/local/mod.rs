@@ -184,7 +184,7 @@ pub enum LocalError {
     },
     /// Somebody else is where a node would serve.
     #[error(
-        "{node} cannot serve at {address}, the port is in use, perhaps by another cluster: stop that one, or begin this \
+        "{node} cannot serve at {address}: the port is in use by {holder}, perhaps another cluster's: stop that one, or begin this \
          one at another --address (with --reset, where it has begun)"
     )]
     Taken {
@@ -192,6 +192,8 @@ pub enum LocalError {
         node: String,
         /// Its RPC.
         address: std::net::SocketAddr,
+        /// Who is there.
+        holder: hearth_machine::sockets::Holder,
     },
     /// A node ended.
     #[error("{node} has ended. {said}")]

@@ -5,10 +5,10 @@
 //! memory  the end of a log
 
 use std::fs;
-use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use hearth_machine::sockets::{self, Protocol};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -53,9 +53,8 @@ impl<'a> Started<'a> {
         for &number in numbers {
             let node = &self.cluster.nodes[number];
             let rpc = Rpc::at(&node.rpc())?.address;
-            // Who answers there would be taken for the node.
-            if TcpListener::bind(rpc).is_err_and(|why| why.kind() == ErrorKind::AddrInUse) {
-                return Err(LocalError::Taken { node: node.name.clone(), address: rpc });
+            if let Some(holder) = sockets::holder(Protocol::Tcp, rpc) {
+                return Err(LocalError::Taken { node: node.name.clone(), address: rpc, holder });
             }
             let (config, log) = (self.cluster.config(node), self.cluster.log(node));
             let process = Process::start(&config, &log, self.stay);
@@ -94,10 +93,11 @@ impl<'a> Started<'a> {
             if stop.is_set() {
                 return Err(LocalError::Stopped);
             }
-            if !node.process.is_some_and(|process| process.is_alive()) {
+            let Some(process) = node.process.filter(Process::is_alive) else {
                 return Err(LocalError::Ended { node: node.name.clone(), said: self.cluster.last_words(number) });
-            }
-            if rpc.call("getSlot", json!([])).is_ok() {
+            };
+            // Another program that was quicker to take the port is not the node, whatever it answers.
+            if rpc.call("getSlot", json!([])).is_ok() && has_port(process, rpc.address) {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
@@ -187,6 +187,12 @@ impl Cluster {
         let last: String = last.iter().map(|line| format!("\n  {line}")).collect();
         format!("The last that it said:{last}")
     }
+}
+
+/// Whether the process listens there.
+fn has_port(process: Process, address: SocketAddr) -> bool {
+    let holder = sockets::holder(Protocol::Tcp, address);
+    holder.and_then(|holder| holder.program).is_some_and(|program| program.pid == process.pid)
 }
 
 fn wait_for(processes: &[Process], patience: Duration) {
