@@ -733,6 +733,7 @@ fn rpc_limits(config: &Config) -> Limits {
     Limits {
         http_connections: rpc.max_http_connections,
         websocket_connections: rpc.max_websocket_connections,
+        connections_per_address: rpc.max_connections_per_address,
         request_bytes: rpc.max_http_request_length,
         answer_bytes: rpc.max_answer_length,
         batch_length: rpc.max_batch_length,

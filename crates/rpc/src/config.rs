@@ -40,10 +40,12 @@ impl RpcConfig {
 /// What bounds the memory and the time that clients can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open HTTP connections; one more is answered with 503 and closed.
+    /// Open HTTP connections. For one more the longest idle one is closed; it is answered with 503 where none is idle.
     pub http_connections: usize,
-    /// Open WebSocket connections; one more is answered with 503 and closed.
+    /// The same of WebSocket connections, which are idle while they have no subscription and ask nothing.
     pub websocket_connections: usize,
+    /// The same of one address, at each of the two ports; 0 is no limit.
+    pub connections_per_address: usize,
     /// Bytes of a request's body, and of a WebSocket message.
     pub request_bytes: usize,
     /// Requests in one batch.
@@ -83,6 +85,7 @@ impl Default for Limits {
             // Together below the 1,024 open files that a process has by default.
             http_connections: 512,
             websocket_connections: 256,
+            connections_per_address: 0,
             request_bytes: 50 * 1024,
             // As many as fit a body: a batch is bounded by its bytes.
             batch_length: 1_024,

@@ -79,8 +79,10 @@ counters! {
     connections: Counter,
     /// Connections open now.
     connections_open: Gauge,
-    /// Connections answered with 503 and closed: over the limit.
+    /// Connections answered with 503 and closed: over the limit, and none was idle.
     connections_refused: Counter,
+    /// Idle connections closed to make room for new ones.
+    connections_idle_closed: Counter,
     /// Times that a connection could not be taken because the process has no room for one more file.
     accepts_failed: Counter,
     /// Subscriptions that clients have made.
@@ -126,6 +128,7 @@ impl Counts for Counters {
             Counted::Connections => self.connections(),
             Counted::ConnectionsOpen => self.connections_open(),
             Counted::ConnectionsRefused => self.connections_refused(),
+            Counted::ConnectionsIdleClosed => self.connections_idle_closed(),
             Counted::AcceptsFailed => self.accepts_failed(),
             Counted::WebsocketsDropped => self.websockets_dropped(),
             Counted::Dashboards => self.dashboards(),

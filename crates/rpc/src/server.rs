@@ -86,7 +86,11 @@ impl RpcServer {
         counters.http_port().store(http.port().into(), Relaxed);
         let counts: Arc<dyn Counts> = counters.clone();
         let accept = |listener, connections, protocol| {
-            let bounds = Bounds { connections, patience: limits.patience };
+            let bounds = Bounds {
+                connections,
+                connections_per_address: limits.connections_per_address,
+                patience: limits.patience,
+            };
             let host = Host { api: Arc::clone(&api), hub: Arc::clone(&hub), protocol };
             server.accept(listener, bounds, Arc::clone(&counts), host).map_err(RpcError::Threads)
         };

@@ -64,6 +64,10 @@ impl websocket::Session for Session {
         }
     }
 
+    fn is_subscribed(&self) -> bool {
+        self.0.hub.is_subscribed(self.0.number)
+    }
+
     fn may_subscribe(&self, _: &[u8]) -> bool {
         // Whatever it is, the answer is there before anything else is told.
         true

@@ -255,7 +255,7 @@ fn a_client_that_takes_no_answer_is_let_go() {
 fn connections_over_the_limit_are_told_so_and_closed() {
     let limits = Limits { http_connections: 2, websocket_connections: 0, ..Limits::default() };
     let chain = Chain::with(limits, true);
-    let held = [connect(chain.http()), connect(chain.http())];
+    let held = [begun_request(&chain), begun_request(&chain)];
     chain.wait_counted(|c| c.connections_open(), 2);
     for address in [chain.http(), chain.server.websocket_addr()] {
         let answer = read_answer(&mut connect(address));
@@ -266,6 +266,74 @@ fn connections_over_the_limit_are_told_so_and_closed() {
     drop(held);
     chain.wait_counted(|c| c.connections_open(), 0);
     assert_eq!(chain.call("getHealth", json!([])), "ok");
+}
+
+/// A request whose body is not all there, and which is being read.
+fn begun_request(chain: &Chain) -> std::net::TcpStream {
+    let mut stream = connect(chain.http());
+    // The answer to the first request says that the connection is served.
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
+    let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    let length = body.len();
+    let text =
+        format!("{head}Content-Length: {length}\r\n\r\n{body}{head}Expect: 100-continue\r\nContent-Length: 9\r\n\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
+    // Once the server asks for the body, the request is under way.
+    let mut seen = String::new();
+    while !seen.contains("100 Continue") {
+        let mut buffer = [0; 1024];
+        let count = stream.read(&mut buffer).unwrap();
+        assert!(count > 0, "{seen}");
+        seen += std::str::from_utf8(&buffer[..count]).unwrap();
+    }
+    stream
+}
+
+/// Far more silent clients than places do not keep others from being served.
+#[test]
+fn idle_connections_make_room() {
+    let chain = Chain::with(Limits { http_connections: 8, ..Limits::default() }, true);
+    let under_way = begun_request(&chain);
+    let mut held = vec![];
+    for number in 0..60 {
+        let mut stream = connect(chain.http());
+        match number % 3 {
+            0 => {}
+            1 => stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\n").unwrap(),
+            _ => {
+                let request = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+                stream.write_all(request.as_bytes()).unwrap();
+                assert!(stream.read(&mut [0; 512]).unwrap() > 0, "it is served, and stays");
+            }
+        }
+        held.push(stream);
+        assert_eq!(chain.call("getHealth", json!([])), "ok");
+    }
+    assert_eq!(chain.counted(|c| c.connections_refused()), 0);
+    assert!(chain.counted(|c| c.connections_idle_closed()) >= 50, "as many as there was no place for");
+    // The longest idle ones are gone, and what was under way has its answer.
+    for stream in &mut held[..40] {
+        let mut rest = vec![];
+        stream.read_to_end(&mut rest).unwrap();
+    }
+    let mut under_way = under_way;
+    under_way.write_all(b"{\"a\": 1} ").unwrap();
+    let mut answer = [0; 12];
+    under_way.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+#[test]
+fn an_address_has_its_share_of_connections() {
+    let chain = Chain::with(Limits { connections_per_address: 2, ..Limits::default() }, true);
+    let held = [begun_request(&chain), begun_request(&chain)];
+    let answer = read_answer(&mut connect(chain.http()));
+    assert_eq!(answer.status, 503, "{answer:?}");
+    drop(held);
+    chain.wait_counted(|c| c.connections_open(), 0);
+    let _idle = [connect(chain.http()), connect(chain.http())];
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+    assert_eq!(chain.counted(|c| c.connections_refused()), 1);
 }
 
 #[test]

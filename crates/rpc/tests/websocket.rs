@@ -55,6 +55,41 @@ fn a_signature_that_has_landed_is_told_at_once_with_its_error() {
     assert_eq!(client.notified("signatureNotification", &id)["value"], err);
 }
 
+#[test]
+fn a_websocket_without_subscriptions_makes_room() {
+    let chain = Chain::with(Limits { websocket_connections: 2, ..Limits::default() }, true);
+    let mut subscribed = Client::new(&chain);
+    let id = subscribed.call("slotSubscribe", json!([]));
+    let mut idle = Client::new(&chain);
+    assert!(idle.call("getVersion", json!([])).is_object());
+    // Until its answer is out the connection is not idle.
+    let deadline = Instant::now() + DEADLINE;
+    let mut third = loop {
+        if let Some(third) = Client::try_new(&chain) {
+            break third;
+        }
+        assert!(Instant::now() < deadline, "it has no room");
+    };
+    let closed = loop {
+        match idle.socket.read().unwrap() {
+            Message::Close(frame) => break frame.expect("it says why"),
+            Message::Ping(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(u16::from(closed.code), 1013, "{closed:?}");
+    let other = third.call("rootSubscribe", json!([]));
+    assert!(other != id);
+    // Now both have a subscription.
+    let refused = chain.counted(|c| c.connections_refused());
+    let answer = read_answer(&mut connect(chain.server.websocket_addr()));
+    assert_eq!(answer.status, 503, "{answer:?}");
+    chain.next_slot();
+    subscribed.notified("slotNotification", &id);
+    assert_eq!(chain.counted(|c| c.connections_idle_closed()), 1);
+    assert_eq!(chain.counted(|c| c.connections_refused()), refused + 1);
+}
+
 /// Whole round trips, other tests running beside: the bound is on the best of them.
 #[test]
 fn a_signature_is_told_within_20_ms() {

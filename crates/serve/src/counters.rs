@@ -14,8 +14,10 @@ pub enum Counted {
     Connections,
     /// Connections open now.
     ConnectionsOpen,
-    /// Connections answered with 503 and closed: over the limit.
+    /// Connections answered with 503 and closed: over the limit, and none was idle.
     ConnectionsRefused,
+    /// Idle connections closed to make room for new ones.
+    ConnectionsIdleClosed,
     /// Times that a connection could not be taken because the process has no room for one more file.
     AcceptsFailed,
     /// WebSocket connections closed because the client did not read or did not answer.

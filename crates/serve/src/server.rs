@@ -3,7 +3,8 @@
 //! reads   connections
 //! writes  nothing itself
 //! memory  a task a connection, and 64 KiB of HTTP buffer each at most; as many as [`Bounds`] says
-//! drops   connections over the limit: told so (503) and closed at once, counted
+//! drops   the longest idle connection where a new one has no place; a new one where none is idle, with a 503. Both
+//!         are counted
 //!
 //! The threads are those of a tokio runtime that nothing else uses. They sleep in the kernel while nobody asks.
 
@@ -20,9 +21,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::counters::{Counted, Counts, Open, count};
+use crate::places::{Entered, Place, Places};
+use crate::stream::{Answer, Answers, Stream};
 
 /// Threads that answer. Answers take microseconds: two are there so that a long one does not hold up the others.
 const THREADS: usize = 2;
@@ -63,8 +66,10 @@ impl Listener {
 /// What bounds the connections of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Open at once; one more is answered with 503 and closed.
+    /// Open at once; for one more the longest idle one is closed, or it is answered with 503 where all are busy.
     pub connections: usize,
+    /// The same for those of one address; 0 is no limit.
+    pub connections_per_address: usize,
     /// How long a client may take to send a request's head or to take an answer.
     pub patience: Duration,
 }
@@ -157,21 +162,21 @@ struct Host<S> {
     alive: mpsc::Sender<()>,
 }
 
-/// One open connection: its place among those allowed, given back when the last holder is gone.
+/// One open connection; its place among those allowed is given back when the last holder is gone.
 pub struct Connection {
     /// Who has connected.
     pub peer: IpAddr,
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
     pub(crate) counters: Arc<dyn Counts>,
-    _place: OwnedSemaphorePermit,
+    pub(crate) place: Arc<Place>,
     _open: Open,
     _alive: mpsc::Sender<()>,
 }
 
 impl<S: Service> Host<S> {
     async fn accept(mut self, listener: tokio::net::TcpListener) {
-        let places = Arc::new(Semaphore::new(self.bounds.connections));
+        let places = Places::new(self.bounds.connections, self.bounds.connections_per_address);
         loop {
             let accepted = tokio::select! {
                 _ = self.stopped.changed() => return,
@@ -187,17 +192,21 @@ impl<S: Service> Host<S> {
                     continue;
                 }
             };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            let stream = Arc::new(stream);
+            let Some(Entered { place, for_another }) = places.enter(peer, &stream) else {
                 count(self.counters.word(Counted::ConnectionsRefused));
-                refuse(stream);
+                refuse(&stream);
                 continue;
             };
+            if for_another {
+                count(self.counters.word(Counted::ConnectionsIdleClosed));
+            }
             count(self.counters.word(Counted::Connections));
             let connection = Connection {
                 peer,
                 stopped: self.stopped.clone(),
                 counters: Arc::clone(&self.counters),
-                _place: place,
+                place: Arc::new(place),
                 _open: Open::new(Arc::clone(&self.counters), Counted::ConnectionsOpen),
                 _alive: self.alive.clone(),
             };
@@ -205,25 +214,37 @@ impl<S: Service> Host<S> {
         }
     }
 
-    async fn serve(self, stream: TcpStream, connection: Connection) {
+    async fn serve(self, stream: Arc<TcpStream>, connection: Connection) {
         let patience = self.bounds.patience;
         // Answers go out as they are. The kernel closes a connection whose client takes nothing for so long; without
         // these options the connection works, so their failure is not one.
         let _ = stream.set_nodelay(true);
-        let _ = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(patience));
+        let _ = socket2::SockRef::from(&*stream).set_tcp_user_timeout(Some(patience));
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(HTTP_BUFFER_BYTES);
         let mut stopped = self.stopped;
         let connection = Arc::new(connection);
+        let answers = Arc::new(Answers::default());
+        let stream = Stream::new(stream, Arc::clone(&connection.place), Arc::clone(&answers));
         let (service, held) = (self.service, Arc::clone(&connection));
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {
             let (service, held) = (service.clone(), Arc::clone(&held));
-            async move { Ok::<_, Infallible>(service.answer(request.map(Body::new), &held).await) }
+            let answer = Answer::begin(&held.place, &answers);
+            async move {
+                let response = service.answer(request.map(Body::new), &held).await;
+                Ok::<_, Infallible>(response.map(|body| answer.with(body)))
+            }
         });
         let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
         // A client that breaks off or breaks the protocol has been answered by hyper as far as that goes.
         tokio::select! {
             _ = serving.as_mut() => return,
+            () = connection.place.given_up() => {
+                // A request that came at the last moment has its answer below.
+                if !connection.place.is_busy() {
+                    return;
+                }
+            }
             _ = stopped.changed() => {}
         }
         serving.as_mut().graceful_shutdown();
@@ -233,11 +254,12 @@ impl<S: Service> Host<S> {
 }
 
 /// Tells a client that it is one too many, with what the kernel takes at once.
-fn refuse(stream: TcpStream) {
+fn refuse(stream: &TcpStream) {
     const WHY: &str = "too many connections are open: try again, or keep one and ask over it\n";
-    let Ok(mut stream) = stream.into_std() else { return };
     // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who
     // is gone needs none.
+    let socket = socket2::SockRef::from(stream);
+    let mut stream = &*socket;
     let _ = stream.read(&mut [0; 4096]);
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\

@@ -68,6 +68,9 @@ pub trait Session: Send + 'static {
     /// with the connection.
     fn reply(&self, text: Bytes) -> impl Future<Output = Option<String>> + Send + 'static;
 
+    /// Whether the client has subscriptions. Without any its connection is idle while no request is under way.
+    fn is_subscribed(&self) -> bool;
+
     /// Whether a text may bring notifications that its client understands only once it has the answer.
     fn may_subscribe(&self, text: &[u8]) -> bool;
 }
@@ -169,13 +172,25 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
         let mut heard = Instant::now();
         let mut pings = tokio::time::interval(self.patience);
         pings.reset();
+        let mut kept = None;
         let close = loop {
+            match !calls.running.is_empty() || self.session.is_subscribed() {
+                true if kept.is_none() => kept = Some(self.connection.place.keep()),
+                true => {}
+                false => kept = None,
+            }
             let message = tokio::select! {
                 received = socket.recv(), if calls.have_room() => {
                     heard = Instant::now();
                     match received {
-                        Some(Ok(Message::Text(text))) => calls.begin(&self.session, text.into()).await,
-                        Some(Ok(Message::Binary(bytes))) => calls.begin(&self.session, bytes).await,
+                        Some(Ok(Message::Text(text))) => {
+                            kept.get_or_insert_with(|| self.connection.place.keep());
+                            calls.begin(&self.session, text.into()).await
+                        }
+                        Some(Ok(Message::Binary(bytes))) => {
+                            kept.get_or_insert_with(|| self.connection.place.keep());
+                            calls.begin(&self.session, bytes).await
+                        }
                         // Pings are answered below; pongs have been heard.
                         Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                         Some(Ok(Message::Close(_)) | Err(_)) | None => return,
@@ -204,6 +219,9 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
                         return;
                     }
                     continue;
+                }
+                () = self.connection.place.given_up() => {
+                    break Some((close_code::AGAIN, "too many connections are open, and this one was idle"));
                 }
                 _ = stopped.changed() => break Some((close_code::AWAY, "the node stops")),
             };

@@ -45,8 +45,11 @@ impl Config {
 /// What bounds the memory and the time that clients can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections; one more is answered with 503 and closed.
+    /// Open connections. For one more the longest idle one is closed; it is answered with 503 where none is idle. A
+    /// WebSocket is idle while it has no subscription and asks nothing.
     pub connections: usize,
+    /// The same of one address; 0 is no limit.
+    pub connections_per_address: usize,
     /// Bytes of a request's body, and of a WebSocket message: geth's bound.
     pub request_bytes: usize,
     /// Requests in one batch: geth's bound.
@@ -90,6 +93,7 @@ impl Default for Limits {
         Self {
             // Below the 1,024 open files that a process has by default.
             connections: 768,
+            connections_per_address: 0,
             request_bytes: 5 * 1024 * 1024,
             batch_length: 1_000,
             requests_per_second: 0,

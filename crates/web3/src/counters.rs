@@ -53,8 +53,10 @@ counters! {
     connections,
     /// Connections open now.
     connections_open,
-    /// Connections answered with 503 and closed: over the limit.
+    /// Connections answered with 503 and closed: over the limit, and none was idle.
     connections_refused,
+    /// Idle connections closed to make room for new ones.
+    connections_idle_closed,
     /// Times that a connection could not be taken because the process has no room for one more file.
     accepts_failed,
     /// Subscriptions that were made.
@@ -92,6 +94,7 @@ impl Counts for Counters {
             Counted::Connections => &self.connections,
             Counted::ConnectionsOpen => &self.connections_open,
             Counted::ConnectionsRefused => &self.connections_refused,
+            Counted::ConnectionsIdleClosed => &self.connections_idle_closed,
             Counted::AcceptsFailed => &self.accepts_failed,
             Counted::WebsocketsDropped => &self.websockets_dropped,
             Counted::Dashboards => &self.dashboards,

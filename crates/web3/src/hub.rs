@@ -92,6 +92,11 @@ impl Hub {
         self.counters.subscriptions_open.store(state.subscriptions as u64, Relaxed);
     }
 
+    /// Whether a connection has subscriptions.
+    pub fn is_subscribed(&self, connection: u64) -> bool {
+        self.state().peers.get(&connection).is_some_and(|peer| !peer.own.is_empty())
+    }
+
     /// Subscribes to what comes after `now`, the number of the last event of the chain or the pool: the number of the
     /// subscription, quoted. `now` is asked when nothing can be told until the subscription is there.
     pub fn subscribe(&self, connection: u64, watch: Watch, now: impl FnOnce() -> u64) -> Result<String, Failure> {

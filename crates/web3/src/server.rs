@@ -76,7 +76,11 @@ fn serve_at(listener: Listener, config: Config, chain: Chain, look_at: Option<Lo
     api.counters.http_port.store(address.port().into(), Relaxed);
     let server = hearth_serve::Server::start("web3", Some(STACK_BYTES)).map_err(ServeError::Threads)?;
     let limits = api.config.limits;
-    let bounds = Bounds { connections: limits.connections, patience: limits.patience };
+    let bounds = Bounds {
+        connections: limits.connections,
+        connections_per_address: limits.connections_per_address,
+        patience: limits.patience,
+    };
     let host = Host { api: Arc::clone(&api) };
     server.accept(listener, bounds, api.counters.clone(), host).map_err(ServeError::Threads)?;
     api.start(server.stopped()).map_err(ServeError::Threads)?;

@@ -51,6 +51,10 @@ impl websocket::Session for Session {
         }
     }
 
+    fn is_subscribed(&self) -> bool {
+        self.api.hub.is_subscribed(self.number)
+    }
+
     fn may_subscribe(&self, text: &[u8]) -> bool {
         // A name with escapes in it is nobody's; whoever writes so is told of the subscription a little late.
         memchr::memmem::find(text, b"eth_subscribe").is_some()

@@ -241,10 +241,14 @@ tables! {
         /// Dropped transactions that are remembered for `hearth why` and `getTransactionFate`, 30 B each, taken as
         /// drops come; the oldest goes first. 0 remembers none.
         pub fate_capacity: usize = 900_000,
-        /// HTTP connections at once; one more is closed.
+        /// HTTP connections at once. For one more the longest idle one is closed; where all have a request under way,
+        /// the new one is answered with 503.
         pub max_http_connections: usize = 512,
-        /// WebSocket connections at once; one more is closed.
+        /// The same for WebSocket connections, which are idle while they have no subscription and ask nothing.
         pub max_websocket_connections: usize = 256,
+        /// The same for connections of one IP address, at each of the two ports; 0 is no limit. Clients behind one
+        /// proxy or router have one address.
+        pub max_connections_per_address: usize = 0,
         /// Bytes of a request.
         pub max_http_request_length: usize = 51_200,
         /// Bytes of an answer, and of the account data it is made from.

@@ -79,6 +79,11 @@ pub struct EvmRun {
     /// Let web pages of this origin ask, too, besides those of this machine, as `https://a.page`; `*`: any. Repeatable.
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
+    /// Connections that one IP address may have at once; 0 is no limit.
+    ///
+    /// For one more its longest idle connection is closed, and where all have a request under way it gets a 503.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_connections_per_address: usize,
     /// Serve no page about the node at that address.
     #[arg(long)]
     pub no_dashboard: bool,

@@ -105,6 +105,7 @@ fn web3_config(options: &EvmRun, accounts: &[DevAccount], address: SocketAddr) -
     web3.dev = !options.comet.is_cometbft();
     web3.hosts = options.allow_host.clone();
     web3.origins = options.allow_origin.clone();
+    web3.limits.connections_per_address = options.max_connections_per_address;
     if let Some(version) = &options.client_version {
         web3.client_version.clone_from(version);
     }

@@ -68,6 +68,11 @@ impl Connection {
         !matches!(self.state, State::Request(_))
     }
 
+    /// Whether no request is there, and nothing that was not read.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Request(_)) && !self.stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
+    }
+
     /// Does one thing: reads a part of the request, writes a piece of the text, or sends a part of the response.
     pub fn step(&mut self, now: u64, template: &Template, observer: &Observer) -> Progress {
         if now >= self.deadline {

@@ -3,8 +3,8 @@
 //! reads   the workspace, read-only: counters and links of all tiles; what the process and its disk tell; its socket
 //! writes  HTTP responses
 //! memory  at most 16 connections, 4 KiB of request and one response each
-//! drops   connections beyond 16, which are told so (503); requests that are malformed, longer than 4 KiB or unfinished
-//!         after 5 s; counted
+//! drops   the longest idle connection for one beyond 16, and the new one, with a 503, where none is idle; requests that
+//!         are malformed, longer than 4 KiB or unfinished after 5 s; counted
 //! source  the Prometheus text exposition format, version 0.0.4
 //!
 //! It never slows another tile: it only loads words that they store, all its sockets are non-blocking, a turn takes one
@@ -36,8 +36,10 @@ hearth_tile::counters! {
         scrapes: Counter,
         /// Requests answered with an error.
         bad_requests: Counter,
-        /// Connections answered with 503, since sixteen were open.
+        /// Connections answered with 503, since sixteen were open and none was idle.
         refused_connections: Counter,
+        /// Connections without a request that were closed to make room for new ones.
+        idle_connections_closed: Counter,
         /// Connections dropped: too slow, or broken.
         dropped_connections: Counter,
     }
@@ -125,6 +127,10 @@ impl Metric {
                 Ok(()) if self.connections.len() < MAX_CONNECTIONS => {
                     self.connections.push(Connection::new(stream, out.now()));
                 }
+                Ok(()) if make_room(&mut self.connections) => {
+                    out.count.idle_connections_closed += 1;
+                    self.connections.push(Connection::new(stream, out.now()));
+                }
                 Ok(()) => {
                     refuse_at_once(stream);
                     out.count.refused_connections += 1;
@@ -164,6 +170,13 @@ impl Metric {
         });
         busy
     }
+}
+
+/// Closes the connection that has waited longest without a request; whether there was one.
+fn make_room(connections: &mut Vec<Connection>) -> bool {
+    let idle = connections.iter().enumerate().filter(|(_, connection)| connection.is_idle());
+    let longest = idle.min_by_key(|(_, connection)| connection.deadline()).map(|(at, _)| at);
+    longest.map(|at| connections.swap_remove(at)).is_some()
 }
 
 #[cfg(test)]

@@ -137,9 +137,9 @@ fn a_silent_client_is_dropped() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// A burst of clients: sixteen are held, the others are told, and when those are gone there is room again.
+/// Clients that ask nothing hold no place: a client that asks is served, and the longest silent ones are closed.
 #[test]
-fn connections_beyond_sixteen_are_refused() {
+fn idle_connections_give_way() {
     let path = std::env::temp_dir().join(format!("hearth-metric-many-{}", std::process::id()));
     let _workspace = workspace(&path);
     let config = Config {
@@ -150,30 +150,56 @@ fn connections_beyond_sixteen_are_refused() {
     };
     let mut rig = Rig::<Metric>::new(&config, &[], &[]);
     let addr = rig.tile().listener.local_addr().unwrap();
-    let mut clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(addr).unwrap()).collect();
-    // One that has asked already, and three that have not.
-    clients[19].write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    let deadline = std::time::Instant::now() + Duration::from_secs(5);
-    while rig.count().refused_connections < 4 {
+    let mut clients: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while rig.count().idle_connections_closed < 24 {
         rig.turn();
         assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
     }
-    rig.run();
-    assert_eq!((rig.count().refused_connections, rig.tile().connections.len()), (4, MAX_CONNECTIONS));
-    for client in &mut clients[16..] {
-        client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
-        assert!(answer.ends_with("\r\n\r\n16 scrapes are under way: try again\n"), "{answer}");
-    }
-    drop(clients);
-    while rig.count().dropped_connections < 16 {
-        rig.turn();
-        assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
-    }
+    assert_eq!(rig.tile().connections.len(), MAX_CONNECTIONS);
     assert!(ask(&mut rig, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert_eq!((rig.count().refused_connections, rig.count().dropped_connections), (0, 0));
+    for client in &mut clients[..25] {
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        assert_eq!(client.read(&mut [0]).unwrap(), 0, "it was closed");
+    }
     std::fs::remove_file(path).unwrap();
+}
+
+/// A request that is there, read or not, keeps its place.
+#[test]
+fn requests_keep_their_places() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let pair = |now| {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let ours = listener.accept().unwrap().0;
+        ours.set_nonblocking(true).unwrap();
+        (client, Connection::new(ours, now))
+    };
+    let ((mut asks, first), (_silent, second), (_later, third)) = (pair(1), pair(2), pair(3));
+    asks.write_all(b"GET").unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while first.is_idle() {
+        assert!(std::time::Instant::now() < deadline, "it never comes");
+        std::thread::yield_now();
+    }
+    let mut connections = vec![first, third, second];
+    assert!(make_room(&mut connections));
+    let left = |connections: &[Connection]| {
+        let mut left: Vec<u64> = connections.iter().map(|connection| connection.deadline() % 1_000).collect();
+        left.sort_unstable();
+        left
+    };
+    assert_eq!(left(&connections), [1, 3]);
+    assert!(make_room(&mut connections));
+    assert_eq!(left(&connections), [1]);
+    assert!(!make_room(&mut connections));
+    let mut refused = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    refuse_at_once(listener.accept().unwrap().0);
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n16 scrapes are under way: try again\n"), "{answer}");
 }
 
 /// A request in single bytes, and a client that reads its answer late.

@@ -119,6 +119,11 @@ impl Hub {
         self.remove_peer(&mut self.state(), connection);
     }
 
+    /// Whether a connection has subscriptions.
+    pub fn is_subscribed(&self, connection: u64) -> bool {
+        self.state().peers.get(&connection).is_some_and(|peer| !peer.own.is_empty())
+    }
+
     /// Subscribes; the number of the subscription.
     pub fn subscribe(&self, connection: u64, mut watch: Watch) -> Result<u64, Failure> {
         if let Watch::Account { key, commitment, last, .. } = &mut watch {

@@ -24,9 +24,14 @@ pub struct Client {
 impl Client {
     /// Connects.
     pub fn new(chain: &Chain) -> Self {
+        Self::try_new(chain).expect("there is room")
+    }
+
+    /// Connects, if there is room.
+    pub fn try_new(chain: &Chain) -> Option<Self> {
         let address = chain.server.websocket_addr();
-        let (socket, _) = tungstenite::client(format!("ws://{address}/"), connect(address)).unwrap();
-        Self { socket, told: vec![] }
+        let (socket, _) = tungstenite::client(format!("ws://{address}/"), connect(address)).ok()?;
+        Some(Self { socket, told: vec![] })
     }
 
     /// Sends a text.

@@ -1,6 +1,7 @@
 //! What nobody should send, and what they are told.
 
 use std::io::{Read, Write};
+use std::sync::atomic::Ordering::Relaxed;
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{U256, hex};
@@ -143,12 +144,24 @@ fn requests_must_come_as_json_from_here() {
 
 #[test]
 fn one_connection_too_many_is_told_so() {
-    let node = Node::limited(Limits { connections: 2, ..Default::default() });
-    let _second = connect(&node.server);
+    let node = Node::limited(Limits { connections: 0, ..Default::default() });
     let third = connect(&node.server);
     let (status, why) = read_answer(&third);
     assert_eq!(status, 503, "{why}");
     assert_eq!((&third).read(&mut [0; 1]).unwrap_or_default(), 0);
+}
+
+#[test]
+fn idle_connections_make_room() {
+    let node = Node::limited(Limits { connections: 2, ..Default::default() });
+    let mut silent = vec![];
+    for _ in 0..20 {
+        silent.push(connect(&node.server));
+        assert_eq!(node.ask("eth_chainId", json!([]))["result"], "0x7a69");
+    }
+    let counters = node.server.counters();
+    assert_eq!(counters.connections_refused.load(Relaxed), 0);
+    assert!(counters.connections_idle_closed.load(Relaxed) >= 19, "{counters:?}");
 }
 
 #[test]
