@@ -18,7 +18,7 @@ use view::View;
 
 /// The terminal cannot be drawn on or read.
 #[derive(Debug, thiserror::Error)]
-#[error("the terminal cannot be used: {0}; pipe the output (`hearth monitor | cat`) for plain text")]
+#[error("the terminal cannot be used: {0}; pipe the output (`| cat` after the same command) for plain text")]
 pub struct ScreenError(#[from] io::Error);
 
 /// A terminal that shows samples.

@@ -25,7 +25,7 @@ const HELP: &str = "\
 s      sort: data flow, % finish, % backp, name
 f      filter by name: type, Enter keeps it, Esc ends it
 p      pause, and go on
-↑ ↓    scroll the links (PgUp, PgDn by ten)
+↑ ↓    scroll: the tiles, then the links (PgUp, PgDn by ten)
 h ?    this help
 q      leave
 
@@ -159,20 +159,24 @@ impl View {
         let (latencies, latency_lines) = latencies_at(sample, area, rest + tiles.len() + links.len() + 2);
         wanted.latency = latency_lines;
         let heights = wanted.fit(area.height);
-        let [top, bars, says_at, latency_at, peers_at, _, tiles_at, links_at, bottom] = heights.areas(area);
+        let [top, bars, says_at, latency_at, peers_at, above, tiles_at, links_at, bottom] = heights.areas(area);
         frame.render_widget(head, top);
         frame.render_widget(Paragraph::new(sparkline(rates, usize::from(area.width))).style(Color::Cyan), bars);
         frame.render_widget(says, says_at);
         frame.render_widget(Paragraph::new(latencies).wrap(Wrap { trim: true }), latency_at);
         // What does not fit is of those who have least.
         frame.render_widget(Paragraph::new(peers), peers_at);
-        frame.render_widget(table(tiles_of(sample), &tiles, tiles_at, 0), tiles_at);
+        // Below the line that parts the tables.
+        let (between, links_at) = apart(links_at);
+        let [of_tiles, of_links] = [Rows::of(tiles.len(), tiles_at), Rows::of(links.len(), links_at)];
+        self.scroll = self.scroll.min(of_tiles.hidden() + of_links.hidden());
+        let skip_tiles = self.scroll.min(of_tiles.hidden());
+        let skip_links = self.scroll - skip_tiles;
+        frame.render_widget(of_tiles.line("tiles", skip_tiles), above);
+        frame.render_widget(table(tiles_of(sample), &tiles, tiles_at, skip_tiles), tiles_at);
         if heights.links > 0 {
-            // Below the line that parts the tables.
-            let links_at = Rect { y: links_at.y + 1, height: links_at.height - 1, ..links_at };
-            let last = links.len().saturating_sub(usize::from(links_at.height).saturating_sub(1));
-            self.scroll = self.scroll.min(last);
-            frame.render_widget(table(LINKS, &links, links_at, self.scroll), links_at);
+            frame.render_widget(of_links.line("links", skip_links), between);
+            frame.render_widget(table(LINKS, &links, links_at, skip_links), links_at);
         }
         frame.render_widget(Paragraph::new(self.footer()).style(Modifier::DIM), bottom);
         if self.helping {
@@ -259,6 +263,40 @@ impl Heights {
         let Self { head, bars, says, latency, peers, tiles, links } = *self;
         Layout::vertical([head, bars, says, latency, peers, 1, tiles, links, 1].map(Constraint::Length)).areas(area)
     }
+}
+
+/// The rows of a table, and how many there is room for.
+#[derive(Clone, Copy, Debug)]
+struct Rows {
+    all: usize,
+    shown: usize,
+}
+
+impl Rows {
+    fn of(all: usize, area: Rect) -> Self {
+        // The first line is the heading.
+        Self { all, shown: usize::from(area.height).saturating_sub(1).min(all) }
+    }
+
+    /// Rows that there is no room for. Of a table that is not there at all none can be scrolled to.
+    fn hidden(self) -> usize {
+        if self.shown == 0 { 0 } else { self.all - self.shown }
+    }
+
+    /// Which of them are shown, where that is not all.
+    fn line(self, what: &str, skipped: usize) -> Paragraph<'static> {
+        let text = match self.hidden() {
+            0 => String::new(),
+            _ => format!("{what} {}–{} of {}, ↑↓ scroll", skipped + 1, skipped + self.shown, self.all),
+        };
+        Paragraph::new(text).style(Modifier::DIM)
+    }
+}
+
+/// The first line of an area, and the rest of it.
+fn apart(area: Rect) -> (Rect, Rect) {
+    let first = area.height.min(1);
+    (Rect { height: first, ..area }, Rect { y: area.y + first, height: area.height - first, ..area })
 }
 
 fn style_of(finding: Finding) -> Style {

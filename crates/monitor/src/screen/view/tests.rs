@@ -186,6 +186,45 @@ fn links_scroll_to_their_end_and_no_further() {
     assert!(!drawn(&mut view, 100, 30).iter().any(|line| line.starts_with("link:49")));
 }
 
+/// A node's tiles on the usual terminal, which has no room for all of them.
+#[test]
+fn every_tile_can_be_reached() {
+    let mut many = sample();
+    many.tiles = (0..14).map(|i| TileSample { tile: format!("tile:{i}"), ..TileSample::default() }).collect();
+    many.links = (0..20).map(|i| LinkSample { link: format!("link:{i}"), ..LinkSample::default() }).collect();
+    let mut view = View::default();
+    view.take(many, diagnosis(), &[]);
+    let rows = |lines: &[String], prefix: &str| -> Vec<String> {
+        let words = lines.iter().filter_map(|line| line.split_whitespace().next());
+        words.filter(|word| word.starts_with(prefix)).map(str::to_owned).collect()
+    };
+    let first = drawn(&mut view, 80, 24);
+    let shown = rows(&first, "tile:").len();
+    assert!((2..14).contains(&shown), "{first:#?}");
+    let line = format!("tiles 1–{shown} of 14, ↑↓ scroll");
+    assert!(first.contains(&line), "{line}: {first:#?}");
+    let links = rows(&first, "link:");
+    // The tiles come first; the links stay where they are meanwhile.
+    let mut seen = rows(&first, "tile:");
+    for _ in 0..14 - shown {
+        view.key(KeyCode::Down);
+        let lines = drawn(&mut view, 80, 24);
+        assert_eq!(rows(&lines, "link:"), links);
+        seen.extend(rows(&lines, "tile:").pop());
+    }
+    assert_eq!(seen, (0..14).map(|i| format!("tile:{i}")).collect::<Vec<_>>());
+    let last = drawn(&mut view, 80, 24);
+    assert!(last.contains(&format!("tiles {}–14 of 14, ↑↓ scroll", 15 - shown)), "{last:#?}");
+    view.key(KeyCode::PageDown);
+    view.key(KeyCode::PageDown);
+    let end = drawn(&mut view, 80, 24);
+    assert!(rows(&end, "link:").contains(&"link:19".to_owned()), "{end:#?}");
+    for _ in 0..4 {
+        view.key(KeyCode::PageUp);
+    }
+    assert_eq!(drawn(&mut view, 80, 24), first);
+}
+
 #[test]
 fn all_quantiles_are_shown_where_there_is_room_and_two_of_them_where_not() {
     let stage =
