@@ -25,6 +25,10 @@ const LOOKS: &str = "#search { opacity: 0.6 }
 @media (prefers-color-scheme: dark) { svg > rect { fill: #1d2026 } svg > text { fill: #e8e6e3 } }
 ";
 
+/// How wide the graph's script makes the graph. In a page that does not lay it out, as in a tab behind others, this is
+/// less than nothing, and the browser reports an error.
+const BARE_WIDTH: &str = "svg.width.baseVal.value - xpad * 2";
+
 /// What was sampled.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
@@ -116,7 +120,8 @@ impl Profile {
         let drawn = inferno::flamegraph::from_lines(&mut options, folded.lines(), &mut svg);
         drawn.map_err(|why| SamplingError::Draw(why.to_string()))?;
         let svg = String::from_utf8(svg).map_err(|why| SamplingError::Draw(why.to_string()))?;
-        Ok(svg.replacen("</style>", &format!("{LOOKS}</style>"), 1))
+        let svg = svg.replacen("</style>", &format!("{LOOKS}</style>"), 1);
+        Ok(svg.replacen(BARE_WIDTH, &format!("Math.max(0, {BARE_WIDTH})"), 1))
     }
 }
 
@@ -156,6 +161,8 @@ mod tests {
         let svg = profile().svg("a node").unwrap();
         assert!(svg.contains("<svg") && svg.contains("verify_burst") && svg.contains("45 samples in 1.5 s"));
         assert!(svg.contains(LOOKS), "no colours for the dark");
+        let set = "frames.attributes.width.value = ";
+        assert!(svg.contains(&format!("{set}Math.max(0, {BARE_WIDTH});")), "its script is another one");
         let idle = Profile { seconds: 2.0, ..Profile::default() };
         assert!(idle.svg("x").unwrap_err().to_string().contains("in 2.0 s"));
     }
