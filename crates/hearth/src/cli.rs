@@ -223,7 +223,7 @@ pub struct Why {
     #[arg(short = 'u', long, value_name = "URL", conflicts_with = "name")]
     pub url: Option<String>,
     /// Which node to ask, by the name that it was started with (`hearth run --name`); by default that of the
-    /// configuration.
+    /// configuration, or else the only one that runs.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
     /// Print the node's answer as JSON.

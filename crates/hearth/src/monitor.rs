@@ -47,6 +47,7 @@ pub fn run(config: &Config, options: &cli::Monitor, stop: &StopSignal, say: &Say
     let watch =
         Watch::attach(&workspaces(config, options.name.as_deref(), &running)).map_err(|why| match &options.name {
             Some(name) if why.is_nobody() => MonitorError::Unknown(name.clone(), self::running(config)),
+            None if is_chosen && why.is_nobody() => MonitorError::Unknown(config.name.clone(), self::running(config)),
             _ => why.into(),
         })?;
     let others = others(&running, &watch.topology().name);

@@ -58,9 +58,9 @@ pub enum WhyError {
          says where"
     )]
     NoEthereumNode(String, std::io::Error),
-    /// Several nodes, each of which may be meant.
+    /// Several nodes of the Ethereum chain, each of which may be meant.
     #[error("{} nodes of the Ethereum chain run on this machine: {}; --name says which", .0.len(), .0.join(", "))]
-    Several(Vec<String>),
+    SeveralEthereum(Vec<String>),
     /// The node is of the other chain.
     #[error(
         "the node at {url} does not know of such transactions: it is {what}, which a node of `{node}` answers for; --url says where one is"
@@ -76,6 +76,9 @@ pub enum WhyError {
     /// No node of that name.
     #[error("{}", nobody(.0, .1))]
     NoNode(String, Vec<String>),
+    /// Several nodes, none of them of the configuration's name.
+    #[error("several nodes run on this machine: {}; --name says which to ask", .0.join(", "))]
+    Several(Vec<String>),
     /// The node refuses.
     #[error("the node at {0} refuses: {1}")]
     Refused(String, String),
@@ -113,7 +116,10 @@ impl WhyError {
     /// Whether the command line is at fault.
     pub fn is_wrong_use(&self) -> bool {
         use WhyError::*;
-        matches!(self, Signature(..) | Address(_) | Hash(_) | EthereumAddress(_) | Url(_) | Several(_))
+        matches!(
+            self,
+            Signature(..) | Address(_) | Hash(_) | EthereumAddress(_) | Url(_) | Several(_) | SeveralEthereum(_)
+        )
     }
 }
 
@@ -151,7 +157,7 @@ fn of_signature(config: &Config, options: &Why) -> Result<Value, WhyError> {
     })?;
     let url = match &options.url {
         Some(url) => url.clone(),
-        None => format!("http://{}", place(config, options.name.is_some())?),
+        None => format!("http://{}", place_of(config, options)?),
     };
     ask(&url, &options.signature)
 }
@@ -165,6 +171,28 @@ pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
         Some(node) => Ok(rpc_of(&node, usual.ip()).unwrap_or(usual)),
         None if is_named => Err(WhyError::NoNode(config.name.clone(), monitor::running(config))),
         None => Ok(usual),
+    }
+}
+
+/// The same of the node that the options mean: where they name none and none of the default's runs, the only one that
+/// does.
+fn place_of(config: &Config, options: &Why) -> Result<SocketAddr, WhyError> {
+    let is_named = options.name.is_some();
+    match place(config, true) {
+        Err(WhyError::NoNode(_, running)) if !is_named && options.config.config.is_none() => match only(&running)? {
+            Some(name) => place(&Config { name: name.into(), ..config.clone() }, false),
+            None => place(config, false),
+        },
+        _ => place(config, is_named),
+    }
+}
+
+/// The only node of those that run.
+fn only(running: &[String]) -> Result<Option<&str>, WhyError> {
+    match running {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        several => Err(WhyError::Several(several.to_vec())),
     }
 }
 
@@ -243,6 +271,15 @@ mod tests {
         assert_eq!(address("evm-0.0.0.0-8545").as_deref(), Some("0.0.0.0"));
         assert_eq!(address("evm---1-8545").as_deref(), Some("::1"));
         assert_eq!((address("evm-8545"), address("hearth")), (None, None));
+    }
+
+    #[test]
+    fn the_only_node_needs_no_name() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+        assert_eq!(only(&names(&["other"])).unwrap(), Some("other"));
+        assert_eq!(only(&[]).unwrap(), None);
+        let said = only(&names(&["a", "b"])).unwrap_err().to_string();
+        assert_eq!(said, "several nodes run on this machine: a, b; --name says which to ask");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub fn usual_place(config: &Config) -> Result<String, WhyError> {
             let named = Config { name: name.clone(), ..config.clone() };
             Ok(format!("http://{}", place(&named, true)?))
         }
-        _ => Err(WhyError::Several(running)),
+        _ => Err(WhyError::SeveralEthereum(running)),
     }
 }
 
