@@ -26,8 +26,16 @@ use crate::say::Say;
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// There is nothing to look at.
-    #[error("there is no chain in {}: `hearth run` begins one; --ledger, --name or --config says which is meant", .0.display())]
-    NoChain(PathBuf),
+    #[error(
+        "there is no chain in {}: `hearth run{options}` begins one; --ledger, --name or --config says which is meant",
+        folder.display()
+    )]
+    NoChain {
+        /// Where.
+        folder: PathBuf,
+        /// The options by which it is named.
+        options: String,
+    },
     /// A range without a slot.
     #[error("--from {from} lies after --to {to}")]
     Range {
@@ -82,6 +90,16 @@ pub enum LedgerError {
     Wrong(u64),
 }
 
+/// The options by which `hearth run` begins the chain of a configuration.
+fn options(config: &Config) -> String {
+    let default = Config::default();
+    let name = if config.name == default.name { String::new() } else { format!(" --name {}", config.name) };
+    match config.ledger.path == default.ledger.path {
+        true => name,
+        false => format!("{name} --ledger {}", config.expand(&config.ledger.path).display()),
+    }
+}
+
 /// A chain that is looked at.
 struct Offline {
     folder: PathBuf,
@@ -98,7 +116,7 @@ impl Offline {
         let folder = config.expand(&config.ledger.path);
         let (genesis, blocks) = (folder.join("genesis.json"), folder.join("blocks"));
         if !genesis.exists() || !blocks.is_dir() {
-            return Err(LedgerError::NoChain(folder));
+            return Err(LedgerError::NoChain { folder, options: options(config) });
         }
         let genesis = Genesis::load(&genesis)?;
         let store_config = blockstore::Config {

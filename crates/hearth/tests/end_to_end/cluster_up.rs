@@ -208,7 +208,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
         "{status:?}"
     );
     let (code, _, said) = cluster.command("up", &[]);
-    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --folder"), "{said}");
+    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --name"), "{said}");
     // What a new one cannot be costs the one that is there nothing.
     cluster.run("kill", &["node-4"]);
     let (code, _, said) = cluster.command("up", &["--reset", "--validators", "99"]);
@@ -317,7 +317,10 @@ fn mistakes_are_told_before_anything_starts() {
     }
     for command in ["status", "heal"] {
         let (code, _, said) = cluster.command(command, &[]);
-        assert!(code == Some(FAILED) && said.contains("`hearth cluster up` starts one"), "{said}");
+        assert!(
+            code == Some(FAILED) && said.contains(&format!("`hearth cluster up --name {} --folder", cluster.name)),
+            "{said}"
+        );
     }
 }
 
@@ -351,12 +354,12 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     // What of the links cannot be read is written anew.
     fs::write(cluster.place().join("links.toml"), "[[node").expect("written");
     let (code, _, said) = cluster.command("partition", &["node-2"]);
-    assert!(code == Some(FAILED) && said.contains("`hearth cluster heal` writes it anew"), "{said}");
+    assert!(code == Some(FAILED) && said.contains("`hearth cluster heal --folder"), "{said}");
     assert!(cluster.run("heal", &[]).contains("is written anew"));
     assert!(cluster.run("heal", &[]).contains("0 cuts are mended"));
     // A demonstration stops nobody's cluster.
     let (code, _, said) = cluster.command("demo", &[]);
-    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --folder"), "{said}");
+    assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --name"), "{said}");
     assert_eq!(cluster.alive(), [true; 2]);
 }
 

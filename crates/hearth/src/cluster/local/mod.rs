@@ -42,7 +42,7 @@ pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 #[derive(Args)]
 pub struct Which {
     /// The cluster's name, by which its folder and its nodes' shared memory are named.
-    #[arg(long, value_name = "NAME", default_value = "cluster")]
+    #[arg(long, value_name = "NAME", default_value = NAME)]
     pub name: String,
     /// The cluster's folder [default: `.hearth/NAME`].
     #[arg(long, value_name = "DIR")]
@@ -154,7 +154,7 @@ pub enum LocalError {
         why: String,
     },
     /// The file of links.
-    #[error("{}: {why}; `hearth cluster heal` writes it anew, without cuts", path.display())]
+    #[error("{}: {why}; `hearth cluster heal{}` writes it again, without cuts", path.display(), in_folder(path.parent()))]
     Links {
         /// Which.
         path: PathBuf,
@@ -172,8 +172,16 @@ pub enum LocalError {
         seconds: u64,
     },
     /// No cluster.
-    #[error("there is no cluster in {}; `hearth cluster up` starts one, --name or --folder says where another is", .0.display())]
-    Nobody(PathBuf),
+    #[error(
+        "there is no cluster in {}; `hearth cluster up{options}` starts one, --name or --folder says where another is",
+        folder.display()
+    )]
+    Nobody {
+        /// Where.
+        folder: PathBuf,
+        /// The options that name it.
+        options: String,
+    },
     /// A process.
     #[error("cannot start {node}: {source}")]
     Start {
@@ -248,7 +256,21 @@ impl LocalError {
     }
 }
 
+/// The default of `--name`.
+const NAME: &str = "cluster";
+
+/// The option that names a folder.
+fn in_folder(folder: Option<&Path>) -> String {
+    folder.map_or_else(String::new, |folder| format!(" --folder {}", folder.display()))
+}
+
 impl Which {
+    /// The options that name the cluster in another command, each after a space; none where they are the defaults.
+    pub fn options(&self) -> String {
+        let name = if self.name == NAME { String::new() } else { format!(" --name {}", self.name) };
+        name + &in_folder(self.folder.as_deref())
+    }
+
     /// The folder.
     pub fn folder(&self) -> PathBuf {
         self.folder.clone().unwrap_or_else(|| Path::new(".hearth").join(&self.name))
@@ -256,7 +278,8 @@ impl Which {
 
     /// The cluster that is there.
     pub fn read(&self) -> Result<Cluster, LocalError> {
-        Cluster::read(&self.folder())?.ok_or_else(|| LocalError::Nobody(self.folder()))
+        Cluster::read(&self.folder())?
+            .ok_or_else(|| LocalError::Nobody { folder: self.folder(), options: self.options() })
     }
 
     /// Has the folder for this command alone, until what is returned is dropped: it waits for another to end.
@@ -320,10 +343,8 @@ pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
         && !found.running(true).is_empty()
         && found.running(false).is_empty()
     {
-        let folder = folder.display();
-        return Err(LocalError::Option(format!(
-            "the cluster in {folder} runs; `hearth cluster down --folder {folder}` stops it"
-        )));
+        let (folder, which) = (folder.display(), options.which.options());
+        return Err(LocalError::Option(format!("the cluster in {folder} runs; `hearth cluster down{which}` stops it")));
     }
     if let Some(found) = found.as_ref().filter(|_| !options.reset) {
         return match other(found, options)? {
@@ -425,7 +446,7 @@ pub fn kill(options: &Node, say: &Say) -> Result<(), LocalError> {
         return Err(LocalError::Option(format!("{name} does not run")));
     }
     cluster.kill(number)?;
-    say.line(format_args!("{name} is killed; `hearth cluster start {name}` brings it back"));
+    say.line(format_args!("{name} is killed; `hearth cluster start {name}{}` brings it back", options.which.options()));
     Ok(())
 }
 
@@ -465,7 +486,12 @@ pub fn partition(options: &Partition, say: &Say) -> Result<(), LocalError> {
     cuts.push(Cut { between: [addresses(&a), addresses(&b)] });
     cluster.cut(cuts)?;
     let names = |side: &[usize]| side.iter().map(|at| cluster.nodes[*at].name.as_str()).collect::<Vec<_>>().join(" ");
-    say.line(format_args!("cut: {} | {}; `hearth cluster heal` mends it", names(&a), names(&b)));
+    say.line(format_args!(
+        "cut: {} | {}; `hearth cluster heal{}` mends it",
+        names(&a),
+        names(&b),
+        options.which.options()
+    ));
     Ok(())
 }
 
@@ -501,11 +527,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn hints_name_the_cluster_in_use() {
+        let of = |name: &str, folder: Option<&str>| Which { name: name.into(), folder: folder.map(Into::into) };
+        assert_eq!(of(NAME, None).options(), "");
+        assert_eq!(of("c", None).options(), " --name c");
+        assert_eq!(of("c", Some("a/b")).options(), " --name c --folder a/b");
+        let nobody = of("c", Some("/nowhere/c")).read().unwrap_err().to_string();
+        assert!(nobody.contains("`hearth cluster up --name c --folder /nowhere/c` starts one"), "{nobody}");
+    }
+
+    #[test]
     fn one_command_at_a_time_has_a_cluster() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("a/b");
         let which = Which { name: "c".into(), folder: Some(folder.clone()) };
-        assert!(matches!(which.own(), Err(LocalError::Nobody(_))) && !folder.exists());
+        assert!(matches!(which.own(), Err(LocalError::Nobody { .. })) && !folder.exists());
         let held = which.hold().unwrap();
         let is_free = || File::open(&folder).unwrap().try_lock().is_ok();
         assert!(!is_free());
