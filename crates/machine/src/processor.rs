@@ -16,7 +16,7 @@ const FOLDER: &str = "/sys/devices/system/cpu";
 const INSTRUCTIONS: [(&str, &[&str], &str); 6] = [
     ("AVX2", &["avx2", "fma"], "ed25519 and Reed–Solomon in vector lanes"),
     ("AVX-512", &["avx512f", "avx512bw"], "SHA-256 of many messages at once"),
-    ("AVX-512 IFMA", &["avx512ifma"], "nothing in this version"),
+    ("AVX-512 IFMA", &["avx512ifma"], "ed25519 and secp256k1, eight signatures side by side"),
     ("SHA-NI", &["sha_ni"], "the SHA-256 chain of poh"),
     ("GFNI", &["gfni"], "Reed–Solomon"),
     ("SHA-2 of ARM", &["sha2"], "the SHA-256 chain of poh"),
@@ -121,6 +121,8 @@ mod tests {
         assert_eq!(processor.governors["powersave"].len(), 16);
         assert_eq!((processor.boost, processor.frequency_khz_max), (Some(false), Some(3_200_000)));
         assert_eq!((has(&processor, "AVX-512 IFMA"), has(&processor, "SHA-NI")), (Some(true), Some(true)));
+        let ifma = processor.instructions.iter().find(|one| one.name == "AVX-512 IFMA").unwrap();
+        assert_eq!(ifma.used_for, "ed25519 and secp256k1, eight signatures side by side");
     }
 
     #[test]
