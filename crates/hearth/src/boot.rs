@@ -29,7 +29,7 @@ use hearth_pipeline::{benchg, bencho};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
-use hearth_tile::affinity::{AffinityError, Cores};
+use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::decode_32;
@@ -70,7 +70,7 @@ pub enum BootError {
     Cores(std::io::Error),
     /// The blocklist.
     #[error("layout.blocklist_cores: {0}")]
-    Blocklist(AffinityError),
+    Blocklist(Mistake),
     /// The layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -255,6 +255,28 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
         topology.services.extend(peers::services());
     }
     Ok(topology)
+}
+
+/// Places of affinity strings that no tile has: Firedancer accepts them, and so does this node.
+pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
+    let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load).count();
+    let (node, load) = (tiles(false), tiles(true));
+    let unused = |key: &str, affinity: &str, tiles: usize| {
+        let unused = affinity::unused(affinity, tiles);
+        let places = if unused == 1 { "place" } else { "places" };
+        (tiles > 0 && unused > 0).then(|| {
+            format!(
+                "`{key}` has {unused} {places} more than the layout has tiles ({tiles}): the last have no effect here"
+            )
+        })
+    };
+    [
+        unused("layout.affinity", &config.layout.affinity, node),
+        unused("development.bench.affinity", &config.development.bench.affinity, load),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Sees to it that the folder has the genesis of the cluster that the node joins, and a snapshot if there is one.

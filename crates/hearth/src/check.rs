@@ -3,6 +3,7 @@
 //! reads   a file, and which cores and pages this machine has
 //! writes  every mistake at once: types, unknown keys, values, places of tiles; or who runs where
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use hearth_pipeline::topology::LayoutError;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
-use crate::config::{self, Config, Survey};
+use crate::config::{self, Config, Layout, Survey};
 use crate::preflight::PreflightError;
 use crate::say::{Say, note};
 use crate::{draw, pages};
@@ -22,20 +23,25 @@ pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Box<dyn Error>> {
         note(format_args!("notice: {notice}"));
     }
     let found = layouts(&survey.loaded.config);
-    let layouts = match found {
-        Ok(layouts) => Some(layouts),
-        // What the other keys make of the layout is known when they are right.
-        Err(why) if why.is_wrong_use() && survey.is_layout_wrong && !is_sure(&why) => None,
-        Err(why) if why.is_wrong_use() && file.is_some() => {
-            let what = why.to_string();
-            survey.add(what.split_whitespace().next().unwrap_or_default().trim_end_matches(':'), what.clone());
-            None
+    for why in found.wrong {
+        match why.is_wrong_use() {
+            // What the other keys make of the layout is known when they are right.
+            true if survey.is_layout_wrong && !is_sure(&why) => {}
+            true if file.is_some() => {
+                let what = why.to_string();
+                survey.add(what.split_whitespace().next().unwrap_or_default().trim_end_matches(':'), what.clone());
+            }
+            _ => return Err(why.into()),
         }
-        Err(why) => return Err(why.into()),
-    };
+    }
+    let layouts = found.layouts;
     let config = survey.end()?.config;
     let Layouts { run, bench } = layouts.expect("a layout that is wrong is a mistake");
     config::idle_keys(&config).iter().for_each(|idle| note(format_args!("notice: {idle}")));
+    let unused =
+        [Some(&run), bench.as_ref().ok()].into_iter().flatten().flat_map(|it| boot::unused_places(&config, it));
+    let unused: BTreeSet<String> = unused.collect();
+    unused.iter().for_each(|unused| note(format_args!("notice: {unused}")));
     say.line(format_args!("hearth run:\n{}", draw::layout(&run)));
     match &bench {
         Ok(bench) => say.line(format_args!("hearth bench:\n{}", draw::layout(bench))),
@@ -51,24 +57,52 @@ struct Layouts {
     bench: Result<Topology, LayoutError>,
 }
 
-fn layouts(config: &Config) -> Result<Layouts, BootError> {
-    let cores = boot::cores(config)?;
-    let run = boot::topology(config, &cores, false)?;
-    pages::check(config, &run).map_err(PreflightError::from)?;
-    let bench = boot::topology(config, &cores, true);
-    match bench {
-        Err(why @ LayoutError::Load(_)) if config.development.bench.affinity != "auto" => Err(why.into()),
-        bench => Ok(Layouts { run, bench }),
+/// The layouts of a configuration, and all that is wrong with them.
+struct Found {
+    /// There are some where nothing is wrong.
+    layouts: Option<Layouts>,
+    wrong: Vec<BootError>,
+}
+
+fn layouts(config: &Config) -> Found {
+    let mut wrong = vec![];
+    let cores = match boot::cores(config).or_else(|why| {
+        wrong.push(why);
+        // As if the blocklist were not there, for what is wrong besides.
+        let layout = Layout { blocklist_cores: String::new(), ..config.layout.clone() };
+        boot::cores(&Config { layout, ..config.clone() })
+    }) {
+        Ok(cores) => cores,
+        Err(_) => return Found { layouts: None, wrong },
+    };
+    let run = boot::topology(config, &cores, false).map_err(|why| wrong.push(why.into())).ok();
+    if let Some(run) = &run
+        && let Err(why) = pages::check(config, run)
+    {
+        wrong.push(PreflightError::from(why).into());
     }
+    let bench = match boot::topology(config, &cores, true) {
+        Err(why @ LayoutError::Load(_)) if config.development.bench.affinity != "auto" => {
+            wrong.push(why.into());
+            None
+        }
+        bench => Some(bench),
+    };
+    let layouts = match (run, bench) {
+        (Some(run), Some(bench)) if wrong.is_empty() => Some(Layouts { run, bench }),
+        _ => None,
+    };
+    Found { layouts, wrong }
 }
 
 /// Whether it is wrong whatever the other keys of the layout say.
 fn is_sure(why: &BootError) -> bool {
-    use hearth_tile::affinity::AffinityError::{NoSuchCore, Syntax, Twice};
+    use hearth_tile::affinity::Mistake::{NoSuchCore, Syntax, Twice};
     let affinity = match why {
         BootError::Blocklist(_) | BootError::Preflight(_) => return true,
         BootError::Layout(LayoutError::Node(affinity) | LayoutError::Load(affinity)) => affinity,
         _ => return false,
     };
-    matches!(affinity, Syntax { .. } | NoSuchCore { .. } | Twice { .. })
+    let is_sure = |mistake| matches!(mistake, &Syntax { .. } | &NoSuchCore { .. } | &Twice { .. });
+    affinity.mistakes.iter().any(is_sure)
 }

@@ -52,6 +52,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     let mut bound = BoundPorts::take(&mut config, topology.count("net"), &asked).map_err(BootError::from)?;
     let config = &config;
     preflight::check(config, &topology).map_err(BootError::from)?;
+    boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     let folder = config.expand(&config.ledger.path);
     let exists = folder.join("genesis.json").exists() && !flags.reset;
     let beginning = Beginning::of(flags, exists)?;

@@ -50,116 +50,183 @@ impl Cores {
     }
 
     /// Without the cores of a blocklist (`0`, `4-7`, `2h` for core 2 and its siblings).
-    pub fn without(mut self, blocklist: &str) -> Result<Self, AffinityError> {
+    pub fn without(mut self, blocklist: &str) -> Result<Self, Mistake> {
+        let (mut parts, mut whys) = (vec![], vec![]);
         for part in blocklist.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             let (cores, with_siblings) = match part.strip_suffix('h') {
                 Some(core) => (range(core), true),
                 None => (range(part), false),
             };
-            let cores = cores.map_err(|why| AffinityError::Syntax { part: part.into(), why })?;
+            let cores = match cores {
+                Ok(cores) => cores,
+                Err(why) => {
+                    parts.push(part);
+                    whys.push(why);
+                    continue;
+                }
+            };
             let siblings = cores.iter().flat_map(|c| self.siblings.get(c).cloned().unwrap_or_default());
             let blocked: Vec<usize> =
                 if with_siblings { siblings.chain(cores.iter().copied()).collect() } else { cores };
             self.allowed.retain(|c| !blocked.contains(c));
         }
+        if !parts.is_empty() {
+            return Err(Mistake::Syntax { part: parts.join("`, `"), why: whys.join("; ") });
+        }
         if self.allowed.is_empty() {
-            return Err(AffinityError::NoCores);
+            return Err(Mistake::NoCores);
         }
         Ok(self)
     }
 }
 
-/// Why an affinity string is refused.
+/// Why an affinity string is refused: all that is wrong with it, and what it comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AffinityError {
+    /// What is wrong, at least one thing.
+    pub mistakes: Vec<Mistake>,
+    /// The assignment as far as it goes; empty where there is none.
+    drawing: String,
+}
+
+impl std::error::Error for AffinityError {}
+
+impl std::fmt::Display for AffinityError {
+    /// After `layout.`, so it begins with the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.mistakes[..] {
+            [one] => write!(f, "affinity {one}")?,
+            several => {
+                write!(f, "affinity has {} mistakes:", several.len())?;
+                several.iter().try_for_each(|mistake| write!(f, "\n  - it {mistake}"))?;
+            }
+        }
+        if self.mistakes.iter().any(|mistake| matches!(mistake, Mistake::Syntax { .. })) {
+            write!(f, "; {FORMS}")?;
+        }
+        write!(f, "; `affinity = \"auto\"` places every tile by itself")?;
+        if !self.drawing.is_empty() {
+            write!(f, ":\n{}", self.drawing)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a part may be.
+const FORMS: &str =
+    "the forms are `auto`, `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles share core 0)";
+
+/// One thing that is wrong with an affinity string or a blocklist. Its text goes on after the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AffinityError {
+pub enum Mistake {
     /// A part that is no form of the grammar.
-    #[error(
-        "affinity `{part}`: {why}; the forms are `auto`, `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles share core 0)"
-    )]
+    #[error("`{part}`: {why}")]
     Syntax {
         /// The part.
         part: String,
         /// What is wrong with it.
         why: String,
     },
-    /// The string does not give each tile a place.
-    #[error("affinity gives places to {given} tiles, but the layout has {tiles}:\n{drawing}")]
+    /// The string leaves tiles without a place.
+    #[error("gives places to {given} tiles, but the layout has {tiles}")]
     Count {
         /// Places in the string.
         given: usize,
         /// Tiles in the layout.
         tiles: usize,
-        /// The assignment so far.
-        drawing: String,
     },
     /// A core that does not exist or that this process may not use.
-    #[error("affinity uses core {core}, but this process may use {allowed}:\n{drawing}")]
+    #[error("uses core {core}, but this process may use {allowed}")]
     NoSuchCore {
         /// The core.
         core: usize,
         /// What there is.
         allowed: String,
-        /// The assignment so far.
-        drawing: String,
     },
     /// A core given to two tiles without the sharing form.
-    #[error("affinity gives core {core} to more than one tile; write `{core}*K` to share it:\n{drawing}")]
+    #[error("gives core {core} to more than one tile; write `{core}*K` to share it")]
     Twice {
         /// The core.
         core: usize,
-        /// The assignment so far.
-        drawing: String,
     },
     /// The blocklist leaves nothing.
-    #[error("the blocklist leaves no core to run on")]
+    #[error("leaves no core to run on")]
     NoCores,
 }
 
-/// Assigns cores by an affinity string, `auto` included.
+/// Assigns cores by an affinity string, `auto` included. Places beyond the last tile are not used: see [`unused`].
 pub fn assign(affinity: &str, seats: &[Seat], cores: &Cores) -> Result<Vec<Option<usize>>, AffinityError> {
     if affinity.trim() == "auto" {
         return Ok(auto(seats, cores));
     }
-    let mut places: Vec<Option<usize>> = vec![];
-    let mut shared = vec![];
-    for part in affinity.split(',').map(str::trim) {
-        let syntax = |why: String| AffinityError::Syntax { part: part.into(), why };
-        if let Some(count) = part.strip_prefix('f') {
-            let count = if count.is_empty() { Ok(1) } else { number(count) }.map_err(syntax)?;
-            places.extend(std::iter::repeat_n(None, count));
-        } else if let Some((core, count)) = part.split_once('*') {
-            let (core, count) = (number(core).map_err(syntax)?, number(count).map_err(syntax)?);
-            shared.push(core);
-            places.extend(std::iter::repeat_n(Some(core), count));
-        } else {
-            places.extend(range(part).map_err(syntax)?.into_iter().map(Some));
-        }
+    let Places { mut places, shared, mut mistakes } = Places::of(affinity);
+    // How many there are is not known where a part is wrong.
+    if mistakes.is_empty() && places.len() < seats.len() {
+        mistakes.push(Mistake::Count { given: places.len(), tiles: seats.len() });
     }
-    check(places, &shared, seats, cores)
-}
-
-fn check(
-    places: Vec<Option<usize>>,
-    shared: &[usize],
-    seats: &[Seat],
-    cores: &Cores,
-) -> Result<Vec<Option<usize>>, AffinityError> {
-    let drawing = || draw(&places, seats);
-    if places.len() != seats.len() {
-        return Err(AffinityError::Count { given: places.len(), tiles: seats.len(), drawing: drawing() });
-    }
-    if let Some(core) = places.iter().flatten().find(|c| !cores.allowed.contains(c)) {
-        let allowed = show(&cores.allowed);
-        return Err(AffinityError::NoSuchCore { core: *core, allowed, drawing: drawing() });
-    }
+    places.truncate(seats.len());
     let mut used = BTreeMap::new();
     for core in places.iter().flatten() {
         *used.entry(*core).or_insert(0) += 1;
     }
-    if let Some((core, _)) = used.iter().find(|(core, count)| **count > 1 && !shared.contains(core)) {
-        return Err(AffinityError::Twice { core: *core, drawing: drawing() });
+    for (core, count) in used {
+        if !cores.allowed.contains(&core) {
+            mistakes.push(Mistake::NoSuchCore { core, allowed: show(&cores.allowed) });
+        }
+        if count > 1 && !shared.contains(&core) {
+            mistakes.push(Mistake::Twice { core });
+        }
     }
-    Ok(places)
+    match mistakes.is_empty() {
+        true => Ok(places),
+        false => Err(AffinityError { drawing: drawing(&mistakes, &places, seats), mistakes }),
+    }
+}
+
+/// The assignment, where it helps to see what is wrong.
+fn drawing(mistakes: &[Mistake], places: &[Option<usize>], seats: &[Seat]) -> String {
+    let is_syntax = |mistake: &Mistake| matches!(mistake, Mistake::Syntax { .. });
+    if mistakes.iter().any(is_syntax) { String::new() } else { draw(places, seats) }
+}
+
+/// How many places of an affinity string there are no tiles for.
+pub fn unused(affinity: &str, tiles: usize) -> usize {
+    if affinity.trim() == "auto" { 0 } else { Places::of(affinity).places.len().saturating_sub(tiles) }
+}
+
+/// What an affinity string says, part by part.
+struct Places {
+    places: Vec<Option<usize>>,
+    /// Cores that may have several tiles.
+    shared: Vec<usize>,
+    /// Parts that say nothing.
+    mistakes: Vec<Mistake>,
+}
+
+impl Places {
+    fn of(affinity: &str) -> Self {
+        let mut found = Self { places: vec![], shared: vec![], mistakes: vec![] };
+        for part in affinity.split(',').map(str::trim) {
+            if let Err(why) = found.take(part) {
+                found.mistakes.push(Mistake::Syntax { part: part.into(), why });
+            }
+        }
+        found
+    }
+
+    fn take(&mut self, part: &str) -> Result<(), String> {
+        if let Some(count) = part.strip_prefix('f') {
+            let count = if count.is_empty() { 1 } else { number(count)? };
+            self.places.extend(std::iter::repeat_n(None, count));
+        } else if let Some((core, count)) = part.split_once('*') {
+            let (core, count) = (number(core)?, number(count)?);
+            self.shared.push(core);
+            self.places.extend(std::iter::repeat_n(Some(core), count));
+        } else {
+            self.places.extend(range(part)?.into_iter().map(Some));
+        }
+        Ok(())
+    }
 }
 
 /// The automatic layout. A core for each tile where there are enough (one is left to the operating system);
@@ -287,9 +354,6 @@ pub fn draw(places: &[Option<usize>], seats: &[Seat]) -> String {
         let names: Vec<&str> = rest.iter().map(|s| s.name.as_str()).collect();
         let _ = writeln!(picture, "  no place  {}", names.join(" "));
     }
-    if places.len() > seats.len() {
-        let _ = writeln!(picture, "  {} places are left over", places.len() - seats.len());
-    }
     picture
 }
 
@@ -355,7 +419,8 @@ mod tests {
         assert_eq!(given("0-10/5,f2,1", 6).unwrap(), [Some(0), Some(5), Some(10), None, None, Some(1)]);
         assert_eq!(given("0*2, 1*1, f", 4).unwrap(), [Some(0), Some(0), Some(1), None]);
         for wrong in ["", "x", "3-1", "0-4/0", "1-", "f-1", "0*", "99999", "1;2"] {
-            assert!(matches!(given(wrong, 1), Err(AffinityError::Syntax { .. })), "{wrong}");
+            let found = given(wrong, 1).unwrap_err().mistakes;
+            assert!(matches!(found[..], [Mistake::Syntax { .. }]), "{wrong}: {found:?}");
         }
     }
 
@@ -363,9 +428,33 @@ mod tests {
     fn wrong_assignments_are_drawn() {
         let short = given("0-1", 3).unwrap_err().to_string();
         assert!(short.contains("places to 2 tiles") && short.contains("no place  tile:2"), "{short}");
-        assert!(matches!(given("40", 1), Err(AffinityError::NoSuchCore { core: 40, .. })));
+        let beyond = given("40", 1).unwrap_err();
+        assert!(matches!(beyond.mistakes[..], [Mistake::NoSuchCore { core: 40, .. }]), "{beyond}");
+        assert!(beyond.to_string().contains("`affinity = \"auto\"`"), "{beyond}");
         let twice = given("1,1", 2).unwrap_err().to_string();
         assert!(twice.contains("1*K") && twice.contains("core   1  tile:0 tile:1"), "{twice}");
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once() {
+        let found = given("40,1,1,41", 6).unwrap_err();
+        let allowed = "cores 0-11".to_owned();
+        let expected = [
+            Mistake::Count { given: 4, tiles: 6 },
+            Mistake::Twice { core: 1 },
+            Mistake::NoSuchCore { core: 40, allowed: allowed.clone() },
+            Mistake::NoSuchCore { core: 41, allowed },
+        ];
+        assert_eq!(found.mistakes, expected);
+        let said = found.to_string();
+        assert!(said.starts_with("affinity has 4 mistakes:\n  - it gives places to 4 tiles"), "{said}");
+        assert_eq!(given("x,0-1,y", 3).unwrap_err().mistakes.len(), 2, "each part that is none");
+    }
+
+    #[test]
+    fn places_beyond_the_last_tile_are_not_used() {
+        assert_eq!(given("0-3,40,40", 3).unwrap(), [Some(0), Some(1), Some(2)]);
+        assert_eq!((unused("0-3,40,40", 3), unused("0-2", 3), unused("auto", 3)), (3, 0, 0));
     }
 
     #[test]
@@ -385,8 +474,9 @@ mod tests {
     fn blocklist_with_siblings() {
         let left = cores(8).without("2h,5-6").unwrap();
         assert_eq!(left.allowed, [0, 1, 4, 7]);
-        assert_eq!(cores(2).without("0-1"), Err(AffinityError::NoCores));
-        assert!(matches!(cores(2).without("0g"), Err(AffinityError::Syntax { .. })));
+        assert_eq!(cores(2).without("0-1"), Err(Mistake::NoCores));
+        let wrong = cores(2).without("0g,1,x").unwrap_err().to_string();
+        assert_eq!(wrong, "`0g`, `x`: `0g` is not a number; `x` is not a number");
     }
 
     #[test]

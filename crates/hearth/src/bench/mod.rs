@@ -182,6 +182,7 @@ fn own_node(
         progress(&format!("other ports, since somebody listens on the defaults: {}", bound.ports.numbers()));
     }
     preflight::check(&config, &topology).map_err(BootError::from)?;
+    boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
     config.rpc.status_capacity = status_capacity(&config, options.warmup + options.duration, cores);
