@@ -5,8 +5,9 @@
 
 use toml::{Table, Value};
 
-/// Keys without a meaning here, and why.
-const WITHOUT_MEANING: [(&str, &str); 29] = [
+/// Keys without a meaning here, and why. A key that an operator relies on for safety is none of them, as
+/// `consensus.expected_bank_hash`: that it does nothing would be noticed too late, so it stays an error.
+const WITHOUT_MEANING: [(&str, &str); 44] = [
     ("layout.agave_affinity", "no Agave process runs beside the tiles"),
     ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
     ("layout.agave_unified_scheduler_handler_threads", "no Agave process runs beside the tiles"),
@@ -16,6 +17,14 @@ const WITHOUT_MEANING: [(&str, &str); 29] = [
     ("dynamic_port_range", "every port has a key of its own"),
     ("log", "set RUST_LOG instead"),
     ("reporting", "nothing is reported anywhere"),
+    ("ledger.accounts_path", "the accounts are in memory, and in the snapshots"),
+    ("ledger.account_indexes", "no index of accounts is kept"),
+    ("ledger.account_index_exclude_keys", "no index of accounts is kept"),
+    ("ledger.account_index_include_keys", "no index of accounts is kept"),
+    ("ledger.enable_accounts_disk_index", "the accounts are in memory"),
+    ("ledger.accounts_index_path", "the accounts are in memory"),
+    ("ledger.accounts_hash_cache_path", "the accounts' hash is kept up to date in memory"),
+    ("ledger.snapshot_archive_format", "snapshots have a format of their own"),
     ("gossip.port_check", "the node does not ask whether its ports can be reached"),
     ("gossip.host", "others are told `gossip.bind_address`"),
     ("snapshots.incremental_snapshots", "every snapshot is whole"),
@@ -28,8 +37,15 @@ const WITHOUT_MEANING: [(&str, &str); 29] = [
     ("hugetlbfs.allow_hugepage_increase", "huge pages are reserved by the administrator"),
     ("rpc.full_api", "the RPC always serves all it has"),
     ("rpc.private", "a node in a cluster tells others of its RPC"),
+    ("rpc.pubsub_enable_block_subscription", "blockSubscribe is not served"),
+    ("rpc.pubsub_enable_vote_subscription", "voteSubscribe is always served"),
     ("rpc.only_known", "no snapshot is fetched from anybody"),
     ("tiles.shred.max_pending_shred_sets", "a leader's sets are not held"),
+    ("tiles.gui", "the dashboard is served by the RPC: `rpc.dashboard`"),
+    ("tiles.bundle", "the node takes no bundles"),
+    ("tiles.netlink", "the kernel routes what is sent"),
+    ("net.provider", "net uses UDP sockets"),
+    ("net.xdp", "net uses UDP sockets"),
     ("tiles.net.xdp_mode", "net uses UDP sockets"),
     ("tiles.net.interface", "net uses UDP sockets"),
     ("development.sandbox", "tiles are threads of one process"),
@@ -52,7 +68,7 @@ pub fn adapt(file: &mut Table) -> Vec<String> {
     }
     for (key, why) in WITHOUT_MEANING {
         if remove(file, key).is_some() {
-            notices.push(format!("`{key}` has no meaning here and was passed over: {why}"));
+            notices.push(format!("`{key}` has no meaning here and has no effect: {why}"));
         }
     }
     notices
@@ -77,5 +93,35 @@ fn insert(file: &mut Table, path: &str, value: Value) {
     let inner = file.entry(head).or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(inner) = inner {
         insert(inner, rest, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn no_key_of_ours_is_foreign() {
+        let mut ours = Table::try_from(Config::default()).unwrap();
+        for (key, _) in WITHOUT_MEANING {
+            assert!(remove(&mut ours, key).is_none(), "{key}");
+        }
+    }
+
+    #[test]
+    fn foreign_keys_are_named_and_dropped() {
+        let text =
+            "[ledger]\naccounts_path = \"/a\"\npath = \"/b\"\n[tiles.gui]\nenabled = true\ngui_listen_port = 80\n";
+        let mut file: Table = toml::from_str(text).unwrap();
+        let notices = adapt(&mut file);
+        assert_eq!(file, toml::from_str("[ledger]\npath = \"/b\"\n").unwrap());
+        for key in ["`ledger.accounts_path`", "`tiles.gui`"] {
+            assert!(
+                notices.iter().any(|notice| notice.starts_with(key) && notice.contains("no effect")),
+                "{notices:?}"
+            );
+        }
+        assert_eq!(notices.len(), 2);
     }
 }

@@ -308,9 +308,6 @@ fn layout() {
         let said = error(&output, WRONG_USE, 40);
         says(&said, &["layout.affinity gives places to 5 tiles", "net:0", "sign:0"]);
     }
-    for output in affinity("0*99") {
-        says(&error(&output, WRONG_USE, 40), &["gives places to 99 tiles"]);
-    }
     for output in affinity("0*9,1023*2") {
         says(&error(&output, WRONG_USE, 40), &["core 1023", "this process may use"]);
     }
@@ -323,6 +320,41 @@ fn layout() {
     let mut setup = Setup::new("half-auto");
     setup.with("development.bench.affinity", "f3");
     says(&error(&setup.output("bench", &[]), WRONG_USE, 1), &["affinity", "auto"]);
+}
+
+/// Firedancer takes such files, and what has no effect is said.
+#[test]
+fn what_firedancer_accepts_is_a_notice() {
+    let mut setup = Setup::new("accepted");
+    setup.with("layout.affinity", "0*99");
+    setup.with("ledger.accounts_path", "/nowhere");
+    setup.with("tiles.gui.gui_listen_port", 80);
+    for kind in ["net", "quic", "verify", "bank", "shred"] {
+        setup.with(&format!("layout.{kind}_tile_count"), 1);
+    }
+    let output = check(&setup);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    says(
+        &said,
+        &[
+            "notice: `layout.affinity` has 88 places more than the layout has tiles (11)",
+            "notice: `ledger.accounts_path` has no meaning here and has no effect",
+            "notice: `tiles.gui` has no meaning here and has no effect",
+        ],
+    );
+    // What is wrong with places is said at once, each at its line.
+    let path = setup.folder.path().join("wrong.toml");
+    fs::write(&path, "[layout]\naffinity = \"0,0,1023\"\nblocklist_cores = \"x\"\n").unwrap();
+    let said = error(&output_of_check(&path), WRONG_USE, 40);
+    says(&said, &["2 mistakes:", ":2: layout.affinity has 3 mistakes:", ":3: layout.blocklist_cores: `x`"]);
+    says(&said, &["it gives places to 3 tiles", "it gives core 0 to more than one tile", "it uses core 1023"]);
+    says(&said, &["`affinity = \"auto\"`"]);
+}
+
+/// `hearth config check` of a file.
+fn output_of_check(path: &Path) -> Output {
+    output(hearth().args(["config", "check"]).arg(path))
 }
 
 /// What is good for `hearth run` is called good, whatever `hearth bench` would want.
