@@ -297,7 +297,7 @@ pub fn join(
         known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
         identity: &identity(config, folder)?,
         gossip: at.gossip,
-        entrypoints: peers::entrypoints(config),
+        entrypoints: peers::entrypoints(config)?,
         links: PeerLinks::of(config),
         stop,
     };
@@ -681,7 +681,7 @@ impl Peers {
         let (links, blocks) = (PeerLinks::of(config), chain.store.reader());
         let start = Start {
             sockets: bound.gossip(),
-            entrypoints: peers::entrypoints(config),
+            entrypoints: peers::entrypoints(config)?,
             key: key(),
             own,
             ledger: Some(chain.ledger.clone()),

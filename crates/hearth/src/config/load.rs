@@ -251,8 +251,11 @@ fn cluster(config: &Config, found: &mut Vec<Problem>) {
         Ok(_) => {}
     }
     for address in &config.gossip.entrypoints {
-        if address.parse::<std::net::SocketAddrV4>().is_err() {
-            found.push(("gossip.entrypoints", format!("`{address}` is no `ip:port` of IPv4")));
+        if !crate::peers::is_entrypoint(address) {
+            found.push((
+                "gossip.entrypoints",
+                format!("`{address}` is no `host:port`, the host an IPv4 address or a name"),
+            ));
         }
     }
     for identity in &config.snapshots.known_validators {

@@ -215,8 +215,9 @@ tables! {
         /// Whether the node is in a cluster: it tells others of itself, sends its blocks down Turbine's tree, and
         /// serves them.
         pub enabled: bool = false,
-        /// Gossip addresses (`ip:port`) of nodes to begin with. A node that has some takes the genesis from there, and
-        /// follows the cluster; with `consensus.vote_account_path` it makes blocks and votes, too.
+        /// Gossip addresses (`host:port`, the host an IPv4 address or a name) of nodes to begin with. Names are
+        /// resolved when the node starts. A node that has some takes the genesis from there, and follows the cluster;
+        /// with `consensus.vote_account_path` it makes blocks and votes, too.
         pub entrypoints: Vec<String> = vec![],
         /// IPv4 address at which the node takes gossip, shreds and requests for them; others are told it.
         pub bind_address: String = "127.0.0.1".into(),

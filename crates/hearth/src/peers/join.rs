@@ -65,6 +65,14 @@ pub enum JoinError {
         /// What the system said.
         source: io::Error,
     },
+    /// The name of a node.
+    #[error("gossip.entrypoints: `{entrypoint}` has no address that is known: {source}")]
+    Unresolved {
+        /// The node.
+        entrypoint: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The folder.
     #[error("cannot write {path}: {source}")]
     Write {

@@ -17,7 +17,8 @@ pub mod repair;
 pub mod socket;
 pub mod talk;
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,6 +26,8 @@ use hearth_tile::topology::{CounterSpec, ServiceSpec};
 use hearth_tile::{CounterKind, CounterSet};
 
 use crate::config::Config;
+use crate::say::note;
+use join::JoinError;
 
 /// Where a node in a cluster listens beside its other ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +97,57 @@ pub const LINKS: &str = "links";
 /// Where a thread counts, once the workspace is there.
 pub type Words = Arc<OnceLock<hearth_ring::Counters>>;
 
-/// The nodes to begin with.
-pub fn entrypoints(config: &Config) -> Vec<SocketAddrV4> {
-    let given = &config.gossip.entrypoints;
-    given.iter().map(|address| address.parse().expect("checked when the configuration was read")).collect()
+/// The nodes to begin with: every IPv4 address that a host's name has. A name that is not known now is left out where
+/// another one is.
+pub fn entrypoints(config: &Config) -> Result<Vec<SocketAddrV4>, JoinError> {
+    let (mut found, mut unknown) = (vec![], None);
+    for entrypoint in &config.gossip.entrypoints {
+        match resolve(entrypoint) {
+            Ok(addresses) => {
+                let new: Vec<_> = addresses.into_iter().filter(|address| !found.contains(address)).collect();
+                found.extend(new);
+            }
+            Err(source) => {
+                let why = JoinError::Unresolved { entrypoint: entrypoint.clone(), source };
+                if let Some(before) = unknown.replace(why) {
+                    note(format_args!("notice: {before}"));
+                }
+            }
+        }
+    }
+    match unknown {
+        Some(why) if found.is_empty() => Err(why),
+        Some(why) => {
+            note(format_args!("notice: {why}; the node begins with the others"));
+            Ok(found)
+        }
+        None => Ok(found),
+    }
+}
+
+/// The IPv4 addresses of `host:port`.
+fn resolve(entrypoint: &str) -> io::Result<Vec<SocketAddrV4>> {
+    let all = entrypoint.to_socket_addrs()?;
+    let found: Vec<SocketAddrV4> = all
+        .filter_map(|address| match address {
+            SocketAddr::V4(v4) => Some(v4),
+            SocketAddr::V6(_) => None,
+        })
+        .collect();
+    if found.is_empty() { Err(io::Error::other("it has no IPv4 address")) } else { Ok(found) }
+}
+
+/// Whether this is `host:port`, with an IPv4 address or a name as the host.
+pub fn is_entrypoint(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_name = |host: &str| {
+        let is_label = |label: &str| {
+            !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        };
+        host.split('.').all(is_label) && host.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    let is_port = port.parse::<u16>().is_ok_and(|port| port != 0);
+    is_port && (host.parse::<std::net::Ipv4Addr>().is_ok() || is_name(host))
 }
 
 /// Milliseconds of Unix time.
@@ -108,6 +158,27 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entrypoints_may_have_names() {
+        for good in ["127.0.0.1:8001", "localhost:8001", "entrypoint.mainnet-beta.example.com:8001"] {
+            assert!(is_entrypoint(good), "{good}");
+        }
+        for bad in
+            ["localhost", "localhost:", "localhost:0", "host:99999", "a..b:1", "1.2.3:1", "a b:1", "[::1]:1", ":1"]
+        {
+            assert!(!is_entrypoint(bad), "{bad}");
+        }
+        let mut config = Config::default();
+        config.gossip.entrypoints = vec!["localhost:8001".into(), "127.0.0.1:8001".into()];
+        assert_eq!(entrypoints(&config).unwrap(), ["127.0.0.1:8001".parse().unwrap()]);
+        // A name that nobody can have: RFC 6761.
+        config.gossip.entrypoints = vec!["nobody.invalid:8001".into()];
+        let why = entrypoints(&config).unwrap_err().to_string();
+        assert!(why.contains("gossip.entrypoints") && why.contains("`nobody.invalid:8001`"), "{why}");
+        config.gossip.entrypoints.push("127.0.0.1:8002".into());
+        assert_eq!(entrypoints(&config).unwrap(), ["127.0.0.1:8002".parse().unwrap()]);
+    }
 
     #[test]
     fn a_listener_at_all_addresses_is_told_where_gossip_is() {
