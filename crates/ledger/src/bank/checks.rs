@@ -81,7 +81,18 @@ impl Bank {
     ) -> Result<(Checked, Claim), TransactionError> {
         let checked = self.check(txn, loaded, locked)?;
         let claim = self.shared.statuses.claim(message, checked.blockhash_height, self.height);
-        claim.map(|claim| (checked, claim)).ok_or(TransactionError::AlreadyProcessed)
+        claim.map(|claim| (checked, claim)).ok_or(checked.error_if_landed())
+    }
+}
+
+impl Checked {
+    /// Returns why a transaction whose message has landed cannot land again. One that landed by a nonce has advanced
+    /// it, and the cluster checks the nonce before it checks the statuses.
+    pub(super) fn error_if_landed(&self) -> TransactionError {
+        match self.needs_nonce {
+            true => TransactionError::BlockhashNotFound,
+            false => TransactionError::AlreadyProcessed,
+        }
     }
 }
 

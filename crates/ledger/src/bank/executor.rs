@@ -261,8 +261,8 @@ impl Executor {
         self.clear(1);
         let refused = |error| Simulation { outcome: Outcome::NotCommitted(error), record: None, accounts: vec![] };
         let checked = match bank.check(txn, &mut self.loaded[0], None) {
-            Ok(_) if bank.shared.statuses.has_landed(txn, bank.height) => {
-                return refused(TransactionError::AlreadyProcessed);
+            Ok(checked) if bank.shared.statuses.has_landed(txn, bank.height) => {
+                return refused(checked.error_if_landed());
             }
             Ok(checked) => checked,
             Err(error) => return refused(error),
