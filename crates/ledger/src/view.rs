@@ -14,12 +14,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 use hearth_wire::{Hash, Pubkey, Signature};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::blockhash::{BlockhashQueue, last_valid_block_height};
+use crate::blockhash::BlockhashQueue;
 use crate::error::TransactionError;
 use crate::ledger::{BlockSummary, Chain, Ledger, NO_VOTES, RECENT_BLOCKS};
 use crate::performance::PerformanceSample;
@@ -47,7 +48,9 @@ pub struct LatestBlockhash {
     pub slot: u64,
     /// The hash.
     pub blockhash: Hash,
-    /// The last block height at which a transaction that names it may land.
+    /// As the cluster counts it: 150 blocks after [`Ledger::block_height`] of the same commitment. For a block that has
+    /// ended that is one less than the last height at which a transaction that names the hash does land,
+    /// [`last_valid_block_height`](crate::blockhash::last_valid_block_height).
     pub last_valid_block_height: u64,
 }
 
@@ -106,15 +109,11 @@ impl Ledger {
     pub fn latest_blockhash(&self, commitment: Commitment) -> LatestBlockhash {
         let chain = self.chain();
         let block = self.block(&chain, commitment);
-        let slot = match (commitment, &chain.working) {
-            (Commitment::Processed, Some(bank)) => bank.slot(),
-            _ => block.slot,
+        let (slot, height) = match (commitment, &chain.working) {
+            (Commitment::Processed, Some(bank)) => (bank.slot(), bank.height()),
+            _ => (block.slot, block.height),
         };
-        LatestBlockhash {
-            slot,
-            blockhash: block.blockhash,
-            last_valid_block_height: last_valid_block_height(block.height),
-        }
+        LatestBlockhash { slot, blockhash: block.blockhash, last_valid_block_height: height + MAX_BLOCKHASH_AGE_BLOCKS }
     }
 
     /// Whether a transaction that names `blockhash` may still land.
@@ -122,11 +121,15 @@ impl Ledger {
         self.chain().blockhashes.height_of(blockhash).is_some()
     }
 
-    /// Whether the block of this commitment knows `blockhash`, and a transaction that names it may still land.
+    /// Whether a transaction that names `blockhash` could land on the block of this commitment. A hash that is too old
+    /// for the newest block may still be valid for the finalized one, where a transaction that landed by it is not yet
+    /// visible.
     pub fn is_blockhash_valid_at(&self, blockhash: &Hash, commitment: Commitment) -> bool {
         let chain = self.chain();
-        let height = chain.blockhashes.height_of(blockhash);
-        height.is_some_and(|height| height <= self.block(&chain, commitment).height)
+        let older = || chain.blocks.iter().find(|block| block.blockhash == *blockhash).map(|block| block.height);
+        let Some(height) = chain.blockhashes.height_of(blockhash).or_else(older) else { return false };
+        let newest = self.block(&chain, commitment).height;
+        height <= newest && newest - height <= MAX_BLOCKHASH_AGE_BLOCKS
     }
 
     /// The blockhashes that the slot after the last block knows.

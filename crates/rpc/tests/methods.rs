@@ -95,14 +95,24 @@ fn blockhashes_come_with_their_end() {
     let chain = Chain::new();
     chain.durable_slots(3);
     let latest = chain.call("getLatestBlockhash", commitment("processed"));
-    assert_eq!(latest["value"], json!({ "blockhash": text(&chain.blockhash()), "lastValidBlockHeight": 3 + 151 }));
+    assert_eq!(latest["value"], json!({ "blockhash": text(&chain.blockhash()), "lastValidBlockHeight": 4 + 150 }));
+    for level in ["processed", "confirmed", "finalized"] {
+        let height = chain.call("getBlockHeight", commitment(level)).as_u64().unwrap();
+        let latest = chain.call("getLatestBlockhash", commitment(level));
+        assert_eq!(latest["value"]["lastValidBlockHeight"], height + 150, "{level}");
+    }
     assert_eq!(latest["context"], json!({ "apiVersion": "4.2.2", "slot": 4 }));
     let genesis = text(chain.ledger.genesis_hash());
     assert_eq!(chain.call("getLatestBlockhash", json!([]))["value"]["blockhash"], genesis);
     assert_eq!(chain.call("isBlockhashValid", json!([genesis]))["value"], true);
     assert_eq!(chain.call("isBlockhashValid", json!([text(&[9; 32])]))["value"], false);
     chain.durable_slots(150);
-    assert_eq!(chain.call("isBlockhashValid", json!([genesis]))["value"], false);
+    let valid =
+        |level: &str| chain.call("isBlockhashValid", json!([genesis, { "commitment": level }]))["value"].clone();
+    assert_eq!(["processed", "confirmed", "finalized"].map(valid), [json!(false), json!(false), json!(true)]);
+    chain.durable_slots(30);
+    assert_eq!(valid("finalized"), false);
+    // Block 153 has ended; of 121, the newest that is final, the hash is still recent.
 }
 
 #[test]

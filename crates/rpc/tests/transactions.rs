@@ -184,7 +184,7 @@ fn simulation_changes_nothing() {
     assert_eq!(simulate(&old, json!({}))["err"], "BlockhashNotFound");
     let replaced = simulate(&old, json!({ "replaceRecentBlockhash": true, "commitment": "processed" }));
     assert_eq!(replaced["err"], Value::Null);
-    let replacement = json!({ "blockhash": text(&chain.blockhash()), "lastValidBlockHeight": 2 + 151 });
+    let replacement = json!({ "blockhash": text(&chain.blockhash()), "lastValidBlockHeight": 3 + 150 });
     assert_eq!(replaced["replacementBlockhash"], replacement);
     for (options, what) in [
         (json!({ "replaceRecentBlockhash": true, "sigVerify": true }), "sigVerify may not be used"),
@@ -235,7 +235,16 @@ fn fees_are_known_before_signing() {
     assert_eq!(fee(&[priority[0].clone(), priority[1].clone(), transfer.clone()], &chain.blockhash()), 6_000);
     let two = system::transfer(&address(5), &address(1), 1);
     assert_eq!(fee(&[transfer.clone(), two], &chain.blockhash()), 10_000);
-    assert_eq!(fee(&[transfer], &[9; 32]), Value::Null);
+    assert_eq!(fee(std::slice::from_ref(&transfer), &[9; 32]), Value::Null);
+    // A blockhash of a block that does not have the commitment is not known yet.
+    chain.durable_slots(1);
+    let message = Message::compile(&address(0), &[transfer], &chain.blockhash()).unwrap();
+    let at = |level: &str| chain.call("getFeeForMessage", json!([base64(message.bytes()), { "commitment": level }]));
+    assert_eq!(
+        ["processed", "confirmed", "finalized"].map(|level| at(level)["value"].clone()),
+        [json!(5_000), json!(5_000), Value::Null]
+    );
+    assert_eq!((&at("processed")["context"]["slot"], &at("finalized")["context"]["slot"]), (&json!(2), &json!(0)));
     for message in [&[][..], &[0x80], &[1, 0, 0], &[0xff; 40], &[0x7f; 1_300]] {
         let (code, text, _) = chain.error("getFeeForMessage", json!([base64(message)]));
         assert!(code == -32602 && text.contains("not a message"), "{message:?}: {text}");

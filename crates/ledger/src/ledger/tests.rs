@@ -170,12 +170,35 @@ fn heights_and_blockhashes_by_commitment() {
     for (level, height) in [(Processed, 40), (Confirmed, 39), (Finalized, 7)] {
         let latest = chain.ledger.latest_blockhash(level);
         let block = blocks.iter().find(|block| block.height == height).unwrap();
-        assert_eq!((latest.blockhash, latest.last_valid_block_height), (block.blockhash, height + 151));
+        assert_eq!(latest.blockhash, block.blockhash);
+        assert_eq!(latest.last_valid_block_height, chain.ledger.block_height(level) + 150, "{level:?}");
+        assert!(chain.ledger.is_blockhash_valid_at(&latest.blockhash, level));
     }
     assert!(chain.ledger.is_blockhash_valid(&genesis) && !chain.ledger.is_blockhash_valid(&[9; 32]));
     // A promise of durability beyond the chain's end is taken when the chain gets there.
     chain.ledger.mark_stored(1_000);
     assert_eq!(heights(&chain)[1], 40);
+}
+
+#[test]
+fn a_hash_is_valid_by_the_block_of_the_commitment() {
+    use Commitment::*;
+    let mut chain = Chain::new(&[RICH]);
+    let genesis = *chain.ledger.genesis_hash();
+    // Block 151 has ended, and block 150 is durable: 118 is final.
+    for _ in 0..151 {
+        chain.next_slot();
+    }
+    chain.ledger.mark_stored(150);
+    let valid =
+        |chain: &Chain, hash| [Processed, Confirmed, Finalized].map(|c| chain.ledger.is_blockhash_valid_at(hash, c));
+    assert_eq!(chain.ledger.block_height(Confirmed), 150);
+    assert_eq!(valid(&chain, &genesis), [false, true, true], "what landed by it may not be final yet");
+    chain.ledger.mark_stored(151);
+    assert_eq!(valid(&chain, &genesis), [false, false, true]);
+    let newest = chain.ledger.latest_blockhash(Processed).blockhash;
+    assert_eq!(valid(&chain, &newest), [true, true, false]);
+    assert_eq!(valid(&chain, &[9; 32]), [false; 3]);
 }
 
 #[test]

@@ -230,7 +230,7 @@ impl Api {
         }
     }
 
-    /// The slot of what is of the newest state whatever the commitment: statuses, simulations, fees.
+    /// The slot of what is of the newest state whatever the commitment: statuses, simulations.
     fn newest_slot(&self, options: Options<'_>) -> Result<u64, Failure> {
         options.commitment()?;
         self.slot_for(Commitment::Processed, options)

@@ -108,9 +108,9 @@ impl Api {
         if times == 0 || !self.transaction_history {
             return;
         }
-        let height = self.ledger.blockhashes().height_of(txn.recent_blockhash());
+        let blockhashes = self.ledger.blockhashes();
         // One with a nonce: as long as if its blockhash were the newest.
-        let height = height.unwrap_or_else(|| self.ledger.block_height(Commitment::Processed));
+        let height = blockhashes.height_of(txn.recent_blockhash()).unwrap_or(blockhashes.last_height());
         let one = Waiting {
             wire: txn.bytes().into(),
             last_height: last_valid_block_height(height),

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_ledger::bank::advances_nonce;
 use hearth_ledger::fates::DropReason;
-use hearth_ledger::{Budget, Fee, SignatureStatus, TransactionError};
+use hearth_ledger::{Budget, Fee, SignatureStatus, StateView, TransactionError};
 use hearth_wire::base58::encode_64;
 use hearth_wire::{Signature, Txn};
 use serde_json::{Value, json};
@@ -113,7 +113,8 @@ impl Api {
     pub fn get_fee_for_message(&self, params: Params<'_>) -> Result<Value, Failure> {
         let what = "parameter 1 (message)";
         let message = encoding::base64_bytes(params.at_most(2)?.text(0, "message")?, what)?;
-        let slot = self.newest_slot(params.options(1)?)?;
+        let options = params.options(1)?;
+        let (commitment, state) = (options.commitment()?, self.state(options)?);
         let not_a_message =
             |why: &dyn std::fmt::Display| Failure::invalid_params(format!("{what}: not a message: {why}"));
         let bytes = unsigned(&message).ok_or_else(|| not_a_message(&"it has no header"))?;
@@ -121,8 +122,8 @@ impl Api {
         let budget = Budget::of(&txn).map_err(|error| Failure::invalid_params(format!("{what}: {error}")))?;
         let fee = Fee::of(&txn, &budget).total();
         self.loaded_addresses(&txn)?;
-        let known = self.ledger.is_blockhash_valid(txn.recent_blockhash()) || self.names_nonce(&txn);
-        Ok(with_context(slot, json!(known.then_some(fee))))
+        let known = self.ledger.is_blockhash_valid_at(txn.recent_blockhash(), commitment) || names_nonce(&state, &txn);
+        Ok(with_context(state.slot, json!(known.then_some(fee))))
     }
 }
 
@@ -130,18 +131,16 @@ impl Api {
 const NONCE_HASH: std::ops::Range<usize> = 40..72;
 const NONCE_IN_USE: [u8; 8] = [1, 0, 0, 0, 1, 0, 0, 0];
 
-impl Api {
-    /// Whether a transaction advances a nonce that holds the blockhash it names.
-    fn names_nonce(&self, txn: &Txn<'_>) -> bool {
-        let first = txn.instructions().next().filter(|_| advances_nonce(txn));
-        let key = first.and_then(|first| txn.account_keys().get(usize::from(*first.accounts.first()?)));
-        let account = key.and_then(|key| self.ledger.account(key));
-        account.is_some_and(|account| {
-            account.is_system_owned()
-                && account.data().starts_with(&NONCE_IN_USE)
-                && account.data().get(NONCE_HASH) == Some(&txn.recent_blockhash()[..])
-        })
-    }
+/// Whether a transaction advances a nonce that holds the blockhash it names.
+fn names_nonce(state: &StateView<'_>, txn: &Txn<'_>) -> bool {
+    let first = txn.instructions().next().filter(|_| advances_nonce(txn));
+    let key = first.and_then(|first| txn.account_keys().get(usize::from(*first.accounts.first()?)));
+    let account = key.and_then(|key| state.account(key));
+    account.is_some_and(|account| {
+        account.is_system_owned()
+            && account.data().starts_with(&NONCE_IN_USE)
+            && account.data().get(NONCE_HASH) == Some(&txn.recent_blockhash()[..])
+    })
 }
 
 /// A transaction around a message, its signatures all zero; `None` for a message without a header.
