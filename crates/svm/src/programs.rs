@@ -1,5 +1,6 @@
 //! What a chain has at its beginning beside the node's own programs: the cluster's programs that are
-//! ordinary ones by now, SPL's, and the accounts of the active features.
+//! ordinary ones by now, SPL's, the mint of wrapped SOL, the stake program's former settings, and the accounts of the
+//! active features.
 //!
 //! reads   the released binaries that `solana-program-binaries` ships
 //! writes  accounts for the genesis
@@ -17,18 +18,28 @@ use solana_rent::Rent;
 
 use hearth_ledger::Account;
 use hearth_ledger::rent::minimum_balance;
-use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, FEATURE_PROGRAM};
+use hearth_wire::base58::decode_32;
+use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, CONFIG_PROGRAM, FEATURE_PROGRAM, LAMPORTS_PER_SOL};
 
 use crate::convert::from_engine;
 use crate::environment::{Environment, active_features};
 
-/// The accounts that a chain has at its beginning for programs and features.
+const TOKEN: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
+const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
+const STAKE_CONFIG: &str = "StakeConfig11111111111111111111111111111111";
+/// The size of a mint of SPL Token, and where it says how many decimals it has and that it is one.
+const MINT_BYTES: usize = 82;
+const MINT_DECIMALS: usize = 44;
+const MINT_IS_INITIALIZED: usize = 45;
+
+/// The accounts that a chain has at its beginning for programs, wrapped SOL and features.
 pub fn genesis_accounts() -> Vec<(hearth_wire::Pubkey, Account)> {
     let rent = Rent::default();
     let features = active_features();
     let programs = spl_programs(&rent).into_iter().chain(core_bpf_programs(&rent, |id| features.is_active(id)));
     let mut accounts: Vec<_> = programs.map(|(key, account)| (key.to_bytes(), from_engine(&account))).collect();
     accounts.extend(features.active().keys().map(|feature| (feature.to_bytes(), feature_account())));
+    accounts.extend([native_mint(), stake_config()]);
     accounts.sort_unstable_by_key(|(key, _)| *key);
     accounts
 }
@@ -38,6 +49,27 @@ pub fn is_replaceable(address: &hearth_wire::Pubkey) -> bool {
     let rent = Rent::default();
     let programs = spl_programs(&rent).into_iter().chain(core_bpf_programs(&rent, |_| true));
     programs.into_iter().any(|(key, account)| key.as_array() == address && account.executable())
+}
+
+/// The mint of wrapped SOL: nine decimals, and nobody can mint or freeze. SPL Token refuses to wrap without it, and no
+/// instruction of SPL Token can make it.
+fn native_mint() -> (hearth_wire::Pubkey, Account) {
+    let mut mint = [0; MINT_BYTES];
+    mint[MINT_DECIMALS] = 9;
+    mint[MINT_IS_INITIALIZED] = 1;
+    let mut account = Account::with_data(LAMPORTS_PER_SOL, address(TOKEN), &mint);
+    account.rent_epoch = 1;
+    (address(NATIVE_MINT), account)
+}
+
+/// What the stake program once read its settings from: no keys, a quarter of the stake an epoch, 12/255 slashed.
+fn stake_config() -> (hearth_wire::Pubkey, Account) {
+    let data = [&[0][..], &0.25f64.to_le_bytes(), &[12]].concat();
+    (address(STAKE_CONFIG), Account::with_data(minimum_balance(data.len()), CONFIG_PROGRAM, &data))
+}
+
+fn address(text: &str) -> hearth_wire::Pubkey {
+    decode_32(text).expect("the text of an address")
 }
 
 /// The account of a feature that is active since slot 0: one byte that says so, and the slot.
@@ -76,4 +108,47 @@ pub fn upgradeable_program(
         }
         (key.to_bytes(), from_engine(&AccountSharedData::from(account)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The programs of the genesis of `solana-test-validator` 4.2.2, and whether the upgradeable loader owns them.
+    const PROGRAMS: [(&str, bool); 10] = [
+        (TOKEN, true),
+        ("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb", true),
+        ("Memo4c2pN8afCj432Lb7RMVKi9PbQnnW7ewFFaV3oAH", true),
+        ("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo", false),
+        ("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", false),
+        ("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", false),
+        ("AddressLookupTab1e1111111111111111111111111", true),
+        ("Config1111111111111111111111111111111111111", true),
+        ("Feature111111111111111111111111111111111111", true),
+        ("Stake11111111111111111111111111111111111111", true),
+    ];
+
+    #[test]
+    fn a_chain_begins_as_the_clusters_test_node() {
+        let accounts = genesis_accounts();
+        let of = |text: &str| accounts.iter().find(|(key, _)| *key == address(text)).map(|(_, account)| account);
+        for (text, upgradeable) in PROGRAMS {
+            let account = of(text).unwrap_or_else(|| panic!("{text} is missing"));
+            assert!(account.executable, "{text}");
+            assert_eq!(account.owner == BPF_LOADER_UPGRADEABLE, upgradeable, "{text}");
+        }
+        let mint = of(NATIVE_MINT).expect("the mint of wrapped SOL");
+        assert_eq!((mint.lamports, mint.rent_epoch, mint.owner), (LAMPORTS_PER_SOL, 1, address(TOKEN)));
+        let mut data = vec![0; 82];
+        data[44..46].copy_from_slice(&[9, 1]);
+        assert_eq!(mint.data(), data);
+        let config = of(STAKE_CONFIG).expect("the stake program's former settings");
+        assert_eq!(config.data(), [0, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 12]);
+        assert_eq!((config.lamports, config.owner), (minimum_balance(10), CONFIG_PROGRAM));
+        // Nothing else but the data of the programs that can be upgraded, and the features.
+        let of_programs = PROGRAMS.len() + PROGRAMS.iter().filter(|(_, upgradeable)| *upgradeable).count();
+        let features = accounts.iter().filter(|(_, account)| account.owner == FEATURE_PROGRAM).count();
+        assert_eq!(features, active_features().active().len());
+        assert_eq!(accounts.len(), of_programs + features + 2);
+    }
 }

@@ -66,6 +66,57 @@ fn tokens_are_minted_and_sent() {
     }
 }
 
+fn sync_native(account: Pubkey) -> Instruction {
+    call(token_program(), vec![writable(account)], vec![17])
+}
+
+#[test]
+fn sol_is_wrapped_and_unwrapped() {
+    let mut chain = Chain::new(2);
+    let (program, mint) = (token_program(), native_mint());
+    // As `spl-token wrap` and the web libraries do: an associated account, lamports into it, their amount taken over.
+    let [associated, to] = [0, 1].map(|n| associated_account(program, &wallet(n), &mint));
+    chain.succeed(&[
+        create_associated(program, wallet(0), wallet(0), mint),
+        transfer(&wallet(0), &associated, 3 * SOL),
+        sync_native(associated),
+    ]);
+    assert_eq!(amount(&chain, &associated), 3 * SOL);
+    // An account of one's own, too; what is above its rent is wrapped as it begins.
+    let own = wallet(100);
+    let create = create_account(own, minimum_balance(165) + SOL, 165, program);
+    chain.succeed(&[create, initialize_account(program, own, mint, &wallet(0))]);
+    assert_eq!(amount(&chain, &own), SOL);
+    chain.succeed(&[
+        create_associated(program, wallet(0), wallet(1), mint),
+        token_transfer(program, associated, to, wallet(0), SOL / 2),
+    ]);
+    assert_eq!((amount(&chain, &associated), amount(&chain, &to)), (5 * SOL / 2, SOL / 2));
+    let record = chain.records[0].clone().expect("a record");
+    assert!(record.tokens_after.iter().all(|token| token.mint == mint && token.decimals == 9), "{record:?}");
+    // To close the account is to unwrap all of it.
+    let before = chain.ledger.balance(&wallet(0));
+    let close = vec![writable(own), writable(wallet(0)), AccountMeta::readonly(wallet(0), true)];
+    chain.succeed(&[call(program, close, vec![9])]);
+    assert_eq!(chain.ledger.balance(&wallet(0)), before + minimum_balance(165) + SOL - 5_000);
+}
+
+#[test]
+fn the_native_mint_of_token_2022_is_made_by_its_program() {
+    let mut chain = Chain::new(1);
+    let (program, mint) = (token_2022_program(), native_mint_2022());
+    assert_eq!(chain.ledger.account(&mint), None, "as on the cluster's test node");
+    let accounts = vec![AccountMeta::writable(wallet(0), true), writable(mint), readonly(SYSTEM_PROGRAM)];
+    chain.succeed(&[call(program, accounts, vec![31])]);
+    let associated = associated_account(program, &wallet(0), &mint);
+    chain.succeed(&[
+        create_associated(program, wallet(0), wallet(0), mint),
+        transfer(&wallet(0), &associated, 2 * SOL),
+        call(program, vec![writable(associated)], vec![17]),
+    ]);
+    assert_eq!(amount(&chain, &associated), 2 * SOL);
+}
+
 #[test]
 fn a_microblock_runs_in_order() {
     let mut chain = Chain::new(2);
@@ -248,6 +299,8 @@ fn a_nonce_outlives_blockhashes_and_is_used_once() {
     assert!(matches!(outcomes[0], Outcome::Committed(landed) if landed.err.is_none()), "{outcomes:?}");
     assert_eq!(outcomes[1], not_found[0], "once in a microblock too");
     assert_eq!(chain.ledger.balance(&wallet(1)), 1_000 * SOL + 3);
+    // The very transaction again: its nonce has gone on, and that is what the cluster looks at first.
+    assert_eq!(chain.run(std::slice::from_ref(&good)), not_found, "in the same slot");
     chain.next_slot();
     assert_eq!(chain.run(std::slice::from_ref(&good)), not_found);
     let txn = hearth_wire::Txn::parse(&good).unwrap();
@@ -301,8 +354,6 @@ fn precompiles_check_signatures() {
     *data.last_mut().expect("a message") ^= 1;
     assert_eq!(chain.fail(&[call(ED25519_PROGRAM, vec![], data)]), (0, InstructionError::Custom(2)));
 }
-    // The very transaction again: its nonce has gone on, and that is what the cluster looks at first.
-    assert_eq!(chain.run(std::slice::from_ref(&good)), not_found, "in the same slot");
 
 #[test]
 fn limits_and_prices_hold() {

@@ -103,3 +103,24 @@ fn a_chain_of_its_own_is_executed_to_its_end() {
         panic!("what is gone is said");
     };
 }
+
+#[test]
+fn a_chain_keeps_the_accounts_it_began_with() {
+    let wrapped_sol = decode_32("So11111111111111111111111111111111111111112").unwrap();
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
+    let new = open(&config, folder.path()).unwrap();
+    assert!(new.ledger.account(&wrapped_sol).is_some());
+    // The same chain as a release made it that had no such account.
+    let mut began = new.genesis.config().clone();
+    drop(new);
+    began.extra_accounts.retain(|(key, _)| *key != wrapped_sol);
+    let older = Genesis::create(began, |_| {}).unwrap();
+    let before = tempfile::tempdir().unwrap();
+    for key in ["identity.json", "faucet.json"] {
+        std::fs::copy(folder.path().join(key), before.path().join(key)).unwrap();
+    }
+    older.save(&before.path().join("genesis.json")).unwrap();
+    let opened = open(&config, before.path()).unwrap();
+    assert_eq!(opened.genesis.hash(), older.hash());
+    assert_eq!(opened.ledger.account(&wrapped_sol), None);
+}

@@ -14,6 +14,14 @@ pub fn token_2022_program() -> Pubkey {
     decode_32("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb").expect("an address")
 }
 
+pub fn native_mint() -> Pubkey {
+    decode_32("So11111111111111111111111111111111111111112").expect("an address")
+}
+
+pub fn native_mint_2022() -> Pubkey {
+    decode_32("9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXejP").expect("an address")
+}
+
 pub fn associated_token_program() -> Pubkey {
     decode_32("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL").expect("an address")
 }
