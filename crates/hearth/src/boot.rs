@@ -509,6 +509,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
         genesis_time: genesis.config().creation_time as i64,
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
+        genesis_slot: genesis.config().genesis_slot,
         look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
         admin: Some(Admin { profiler, token }),
         newest_snapshot,

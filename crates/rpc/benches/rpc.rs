@@ -76,6 +76,7 @@ fn server(accounts: u64) -> RpcServer {
         genesis_time: 0,
     };
     RpcServer::start(RpcConfig::new(([127, 0, 0, 1], 0).into()), node).expect("a free port")
+        genesis_slot: 0,
 }
 
 /// A connection that stays open.

@@ -213,6 +213,8 @@ pub struct RpcNode {
     pub feature_set: Option<u32>,
     /// Where slots come on demand: has the chain look at whether one was called for.
     pub wake_chain: Box<dyn Fn() + Send + Sync>,
+    /// The slot that the genesis stands for: the first block is of the one after it.
+    pub genesis_slot: u64,
     /// What the dashboard shows; `None` where there is no dashboard.
     pub look_at: Option<LookAt>,
     /// What the node's owner may ask for; `None` where that is nothing.

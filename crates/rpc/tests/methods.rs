@@ -108,11 +108,11 @@ fn blockhashes_come_with_their_end() {
     assert_eq!(chain.call("isBlockhashValid", json!([text(&[9; 32])]))["value"], false);
     chain.durable_slots(150);
     let valid =
+    // Block 153 has ended; of 121, the newest that is final, the hash is still recent.
         |level: &str| chain.call("isBlockhashValid", json!([genesis, { "commitment": level }]))["value"].clone();
     assert_eq!(["processed", "confirmed", "finalized"].map(valid), [json!(false), json!(false), json!(true)]);
     chain.durable_slots(30);
     assert_eq!(valid("finalized"), false);
-    // Block 153 has ended; of 121, the newest that is final, the hash is still recent.
 }
 
 #[test]
@@ -281,4 +281,53 @@ fn odd_parameters_are_refused_by_every_method() {
     }
     assert_eq!(chain.call("getHealth", json!([])), "ok");
     assert!(chain.taken.lock().unwrap().is_empty());
+}
+
+#[test]
+fn the_genesis_is_block_0() {
+    let chain = Chain::with_history();
+    chain.durable_slots(3);
+    let genesis = text(chain.ledger.genesis_hash());
+    let block = |options: Value| chain.call("getBlock", json!([0, options]));
+    let header = |parent: u64| {
+        json!({
+            "blockHeight": 0,
+            "blockTime": GENESIS_TIME,
+            "blockhash": genesis,
+            "parentSlot": parent,
+            "previousBlockhash": genesis,
+        })
+    };
+    let with = |more: Value| {
+        let mut wanted = header(0);
+        wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        wanted
+    };
+    assert_eq!(block(json!({})), with(json!({ "transactions": [], "rewards": [] })));
+    let signatures = json!({ "transactionDetails": "signatures", "rewards": false, "commitment": "confirmed" });
+    assert_eq!(block(signatures), with(json!({ "signatures": [] })));
+    assert_eq!(block(json!({ "transactionDetails": "none" })), with(json!({ "rewards": [] })));
+    assert_eq!(chain.call("getBlock", json!([0])), block(json!({ "encoding": "jsonParsed" })));
+    assert_eq!(chain.call("getBlockTime", json!([0])), GENESIS_TIME);
+    assert_eq!(chain.call("getFirstAvailableBlock", json!([])), 0);
+    assert_eq!(chain.call("getBlocks", json!([0])), json!([0]));
+    assert_eq!(chain.call("getBlocks", json!([0, 0])), json!([0]));
+    assert_eq!(chain.call("getBlocksWithLimit", json!([0, 5])), json!([0]));
+    assert_eq!(chain.call("getBlocksWithLimit", json!([0, 0])), json!([]));
+    assert_eq!(chain.call("getBlocks", json!([1])), json!([]));
+}
+
+#[test]
+fn a_warped_chain_has_its_genesis_where_it_begins() {
+    let chain = Chain::warped(1_000);
+    chain.durable_slots(1);
+    let block = chain.call("getBlock", json!([1_000]));
+    assert_eq!((&block["blockHeight"], &block["parentSlot"]), (&json!(0), &json!(1_000)));
+    assert_eq!(block["blockhash"], text(chain.ledger.genesis_hash()));
+    assert_eq!(chain.call("getFirstAvailableBlock", json!([])), 1_000);
+    assert_eq!(chain.call("getBlocks", json!([0, 1_001])), json!([1_000]));
+    assert_eq!(chain.call("getBlockTime", json!([1_000])), GENESIS_TIME);
+    assert_eq!(chain.error("getBlock", json!([0])).0, -32001, "left out");
+    assert_eq!(chain.error("getBlock", json!([999])).0, -32001);
+    assert_eq!(chain.call("getBlockTime", json!([0])), GENESIS_TIME, "as on the cluster");
 }

@@ -13,13 +13,13 @@ use crate::jsonrpc::Failure;
 use crate::params::Params;
 
 impl Api {
-    /// The lowest slot whose block is kept; genesis needs no block.
+    /// The lowest slot whose block is kept: that of the genesis as long as the block after it is.
     pub fn first_available_slot(&self) -> u64 {
         match self.blocks.as_ref().and_then(|blocks| blocks.first_slot()) {
-            Some(slot) if slot > 1 => slot,
-            Some(_) => 0,
+            Some(slot) if slot > self.genesis_slot + 1 => slot,
+            Some(_) => self.genesis_slot,
             // A node that begins with a snapshot has no block yet.
-            None => (self.newest_snapshot)().unwrap_or(0),
+            None => (self.newest_snapshot)().unwrap_or(self.genesis_slot),
         }
     }
 

@@ -10,11 +10,12 @@
 
 use hearth_ledger::history::{AddressEntry, HistoryError, Place};
 use hearth_ledger::{Commitment, SlotHistory};
-use hearth_wire::base58::{decode_64, encode_64};
+use hearth_wire::base58::{decode_64, encode_32, encode_64};
 use hearth_wire::{Pubkey, Signature};
 use serde_json::{Value, json};
 use solana_transaction_status::{
-    BlockEncodingOptions, EncodeError, TransactionDetails, TransactionWithStatusMeta, UiTransactionEncoding,
+    BlockEncodingOptions, ConfirmedBlock, EncodeError, TransactionDetails, TransactionWithStatusMeta,
+    UiTransactionEncoding,
 };
 
 use super::Api;
@@ -106,7 +107,28 @@ impl Api {
             show_rewards,
             max_supported_transaction_version: wanted.version_max,
         };
+        if slot == self.genesis_slot {
+            return self.genesis_block(wanted.encoding, options);
+        }
         self.at_length(|| block_json(history, slot, wanted.encoding, options)).await
+    }
+
+    /// Builds the genesis block: no transactions, and the blockhash that the first block names. As on the cluster it is
+    /// its own parent, down to the blockhash.
+    fn genesis_block(&self, encoding: UiTransactionEncoding, options: BlockEncodingOptions) -> Result<Value, Failure> {
+        let blockhash = encode_32(self.ledger.genesis_hash()).to_string();
+        let block = ConfirmedBlock {
+            previous_blockhash: blockhash.clone(),
+            blockhash,
+            parent_slot: self.genesis_slot,
+            transactions: vec![],
+            rewards: vec![],
+            num_partitions: None,
+            block_time: Some(self.genesis_time),
+            block_height: Some(0),
+        };
+        let block = block.encode_with_options(encoding, options).map_err(unsupported)?;
+        serde_json::to_value(block).map_err(Failure::internal)
     }
 
     /// Refuses a slot whose block cannot be told, with the cluster's reason.
@@ -118,9 +140,11 @@ impl Api {
         if slot < first {
             return Err(Failure::cleaned_up(slot, first));
         }
+        if slot == self.genesis_slot {
+            return Ok(());
+        }
         let is_there = self.blocks.as_ref().and_then(|blocks| blocks.slot(slot)).is_some_and(|block| block.whole);
         let is_left = || SlotHistory::of(&self.ledger).is_some_and(|history| !history.may_have(slot));
-        // Genesis has no block in the store.
         if is_there && !is_left() { Ok(()) } else { Err(Failure::skipped(slot)) }
     }
 
@@ -130,6 +154,9 @@ impl Api {
             return Ok(json!(self.genesis_time));
         }
         self.check_there(slot, Commitment::Confirmed)?;
+        if slot == self.genesis_slot {
+            return Ok(json!(self.genesis_time));
+        }
         let history = self.history()?;
         let time = history.log.block_time(slot).map_err(failed)?;
         time.map(|time| json!(time)).ok_or_else(|| Failure::status_not_yet(slot))
@@ -165,9 +192,9 @@ impl Api {
 
     fn blocks_json(&self, start: u64, end: u64, limit: usize) -> Value {
         let first = self.first_available_slot();
-        // Genesis is a block without transactions.
-        let genesis = (start == 0 && first == 0 && limit > 0).then_some(0);
-        let from = start.max(first).max(1);
+        let genesis = self.genesis_slot;
+        let from = start.max(first).max(genesis + 1);
+        let genesis = (first == genesis && (start..=end).contains(&genesis)).then_some(genesis);
         let stored = match &self.blocks {
             Some(blocks) if from <= end => blocks.slots(from..=end, usize::MAX),
             _ => vec![],

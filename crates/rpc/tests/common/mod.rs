@@ -129,11 +129,16 @@ impl Kept {
     }
 }
 
+/// When the chain began, as its node says.
+pub const GENESIS_TIME: i64 = 1_700_000_000;
+
 /// What not every node has.
 #[derive(Default)]
 struct Extra {
     look_at: Option<LookAt>,
     admin: Option<Admin>,
+    genesis_slot: u64,
+    chain_faucet: Option<Pubkey>,
 }
 
 impl Chain {
@@ -165,6 +170,19 @@ impl Chain {
         Self::build(config, true, false, Extra { look_at: Some(look_at), ..Extra::default() }).unwrap()
     }
 
+    /// A chain that keeps its history and begins after this slot.
+    pub fn warped(genesis_slot: u64) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(config, true, true, Extra { genesis_slot, ..Extra::default() }).unwrap()
+    }
+
+    /// A chain whose node has no lamports to give, since this is the faucet that has.
+    pub fn of_another_faucet(chain_faucet: Pubkey) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        let extra = Extra { chain_faucet: Some(chain_faucet), ..Extra::default() };
+        Self::build(config, true, false, extra).unwrap()
+    }
+
     /// A chain whose node has an owner.
     pub fn with_admin(admin: Admin) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
@@ -172,11 +190,13 @@ impl Chain {
     }
 
     fn build(config: RpcConfig, transaction_history: bool, keep: bool, extra: Extra) -> Result<Self, RpcError> {
+        let genesis_slot = extra.genesis_slot;
         let genesis = GenesisConfig::development(address(500), address(FAUCET), 0);
-        let genesis = Genesis::create(GenesisConfig { fund_initial_accounts: 8, ..genesis }, |_| {}).unwrap();
+        let genesis = GenesisConfig { fund_initial_accounts: 8, genesis_slot, ..genesis };
+        let genesis = Genesis::create(genesis, |_| {}).unwrap();
         let status_cache = StatusCacheConfig { enabled: transaction_history, capacity_txns: 1_000 };
         let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, ..LedgerConfig::default() });
-        ledger.begin_slot(1, 0).unwrap();
+        ledger.begin_slot(genesis_slot + 1, genesis_slot).unwrap();
         let (full, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let again = Arc::new(AtomicU64::new(0));
         let inlet = Executing {
@@ -206,7 +226,8 @@ impl Chain {
             history: kept.as_ref().map(|kept| kept.history.reader()),
             fates: Arc::clone(&fates),
             began_unix_s: 1_000,
-            genesis_time: 0,
+            genesis_time: GENESIS_TIME,
+            genesis_slot,
             feature_set: Some(7),
             wake_chain: Box::new(|| {}),
             admin: extra.admin,
