@@ -18,6 +18,9 @@ pub const FILTERS_MAX: usize = 4;
 /// Bytes that a filter compares.
 pub const BYTES_MAX: usize = 128;
 
+/// How the bytes of a comparison may be written. An array of numbers is "bytes", whatever the encoding says.
+const ENCODINGS: &str = "\"base58\", \"base64\", \"bytes\"";
+
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
@@ -86,9 +89,10 @@ fn read(index: usize, value: &Value) -> Result<Filter, Failure> {
 
 fn memcmp(options: Options<'_>, place: &str) -> Result<Filter, Failure> {
     let wrong = |what: String| Failure::invalid_params(format!("{place}: memcmp: {what}"));
-    let offset = options.number("offset")?.and_then(|offset| usize::try_from(offset).ok());
+    let named = |failure: Failure| failure.within(&format!("{place}: memcmp"));
+    let offset = options.number("offset").map_err(named)?.and_then(|offset| usize::try_from(offset).ok());
     let offset = offset.ok_or_else(|| wrong("needs an offset".into()))?;
-    let encoding = options.text("encoding")?.unwrap_or("base58");
+    let encoding = options.text("encoding").map_err(named)?.unwrap_or("base58");
     let bytes = match options.get("bytes") {
         Some(Value::String(text)) => {
             // Longer texts are not decoded: base58 takes the square of the size in time.
@@ -99,18 +103,18 @@ fn memcmp(options: Options<'_>, place: &str) -> Result<Filter, Failure> {
                 "base58" | "bytes" => {
                     bs58::decode(text).into_vec().map_err(|error| wrong(format!("not base58: {error}")))?
                 }
-                "base64" => base64_bytes(text, place)?,
-                other => return Err(wrong(format!("encoding: {other:?} is none of \"base58\", \"base64\""))),
+                "base64" => base64_bytes(text, &format!("{place}: memcmp"))?,
+                other => return Err(wrong(format!("encoding: {other:?} is none of {ENCODINGS}"))),
             }
         }
         Some(Value::Array(values)) => {
             let byte = |value: &Value| value.as_u64().and_then(|byte| u8::try_from(byte).ok());
             let bytes: Option<Vec<u8>> = values.iter().map(byte).collect();
-            bytes.ok_or_else(|| wrong("bytes: expected numbers of 0 to 255".into()))?
+            bytes.ok_or_else(|| wrong("bytes: expected whole numbers of 0 to 255".into()))?
         }
         other => {
             let found = other.map_or("nothing".into(), params::kind);
-            return Err(wrong(format!("bytes: expected a string, found {found}")));
+            return Err(wrong(format!("bytes: expected a string or an array of numbers, found {found}")));
         }
     };
     if bytes.len() > BYTES_MAX {
@@ -155,6 +159,28 @@ mod tests {
         assert!(!found.allow(&data));
         data[108] = 1;
         assert!(found.allow(&data) && !found.allow(&data[..164]));
+    }
+
+    #[test]
+    fn a_refusal_names_the_place_and_all_that_could_stand_there() {
+        let said = |memcmp: Value| {
+            let filters = filters(json!([{ "dataSize": 1 }, { "memcmp": memcmp }])).unwrap_err();
+            filters.message().to_owned()
+        };
+        for (memcmp, words) in [
+            (
+                json!({ "offset": 0, "bytes": "1", "encoding": "hex" }),
+                "encoding: \"hex\" is none of \"base58\", \"base64\", \"bytes\"",
+            ),
+            (json!({ "offset": 0, "bytes": "1", "encoding": 5 }), "encoding: expected a string, found 5"),
+            (json!({ "offset": -1, "bytes": "1" }), "offset: expected a whole number, found -1"),
+            (json!({ "bytes": "1" }), "needs an offset"),
+            (json!({ "offset": 0, "bytes": 7 }), "bytes: expected a string or an array of numbers, found 7"),
+            (json!({ "offset": 0, "bytes": [256] }), "bytes: expected whole numbers of 0 to 255"),
+        ] {
+            let wanted = format!("Invalid params: filters, element 1: memcmp: {words}");
+            assert_eq!(said(memcmp), wanted);
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Failure {
 }
 
 const UNHEALTHY: i64 = -32005;
+/// What every message about parameters begins with.
+const INVALID_PARAMS: &str = "Invalid params: ";
 
 impl Failure {
     fn new(code: i64, message: impl Into<String>) -> Self {
@@ -32,6 +34,18 @@ impl Failure {
     #[cfg(test)]
     pub fn code(&self) -> i64 {
         self.code
+    }
+
+    /// Its words.
+    #[cfg(test)]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// A failure of [`Failure::invalid_params`] of a value that lies within another.
+    pub fn within(self, place: &str) -> Self {
+        let message = self.message.strip_prefix(INVALID_PARAMS).unwrap_or(&self.message);
+        Self::invalid_params(format!("{place}: {message}"))
     }
 
     /// Whether the node is unwell, and the request not at fault.
@@ -61,7 +75,7 @@ impl Failure {
 
     /// The parameters are wrong.
     pub fn invalid_params(message: impl std::fmt::Display) -> Self {
-        Self::new(-32602, format!("Invalid params: {message}"))
+        Self::new(-32602, format!("{INVALID_PARAMS}{message}"))
     }
 
     /// Only the node's owner may ask for it.
