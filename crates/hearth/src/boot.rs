@@ -492,6 +492,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
         inlet,
         identity,
         faucet,
+        chain_faucet: genesis.config().faucet,
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
         verify: signatures_are_valid,
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),

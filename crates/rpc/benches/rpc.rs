@@ -54,6 +54,7 @@ fn server(accounts: u64) -> RpcServer {
         inlet: Box::new(Refusing),
         identity: key(1),
         faucet: key(2),
+        chain_faucet: key(2),
         sign_as_faucet: Box::new(move |message| faucet.sign(message)),
         verify: |_| true,
         shred_version: 1,

@@ -179,6 +179,8 @@ pub struct RpcNode {
     pub identity: Pubkey,
     /// Who pays for airdrops.
     pub faucet: Pubkey,
+    /// The faucet that the genesis gave lamports: another where another node began the chain, and has its key.
+    pub chain_faucet: Pubkey,
     /// Signs a message as the faucet.
     pub sign_as_faucet: FaucetSigner,
     /// Whether every signature of a transaction is good.

@@ -223,6 +223,26 @@ fn equal_airdrops_are_distinct() {
 }
 
 #[test]
+fn a_node_without_the_chains_faucet_says_who_has_it() {
+    let chain = Chain::of_another_faucet(address(700));
+    // Its own faucet has been sent something: that much it gives.
+    chain.call("requestAirdrop", json!([text(&address(30)), 2_000_000]));
+    let (code, message, _) = chain.error("requestAirdrop", json!([text(&address(30)), u64::MAX]));
+    assert_eq!(code, -32603);
+    for part in [
+        "does not hold the key of the chain's faucet",
+        &text(&address(700)),
+        "another node began the chain",
+        &text(&address(FAUCET)),
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(!message.contains("--faucet-sol"), "{message}");
+    let begun_here = Chain::new().error("requestAirdrop", json!([text(&address(30)), u64::MAX])).1;
+    assert!(begun_here.contains("--faucet-sol"), "{begun_here}");
+}
+
+#[test]
 fn fees_are_known_before_signing() {
     let chain = Chain::new();
     let fee = |instructions: &[Instruction], blockhash: &Hash| {

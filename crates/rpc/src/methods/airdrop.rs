@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hearth_ledger::Commitment;
-use hearth_wire::base58::encode_64;
+use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use serde_json::{Value, json};
 
@@ -34,16 +34,33 @@ const LOADED_BYTES_RANGE: u32 = 1 << 20;
 /// Who gives lamports away.
 pub struct Faucet {
     key: Pubkey,
+    /// The faucet of the genesis.
+    of_chain: Pubkey,
     sign: FaucetSigner,
     next: AtomicU32,
     allowance: Allowance,
 }
 
 impl Faucet {
-    pub fn new(key: Pubkey, sign: FaucetSigner, limits: &Limits) -> Self {
+    pub fn new((key, of_chain): (Pubkey, Pubkey), sign: FaucetSigner, limits: &Limits) -> Self {
         // Another start each time: a node that starts again may find its last blockhash still valid.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Self { key, sign, next: AtomicU32::new(now.as_micros() as u32), allowance: Allowance::new(limits) }
+        let next = AtomicU32::new(now.as_micros() as u32);
+        Self { key, of_chain, sign, next, allowance: Allowance::new(limits) }
+    }
+
+    /// Why there are no more than `left` lamports to give, and what to do.
+    fn too_poor(&self, left: u64, asked: u64) -> String {
+        let (key, of_chain) = (encode_32(&self.key), encode_32(&self.of_chain));
+        if self.key == self.of_chain {
+            return format!(
+                "the faucet has {left} lamports left, and not {asked}; a new chain begins with more by --faucet-sol"
+            );
+        }
+        format!(
+            "this node does not hold the key of the chain's faucet, {of_chain}: another node began the chain, ask that \
+             one. This node gives what its own faucet, {key}, has been sent: {left} lamports are there, and not {asked}"
+        )
     }
 
     /// A signed transfer that no other call has made.
@@ -115,9 +132,7 @@ impl Api {
         let txn = encoding::transaction(&bytes)?;
         let left = self.ledger.balance(&self.faucet.key);
         if lamports > left {
-            return Err(Failure::internal(format!(
-                "the faucet has {left} lamports left, and not {lamports}; a new chain begins with more by --faucet-sol"
-            )));
+            return Err(Failure::internal(self.faucet.too_poor(left, lamports)));
         }
         self.faucet.allowance.take(lamports, Instant::now()).map_err(Failure::internal)?;
         self.preflight(&txn).await.map_err(Failure::into_internal)?;

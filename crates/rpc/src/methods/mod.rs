@@ -117,7 +117,7 @@ impl Api {
             resend: ResendQueue::default(),
             executors: Mutex::default(),
             identity: node.identity,
-            faucet: Faucet::new(node.faucet, node.sign_as_faucet, &limits),
+            faucet: Faucet::new((node.faucet, node.chain_faucet), node.sign_as_faucet, &limits),
             verify: node.verify,
             shred_version: node.shred_version,
             tpu: node.tpu,

@@ -32,7 +32,7 @@ pub const RICH: u64 = 500_000_000_000;
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The faucet's number among the keys.
-const FAUCET: usize = 1_000;
+pub const FAUCET: usize = 1_000;
 
 /// The address of key `n`: those below 8 are funded.
 pub fn address(n: usize) -> Pubkey {
@@ -212,6 +212,7 @@ impl Chain {
             inlet: Box::new(inlet),
             identity: address(500),
             faucet: address(FAUCET),
+            chain_faucet: extra.chain_faucet.unwrap_or(address(FAUCET)),
             sign_as_faucet: Box::new(move |message| key.sign(message)),
             verify,
             shred_version: 77,
