@@ -497,6 +497,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
         verify: signatures_are_valid,
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
         cluster_nodes: Box::new(move || seen.iter().flat_map(|seen| seen.nodes()).collect()),
+        gossip: gossip_address(config),
         shred_version: genesis.shred_version(),
         tpu: reachable(ports.udp),
         tpu_quic: reachable(ports.quic),
@@ -508,9 +509,9 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
         fates,
         began_unix_s: unix_seconds(),
         genesis_time: genesis.config().creation_time as i64,
+        genesis_slot: genesis.config().genesis_slot,
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
-        genesis_slot: genesis.config().genesis_slot,
         look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
         admin: Some(Admin { profiler, token }),
         newest_snapshot,
@@ -733,6 +734,12 @@ fn tag_key() -> u64 {
     let mut key = [0; 8];
     hearth_tile::sys::random::fill(&mut key);
     u64::from_ne_bytes(key)
+}
+
+/// Where the node takes gossip, or would if it were in a cluster.
+fn gossip_address(config: &Config) -> SocketAddr {
+    let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
+    reachable(SocketAddr::new(ip, config.gossip.port))
 }
 
 /// An address to connect to: listening on all addresses includes loopback.

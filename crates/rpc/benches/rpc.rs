@@ -60,6 +60,7 @@ fn server(accounts: u64) -> RpcServer {
         shred_version: 1,
         offer: Box::new(|_| None),
         cluster_nodes: Box::new(Vec::new),
+        gossip: "127.0.0.1:8001".parse().unwrap(),
         tpu: ([127, 0, 0, 1], 9001).into(),
         tpu_quic: ([127, 0, 0, 1], 9007).into(),
         transaction_history: true,
@@ -75,9 +76,9 @@ fn server(accounts: u64) -> RpcServer {
         fates: Arc::new(Fates::new(0, 1)),
         began_unix_s: 1_000,
         genesis_time: 0,
+        genesis_slot: 0,
     };
     RpcServer::start(RpcConfig::new(([127, 0, 0, 1], 0).into()), node).expect("a free port")
-        genesis_slot: 0,
 }
 
 /// A connection that stays open.

@@ -191,6 +191,8 @@ pub struct RpcNode {
     pub offer: Offer,
     /// Other nodes of the cluster.
     pub cluster_nodes: ClusterNodes,
+    /// The gossip address. A node that is in no cluster does not listen there, but tools take its host from it.
+    pub gossip: SocketAddr,
     /// Where transactions are taken over UDP.
     pub tpu: SocketAddr,
     /// Where transactions are taken over QUIC.
@@ -211,12 +213,12 @@ pub struct RpcNode {
     pub began_unix_s: u64,
     /// The time of genesis, in seconds since the Unix epoch.
     pub genesis_time: i64,
+    /// The slot that the genesis stands for: the first block is of the one after it.
+    pub genesis_slot: u64,
     /// Tells releases apart by the features they know; `None` where nobody knows it.
     pub feature_set: Option<u32>,
     /// Where slots come on demand: has the chain look at whether one was called for.
     pub wake_chain: Box<dyn Fn() + Send + Sync>,
-    /// The slot that the genesis stands for: the first block is of the one after it.
-    pub genesis_slot: u64,
     /// What the dashboard shows; `None` where there is no dashboard.
     pub look_at: Option<LookAt>,
     /// What the node's owner may ask for; `None` where that is nothing.

@@ -23,6 +23,8 @@ fn the_node_introduces_itself() {
     let node = &nodes[0];
     assert_eq!((nodes.as_array().unwrap().len(), &node["pubkey"]), (1, &json!(identity)));
     assert_eq!((&node["tpu"], &node["tpuQuic"]), (&json!("127.0.0.1:9001"), &json!("127.0.0.1:9007")));
+    // A node that is in no cluster has a host all the same, and takes votes where it takes transactions.
+    assert_eq!((&node["gossip"], &node["tpuVote"]), (&json!("127.0.0.1:8001"), &json!("127.0.0.1:9001")));
     assert_eq!((&node["rpc"], &node["shredVersion"]), (&json!(chain.http()), &json!(77)));
     assert_eq!(node["pubsub"], json!(chain.server.websocket_addr()));
     assert_eq!(chain.call("getSlotLeader", json!([])), identity);
@@ -106,9 +108,9 @@ fn blockhashes_come_with_their_end() {
     assert_eq!(chain.call("getLatestBlockhash", json!([]))["value"]["blockhash"], genesis);
     assert_eq!(chain.call("isBlockhashValid", json!([genesis]))["value"], true);
     assert_eq!(chain.call("isBlockhashValid", json!([text(&[9; 32])]))["value"], false);
+    // Block 153 has ended; of 121, the newest that is final, the hash is still recent.
     chain.durable_slots(150);
     let valid =
-    // Block 153 has ended; of 121, the newest that is final, the hash is still recent.
         |level: &str| chain.call("isBlockhashValid", json!([genesis, { "commitment": level }]))["value"].clone();
     assert_eq!(["processed", "confirmed", "finalized"].map(valid), [json!(false), json!(false), json!(true)]);
     chain.durable_slots(30);

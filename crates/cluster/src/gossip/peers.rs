@@ -31,6 +31,10 @@ pub struct RepairPeer {
     pub lowest: u64,
 }
 
+/// The port by which Agave 4.2 names the sockets that it no longer has, such as the TPU over UDP: nodes of older
+/// releases would take a node without them for one that takes no transactions at all.
+const PLACEHOLDER_PORT: u16 = 1;
+
 fn parsed(entry: &Entry) -> CrdsValue<'_> {
     CrdsValue::parse(&entry.bytes).expect("what is in the table was parsed before")
 }
@@ -51,9 +55,9 @@ impl Gossip {
         self.contact_infos().filter(|contact| contact.pubkey != self.own.pubkey)
     }
 
-    /// The socket of a node for something, if something may be sent there.
+    /// The socket of a node for something, if something may be sent there and somebody listens.
     pub fn socket(&self, contact: &ContactInfo, kind: SocketKind) -> Option<SocketAddrV4> {
-        contact.socket(kind).filter(|address| self.config.is_allowed(address))
+        contact.socket(kind).filter(|address| address.port() != PLACEHOLDER_PORT && self.config.is_allowed(address))
     }
 
     /// Other nodes that take shreds: what Turbine's tree is made of.

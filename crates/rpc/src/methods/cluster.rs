@@ -43,6 +43,9 @@ impl Api {
         let told = (self.cluster_nodes)().into_iter().find(|node| node.identity == self.identity);
         ClusterNode {
             identity: self.identity,
+            gossip: told.as_ref().map_or(Some(self.gossip), |told| told.gossip),
+            // Votes come with the other transactions.
+            tpu_vote: told.as_ref().map_or(Some(self.tpu), |told| told.tpu_vote),
             // Who makes no blocks takes no transactions.
             tpu: told.as_ref().map_or(Some(self.tpu), |told| told.tpu),
             tpu_quic: told.as_ref().map_or(Some(self.tpu_quic), |told| told.tpu_quic),

@@ -218,6 +218,7 @@ impl Chain {
             shred_version: 77,
             offer: Box::new(|_| None),
             cluster_nodes: Box::new(Vec::new),
+            gossip: "127.0.0.1:8001".parse().unwrap(),
             tpu: "127.0.0.1:9001".parse().unwrap(),
             tpu_quic: "127.0.0.1:9007".parse().unwrap(),
             transaction_history,

@@ -255,6 +255,24 @@ fn a_node_without_stake_has_little_room_and_an_address_few_nodes() {
 }
 
 #[test]
+fn a_placeholder_is_no_socket() {
+    let mut alone = Alone::new(config(&[]));
+    alone.let_in(1);
+    let host = |port| SocketAddrV4::new(*address(1).ip(), port);
+    let node = contact(1, alone.now)
+        .with(SocketKind::Tpu, host(1))
+        .with(SocketKind::TpuForwards, host(1))
+        .with(SocketKind::TpuQuic, host(8_009))
+        .with(SocketKind::TpuVote, host(8_005));
+    let node = ContactInfo { wallclock: alone.now + 1, ..node };
+    alone.hear(address(1), &push(1, &[signed(1, &CrdsData::ContactInfo(node))]));
+    let known = alone.gossip.contact_info(&identity(1)).expect("it was let in");
+    let of = |kind| alone.gossip.socket(known, kind);
+    assert_eq!([SocketKind::Tpu, SocketKind::TpuForwards].map(of), [None, None]);
+    assert_eq!([SocketKind::TpuQuic, SocketKind::TpuVote].map(of), [Some(host(8_009)), Some(host(8_005))]);
+}
+
+#[test]
 fn whatever_is_dropped_has_its_counter() {
     let mut alone = Alone::new(config(&[]));
     alone.let_in(1);
