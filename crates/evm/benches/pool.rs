@@ -35,7 +35,7 @@ impl Accounts for World {
 
     fn sender(&self, address: &Address) -> SenderState {
         let nonce = self.nonces.get(address).copied().unwrap_or(0);
-        SenderState { nonce, balance: U256::MAX >> 1, delegated: false }
+        SenderState { nonce, balance: U256::MAX >> 1, ..Default::default() }
     }
 }
 

@@ -80,6 +80,12 @@ impl Tx {
         Signature::new(account, account, false)
     }
 
+    /// Whether its account is impersonated instead of having signed. A signature that looks so and gives its own account
+    /// would have to be found among 2^160, so that no signed transaction is taken for one of these.
+    pub fn is_impersonated(&self) -> bool {
+        *self.envelope.signature() == Self::impersonated_signature(&self.sender)
+    }
+
     /// Wei per unit of gas that this transaction pays in a block of that base fee.
     pub fn effective_gas_price(&self, base_fee: u64) -> u128 {
         self.envelope.effective_gas_price(Some(base_fee))

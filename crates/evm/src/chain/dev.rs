@@ -385,3 +385,6 @@ impl Inner {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests;

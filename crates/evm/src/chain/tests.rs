@@ -11,25 +11,25 @@ use super::*;
 use crate::pool::PoolError;
 use crate::tx::{Tx, TypedTransaction};
 
-const CHAIN: u64 = 31337;
-const GWEI: u128 = 1_000_000_000;
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const CHAIN: u64 = 31337;
+pub(super) const GWEI: u128 = 1_000_000_000;
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-fn signer(seed: u8) -> Signer {
+pub(super) fn signer(seed: u8) -> Signer {
     Signer::new(&[seed; 32]).expect("a key")
 }
 
-fn account(seed: u8) -> Address {
+pub(super) fn account(seed: u8) -> Address {
     Address::from(signer(seed).address())
 }
 
-fn chain(block_time: BlockTime) -> Chain {
+pub(super) fn chain(block_time: BlockTime) -> Chain {
     let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
     let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
     Chain::open(ChainConfig { block_time, ..ChainConfig::new(genesis) }).expect("it opens")
 }
 
-fn unsigned(nonce: u64, fee: u128) -> TypedTransaction {
+pub(super) fn unsigned(nonce: u64, fee: u128) -> TypedTransaction {
     TxEip1559 {
         chain_id: CHAIN,
         nonce,
@@ -43,11 +43,11 @@ fn unsigned(nonce: u64, fee: u128) -> TypedTransaction {
     .into()
 }
 
-fn transfer(seed: u8, nonce: u64) -> Bytes {
+pub(super) fn transfer(seed: u8, nonce: u64) -> Bytes {
     Tx::signed(unsigned(nonce, 100 * GWEI), &signer(seed)).raw
 }
 
-fn accepted(results: Vec<Result<B256, SubmitError>>) -> Vec<B256> {
+pub(super) fn accepted(results: Vec<Result<B256, SubmitError>>) -> Vec<B256> {
     results.into_iter().map(|result| result.expect("it is taken")).collect()
 }
 
@@ -356,7 +356,7 @@ fn a_chain_that_nobody_holds_ends_its_thread() {
     }
 }
 
-fn in_folder(dir: &std::path::Path, block_time: BlockTime) -> Result<Chain, ChainError> {
+pub(super) fn in_folder(dir: &std::path::Path, block_time: BlockTime) -> Result<Chain, ChainError> {
     let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
     let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
     Chain::open(ChainConfig { block_time, dir: Some(dir.to_owned()), ..ChainConfig::new(genesis) })

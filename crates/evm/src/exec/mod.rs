@@ -65,6 +65,13 @@ impl BlockEnv {
         CfgEnv::new_with_spec(self.spec).with_chain_id(self.chain_id)
     }
 
+    /// The rules and checks of `tx`: an impersonated account may have code (EIP-3607 is about keys).
+    fn cfg_of(&self, tx: &Tx) -> CfgEnv {
+        let mut cfg = self.cfg();
+        cfg.disable_eip3607 = tx.is_impersonated();
+        cfg
+    }
+
     /// The block as revm has it.
     pub fn block(&self) -> RevmBlock {
         let blobs = || BlobExcessGasAndPrice::new(0, BLOB_BASE_FEE_UPDATE_FRACTION_PRAGUE);
@@ -163,6 +170,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         if alloy_consensus::Transaction::gas_limit(&tx.envelope) > room {
             return Verdict::Refused(Refusal::block_gas());
         }
+        self.evm.ctx.cfg.disable_eip3607 = tx.is_impersonated();
         match self.transact(to_tx_env(tx)) {
             Ok((result, state)) => {
                 self.database().absorb(state);
@@ -180,7 +188,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         I: for<'b> Inspector<MainnetContext<&'b mut BlockDb<'a, D>>>,
     {
         let env = self.env.clone();
-        let context = Context::mainnet().with_db(self.database()).with_cfg(env.cfg()).with_block(env.block());
+        let context = Context::mainnet().with_db(self.database()).with_cfg(env.cfg_of(tx)).with_block(env.block());
         let inspected = context.build_mainnet_with_inspector(inspector).inspect_tx(to_tx_env(tx));
         match inspected {
             Ok(done) => {

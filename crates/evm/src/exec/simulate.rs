@@ -18,14 +18,24 @@ use revm::{DatabaseRef, InspectEvm, Inspector, MainBuilder, MainContext};
 use super::BlockEnv;
 use super::precompiles::{OverriddenPrecompiles, PrecompileOverrides};
 use crate::state::bytecode;
+use crate::tx::Tx;
 
 /// What is asked of a message before it is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// As of a transaction in a block.
     All,
+    /// The same, of an account that is impersonated: it may have code.
+    Impersonated,
     /// As `eth_call` does: no nonce, no limit of gas, any sender, and no base fee for who offers no price.
     Call,
+}
+
+impl Checks {
+    /// Those of a transaction that is in a block.
+    pub fn of(tx: &Tx) -> Self {
+        if tx.is_impersonated() { Self::Impersonated } else { Self::All }
+    }
 }
 
 /// What a message did.
@@ -71,11 +81,11 @@ where
     I: Inspector<MainnetContext<WrapDatabaseRef<&'a D>>>,
 {
     let (mut cfg, mut block) = (env.cfg(), env.block());
+    cfg.disable_eip3607 = checks != Checks::All;
     if checks == Checks::Call {
         cfg.disable_nonce_check = true;
         cfg.tx_chain_id_check = false;
         cfg.disable_block_gas_limit = true;
-        cfg.disable_eip3607 = true;
         cfg.tx_gas_limit_cap = Some(u64::MAX);
         // Who offers a price offers enough or is refused, as in a block.
         if tx.gas_price == 0 {

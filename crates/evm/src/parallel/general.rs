@@ -17,7 +17,7 @@ use super::plain::Plains;
 use super::team::{Barrier, Pause};
 use super::worker::{Execution, ViewError, Worker};
 use crate::exec::{BlockEnv, Refusal, Verdict};
-use crate::tx::{SharedTx, to_tx_env};
+use crate::tx::SharedTx;
 use alloy_consensus::Transaction;
 use alloy_primitives::U256;
 use revm::DatabaseRef;
@@ -59,7 +59,7 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
         fees: Option<U256>,
     ) -> Result<Execution, ViewError<D::Error>> {
         let place = index as Place + FIRST;
-        worker.execute(place, fees, self.plains.get(index), || to_tx_env(&self.txs[index]))
+        worker.execute(place, fees, self.plains.get(index), &self.txs[index])
     }
 
     /// Settles the next transaction, all before it being settled; whether it had to be executed here, and its gas.

@@ -7,6 +7,7 @@
 use super::memory::{Held, Memory, Place, Read, Write};
 use super::plain::{Plain, transferred};
 use crate::exec::Outcome;
+use crate::tx::{Tx, to_tx_env};
 use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::context::result::{EVMError, HaltReason, InvalidTransaction};
@@ -178,7 +179,7 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
         place: Place,
         fees: Option<U256>,
         plain: Option<&Plain>,
-        env: impl FnOnce() -> TxEnv,
+        tx: &Tx,
     ) -> Result<Execution, ViewError<D::Error>> {
         let view = &mut self.evm.ctx.journaled_state.database;
         (view.place, view.fees) = (place, fees);
@@ -190,7 +191,8 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
             return Ok(Execution { ending: Ok(transferred()), fee });
         }
         view.reads.clear();
-        self.evm.ctx.tx = env();
+        self.evm.ctx.tx = to_tx_env(tx);
+        self.evm.ctx.cfg.disable_eip3607 = tx.is_impersonated();
         let run = self.handler.run(&mut self.evm);
         let ending = match run {
             Ok(result) => Ok(Outcome::new(result)),

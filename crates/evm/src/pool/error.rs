@@ -1,6 +1,6 @@
 //! Why the pool does not take a transaction, and why it gives one up: in geth's words, with geth's numbers.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 
 /// Why a transaction is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +108,9 @@ pub enum PoolError {
     /// One of its authorities has more transactions in flight than an account with a delegation may have.
     #[error("authority already reserved")]
     AuthorityReserved,
+    /// Its account has code that is no delegation (EIP-3607).
+    #[error("sender not an eoa: address {0}")]
+    NotEoa(Address),
     /// Its account has a delegation, set or about to be, and a transaction in flight.
     #[error("in-flight transaction limit reached for delegated accounts")]
     DelegatedInFlight,

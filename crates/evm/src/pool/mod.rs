@@ -37,6 +37,7 @@ pub use queue::SenderState;
 pub use table::{BLOCK_BYTES, Dropped, footprint};
 pub use taken::Taken;
 
+use crate::state::Account;
 use crate::tx::{SharedTx, Tx};
 use table::{Effects, Table};
 
@@ -107,11 +108,13 @@ impl Accounts for crate::state::StateView {
     }
 
     fn sender(&self, address: &Address) -> SenderState {
-        self.account(address).map_or_else(SenderState::default, |account| SenderState {
-            nonce: account.nonce,
-            balance: account.balance,
-            delegated: account.code_hash != revm::primitives::KECCAK_EMPTY,
-        })
+        let Some(account) = self.account(address) else { return SenderState::default() };
+        let has_code = account.code_hash != revm::primitives::KECCAK_EMPTY;
+        // Nearly no account that sends has any.
+        let delegated = has_code
+            && revm::DatabaseRef::code_by_hash_ref(self, account.code_hash).is_ok_and(|code| code.is_eip7702());
+        let Account { nonce, balance, .. } = account;
+        SenderState { nonce, balance, delegated, is_contract: has_code && !delegated }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEip7702, TxLegacy};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
-use alloy_primitives::{Bytes, TxKind, U256};
+use alloy_primitives::{Bytes, Signature, TxKind, U256};
 use proptest::prelude::*;
 
 use super::rank::Fees;
@@ -47,6 +47,11 @@ impl World {
     }
 }
 
+/// A signature that nobody has made, and another for each account. It is not that of an impersonated one.
+fn signature(account: &Address) -> Signature {
+    Signature::new(U256::from_be_slice(account.as_slice()), U256::ONE, false)
+}
+
 fn sender(number: u8) -> Address {
     Address::repeat_byte(number + 1)
 }
@@ -64,7 +69,7 @@ fn dynamic(from: u8, nonce: u64, cap: u128, tip: u128, data_size: usize) -> Shar
         ..TxEip1559::default()
     };
     let from = sender(from);
-    Arc::new(Tx::with_sender(tx.into_signed(Tx::impersonated_signature(&from)).into(), from))
+    Arc::new(Tx::with_sender(tx.into_signed(signature(&from)).into(), from))
 }
 
 fn legacy(from: u8, change: impl FnOnce(&mut TxLegacy)) -> SharedTx {
@@ -72,7 +77,7 @@ fn legacy(from: u8, change: impl FnOnce(&mut TxLegacy)) -> SharedTx {
     tx.to = TxKind::Call(Address::ZERO);
     change(&mut tx);
     let from = sender(from);
-    Arc::new(Tx::with_sender(tx.into_signed(Tx::impersonated_signature(&from)).into(), from))
+    Arc::new(Tx::with_sender(tx.into_signed(signature(&from)).into(), from))
 }
 
 fn add(pool: &Pool, tx: &SharedTx, world: &World) -> Result<(), PoolError> {
@@ -504,7 +509,7 @@ fn set_code(from: u8, nonce: u64, authorities: &[u8]) -> SharedTx {
         authorization_list: authorities.iter().map(authorization).collect(),
         ..TxEip7702::default()
     };
-    let envelope: TxEnvelope = tx.into_signed(Tx::impersonated_signature(&sender(from))).into();
+    let envelope: TxEnvelope = tx.into_signed(signature(&sender(from))).into();
     let hash = *envelope.tx_hash();
     let authorities = authorities.iter().map(|authority| Some(sender(*authority))).collect();
     Arc::new(Tx { raw: envelope.encoded_2718().into(), hash, sender: sender(from), authorities, envelope })

@@ -36,8 +36,10 @@ pub struct SenderState {
     pub nonce: u64,
     /// In wei.
     pub balance: U256,
-    /// Whether it has code: for one that can sign, a delegation (EIP-7702).
+    /// Whether it has a delegation (EIP-7702).
     pub delegated: bool,
+    /// Whether it has code that is no delegation: such an account signs nothing (EIP-3607).
+    pub is_contract: bool,
 }
 
 /// How an account stands in the pool's orders.

@@ -222,9 +222,14 @@ impl Table {
         Ok(())
     }
 
-    /// At most one transaction in flight for an account with a delegation, and for one that is about to get one.
+    /// At most one transaction in flight for an account with a delegation, and for one that is about to get one; none
+    /// for a contract. Who is impersonated is bound by neither.
     fn check_delegation(&self, queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Result<(), PoolError> {
-        if state.delegated || self.authorities.contains_key(&new.tx.sender) {
+        let signed = !new.tx.is_impersonated();
+        if signed && state.is_contract {
+            return Err(PoolError::NotEoa(new.tx.sender));
+        }
+        if signed && state.delegated || self.authorities.contains_key(&new.tx.sender) {
             let next = queue.map_or(state.nonce, Queue::next);
             match queue.filter(|queue| queue.ready() > 0) {
                 None if new.nonce != next => return Err(PoolError::DelegatedGapped),

@@ -48,8 +48,8 @@ impl Api {
                 continue;
             }
             let extras = &BlockExtras::default();
-            let tx = to_tx_env(tx);
-            let subject = Subject { db: &*executor.database(), env: &env, extras, tx, checks: Checks::All };
+            let (checks, tx) = (Checks::of(tx), to_tx_env(tx));
+            let subject = Subject { db: &*executor.database(), env: &env, extras, tx, checks };
             let (trace, done) = options.trace(&subject, budget)?;
             budget.bytes = budget.bytes.saturating_sub(trace.len());
             traces.push(trace);

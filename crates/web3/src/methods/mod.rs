@@ -180,6 +180,11 @@ impl Api {
         }
     }
 
+    /// Whether an account has code that is no delegation (EIP-7702).
+    fn is_contract(&self, address: &Address) -> bool {
+        hearth_evm::pool::Accounts::sender(&self.chain.view(), address).is_contract
+    }
+
     /// An account's nonce, with what waits in the pool or without.
     fn nonce(&self, address: &Address, id: BlockId) -> Result<u64, Failure> {
         // The pool first: what leaves it between the two looks is in a block by then, and the view counts it.

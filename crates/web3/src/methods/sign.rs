@@ -128,7 +128,8 @@ impl Caller<'_> {
         let api = self.api;
         let signer = match api.chain.is_impersonated(&from) {
             true => None,
-            false => Some(api.accounts.signer(&from)?),
+            // With code it can sign nothing (EIP-3607), but developers give code to such accounts, and send from them.
+            false => Some(api.accounts.signer(&from)?).filter(|_| !(api.config.dev && api.is_contract(&from))),
         };
         let gas_limit = self.gas_limit(&message, from).await?;
         // From here on nothing is waited for: a client that goes away leaves no nonce half taken.
