@@ -101,6 +101,9 @@ pub struct Genesis {
     pub blob_gas_used: u64,
     /// The ledger of outputs after block zero, where there is anything in it.
     pub outputs: Option<Outputs>,
+    /// Seconds that a developer had set the chain's time ahead of the clock, where the genesis is a dump. It is no part
+    /// of block zero.
+    pub clock_offset_s: i64,
 }
 
 /// What a genesis must name.
@@ -111,6 +114,9 @@ struct Named {
     // As in `outputs::KEY`.
     #[serde(rename = "hearthOutputs")]
     outputs: Option<Value>,
+    // As in `dump::CLOCK_OFFSET`.
+    #[serde(rename = "hearthClockOffset", default)]
+    clock_offset_s: i64,
 }
 
 #[derive(Deserialize)]
@@ -158,6 +164,7 @@ impl Genesis {
             excess_blob_gas: read.excess_blob_gas.unwrap_or(0),
             blob_gas_used: read.blob_gas_used.unwrap_or(0),
             outputs,
+            clock_offset_s: named.clock_offset_s,
         })
     }
 
@@ -190,6 +197,7 @@ impl Genesis {
             excess_blob_gas: 0,
             blob_gas_used: 0,
             outputs: None,
+            clock_offset_s: 0,
         }
     }
 

@@ -12,72 +12,23 @@ use alloy_primitives::map::AddressSet;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 
+use super::clock::{Clock, ClockFile, TIME_MAX_S};
 use super::dump::Load;
 use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
-use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, now_s, sequencer};
+use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, sequencer};
 use crate::block::Block;
 use crate::blocks::BlockStore;
 use crate::pool::DropReason;
 use crate::state::{AccountChange, Changes, State, StateView, bytecode};
 
-/// Blocks that come faster than seconds each take one all the same, until the chain's time is so many seconds ahead of
-/// the clock. From there on a block has its parent's time, until the clock has come after.
-const AHEAD_MAX_S: u64 = 600;
-
 /// What snapshots keep of the state in memory: the oldest go for it.
 const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
-
-/// What the next blocks' environment follows from, beside their parent.
-#[derive(Clone, Debug)]
-pub(super) struct Clock {
-    /// Seconds that the chain's time is ahead of this machine's.
-    pub offset_s: i64,
-    /// Of the next block alone.
-    pub timestamp: Option<u64>,
-    /// From each block to the next, whatever this machine's clock says.
-    pub interval_s: Option<u64>,
-    /// Of the next block alone.
-    pub base_fee: Option<u64>,
-    /// Of the next block alone.
-    pub prevrandao: Option<B256>,
-    /// Of all blocks to come.
-    pub gas_limit: Option<u64>,
-    /// Of all blocks to come.
-    pub beneficiary: Address,
-}
-
-impl Clock {
-    fn new(config: &ChainConfig) -> Self {
-        let (timestamp, interval_s, base_fee, prevrandao, gas_limit) = Default::default();
-        let beneficiary = config.beneficiary;
-        Self { offset_s: 0, timestamp, interval_s, base_fee, prevrandao, gas_limit, beneficiary }
-    }
-
-    /// The time of a block after one of `parent`, made at `now`. It is above the parent's, as every client wants it:
-    /// where blocks come more often than every second, the chain's time runs ahead of the clock, by [`AHEAD_MAX_S`] at
-    /// most.
-    pub(super) fn timestamp(&self, parent: u64, now: u64) -> u64 {
-        let by_clock = || now.saturating_add_signed(self.offset_s);
-        let by_interval = |interval| parent.saturating_add(interval);
-        let timestamp = self.timestamp.unwrap_or_else(|| self.interval_s.map_or_else(by_clock, by_interval));
-        let is_ahead = parent >= by_clock().max(now).saturating_add(AHEAD_MAX_S);
-        timestamp.max(parent.saturating_add(u64::from(!is_ahead)))
-    }
-
-    /// What held for one block alone is used up.
-    pub(super) fn block_made(&mut self, timestamp: u64) {
-        if self.timestamp.take().is_some() {
-            self.offset_s = (i128::from(timestamp) - i128::from(now_s())) as i64;
-        }
-        self.base_fee = None;
-        self.prevrandao = None;
-    }
-}
 
 /// What developers have done.
 pub(super) struct DevState {
     pub clock: Clock,
+    pub clock_file: ClockFile,
     impersonated: AddressSet,
     impersonate_all: bool,
     /// Oldest first.
@@ -96,14 +47,23 @@ struct Snapshot {
 
 impl DevState {
     pub(super) fn new(config: &ChainConfig) -> Self {
-        Self {
-            clock: Clock::new(config),
+        let clock = Clock::new(config);
+        let mut state = Self {
+            clock_file: ClockFile::new(config, &clock),
+            clock,
             impersonated: AddressSet::default(),
             impersonate_all: false,
             snapshots: Vec::new(),
             snapshots_taken: 0,
             snapshot_bytes_max: SNAPSHOT_BYTES_MAX,
-        }
+        };
+        state.keep_clock();
+        state
+    }
+
+    /// The offset of the chain's time outlives this program.
+    pub(super) fn keep_clock(&mut self) {
+        self.clock_file.keep(&self.clock);
     }
 }
 
@@ -144,7 +104,10 @@ impl Chain {
     /// neither go by it nor use it up.
     fn set_clock<T>(&self, how: impl FnOnce(&mut Clock) -> T) -> T {
         let _between = self.inner.between_blocks();
-        how(&mut lock(&self.inner.dev).clock)
+        let mut dev = lock(&self.inner.dev);
+        let result = how(&mut dev.clock);
+        dev.keep_clock();
+        result
     }
 
     /// Moves the time of the blocks to come on; gives the seconds that it is ahead of this machine's in all.
@@ -158,7 +121,7 @@ impl Chain {
     /// Sets the time; blocks to come go on from there. Gives the seconds that it is ahead of this machine's.
     pub fn set_time(&self, timestamp: u64) -> i64 {
         self.set_clock(|clock| {
-            clock.offset_s = (i128::from(timestamp) - i128::from(now_s())) as i64;
+            clock.set_time(timestamp);
             clock.offset_s
         })
     }
@@ -169,6 +132,9 @@ impl Chain {
             let head = self.head().header.timestamp;
             if timestamp <= head {
                 return Err(ChainError::Timestamp { timestamp, head });
+            }
+            if timestamp > TIME_MAX_S {
+                return Err(ChainError::TimestampTooLate(timestamp));
             }
             clock.timestamp = Some(timestamp);
             Ok(())
@@ -312,6 +278,7 @@ impl Chain {
             let mut dev = lock(&self.inner.dev);
             dev.snapshots.retain(|snapshot| snapshot.id < id);
             dev.clock = clock;
+            dev.keep_clock();
             let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
             let gone = published.rewind(head.clone(), state.head());
             self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone))

@@ -140,6 +140,9 @@ pub enum ChainError {
         /// That of the newest block.
         head: u64,
     },
+    /// A time that would leave none for the blocks after it.
+    #[error("Timestamp error: {0} is too large: at most 2^63-1")]
+    TimestampTooLate(u64),
     /// An interval of nothing, or of ages.
     #[error("a block time must be longer than nothing and shorter than {} days", INTERVAL_MAX.as_secs() / 86_400)]
     Interval,

@@ -10,6 +10,7 @@
 //! what they take out under a lock is a pointer.
 
 mod ahead;
+mod clock;
 mod consensus;
 mod dev;
 mod dump;

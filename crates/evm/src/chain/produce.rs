@@ -14,7 +14,7 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::primitives::hardfork::SpecId;
 
-use super::dev::Clock;
+use super::clock::Clock;
 use super::outputs::{Kept, Part};
 use super::parent::Parent;
 use super::times::{BlockTimes, Lap};
@@ -304,6 +304,7 @@ impl Inner {
         drop(gone);
         self.forget_snapshots(&view);
         self.forget_pending();
+        super::lock(&self.dev).keep_clock();
         times.commit_us += lap.us();
         self.times.made(&block, times);
         Ok(block)

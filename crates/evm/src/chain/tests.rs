@@ -219,20 +219,6 @@ fn time_is_what_it_is_set_to() {
 }
 
 #[test]
-fn blocks_faster_than_seconds_run_ahead_of_the_clock_by_a_bound() {
-    let chain = chain(BlockTime::Manual);
-    chain.mine_many(700, None).expect("made");
-    let times: Vec<u64> = (1..=700).map(|number| chain.block(number).expect("made").header.timestamp).collect();
-    assert!(times[..500].windows(2).all(|pair| pair[1] > pair[0]), "each is later than the one before");
-    assert!(times.is_sorted() && *times.last().expect("many") <= now_s() + 601, "{times:?}");
-    // Whoever sets a time gets it.
-    let later = times[699] + 5_000;
-    chain.set_next_timestamp(later).expect("it is later");
-    assert_eq!(chain.mine().expect("made").header.timestamp, later);
-    assert_eq!(chain.mine().expect("made").header.timestamp, later + 1);
-}
-
-#[test]
 fn a_consensus_engine_makes_the_same_block_everywhere() {
     let (one, other) = (chain(BlockTime::Manual), chain(BlockTime::Manual));
     accepted(one.submit(vec![transfer(1, 0), transfer(1, 1), transfer(2, 0)]));

@@ -14,6 +14,9 @@ use super::outputs::{KEY, Outputs};
 use crate::block::Block;
 use crate::state::{Entry, StateView};
 
+/// Where a dump has the seconds that a developer has set the chain's time ahead of the clock.
+const CLOCK_OFFSET: &str = "hearthClockOffset";
+
 /// The newest rules from the beginning on.
 pub fn newest_rules(chain_id: u64) -> Value {
     json!({
@@ -24,8 +27,8 @@ pub fn newest_rules(chain_id: u64) -> Value {
     })
 }
 
-/// A genesis of the state and the outputs after `head`, by these rules.
-pub fn of(head: &Block, view: &StateView, outputs: Option<&Outputs>, config: Value) -> Value {
+/// A genesis of the state and the outputs after `head`, by these rules, for a chain whose time is ahead by so much.
+pub fn of(head: &Block, view: &StateView, outputs: Option<&Outputs>, clock_offset_s: i64, config: Value) -> Value {
     let mut codes: B256Map<String> = B256Map::default();
     let mut alloc: BTreeMap<Address, Map<String, Value>> = BTreeMap::new();
     for entry in view.dump() {
@@ -57,6 +60,9 @@ pub fn of(head: &Block, view: &StateView, outputs: Option<&Outputs>, config: Val
     });
     if let Some(outputs) = outputs {
         genesis[KEY] = outputs.to_json();
+    }
+    if clock_offset_s != 0 {
+        genesis[CLOCK_OFFSET] = json!(clock_offset_s);
     }
     genesis
 }

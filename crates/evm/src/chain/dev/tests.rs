@@ -4,6 +4,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
 use hearth_crypto::secp256k1::Signer;
 
+use super::super::now_s;
 use super::super::tests::{CHAIN, GWEI, accepted, account, chain, in_folder, transfer, unsigned};
 use super::*;
 use crate::chain::SubmitError;
@@ -97,4 +98,73 @@ fn gas_is_judged_by_the_next_block() {
     chain.set_gas_limit(1_000_000);
     accepted(chain.submit(vec![of_gas(2, 1_000_000)]));
     assert_eq!(chain.mine().expect("made").txs.len(), 1);
+}
+
+#[test]
+fn blocks_run_ahead_of_the_clock() {
+    let chain = chain(BlockTime::Manual);
+    chain.mine_many(700, None).expect("made");
+    let times: Vec<u64> = (1..=700).map(|number| chain.block(number).expect("made").header.timestamp).collect();
+    assert!(times.windows(2).all(|pair| pair[1] > pair[0]), "each is later than the one before: {times:?}");
+    // Whoever sets a time gets it.
+    let later = times[699] + 5_000;
+    chain.set_next_timestamp(later).expect("it is later");
+    assert_eq!(chain.mine().expect("made").header.timestamp, later);
+    assert!(chain.mine().expect("made").header.timestamp > later);
+    let error = chain.set_next_timestamp(1 << 63).expect_err("no time would be left");
+    assert!(matches!(error, ChainError::TimestampTooLate(_)), "{error}");
+}
+
+/// Three blocks, each later than its parent and within a minute of `offset` seconds from now.
+fn mines_at(chain: &Chain, offset: i64) {
+    for _ in 0..3 {
+        let parent = chain.head().header.timestamp;
+        let due = now_s().saturating_add_signed(offset);
+        let time = chain.mine().expect("made").header.timestamp;
+        assert!(time > parent && (due - 60..due + 60).contains(&time), "{time} after {parent}, due at {due}");
+    }
+}
+
+#[test]
+fn time_offset_survives_a_restart() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let snapshot = chain.snapshot();
+    chain.set_next_timestamp(now_s() + 1_000_000).expect("it is later");
+    mines_at(&chain, 1_000_000);
+    chain.stop();
+    drop(chain);
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    mines_at(&chain, 1_000_000);
+    // What is set and in no block is kept, too.
+    chain.increase_time(1_000);
+    drop(chain);
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    mines_at(&chain, 1_001_000);
+    assert!(!chain.revert(snapshot).expect("no snapshot outlives the program"));
+}
+
+#[test]
+fn time_offset_is_taken_back_with_its_blocks() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
+    let snapshot = chain.snapshot();
+    chain.increase_time(5_000);
+    chain.mine().expect("made");
+    assert!(chain.revert(snapshot).expect("it goes back"));
+    drop(chain);
+    mines_at(&in_folder(dir.path(), BlockTime::Manual).expect("it opens"), 0);
+}
+
+#[test]
+fn time_offset_travels_in_a_dump() {
+    let first = chain(BlockTime::Manual);
+    first.set_next_timestamp(now_s() + 1_000_000).expect("it is later");
+    first.mine().expect("made");
+    let dump = first.dump(crate::genesis::dump::newest_rules(CHAIN)).expect("dumped").to_string();
+    let genesis = Genesis::from_json(&dump).expect("a genesis");
+    let block_time = BlockTime::Manual;
+    let second = Chain::open(ChainConfig { block_time, ..ChainConfig::new(genesis) }).expect("it opens");
+    assert_eq!(second.head().header.timestamp, first.head().header.timestamp);
+    mines_at(&second, 1_000_000);
 }
