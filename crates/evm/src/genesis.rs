@@ -6,6 +6,7 @@
 //! source  geth's `core/genesis.go` and `params/config.go` for what a field means and what a missing one means;
 //!         EIP-1559, 4788, 4895, 7685 for the header's later fields; EIP-2935, 4788, 7002, 7251 for the contracts
 
+pub mod beginning;
 pub mod dump;
 mod forks;
 mod outputs;
@@ -169,7 +170,8 @@ impl Genesis {
     }
 
     /// A chain for development: the newest rules from block zero, the system contracts of EIP-2935, 4788, 7002 and
-    /// 7251 and the way to the other ledger ([`crate::prism`]) in place, and `accounts` with their balances in wei.
+    /// 7251, the deployer that uses `CREATE2`, and the way to the other ledger ([`crate::prism`]) in place, and `accounts`
+    /// with their balances in wei.
     pub fn dev(chain_id: u64, accounts: &[(Address, U256)], gas_limit: u64) -> Self {
         let mut alloc: BTreeMap<Address, GenesisAccount> = BTreeMap::new();
         for (address, code) in system_contracts() {
@@ -177,6 +179,7 @@ impl Genesis {
             let contract = GenesisAccount { nonce: Some(1), code: Some(code), ..Default::default() };
             alloc.insert(address, contract);
         }
+        alloc.insert(beginning::CREATE2_DEPLOYER, beginning::create2_deployer());
         alloc.insert(hearth_utxo::prism::ADDRESS, crate::prism::account());
         for (address, balance) in accounts {
             alloc.entry(*address).or_default().balance = *balance;

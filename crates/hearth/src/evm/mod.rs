@@ -58,6 +58,13 @@ pub struct EvmRun {
     #[arg(long, value_name = "GAS", conflicts_with = "genesis",
         value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
     pub gas_limit: Option<u64>,
+    /// Seconds since 1970 of block 0, from which the chain's time goes on [default: now].
+    #[arg(long, value_name = "SECONDS", conflicts_with = "genesis",
+        value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
+    pub timestamp: Option<u64>,
+    /// Leave the contract at 0x4e59b44847b379578588920ca78fbf26c0b4956c, which creates others by CREATE2, out of block 0.
+    #[arg(long, alias = "no-create2", conflicts_with = "genesis")]
+    pub disable_default_create2_deployer: bool,
     /// Begin with the accounts and outputs of this file if it exists, and write them there at the end.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
     pub state: Option<PathBuf>,

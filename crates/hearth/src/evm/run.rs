@@ -3,10 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
+use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::Shortened;
 
@@ -183,12 +184,14 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
         (Some(path), _) => of_file("--genesis", path),
         (None, Some(path)) if path.exists() => {
             let genesis = of_file("--state", path)?;
-            match options.chain_id {
-                Some(id) if id != genesis.chain_id => Err(EvmError::File {
-                    option: "--state",
-                    path: path.clone(),
-                    what: format!("it is of chain {}, not of chain {id}", genesis.chain_id),
-                }),
+            let other = |what: String| Err(EvmError::File { option: "--state", path: path.clone(), what });
+            match (options.chain_id, options.timestamp) {
+                (Some(id), _) if id != genesis.chain_id => {
+                    other(format!("it is of chain {}, not of chain {id}", genesis.chain_id))
+                }
+                (_, Some(time)) if time != genesis.timestamp => {
+                    other(format!("its time is {}, not {time} as --timestamp says", genesis.timestamp))
+                }
                 _ => Ok(genesis),
             }
         }
@@ -199,9 +202,38 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
                 BlockTime::Instant | BlockTime::Manual => GAS_PER_SECOND,
             };
             let gas_limit = options.gas_limit.unwrap_or(by_time);
-            Ok(Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit))
+            let genesis = Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit);
+            let mut genesis = genesis.with_beginning(beginning(options)?);
+            if let Some(time) = options.timestamp {
+                genesis.clock_offset_s = time.cast_signed() - now_s().cast_signed();
+            }
+            Ok(genesis)
         }
     }
+}
+
+/// What the folder's block zero is; of a new chain, what the options say of it.
+fn beginning(options: &EvmRun) -> Result<Beginning, EvmError> {
+    // Each validator makes block zero for itself: it has to be the same one.
+    let now = if options.comet.is_cometbft() { 0 } else { now_s() };
+    let timestamp_s = options.timestamp.unwrap_or(now);
+    let wanted = Beginning { timestamp_s, create2_deployer: !options.disable_default_create2_deployer };
+    let Some(dir) = &options.data_dir else { return Ok(wanted) };
+    let failed = |what: String| EvmError::File { option: "--data-dir", path: dir.clone(), what };
+    let kept = Beginning::in_folder(dir, wanted).map_err(|error| failed(error.to_string()))?;
+    match options.timestamp.filter(|time| *time != kept.timestamp_s) {
+        Some(time) => {
+            Err(failed(format!("block 0 there has time {}, not {time} as --timestamp says", kept.timestamp_s)))
+        }
+        None if options.disable_default_create2_deployer && kept.create2_deployer => {
+            Err(failed("block 0 there has the contract that --disable-default-create2-deployer leaves out".into()))
+        }
+        None => Ok(kept),
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: SocketAddr, chain_id: u64, say: &Say) {

@@ -269,6 +269,46 @@ fn options_make_the_chain_they_say() {
 }
 
 #[test]
+fn block_0_keeps_its_time_and_time_keeps_its_offset() {
+    let now_s = || std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let block = |chain: &Chain, number: &str| chain.rpc.call("eth_getBlockByNumber", json!([number, false]));
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["--data-dir", text(folder.path())];
+    let before = now_s();
+    let chain = Chain::start(&arguments);
+    let zero = block(&chain, "0x0");
+    assert!((before..=now_s()).contains(&quantity(&zero["timestamp"])), "{zero}");
+    let code = chain.rpc.call("eth_getCode", json!(["0x4e59b44847b379578588920ca78fbf26c0b4956c", "latest"]));
+    assert_eq!(code.as_str().expect("code").len(), 2 + 2 * 69);
+    chain.rpc.call("evm_setNextBlockTimestamp", json!([now_s() + 1_000_000]));
+    chain.rpc.call("evm_mine", json!([]));
+    chain.process.signal(Signal::KILL);
+    chain.process.wait();
+
+    let chain = Chain::start(&arguments);
+    assert_eq!(block(&chain, "0x0"), zero);
+    for _ in 0..3 {
+        let parent = quantity(&block(&chain, "latest")["timestamp"]);
+        chain.rpc.call("evm_mine", json!([]));
+        let time = quantity(&block(&chain, "latest")["timestamp"]);
+        assert!(time > parent && time.abs_diff(now_s() + 1_000_000) < 120, "{time} after {parent}");
+    }
+    chain.stop();
+    let other = ["--timestamp", "1000"];
+    let refused = output(hearth().args(["evm", "run", "--port", "0"]).args(arguments).args(other));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("not 1000 as --timestamp says"), "{said}");
+
+    let chain = Chain::start(&["--timestamp", "1000", "--disable-default-create2-deployer"]);
+    assert_eq!(block(&chain, "0x0")["timestamp"], "0x3e8");
+    chain.rpc.call("evm_mine", json!([]));
+    assert!((1_001..1_600).contains(&quantity(&block(&chain, "latest")["timestamp"])));
+    let code = chain.rpc.call("eth_getCode", json!(["0x4e59b44847b379578588920ca78fbf26c0b4956c", "latest"]));
+    assert_eq!(code, "0x");
+    chain.stop();
+}
+
+#[test]
 fn the_state_file_carries_accounts_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("state.json");

@@ -42,6 +42,36 @@ describe('a token', () => {
 });
 
 describe('the chain', () => {
+  // What Hardhat's own sample project begins with.
+  it('has a time of its own from the first block on', async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const zero = await ethers.provider.getBlock(0);
+    assert.ok(Math.abs(zero.timestamp - now) < 3600, `block 0 is of ${zero.timestamp}`);
+    const unlock = (await helpers.time.latest()) + 365 * 24 * 3600;
+    assert.ok(unlock > now);
+  });
+
+  it('deploys by CREATE2', async () => {
+    const [owner] = await ethers.getSigners();
+    const deployer = '0x4e59b44847b379578588920ca78fbf26c0b4956c';
+    const [salt, code] = [ethers.id('salt'), '0x60018060095f395ff300'];
+    await (await owner.sendTransaction({ to: deployer, data: ethers.concat([salt, code]) })).wait();
+    const made = ethers.getCreate2Address(deployer, salt, ethers.keccak256(code));
+    assert.equal(await ethers.provider.getCode(made), '0x00');
+  });
+
+  it('lets a contract be played', async () => {
+    const [owner] = await ethers.getSigners();
+    const contract = ethers.getAddress('0x00000000000000000000000000000000c0de0001');
+    await helpers.setBalance(contract, ethers.parseEther('2'));
+    await helpers.setCode(contract, '0x6001600055');
+    await helpers.impersonateAccount(contract);
+    const signer = await ethers.getSigner(contract);
+    const receipt = await (await signer.sendTransaction({ to: owner.address, value: 1n })).wait();
+    assert.equal(receipt.status, 1);
+    await helpers.stopImpersonatingAccount(contract);
+  });
+
   it('mines, and time passes', async () => {
     const before = await helpers.time.latestBlock();
     await helpers.mine(1000, { interval: 12 });
