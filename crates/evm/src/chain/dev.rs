@@ -249,6 +249,12 @@ impl Chain {
         id
     }
 
+    /// The snapshots that can be gone back to, oldest first: id, and the number and hash of the block.
+    pub fn snapshots(&self) -> Vec<(u64, u64, B256)> {
+        let dev = lock(&self.inner.dev);
+        dev.snapshots.iter().map(|taken| (taken.id, taken.head.number(), taken.head.hash)).collect()
+    }
+
     /// Goes back to a snapshot, however many blocks ago it was taken; it is used up with all taken after it. Says
     /// whether there is such a one: it goes when blocks have replaced too much since, and with its block. Where the
     /// state cannot be written it stays.

@@ -25,18 +25,29 @@ const BLOCKS_MAX: u64 = 100_000;
 pub struct Dev {
     /// The snapshot of the chain as it was when the server began.
     beginning: Mutex<Option<u64>>,
+    /// Which chain it is: another one after each `reset`.
+    instance: Mutex<B256>,
 }
 
 impl Dev {
     /// For a chain whose beginning is now, where developers may go back to it.
     pub fn new(chain: &Chain, is_served: bool) -> Self {
-        Self { beginning: Mutex::new(is_served.then(|| chain.snapshot())) }
+        Self { beginning: Mutex::new(is_served.then(|| chain.snapshot())), instance: Mutex::new(new_instance()) }
+    }
+
+    /// Which chain it is.
+    pub(super) fn instance(&self) -> B256 {
+        *self.instance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a snapshot is the server's own, of which no client was told.
-    fn is_beginning(&self, id: u64) -> bool {
+    pub(super) fn is_beginning(&self, id: u64) -> bool {
         *self.beginning.lock().unwrap_or_else(PoisonError::into_inner) == Some(id)
     }
+}
+
+fn new_instance() -> B256 {
+    B256::from_slice(&[crate::ids::unguessable(), crate::ids::unguessable()].concat())
 }
 
 /// What `evm_mine` takes: a time, or this.
@@ -150,7 +161,8 @@ impl Caller<'_> {
             }
             "dropTransaction" | "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
             "setLoggingEnabled" => done(),
-            "nodeInfo" | "metadata" if namespace != "evm" => Ok(self.about()),
+            "nodeInfo" if namespace != "evm" => Ok(self.node_info()),
+            "metadata" if namespace != "evm" => Ok(self.metadata(namespace)),
             "setBalance" | "addBalance" | "setNonce" | "setCode" | "setStorageAt" => {
                 self.set_account(method, name, params).await.and_then(|()| done())
             }
@@ -213,6 +225,7 @@ impl Caller<'_> {
                 return Err(Failure::server("the chain as it was when the server began is no longer kept"));
             }
             *beginning = Some(chain.snapshot());
+            *api.dev.instance.lock().unwrap_or_else(PoisonError::into_inner) = new_instance();
             Ok(())
         })
         .await
@@ -302,26 +315,5 @@ impl Caller<'_> {
             }
             _ => Err(Failure::method_not_found(method)),
         }
-    }
-
-    fn about(&self) -> String {
-        let (chain, config) = (&self.api.chain, &self.api.config);
-        let head = chain.head();
-        json::object(|object| {
-            object.text("clientVersion", &config.client_version);
-            object.decimal("chainId", self.api.chain_id());
-            object.quantity("currentBlockNumber", head.number());
-            object.decimal("latestBlockNumber", head.number());
-            object.quantity("currentBlockTimestamp", head.header.timestamp);
-            object.data("currentBlockHash", head.hash.as_slice());
-            object.data("latestBlockHash", head.hash.as_slice());
-            object.text("transactionOrder", "fees");
-            object.object("environment", |object| {
-                object.quantity("baseFee", head.base_fee());
-                object.decimal("chainId", self.api.chain_id());
-                object.quantity("gasLimit", head.header.gas_limit);
-                object.quantity_256("gasPrice", &U256::from(self.api.suggested_price()));
-            });
-        })
     }
 }

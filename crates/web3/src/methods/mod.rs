@@ -5,6 +5,7 @@
 //! memory  what one answer takes
 //! drops   unknown methods: error -32601
 
+mod about;
 mod access;
 mod blocks;
 mod call;
