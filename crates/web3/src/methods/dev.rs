@@ -234,10 +234,12 @@ impl Caller<'_> {
     async fn block_time(&self, namespace: &str, name: &str, params: Params<'_>) -> Result<String, Failure> {
         let now = self.api.chain.block_time();
         let set = |block_time| self.blocking(move |chain: &Chain| chain.set_block_time(block_time).map_err(failed));
+        let in_seconds = self.counts_seconds(namespace);
         match name {
             "getAutomine" => Ok((now == BlockTime::Instant).to_string()),
             "getIntervalMining" => Ok(match now {
-                BlockTime::Every(every) => every.as_secs().to_string(),
+                BlockTime::Every(every) if in_seconds => every.as_secs().to_string(),
+                BlockTime::Every(every) => every.as_millis().to_string(),
                 BlockTime::Instant | BlockTime::Manual => "null".into(),
             }),
             "setAutomine" => {
@@ -250,9 +252,7 @@ impl Caller<'_> {
             }
             _ => {
                 let Span(every) = params.at_most(1)?.required(0)?;
-                // Seconds by anvil; milliseconds by those before it.
-                let every =
-                    if namespace == "anvil" { Duration::from_secs(every) } else { Duration::from_millis(every) };
+                let every = if in_seconds { Duration::from_secs(every) } else { Duration::from_millis(every) };
                 match (every.is_zero(), now) {
                     (false, _) => set(BlockTime::Every(every)).await?,
                     (true, BlockTime::Every(_)) => set(BlockTime::Manual).await?,
@@ -261,6 +261,11 @@ impl Caller<'_> {
                 Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
             }
         }
+    }
+
+    /// Whether an interval is in seconds, as anvil has it under whatever name; else in milliseconds, as Hardhat has it.
+    fn counts_seconds(&self, namespace: &str) -> bool {
+        namespace == "anvil" || self.api.config.client_version.starts_with("anvil/")
     }
 
     fn drop_waiting(&self, name: &str, params: Params<'_>) -> Result<String, Failure> {
