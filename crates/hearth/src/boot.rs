@@ -4,6 +4,7 @@
 //! writes  the ledger folder, the workspace file; starts tiles and RPC
 //! memory  printed by `hearth config show --memory`
 
+mod liveness;
 mod tiles;
 
 use std::collections::BTreeSet;
@@ -53,6 +54,7 @@ use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
 use crate::restore::{self, Restored};
 use crate::stop::StopSignal;
+use liveness::Tiles;
 use tiles::tile_configs;
 
 pub use tiles::{huge_pages, idle, pack_config, server_config, workspace_path};
@@ -185,6 +187,8 @@ pub struct Running {
     pub ports: Ports,
     /// The RPC's address.
     pub rpc: SocketAddr,
+    /// The tiles as they are seen from outside.
+    pub tiles: Tiles,
     rpc_server: RpcServer,
     taker: Option<Taker>,
     agree: Option<AgreeThread>,
@@ -461,8 +465,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
     let token = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
     let idle = idle(config);
     let history = chain.history.as_ref().map(History::reader);
-    let fates = Fates::new(config.rpc.fate_capacity, tag_key());
-    let fates = Arc::new(fates);
+    let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
     let begins = Begins::of(config, &chain);
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
@@ -486,6 +489,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
     let inlet = inlet(&mut node, &ports, &ledger, &links, views, identity)?;
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
     let poh = node.poh_waker();
+    let alive = Tiles::of(&node);
     let words = node.workspace().counters(RPC).expect("the topology has the service");
     let rpc_node = RpcNode {
         ledger,
@@ -515,9 +519,10 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
         look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
         admin: Some(Admin { profiler, token }),
         newest_snapshot,
+        liveness: alive.clone().liveness(),
     };
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
-    Ok(Running { node, ports, rpc: rpc_server.local_addr(), rpc_server, taker, agree, peers })
+    Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, agree, peers })
 }
 
 /// What consensus begins with.

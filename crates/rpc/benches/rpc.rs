@@ -71,6 +71,7 @@ fn server(accounts: u64) -> RpcServer {
         wake_chain: Box::new(|| {}),
         admin: None,
         newest_snapshot: Box::new(|| None),
+        liveness: Box::new(hearth_rpc::Liveness::default),
         look_at: None,
         history: None,
         fates: Arc::new(Fates::new(0, 1)),

@@ -225,4 +225,15 @@ pub struct RpcNode {
     pub admin: Option<Admin>,
     /// The slot of the newest snapshot, if there is one.
     pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    /// Whether the node's parts still work.
+    pub liveness: Box<dyn Fn() -> Liveness + Send + Sync>,
+}
+
+/// Whether a node's parts still work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Liveness {
+    /// Parts that have given no sign of life, in words, and for how long.
+    pub silent: Option<(String, Duration)>,
+    /// Transactions that wait to be executed.
+    pub pending: u64,
 }

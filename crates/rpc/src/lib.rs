@@ -30,7 +30,8 @@ mod subscriptions;
 mod websocket;
 
 pub use config::{
-    Busy, ClusterNode, ClusterNodes, Download, FaucetSigner, Limits, Offer, RpcConfig, RpcNode, TransactionInlet,
+    Busy, ClusterNode, ClusterNodes, Download, FaucetSigner, Limits, Liveness, Offer, RpcConfig, RpcNode,
+    TransactionInlet,
 };
 pub use counters::Counters;
 pub use methods::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
 use hearth_ledger::Account;
 use hearth_rpc::Limits;
@@ -214,6 +216,20 @@ fn a_disk_that_falls_behind_is_unhealthy() {
     // Nothing is taken that may not become durable.
     let transfer = json!([base64(&chain.transfer(0, &address(1), 1)), { "encoding": "base64" }]);
     assert_eq!(chain.error("sendTransaction", transfer).0, -32005);
+}
+
+#[test]
+fn a_tile_that_stands_still_is_unhealthy() {
+    let chain = Chain::new();
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+    chain.liveness.lock().unwrap().silent = Some(("tile bank:0".into(), Duration::from_secs(12)));
+    let (code, message, _) = chain.error("getHealth", json!([]));
+    assert_eq!(code, -32005);
+    assert!(message.contains("tile bank:0 stood still for 12 s"), "{message}");
+    let health = request(chain.http(), "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_eq!((health.status, &health.body[..]), (200, "behind"));
+    chain.liveness.lock().unwrap().silent = None;
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Whether the node is well: its slots go on, and the disk keeps up with them.
+//! Whether the node is well: its slots go on, the disk keeps up with them, its parts work, and what waits is executed.
 //!
-//! reads   the ledger's slots; the clock
+//! reads   the ledger's slots and transactions; which parts give signs of life, and what waits; the clock
 //! writes  yes, or what is wrong
-//! memory  a slot and an instant
+//! memory  a slot, a number and two instants
 //! source  `rpc_health.rs` of `solana-rpc` 4.2 for the distance and the answers
 
 use std::sync::{Mutex, PoisonError};
@@ -12,21 +12,52 @@ use hearth_ledger::Commitment;
 use serde_json::{Value, json};
 
 use super::Api;
+use crate::config::Liveness;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
 /// Slots that may be processed and not durable, or go by without a new one, before a node is unwell.
 pub const HEALTHY_SLOTS: u64 = 128;
 
+/// How long transactions may wait while nothing is executed, at least; two slots where those are longer.
+const STANDSTILL: Duration = Duration::from_secs(20);
+
 /// When the newest slot was first seen.
 pub struct Progress {
     seen: Mutex<Option<(u64, Instant)>>,
     patience: Duration,
+    work: Standstill,
+}
+
+/// Since when the same slot and number of executed transactions were seen while others waited.
+struct Standstill {
+    seen: Mutex<Option<((u64, u64), Instant)>>,
+    patience: Duration,
+}
+
+impl Standstill {
+    /// How long nothing was executed, if that is too long for what waits.
+    fn since(&self, at: (u64, u64), pending: u64) -> Option<Duration> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match *seen {
+            Some((last, since)) if last == at && pending > 0 => {
+                Some(since.elapsed()).filter(|time| *time > self.patience)
+            }
+            _ => {
+                *seen = (pending > 0).then(|| (at, Instant::now()));
+                None
+            }
+        }
+    }
 }
 
 impl Progress {
-    pub fn new(slot_ms: u64) -> Self {
-        Self { seen: Mutex::new(None), patience: Duration::from_millis(slot_ms.saturating_mul(HEALTHY_SLOTS)) }
+    /// Of slots of this length, which come by the clock unless they may stand.
+    pub fn new(slot_ms: u64, slots_may_stand: bool) -> Self {
+        let slots = |count| Duration::from_millis(slot_ms.saturating_mul(count));
+        let work = Standstill { seen: Mutex::new(None), patience: STANDSTILL.max(slots(2)) };
+        let patience = if slots_may_stand { Duration::MAX } else { slots(HEALTHY_SLOTS) };
+        Self { seen: Mutex::new(None), patience, work }
     }
 
     /// How long no slot has come after `slot`, if that is too long.
@@ -50,6 +81,15 @@ impl Api {
         if behind > HEALTHY_SLOTS {
             return Err(Failure::unhealthy(format!("the disk is {behind} slots behind"), Some(behind)));
         }
+        let Liveness { silent, pending } = (self.liveness)();
+        if let Some((parts, time)) = silent {
+            return Err(Failure::unhealthy(format!("{parts} stood still for {} s", time.as_secs()), None));
+        }
+        let executed = self.ledger.transaction_count(Commitment::Processed);
+        if let Some(time) = self.progress.work.since((slot, executed), pending) {
+            let what = format!("{pending} transactions wait, and none was executed for {} s", time.as_secs());
+            return Err(Failure::unhealthy(what, None));
+        }
         match self.progress.stalled(slot) {
             Some(time) => Err(Failure::unhealthy(format!("slot {slot} is the last since {} s", time.as_secs()), None)),
             None => Ok(()),
@@ -68,14 +108,32 @@ mod tests {
 
     #[test]
     fn a_slot_that_stays_is_a_stall() {
-        let patient = Progress::new(1_000_000);
+        let patient = Progress::new(1_000_000, false);
         assert_eq!((patient.stalled(5), patient.stalled(5)), (None, None));
-        let progress = Progress { seen: Mutex::new(None), patience: Duration::ZERO };
+        let progress = Progress { patience: Duration::ZERO, ..Progress::new(0, false) };
         assert_eq!(progress.stalled(5), None);
         let deadline = Instant::now() + Duration::from_secs(10);
         while progress.stalled(5).is_none() {
             assert!(Instant::now() < deadline);
         }
         assert_eq!(progress.stalled(6), None);
+    }
+
+    #[test]
+    fn waiting_transactions_must_be_executed() {
+        let work = |patience| Standstill { seen: Mutex::new(None), patience };
+        let patient = work(STANDSTILL);
+        assert_eq!((patient.since((5, 9), 3), patient.since((5, 9), 3)), (None, None));
+        let work = work(Duration::ZERO);
+        assert_eq!(work.since((5, 9), 3), None);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while work.since((5, 9), 3).is_none() {
+            assert!(Instant::now() < deadline);
+        }
+        // Any of these is a sign that the chain goes on.
+        assert_eq!(work.since((5, 10), 3), None);
+        assert_eq!(work.since((6, 10), 3), None);
+        assert_eq!(work.since((6, 10), 0), None);
+        assert_eq!(work.since((6, 10), 1), None, "it has waited for no time");
     }
 }

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::config::{ClusterNodes, Limits, Offer, RpcNode, TransactionInlet};
+use crate::config::{ClusterNodes, Limits, Liveness, Offer, RpcNode, TransactionInlet};
 use crate::counters::Counters;
 use crate::history::HistoryView;
 use crate::jsonrpc::{Answerer, Failure, Request};
@@ -92,6 +92,7 @@ pub struct Api {
     prices: Prices,
     newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     progress: Progress,
+    liveness: Box<dyn Fn() -> Liveness + Send + Sync>,
     calls: Calls,
     admin: Option<Admin>,
     wake_chain: Box<dyn Fn() + Send + Sync>,
@@ -135,7 +136,8 @@ impl Api {
             feature_set: node.feature_set,
             prices: Prices::default(),
             newest_snapshot: node.newest_snapshot,
-            progress: Progress::new(if limits.slots_may_stand { u64::MAX } else { node.slot_ms }),
+            liveness: node.liveness,
+            progress: Progress::new(node.slot_ms, limits.slots_may_stand),
             calls: Calls::default(),
             admin: node.admin,
             wake_chain: node.wake_chain,

@@ -18,7 +18,7 @@ use hearth_ledger::blockstore::{self, BlockStore};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::history::{self, History};
 use hearth_ledger::{Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
-use hearth_rpc::{Admin, Busy, Counters, Limits, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
+use hearth_rpc::{Admin, Busy, Counters, Limits, Liveness, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::message::{Instruction, Message};
@@ -105,6 +105,8 @@ pub struct Chain {
     pub taken: Arc<Mutex<Vec<Vec<u8>>>>,
     /// How many of them it was told it had before.
     pub again: Arc<AtomicU64>,
+    /// What the node's parts are said to do.
+    pub liveness: Arc<Mutex<Liveness>>,
     /// The server.
     pub server: RpcServer,
     /// Where blocks and history are kept, of those that keep some.
@@ -199,6 +201,8 @@ impl Chain {
         ledger.begin_slot(genesis_slot + 1, genesis_slot).unwrap();
         let (full, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let again = Arc::new(AtomicU64::new(0));
+        let liveness = Arc::new(Mutex::new(Liveness::default()));
+        let shown = Arc::clone(&liveness);
         let inlet = Executing {
             ledger: Arc::clone(&ledger),
             full: Arc::clone(&full),
@@ -234,10 +238,11 @@ impl Chain {
             wake_chain: Box::new(|| {}),
             admin: extra.admin,
             newest_snapshot: Box::new(|| None),
+            liveness: Box::new(move || shown.lock().unwrap().clone()),
             look_at: extra.look_at,
         };
         let server = RpcServer::start(config, node)?;
-        Ok(Self { ledger, fates, full, taken, again, server, kept })
+        Ok(Self { ledger, fates, full, taken, again, server, kept, liveness })
     }
 
     /// Ends the slot in the making and begins the next.
