@@ -55,6 +55,9 @@ use stop::StopSignal;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
+    if matches!(command, Command::Run(_) | Command::Evm(_)) {
+        stop::never_for_readers();
+    }
     let (quiet, log) = match &command {
         Command::Run(run) => (run.flags.quiet, run.flags.log),
         Command::Evm(evm::EvmCommand::Run(run)) => (run.quiet, run.log),

@@ -8,6 +8,8 @@
 use std::io::{IsTerminal, Stderr, Write};
 use std::time::{Duration, Instant};
 
+use crate::stop;
+
 /// Between two lines where nobody watches.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Between two changes of the line on a terminal.
@@ -51,11 +53,11 @@ impl<W: Write> Progress<W> {
         }
         (self.said, self.shown) = (now, self.terminal);
         let what = what();
-        // Nothing is lost when nobody reads it.
-        let _ = match self.terminal {
+        let written = match self.terminal {
             true => write!(self.to, "\r\x1b[K  … {what}").and_then(|()| self.to.flush()),
             false => writeln!(self.to, "  … {what}"),
         };
+        stop::at_hang_up(&written);
     }
 
     /// Makes room on the terminal for another line.

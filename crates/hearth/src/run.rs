@@ -94,12 +94,16 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
     }
     say.line("  ready; Ctrl-C stops the node");
+    let tiles = running.tiles.clone();
+    stop.explain(move || tiles.unstopped());
     let mut failure = None;
     while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
         std::thread::sleep(LOOK_EVERY);
         failure = running.failure();
     }
     say.line("  stopping");
+    // A tile that died may have left others waiting: from now on there is an end to that.
+    stop.set();
     running.stop()?;
     failure.map_or(Ok(()), |failure| Err(failure.into()))
 }

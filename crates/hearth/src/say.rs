@@ -2,7 +2,7 @@
 //!
 //! reads   nothing
 //! writes  standard output, or standard error where standard output carries data (`bench --json -`); notes
-//! drops   what is said after a write failed; why it failed is kept
+//! drops   what is said after a write failed; why it failed is kept, and a command whose reader is gone stops
 //!
 //! `println!` panics when nobody reads any more (`hearth monitor | head -3`); this remembers it, so that a command
 //! can end. Clippy refuses the macros in this crate.
@@ -10,6 +10,8 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{Error, ErrorKind, Write};
+
+use crate::stop;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum To {
@@ -57,6 +59,10 @@ impl Say {
                 out.write_all(text.as_bytes()).and_then(|()| out.flush())
             }
         };
+        match self.to {
+            To::Stdout => stop::at_end_of_reader(&written),
+            _ => stop::at_hang_up(&written),
+        }
         *self.failed.borrow_mut() = written.err();
     }
 
@@ -78,5 +84,5 @@ impl Say {
 
 /// Says a line on standard error. Nothing is lost when nobody reads it.
 pub fn note(text: impl Display) {
-    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+    stop::at_hang_up(&std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }

@@ -1,43 +1,96 @@
-//! Ctrl-C, SIGTERM and a terminal that is closed, and the end of a parent, as a flag that loops look at.
+//! How a process is asked to end, and that it does: Ctrl-C, SIGTERM, a closed terminal, a parent that has ended.
+//!
+//! reads   signals; the names of this process's threads
+//! writes  a flag that loops look at; what did not stop, on standard error
+//! memory  the names of threads
+//!
+//! Whatever a thread waits for, the process ends within [`GRACE`] of the first request. What must last is on disk
+//! before it is answered for, so that an end in the middle is as safe as a kill.
 
-use std::sync::Arc;
+use std::io::{Error, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+/// From the first request to end until the process ends, whatever happens.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// After so long what was only waiting for results is asked to give up, as by a second Ctrl-C.
+const HURRY: Duration = Duration::from_secs(6);
+/// How long the last words may take: standard error may be a pipe that nobody reads.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How often to look for the parent.
 const PARENT_LOOK: Duration = Duration::from_millis(200);
 /// So long an orphan may tidy up.
 const ORPHAN_GRACE: Duration = Duration::from_secs(4);
+/// As the shell has it for SIGINT.
+const INTERRUPTED: i32 = 130;
+/// The process did not end by itself.
+const NOT_STOPPED: i32 = 1;
+
+/// Says which parts have not stopped.
+type Explain = Box<dyn Fn() -> Vec<String> + Send>;
+
+/// The signal of this process, for those that find out that its terminal is gone.
+static INSTALLED: OnceLock<StopSignal> = OnceLock::new();
+/// Whether it makes no difference to this process that nobody reads.
+static GOES_ON: AtomicBool = AtomicBool::new(false);
 
 /// Set by Ctrl-C, SIGTERM, or SIGHUP where that is not ignored, as `nohup` has it.
 #[derive(Clone, Default)]
 pub struct StopSignal {
     set: Arc<AtomicBool>,
     presses: Arc<AtomicUsize>,
+    /// Starts the clock of the watchdog.
+    begun: Option<SyncSender<()>>,
+    explain: Arc<Mutex<Option<Explain>>>,
 }
 
 impl StopSignal {
     /// Takes over these signals. The third one ends the process at once.
     pub fn install() -> std::io::Result<Self> {
-        let signal = Self::default();
+        let cannot = |error: Error| Error::new(error.kind(), format!("cannot start the threads of signals: {error}"));
+        Self::installed().map_err(cannot)
+    }
+
+    fn installed() -> std::io::Result<Self> {
+        let (begun, begins) = sync_channel(1);
+        let signal = Self { begun: Some(begun), ..Self::default() };
+        let watched = signal.clone();
+        std::thread::Builder::new().name("watchdog".into()).spawn(move || watched.see_to_the_end(&begins))?;
         let hangs_up = Some(SIGHUP).filter(|_| !is_ignored(SIGHUP));
-        for number in [SIGINT, SIGTERM].into_iter().chain(hangs_up) {
-            let (set, presses) = (signal.set.clone(), signal.presses.clone());
-            let exit_at = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register_conditional_shutdown(number, 130, exit_at.clone())?;
-            let mut signals = signal_hook::iterator::Signals::new([number])?;
-            std::thread::Builder::new().name("signals".into()).spawn(move || {
-                for _ in signals.forever() {
-                    set.store(true, Ordering::Release);
-                    if presses.fetch_add(1, Ordering::AcqRel) >= 1 {
-                        exit_at.store(true, Ordering::Release);
-                    }
-                }
-            })?;
+        let exit_at = Arc::new(AtomicBool::new(false));
+        let numbers: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hangs_up).collect();
+        for &number in &numbers {
+            signal_hook::flag::register_conditional_shutdown(number, INTERRUPTED, exit_at.clone())?;
         }
+        let mut signals = signal_hook::iterator::Signals::new(numbers)?;
+        let asked = signal.clone();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for (before, _) in signals.forever().enumerate() {
+                asked.press();
+                exit_at.store(before >= 1, Ordering::Release);
+            }
+        })?;
+        let _ = INSTALLED.set(signal.clone());
         Ok(signal)
+    }
+
+    /// Ends the process where it has not ended in time.
+    fn see_to_the_end(&self, begins: &Receiver<()>) {
+        if begins.recv().is_err() {
+            return;
+        }
+        let end = Instant::now() + GRACE;
+        std::thread::sleep(HURRY);
+        self.presses.fetch_add(1, Ordering::AcqRel);
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        let parts = self.explain.try_lock().ok().and_then(|explain| explain.as_ref().map(|explain| explain()));
+        let left = unstopped(parts.unwrap_or_default(), threads());
+        last_words(format!("error: not stopped within {} s, and ended as by a kill: {left}", GRACE.as_secs()));
+        signal_hook::low_level::exit(NOT_STOPPED);
     }
 
     /// Stops when this parent has ended, however it did; what does not stop then in time is ended.
@@ -50,14 +103,26 @@ impl StopSignal {
             }
             signal.set();
             std::thread::sleep(ORPHAN_GRACE);
-            std::process::exit(130);
+            signal_hook::low_level::exit(INTERRUPTED);
         };
         std::thread::Builder::new().name("parent".into()).spawn(watch).map(|_| ())
+    }
+
+    /// Names the parts that have not stopped, should the process not end in time.
+    pub fn explain(&self, parts: impl Fn() -> Vec<String> + Send + 'static) {
+        *self.explain.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(parts));
     }
 
     /// Stops as the first Ctrl-C does.
     pub fn set(&self) {
         self.set.store(true, Ordering::Release);
+        // The watchdog waits for the first alone.
+        let _ = self.begun.as_ref().map(|begun| begun.try_send(()));
+    }
+
+    fn press(&self) {
+        self.presses.fetch_add(1, Ordering::AcqRel);
+        self.set();
     }
 
     /// Whether to stop.
@@ -65,9 +130,88 @@ impl StopSignal {
         self.set.load(Ordering::Acquire)
     }
 
-    /// How often it was asked for.
+    /// How often it was asked for; a while after the first time, once more.
     pub fn presses(&self) -> usize {
         self.presses.load(Ordering::Acquire)
+    }
+}
+
+/// Goes on where nobody reads what is said: a node is there for others.
+pub fn never_for_readers() {
+    GOES_ON.store(true, Ordering::Relaxed);
+}
+
+/// Stops as at Ctrl-C where a write failed because its reader is gone: a pipe, or a terminal that was closed.
+pub fn at_end_of_reader(written: &std::io::Result<()>) {
+    let is_gone = |error: &Error| error.kind() == ErrorKind::BrokenPipe;
+    at_hang_up(written);
+    if written.as_ref().is_err_and(is_gone) {
+        stop_without_reader();
+    }
+}
+
+/// Stops as at Ctrl-C where a write failed because the terminal was closed. It may not come to a SIGHUP: that goes to
+/// processes of the terminal's own session.
+pub fn at_hang_up(written: &std::io::Result<()>) {
+    const EIO: i32 = 5;
+    if written.as_ref().is_err_and(|error| error.raw_os_error() == Some(EIO)) {
+        stop_without_reader();
+    }
+}
+
+fn stop_without_reader() {
+    if let Some(signal) = INSTALLED.get().filter(|_| !GOES_ON.load(Ordering::Relaxed)) {
+        signal.set();
+    }
+}
+
+/// Says a line, if standard error takes it soon.
+pub fn last_words(text: String) {
+    let (said, done) = sync_channel(1);
+    let say = move || {
+        let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+        let _ = said.send(());
+    };
+    if std::thread::Builder::new().name("last words".into()).spawn(say.clone()).is_ok() {
+        // Without an answer nobody reads it.
+        let _ = done.recv_timeout(LAST_WORDS);
+    } else {
+        say();
+    }
+}
+
+/// The names of the threads of this process, but for those of this module; the first is the main thread's.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    let main = std::process::id();
+    let name = |number: u32| match number == main {
+        true => Some("the main thread".to_owned()),
+        false => Some(std::fs::read_to_string(format!("/proc/self/task/{number}/comm")).ok()?.trim().to_owned()),
+    };
+    numbers.into_iter().filter_map(name).collect()
+}
+
+/// What has not stopped, in words.
+fn unstopped(parts: Vec<String>, threads: Vec<String>) -> String {
+    const OWN: [&str; 4] = ["signals", "watchdog", "parent", "last words"];
+    let mut named: Vec<(String, usize)> = vec![];
+    for thread in threads.into_iter().filter(|thread| !OWN.contains(&thread.as_str())) {
+        match named.iter_mut().find(|(name, _)| *name == thread) {
+            Some((_, count)) => *count += 1,
+            None => named.push((thread, 1)),
+        }
+    }
+    let text = |(name, count): &(String, usize)| match count {
+        1 => name.clone(),
+        _ => format!("{name} ({count} times)"),
+    };
+    let threads: Vec<String> = named.iter().map(text).collect();
+    match (parts.is_empty(), threads.is_empty()) {
+        (true, true) => "nothing of this process says why".into(),
+        (true, false) => format!("threads {}", threads.join(", ")),
+        (false, _) => format!("{}; threads {}", parts.join(", "), threads.join(", ")),
     }
 }
 
@@ -76,4 +220,30 @@ fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_stop_is_named() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+        let threads = names(&["the main thread", "signals", "rpc", "watchdog", "rpc", "core 1"]);
+        assert_eq!(unstopped(vec![], threads.clone()), "threads the main thread, rpc (2 times), core 1");
+        let told = unstopped(names(&["tile bank:0"]), threads);
+        assert_eq!(told, "tile bank:0; threads the main thread, rpc (2 times), core 1");
+        assert_eq!(unstopped(vec![], names(&["signals"])), "nothing of this process says why");
+    }
+
+    #[test]
+    fn threads_are_listed_by_name() {
+        let (end, ended) = sync_channel::<()>(0);
+        let thread = std::thread::Builder::new().name("a test thread".into()).spawn(move || ended.recv()).unwrap();
+        let listed = threads();
+        assert_eq!(listed.first().map(String::as_str), Some("the main thread"));
+        assert!(listed.iter().any(|name| name == "a test thread"), "{listed:?}");
+        drop(end);
+        assert!(thread.join().unwrap().is_err());
+    }
 }

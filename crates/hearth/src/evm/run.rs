@@ -23,8 +23,8 @@ use crate::stop::StopSignal;
 
 /// How often the chain's health is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the state may be written at the end.
-const SHORTEN_MAX: Duration = Duration::from_secs(10);
+/// How long the state may be written at the end: well within the time in which the process ends.
+const SHORTEN_MAX: Duration = Duration::from_secs(5);
 /// Gas of a block for each second that blocks are apart, and at least. Half of it is the target, beyond which the base
 /// fee rises: 20,000 transfers a second stay below.
 const GAS_PER_SECOND: u64 = 1_000_000_000;
@@ -87,13 +87,15 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
         }
     }
     say.line("  stopping");
+    stop.set();
     drop(engine);
     server.stop();
     drop(stages);
     chain.stop();
+    // Before what only saves time: a chain in memory has nothing else.
+    let written = options.state.as_ref().map(|path| dump::write(path, &chain).map(|()| path)).transpose();
     shorten(&chain, say);
-    if let Some(path) = &options.state {
-        dump::write(path, &chain)?;
+    if let Some(path) = written? {
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))

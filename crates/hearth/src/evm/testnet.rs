@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// An application must listen within this,
 const START_WITHIN: Duration = Duration::from_secs(60);
 /// and a process must end within this when it is asked to.
-const STOP_WITHIN: Duration = Duration::from_secs(20);
+const STOP_WITHIN: Duration = Duration::from_secs(4);
 
 /// `hearth evm testnet`
 #[derive(Args)]

@@ -7,6 +7,8 @@
 
 use std::io::{IsTerminal, Stderr, Write};
 
+use crate::stop;
+
 /// As wide as the bar is.
 const WIDTH: usize = 30;
 
@@ -32,8 +34,7 @@ impl<W: Write> Bar<W> {
             return;
         }
         let words = format!("{done} of {all} accounts funded");
-        // Nothing is lost when nobody reads it.
-        let _ = match self.is_terminal {
+        let written = match self.is_terminal {
             true => {
                 let full = (done.min(all) * WIDTH) / all;
                 let bar = format!("{}{}", "█".repeat(full), "░".repeat(WIDTH - full));
@@ -41,6 +42,7 @@ impl<W: Write> Bar<W> {
             }
             false => self.to.write_all(format!("{words}\n").as_bytes()),
         };
+        stop::at_hang_up(&written);
     }
 }
 

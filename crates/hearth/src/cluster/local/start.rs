@@ -22,7 +22,7 @@ use crate::stop::StopSignal;
 /// How long a node has until it serves.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long nodes have to end when they are asked to.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(8);
 /// How long a process that was killed may still be seen: it ends what it is writing to the disk.
 const KILLED: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
