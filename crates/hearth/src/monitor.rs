@@ -124,7 +124,7 @@ impl Rated {
 fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<(), MonitorError> {
     let mut screen = Screen::open(note)?;
     while !stop.is_set() {
-        if screen.follow_keys(rated.seconds.due())? {
+        if screen.follow_keys(rated.seconds.due(), &|| stop.is_set())? {
             break;
         }
         let Second { sample, diagnosis } = rated.next()?;

@@ -4,17 +4,23 @@
 //! writes  the terminal's other screen, which is put back at the end, after a panic too
 //! memory  the sample that is shown
 
+mod keys;
 mod view;
 
 use std::io;
-use std::time::Instant;
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::Size;
 
 use crate::diagnosis::Diagnosis;
 use crate::sample::Sample;
+use keys::{Keys, Next, Typed};
 use view::View;
+
+/// How often to look at the terminal's size, and whether to stop, while no key comes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The terminal cannot be drawn on or read.
 #[derive(Debug, thiserror::Error)]
@@ -24,14 +30,20 @@ pub struct ScreenError(#[from] io::Error);
 /// A terminal that shows samples.
 #[derive(Debug)]
 pub struct Screen {
-    terminal: DefaultTerminal,
+    /// Where the terminal is gone, its own drop would panic.
+    terminal: ManuallyDrop<DefaultTerminal>,
+    keys: Keys,
+    size: Option<Size>,
     view: View,
 }
 
 impl Screen {
     /// Takes the terminal over. `note` stands at its bottom until the first key.
     pub fn open(note: Option<String>) -> Result<Self, ScreenError> {
-        Ok(Self { terminal: ratatui::try_init()?, view: View::new(note) })
+        let keys = Keys::of(io::stdin())?;
+        let terminal = ManuallyDrop::new(ratatui::try_init()?);
+        let size = terminal.size().ok();
+        Ok(Self { terminal, keys, size, view: View::new(note) })
     }
 
     /// Shows a sample, unless the view is paused; `rates` are those of the last moments, the newest last.
@@ -40,23 +52,26 @@ impl Screen {
         self.draw()
     }
 
-    /// Follows keys until then; true when the reader wants to leave.
-    pub fn follow_keys(&mut self, until: Instant) -> Result<bool, ScreenError> {
+    /// Follows keys until then; true when the reader wants to leave, or is gone with the terminal, or at `stop`.
+    pub fn follow_keys(&mut self, until: Instant, stop: &dyn Fn() -> bool) -> Result<bool, ScreenError> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if !event::poll(left)? {
-                return Ok(false);
-            }
-            match event::read()? {
-                Event::Key(key) if is_leaving(&key) => return Ok(true),
-                Event::Key(key) if key.kind == KeyEventKind::Press => {
-                    if self.view.key(key.code) {
+            match self.keys.next(left.min(LOOK_EVERY)) {
+                Next::Closed | Next::Typed(Typed::Interrupt) => return Ok(true),
+                Next::Typed(Typed::Key(key)) => {
+                    if self.view.key(key) {
                         return Ok(true);
                     }
                     self.draw()?;
                 }
-                Event::Resize(..) => self.draw()?,
-                _ => {}
+                Next::Nothing if stop() => return Ok(true),
+                Next::Nothing if left.is_zero() => return Ok(false),
+                Next::Nothing => {
+                    let size = self.terminal.size().ok();
+                    if std::mem::replace(&mut self.size, size) != size {
+                        self.draw()?;
+                    }
+                }
             }
         }
     }
@@ -67,13 +82,10 @@ impl Screen {
     }
 }
 
-/// Ctrl-C comes as a key while the terminal is taken over.
-fn is_leaving(key: &KeyEvent) -> bool {
-    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
-}
-
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // A terminal that is gone needs nothing.
+        let _ = self.terminal.show_cursor();
+        let _ = ratatui::try_restore();
     }
 }
