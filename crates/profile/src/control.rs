@@ -5,7 +5,6 @@
 //! memory  none before the first; then the last profile, until the next is asked for or [`KEPT`] has passed
 //! drops   the profile before, when another begins
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -203,7 +202,7 @@ impl Control {
 
 /// What has come of taking a profile. A panic ends it as well: nothing else would ever end it, nor let another begin.
 fn stage_after(take: impl FnOnce() -> Result<Taken, String>) -> Stage {
-    match catch_unwind(AssertUnwindSafe(take)) {
+    match hearth_tile::panics::catch(take) {
         Ok(Ok(taken)) => Stage::Done { taken: Arc::new(taken), at: Instant::now() },
         Ok(Err(why)) => Stage::Failed(why),
         Err(_) => Stage::Failed("the profiler panicked; the node's standard error says where".into()),

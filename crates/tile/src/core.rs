@@ -8,12 +8,12 @@
 //! one transaction's working set stays in cache from tile to tile. When every tile has been idle for a while the
 //! thread parks and is woken by whoever publishes to it, by a descriptor or by a deadline.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::clock::Clock;
+use crate::panics;
 use crate::runner::{Activity, OfThread, Runnable};
 use crate::sys;
 use crate::sys::thread::CoreWait;
@@ -133,7 +133,7 @@ fn run(mut core: Core, shared: &Shared) {
         tile.started();
     }
     let mut running = 0;
-    let outcome = catch_unwind(AssertUnwindSafe(|| turns(&mut core, shared, &mut running)));
+    let outcome = panics::catch(|| turns(&mut core, shared, &mut running));
     if let Err(panic) = outcome {
         let died = Died { tile: core.tiles[running].name().to_owned(), message: panic_text(&*panic) };
         core.tiles[running].died();

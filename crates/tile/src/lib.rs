@@ -14,6 +14,7 @@ pub mod core;
 pub mod counters;
 pub mod latency;
 pub mod outside;
+pub mod panics;
 pub mod regime;
 pub mod rig;
 pub mod runner;

@@ -9,7 +9,6 @@
 //! called only with room for a burst on every output that is not elective; a burst that finds none at its end stays
 //! open, and nothing else is done until it is ended. The core decides when the next turn comes.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use hearth_ring::{Consumer, Counters, FragMeta, Polled};
@@ -18,6 +17,7 @@ use crate::bandwidth;
 use crate::clock::Clock;
 use crate::counters::{CounterSet, LoopCounters};
 use crate::latency::{self, Histogram};
+use crate::panics;
 use crate::regime::{Regime, TimeLine};
 use crate::sys;
 use crate::tile::{Entropy, Filter, Frag, Host, In, InitError, Out, OutPort, Poll, Tile, WaitFor};
@@ -463,7 +463,7 @@ impl<T: Tile> Runnable for Runner<T> {
     fn stop(&mut self) {
         let now = self.clock.now();
         // A tile that fails while it stops must not keep the others from stopping.
-        let result = catch_unwind(AssertUnwindSafe(|| self.call(now, |tile, out| tile.stop(out))));
+        let result = panics::catch(|| self.call(now, |tile, out| tile.stop(out)));
         self.shared.state = if result.is_ok() { 2 } else { 3 };
         self.flush();
         self.moved = true;
