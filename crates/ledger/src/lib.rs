@@ -31,6 +31,7 @@ pub mod lattice;
 pub mod leaders;
 pub mod ledger;
 pub mod performance;
+pub mod program_header;
 pub mod programs;
 pub mod rent;
 mod seed;

@@ -12,6 +12,8 @@
 
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::AcqRel;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use solana_builtins::BUILTINS;
@@ -21,6 +23,7 @@ use solana_svm::transaction_processor::TransactionBatchProcessor;
 
 use hearth_ledger::bank::{GeneralPath, GeneralWorker};
 
+use crate::delayed::Delayed;
 use crate::environment::Environment;
 use crate::worker::{State, Worker};
 
@@ -48,6 +51,10 @@ pub(crate) struct Shared {
     pub(crate) root: TransactionBatchProcessor<Line>,
     /// The cache of programs asks it for the relation of slots, and does not keep it alive.
     pub(crate) line: Arc<RwLock<Line>>,
+    /// Programs whose header names a later slot.
+    pub(crate) delayed: Delayed,
+    /// How often the chain has gone back: what a worker knows of a slot is then of another.
+    pub(crate) rewinds: AtomicU64,
     /// States of workers that are done.
     pub(crate) idle: Mutex<Vec<State>>,
 }
@@ -85,7 +92,10 @@ impl Svm {
                 root.add_builtin(builtin.program_id, entry);
             }
         }
-        Self { shared: Arc::new(Shared { environment, log_bytes, root, line, idle: Mutex::default() }) }
+        let (delayed, idle) = (Delayed::new(), Mutex::default());
+        Self {
+            shared: Arc::new(Shared { environment, log_bytes, root, line, delayed, rewinds: AtomicU64::new(0), idle }),
+        }
     }
 }
 
@@ -95,6 +105,7 @@ impl GeneralPath for Svm {
     }
 
     fn undone(&self, slots: RangeInclusive<u64>) {
+        self.shared.rewinds.fetch_add(1, AcqRel);
         // What was deployed, upgraded or closed there never was. What those programs were before is read from their
         // accounts again.
         let mut cache = self.shared.root.global_program_cache.write().unwrap_or_else(PoisonError::into_inner);

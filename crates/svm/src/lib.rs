@@ -13,6 +13,7 @@
 //! accounts in the engine's terms → outcomes. [`programs`] is what a chain has at its beginning.
 
 mod convert;
+mod delayed;
 mod engine;
 mod environment;
 mod message;
@@ -22,3 +23,4 @@ mod worker;
 
 pub use engine::{LOG_BYTES, Svm};
 pub use environment::feature_set_id;
+pub use worker::is_executing;

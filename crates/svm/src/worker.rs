@@ -7,7 +7,9 @@
 //! source  `bank.rs`, `account_saver.rs` of `solana-runtime` 4.2: what is asked of the engine, and
 //!         which of the accounts it returns are stored
 
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, PoisonError};
 
 use solana_account::AccountSharedData;
@@ -33,7 +35,10 @@ use hearth_ledger::bank::{
     AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker, InnerCall, Record, TokenAmount,
 };
 
+use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
+
 use crate::convert::{error, from_engine, to_engine};
+use crate::delayed::CacheAt;
 use crate::engine::{Line, Shared};
 use crate::message::Message;
 use crate::precompiles;
@@ -46,6 +51,19 @@ pub(crate) struct State {
     environment: TransactionProcessingEnvironment,
     /// What accounts without data share: a thread's own, so that threads do not contend for its count.
     empty: Arc<Vec<u8>>,
+    rewinds: u64,
+    /// Programs whose header names no later slot.
+    deployed: RefCell<HashSet<Pubkey>>,
+}
+
+thread_local! {
+    static EXECUTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is in the engine. A panic there leaves other threads waiting for the program that this
+/// one was loading.
+pub fn is_executing() -> bool {
+    EXECUTING.get()
 }
 
 /// See the module.
@@ -77,12 +95,16 @@ impl std::fmt::Debug for Worker {
 
 impl GeneralWorker for Worker {
     fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
-        let stale = |state: &State| state.slot != batch.slot || state.blockhash != *batch.blockhash;
+        let rewinds = self.shared.rewinds.load(Acquire);
+        let stale =
+            |state: &State| state.slot != batch.slot || state.blockhash != *batch.blockhash || state.rewinds != rewinds;
         if batch.ahead || self.state.as_ref().is_none_or(stale) {
             self.state = Some(State::enter(&self.shared, batch));
         }
         let state = self.state.as_ref().expect("a slot has been entered");
+        EXECUTING.set(true);
         state.execute(&self.shared, batch, outcomes);
+        EXECUTING.set(false);
         if batch.ahead {
             // The slot will have the same number and blockhash, and other sysvars.
             self.state = None;
@@ -98,14 +120,32 @@ impl State {
             processor: shared.root.new_from(batch.slot, 0),
             environment: shared.environment.of_slot(batch.blockhash),
             empty: Arc::default(),
+            rewinds: shared.rewinds.load(Acquire),
+            deployed: RefCell::default(),
         };
-        let callbacks = state.callbacks(batch);
+        let callbacks = state.callbacks(shared, batch);
         state.processor.fill_missing_sysvar_cache_entries(&callbacks);
         state
     }
 
-    fn callbacks<'a>(&'a self, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
-        Callbacks { accounts: batch.accounts, empty: &self.empty }
+    fn callbacks<'a>(&'a self, shared: &'a Shared, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
+        Callbacks { state: self, shared, accounts: batch.accounts }
+    }
+
+    /// Prepares the cache of programs for an account that a transaction names, if it is a program.
+    fn prepare(&self, shared: &Shared, key: &Pubkey, account: &Account, accounts: &dyn AccountReader) {
+        if !is_upgradeable(account) || self.deployed.borrow().contains(key) {
+            return;
+        }
+        let at = CacheAt {
+            cache: &self.processor.global_program_cache,
+            environment: &shared.environment.programs,
+            graph: &shared.line,
+            slot: self.slot,
+        };
+        if shared.delayed.prepare(&at, key, account, accounts) {
+            self.deployed.borrow_mut().insert(*key);
+        }
     }
 
     fn execute(&self, shared: &Shared, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
@@ -117,7 +157,7 @@ impl State {
             ..TransactionProcessingConfig::default()
         };
         let output = self.processor.load_and_execute_sanitized_transactions(
-            &self.callbacks(batch),
+            &self.callbacks(shared, batch),
             &messages,
             checks,
             &self.environment,
@@ -154,9 +194,10 @@ impl State {
     fn merge(&self, shared: &Shared, programs: &HashMap<Pubkey, Arc<ProgramCacheEntry>>) {
         let mut cache = self.processor.global_program_cache.write().unwrap_or_else(PoisonError::into_inner);
         // What a program was before its last change is of no use any more: no slot before this one runs.
-        if self.slot > cache.latest_root_slot + 1 {
+        let root = shared.delayed.root(self.slot);
+        if root > cache.latest_root_slot {
             let line = shared.line.read().unwrap_or_else(PoisonError::into_inner);
-            cache.prune(self.slot - 1, None, &line);
+            cache.prune(root, None, &line);
         }
         cache.merge(&shared.environment.programs, self.slot, programs);
     }
@@ -260,6 +301,11 @@ fn executed_outcome(executed: ExecutedTransaction, message: &Message<'_>, record
     }
 }
 
+/// Whether the account is of a loader that writes the slot of deployment.
+fn is_upgradeable(account: &Account) -> bool {
+    [BPF_LOADER_UPGRADEABLE, LOADER_V4].contains(&account.owner)
+}
+
 fn write((key, account): &(Pubkey, AccountSharedData)) -> (hearth_wire::Pubkey, Account) {
     (key.to_bytes(), from_engine(account))
 }
@@ -276,14 +322,17 @@ fn inner_call(call: InnerInstruction) -> InnerCall {
 
 /// What the engine asks while it runs.
 struct Callbacks<'a> {
+    state: &'a State,
+    shared: &'a Shared,
     accounts: &'a dyn AccountReader,
-    empty: &'a Arc<Vec<u8>>,
 }
 
 impl TransactionProcessingCallback for Callbacks<'_> {
     fn get_account_shared_data(&self, key: &Pubkey) -> Option<(AccountSharedData, u64)> {
         let account = self.accounts.load(bytemuck::cast_ref(key))?;
-        Some((to_engine(account, self.empty), 0))
+        // Before the engine looks for the program in its cache, which holds no lock here.
+        self.state.prepare(self.shared, key, &account, self.accounts);
+        Some((to_engine(account, &self.state.empty), 0))
     }
 }
 

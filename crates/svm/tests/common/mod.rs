@@ -47,9 +47,9 @@ fn ledger_with(made: LedgerConfig, extra_accounts: Vec<(Pubkey, Account)>) -> Ar
 /// Transactions whose signatures are a mark of signer and message: nothing here checks them.
 pub fn bytes_of(payer: &Pubkey, instructions: &[Instruction], blockhash: &Hash) -> Vec<u8> {
     let message = Message::compile(payer, instructions, blockhash).expect("the instructions fit a packet");
-    message.sign_with(|signer, _| {
+    message.sign_with(|signer, message| {
         let mut signature = [0; 64];
-        signature[..32].copy_from_slice(signer);
+        signature[..32].copy_from_slice(&hearth_crypto::sha256::sha256(&[signer, message]));
         signature
     })
 }
