@@ -6,9 +6,13 @@
 //! drops   all but the last account of an address that is asked for more than once, with a notice
 //! source  `solana-test-validator` 4.2 for what each option means, and which of two for one address counts: it lets
 //!         accounts and programs go before those that every chain has without a word, as we do with a notice
+//!
+//! A program of another chain names the slot in which it was deployed there, which this chain may reach in years. Here
+//! it was deployed before the chain began.
 
 use std::path::Path;
 
+use hearth_ledger::program_header::{clear_deployment_slot, code_address};
 use hearth_ledger::programs::is_reserved;
 use hearth_ledger::rent::minimum_balance;
 use hearth_ledger::{Account, Genesis, GenesisConfig};
@@ -134,9 +138,10 @@ impl Beginning {
         let accounts = genesis.accounts();
         let found = |key: &Pubkey| Some(&accounts[accounts.binary_search_by_key(key, |(key, _)| *key).ok()?].1);
         for Asked { flag, key, account, .. } in &self.accounts {
-            match (found(key), account) {
+            // Chains of earlier versions began with the slots of other chains.
+            match (found(key).cloned().map(begun), account) {
                 (None, _) => return began(flag, format!("without an account at {}", encode_32(key))),
-                (Some(has), Some(wanted)) if has != wanted => {
+                (Some(has), Some(wanted)) if has != *wanted => {
                     return began(flag, format!("with another account at {}", encode_32(key)));
                 }
                 _ => {}
@@ -146,7 +151,7 @@ impl Beginning {
     }
 
     fn add(&mut self, flag: &'static str, from: String, key: Pubkey, account: Account) {
-        self.accounts.push(Asked { flag, from, key, account: Some(account) });
+        self.accounts.push(Asked { flag, from, key, account: Some(begun(account)) });
     }
 
     fn numbers(&mut self, flags: &Flags) {
@@ -253,7 +258,7 @@ impl Beginning {
             self.remote(flags, flag, key, exists)?;
             if !exists {
                 let account = self.accounts.last().and_then(|asked| asked.account.as_ref());
-                let data = account.and_then(dump::program_data).ok_or_else(|| {
+                let data = account.and_then(code_address).ok_or_else(|| {
                     let what = format!("{} is no program that can be upgraded there ({AS_OF})", encode_32(&key));
                     FlagError::value(flag, what)
                 })?;
@@ -271,7 +276,7 @@ impl Beginning {
                 FlagError::value(flag, what)
             })?),
         };
-        self.accounts.push(Asked { flag, from: there(flags), key, account });
+        self.accounts.push(Asked { flag, from: there(flags), key, account: account.map(begun) });
         Ok(())
     }
 }
@@ -289,6 +294,12 @@ impl Asked {
 /// Where accounts are fetched from.
 fn there(flags: &Flags) -> String {
     flags.url.clone().unwrap_or_default()
+}
+
+/// The account as a chain begins with it.
+fn begun(mut account: Account) -> Account {
+    clear_deployment_slot(&mut account);
+    account
 }
 
 fn fetch(flags: &Flags, flag: &'static str, key: &Pubkey) -> Result<Option<Account>, FlagError> {
@@ -318,7 +329,59 @@ fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
 mod tests {
     use std::fs;
 
+    use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
+    use serde_json::json;
+
     use super::*;
+
+    /// The dump of an account, in a file of the folder.
+    fn dumped(folder: &Path, name: &str, owner: &Pubkey, data: &[u8]) -> String {
+        let account = json!({
+            "lamports": 1_000_000_000, "data": [base58_of(data), "base58"], "owner": &*encode_32(owner),
+            "executable": false,
+        });
+        let path = folder.join(name);
+        let pubkey = encode_32(&[name.len() as u8; 32]);
+        std::fs::write(&path, json!({ "pubkey": &*pubkey, "account": account }).to_string()).unwrap();
+        path.display().to_string()
+    }
+
+    fn base58_of(data: &[u8]) -> String {
+        bs58::encode(data).into_string()
+    }
+
+    #[test]
+    fn programs_of_other_chains_begin_in_slot_zero() {
+        let folder = tempfile::tempdir().unwrap();
+        let accounts = folder.path().join("accounts");
+        std::fs::create_dir(&accounts).unwrap();
+        let slot = 300_000_000u64.to_le_bytes();
+        let code = [&3u32.to_le_bytes()[..], &slot, &[0; 40], b"code"].concat();
+        let version_4 = [&slot[..], &[0; 40], b"code"].concat();
+        let account = dumped(folder.path(), "a", &BPF_LOADER_UPGRADEABLE, &code);
+        let clone = dumped(folder.path(), "bb", &LOADER_V4, &version_4);
+        dumped(&accounts, "ccc.json", &BPF_LOADER_UPGRADEABLE, &code);
+        let flags = Flags {
+            account: vec!["-".into(), account],
+            clone: vec![encode_32(&[9; 32]).to_string(), clone],
+            account_dir: vec![accounts],
+            ..Flags::default()
+        };
+        let beginning = Beginning::of(&flags, false).unwrap();
+        let slots: Vec<_> =
+            beginning.accounts().map(|(_, account)| hearth_ledger::program_header::deployment_slot(&account)).collect();
+        assert_eq!(slots, [Some(0); 3]);
+        // A chain that began with the other chain's slots still begins as these options ask.
+        let mut config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+        let has_slot = |(key, account): (Pubkey, Account)| {
+            let mut data = account.data().to_vec();
+            data[if account.owner == LOADER_V4 { 0..8 } else { 4..12 }].copy_from_slice(&slot);
+            (key, Account::with_data(account.lamports, account.owner, &data))
+        };
+        config.extra_accounts = beginning.accounts().map(has_slot).collect();
+        let genesis = Genesis::create(config.clone(), |_| {}).unwrap();
+        beginning.check(&genesis, folder.path(), &config).unwrap();
+    }
 
     const OWNER: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 

@@ -13,7 +13,6 @@ use base64::prelude::BASE64_STANDARD;
 use hearth_ledger::Account;
 use hearth_wire::Pubkey;
 use hearth_wire::base58::decode_32;
-use hearth_wire::consts::BPF_LOADER_UPGRADEABLE;
 use serde_json::Value;
 
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -96,12 +95,6 @@ pub fn account(json: &Value) -> Result<Account, String> {
     let mut account = Account::with_data(lamports, owner, &data);
     account.executable = executable;
     Ok(account)
-}
-
-/// The address of the data of a program that can be upgraded.
-pub fn program_data(program: &Account) -> Option<Pubkey> {
-    let rest = program.data().strip_prefix(&2u32.to_le_bytes())?;
-    if program.owner == BPF_LOADER_UPGRADEABLE { rest.try_into().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -209,6 +209,46 @@ fn logs_are_cut_where_it_is_asked_for() {
     node.stop();
 }
 
+/// A program of another chain that was deployed there in slot 200, as dumps of its two accounts.
+fn dump_of_slot_200(folder: &Path, program: &Pubkey, elf: &[u8]) -> [String; 2] {
+    let code = fresh_address(0xc1, 2);
+    let program_data = [&2u32.to_le_bytes()[..], &code].concat();
+    let code_data = [&3u32.to_le_bytes()[..], &200u64.to_le_bytes(), &[0; 33], elf].concat();
+    [("program", program, program_data, true), ("code", &code, code_data, false)].map(
+        |(name, key, data, executable)| {
+            let account = json!({
+                "lamports": 10_000_000_000u64, "data": [base64(&data), "base64"], "owner": LOADER,
+                "executable": executable, "rentEpoch": u64::MAX, "space": data.len(),
+            });
+            let path = folder.join(format!("{name}.json"));
+            fs::write(&path, json!({ "pubkey": text(key), "account": account }).to_string()).unwrap();
+            path.display().to_string()
+        },
+    )
+}
+
+#[test]
+fn a_program_deployed_later_elsewhere_runs_at_once() {
+    let setup = Setup::new("later");
+    let memo = setup.folder.path().join("memo.so");
+    let node = setup.start();
+    dump_memo(node.rpc(), &memo);
+    node.stop();
+    let program = fresh_address(0xc1, 1);
+    let [account, code] = dump_of_slot_200(setup.folder.path(), &program, &fs::read(memo).unwrap());
+    let node = setup.start_with(&["--reset", "--account", "-", &account, "--account", "-", &code]);
+    let rpc = node.rpc();
+    let payer = funded_account_key(0);
+    let called = Instruction { program_id: program, accounts: vec![], data: b"written".to_vec() };
+    let bytes = transaction(&payer, &[called], &rpc.latest_blockhash());
+    let simulated = rpc.call("simulateTransaction", json!([base64(&bytes), { "encoding": "base64" }]));
+    assert_eq!(simulated["value"]["err"], Value::Null, "{simulated}");
+    let status = call(rpc, &payer, &text(&program), b"written");
+    assert_eq!(status["err"], Value::Null, "{status}");
+    assert!(slot(&node) < 200, "it does not wait for that slot");
+    node.stop();
+}
+
 #[test]
 fn accounts_are_cloned_from_dumps_and_from_another_node() {
     let there = Setup::new("original");
