@@ -72,7 +72,7 @@ impl HistoryView {
         if let Some(block) = self.cached(slot) {
             return Ok(Some(block));
         }
-        let read = self.blocks.block(slot).map_err(Failure::internal)?;
+        let read = self.blocks.block(slot).map_err(|error| Failure::stored("a block cannot be read", error))?;
         let Some(block) = read.filter(|block| block.info.whole) else { return Ok(None) };
         let transactions =
             transactions(&block.data).ok_or_else(|| Failure::internal(format!("block {slot} does not decode")))?;
@@ -121,8 +121,48 @@ fn transactions(data: &[u8]) -> Option<Vec<(u32, u32)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
+    use hearth_ledger::history::{self, History};
     use hearth_wire::TransferTemplate;
     use hearth_wire::entry::{write_batch_header, write_entry};
+
+    #[test]
+    fn a_damaged_store_names_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (blocks, log) = (folder.path().join("blocks"), folder.path().join("history"));
+        let (mut store, _) = BlockStore::open(&blocks, blockstore::Config::new(64 << 20, [1; 32])).unwrap();
+        let history = History::open(&log, history::Config::new(64 << 20, [1; 32]), 0).unwrap();
+        let data = [0xc7; 1_000];
+        let set = FecSetRecord {
+            slot: 1,
+            parent_slot: 0,
+            fec_set_index: 0,
+            reference_tick: 0,
+            last_in_slot: true,
+            merkle_root: [2; 32],
+            chained_root: [3; 32],
+            signature: [4; 64],
+            data: &data,
+        };
+        store.append_set(&set).unwrap();
+        let view = HistoryView::new(history.reader(), store.reader());
+        let mut damaged = 0;
+        for entry in std::fs::read_dir(&blocks).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(mut bytes) = std::fs::read(&path) else { continue };
+            if let Some(at) = bytes.windows(100).position(|window| window == &data[..100]) {
+                bytes[at] ^= 1;
+                std::fs::write(&path, bytes).unwrap();
+                damaged += 1;
+            }
+        }
+        assert_eq!(damaged, 1);
+        let failure = view.block(1).err().expect("the block is damaged");
+        assert_eq!(failure.code(), -32603);
+        let (message, name) = (failure.message(), folder.path().file_name().unwrap().to_str().unwrap());
+        assert!(message.starts_with("Internal error: a block cannot be read (fault "), "{message}");
+        assert!(!message.contains('/') && !message.contains(name) && !message.contains("blocks"), "{message}");
+    }
 
     #[test]
     fn finds_the_transactions_of_every_batch() {

@@ -100,6 +100,11 @@ impl Failure {
         Self::new(-32603, format!("Internal error: {message}"))
     }
 
+    /// The node cannot read what it has stored: the client gets `reason` and a number, the log gets the whole error.
+    pub fn stored(reason: &str, error: impl std::fmt::Display) -> Self {
+        Self::internal(hearth_serve::fault::report(reason, &error))
+    }
+
     /// The same reason, as the node's own fault.
     pub fn into_internal(self) -> Self {
         Self::internal(self.message)

@@ -7,12 +7,13 @@
 //!
 //! The walk: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
 //! request's body, [`mod@file`] for an answer out of one, or [`websocket`] for a connection that goes on. [`gate`]
-//! knows who asks, [`rate`] how often. [`dashboard`] is a page for browsers, which asks the service of the same
-//! address.
+//! knows who asks, [`rate`] how often. [`fault`] keeps the paths in the node's own errors for its log. [`dashboard`] is
+//! a page for browsers, which asks the service of the same address.
 
 pub mod body;
 pub mod counters;
 pub mod dashboard;
+pub mod fault;
 pub mod file;
 pub mod gate;
 mod places;

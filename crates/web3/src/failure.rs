@@ -6,6 +6,7 @@
 //! source  the error codes of `rpc/errors.go` and `internal/ethapi/errors.go` of go-ethereum 1.16
 
 use alloy_primitives::U256;
+use hearth_evm::chain::{ChainError, SubmitError};
 
 use crate::json;
 
@@ -69,6 +70,48 @@ impl Failure {
     /// The node is at fault.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(-32603, message.to_string())
+    }
+
+    /// The node cannot read or write what it stores: the client gets `reason` and a number, and the log the error with
+    /// its files.
+    pub fn stored(reason: &str, error: impl std::fmt::Display) -> Self {
+        Self::internal(hearth_serve::fault::report(reason, &error))
+    }
+
+    /// The state cannot be read.
+    pub fn state(error: impl std::fmt::Display) -> Self {
+        Self::stored("the state cannot be read", error)
+    }
+
+    /// The chain refuses something: what is wrong with it, but for the node's own faults.
+    pub fn chain(error: ChainError) -> Self {
+        use hearth_evm::state::StateError;
+        match &error {
+            ChainError::OutputsInUse
+            | ChainError::BeforeMerge(_)
+            | ChainError::NotNext { .. }
+            | ChainError::OtherParent { .. }
+            | ChainError::Timestamp { .. }
+            | ChainError::Interval
+            | ChainError::State(
+                StateError::BadEntry(_)
+                | StateError::NotNext { .. }
+                | StateError::NotKept { .. }
+                | StateError::NoProofs(_)
+                | StateError::UnknownCode { .. }
+                | StateError::NoCode(_),
+            ) => Self::server(error),
+            ChainError::Ended(_) => Self::stored("the chain makes no more blocks", error),
+            _ => Self::stored("the chain's data cannot be read or written", error),
+        }
+    }
+
+    /// A transaction is not taken.
+    pub fn submit(error: SubmitError) -> Self {
+        match error {
+            SubmitError::NotKept(why) => Self::stored("the transaction cannot be kept on disk", why),
+            refused => Self::server(refused),
+        }
     }
 
     /// It cannot be done: what geth answers for want of a better number.
@@ -178,8 +221,39 @@ pub fn solidity_error(reason: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use alloy_primitives::hex;
+    use hearth_evm::state::StateError;
 
     use super::*;
+
+    #[test]
+    fn a_fault_of_the_disk_names_no_file() {
+        let path = std::path::PathBuf::from("/srv/node/state/00000001.log");
+        let io = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let damaged = || StateError::Damaged { path: path.clone(), offset: 7, what: "no record".into() };
+        for failure in [
+            Failure::state(damaged()),
+            Failure::chain(ChainError::State(damaged())),
+            Failure::chain(ChainError::State(StateError::Io {
+                what: "cannot write",
+                path: path.clone(),
+                source: io(),
+            })),
+            Failure::chain(ChainError::State(StateError::InUse(path.clone()))),
+            Failure::chain(ChainError::Folder { what: "read", path: path.clone(), source: io() }),
+            Failure::chain(ChainError::Ended(damaged().to_string())),
+            Failure::chain(ChainError::Outputs(hearth_utxo::ledger::LedgerError::Io(path.clone(), io()))),
+            Failure::submit(SubmitError::NotKept(damaged().to_string())),
+        ] {
+            assert_eq!(failure.code(), -32603);
+            assert!(failure.message().contains("(fault "), "{}", failure.message());
+            assert!(!failure.message().contains('/') && !failure.message().contains(".log"), "{}", failure.message());
+        }
+        // What is wrong with the request is said as it was.
+        let refused = Failure::chain(ChainError::Timestamp { timestamp: 1, head: 2 });
+        assert_eq!((refused.code(), refused.message().contains("Timestamp error: 1")), (-32000, true));
+        let early = Failure::chain(ChainError::State(StateError::NotKept { number: 1, oldest: 2, head: 3 }));
+        assert!(early.message().contains("blocks 2 to 3"), "{}", early.message());
+    }
 
     #[test]
     fn reasons_are_read_and_nothing_else_is() {

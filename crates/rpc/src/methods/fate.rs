@@ -64,7 +64,7 @@ impl Api {
             return Ok(Some(Landed { slot: status.slot, result: status.result, commitment: status.commitment }));
         }
         let Some(history) = &self.history else { return Ok(None) };
-        let found = history.log.transaction(signature).map_err(Failure::internal)?;
+        let found = history.log.transaction(signature).map_err(super::history::failed)?;
         Ok(found.map(|found| {
             let slot = found.place.slot;
             let sure =

@@ -313,10 +313,29 @@ fn unsupported(error: EncodeError) -> Failure {
     Failure::unsupported_version(version)
 }
 
-fn failed(error: HistoryError) -> Failure {
-    Failure::internal(error)
+pub fn failed(error: HistoryError) -> Failure {
+    Failure::stored("the transaction history cannot be read", error)
 }
 
 fn disagree(slot: u64) -> Failure {
     Failure::internal(format!("history and block store disagree on slot {slot}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_history_names_no_file() {
+        let file = std::path::PathBuf::from("/srv/node/history/00000001.log");
+        for error in [
+            HistoryError::Corrupt { file: file.clone(), offset: 7, what: "the record does not verify" },
+            HistoryError::Io { doing: "cannot read", file: file.clone(), source: std::io::ErrorKind::NotFound.into() },
+            HistoryError::NoRoom { file, source: std::io::ErrorKind::StorageFull.into() },
+        ] {
+            let failure = failed(error);
+            assert_eq!(failure.code(), -32603);
+            assert!(!failure.message().contains('/') && !failure.message().contains(".log"), "{}", failure.message());
+        }
+    }
 }

@@ -106,7 +106,7 @@ impl Caller<'_> {
         };
         let prove = move |_| {
             let slots: Vec<U256> = keys.iter().map(|(_, key)| *key).collect();
-            let proof = view.proof(&address, &slots).map_err(Failure::internal)?;
+            let proof = view.proof(&address, &slots).map_err(Failure::state)?;
             Ok(json::object(|object| {
                 object.data("address", address.as_slice());
                 push_nodes(object.name("accountProof"), &proof.proof);

@@ -164,7 +164,7 @@ impl<D: DatabaseRef> Scene<D> {
         match done {
             Ok(done) => Ok(Ok(done)),
             Err(SimulateError::Invalid(why)) => Ok(Err(why)),
-            Err(SimulateError::State(why)) => Err(Failure::internal(why)),
+            Err(SimulateError::State(why)) => Err(Failure::state(why)),
         }
     }
 }
@@ -268,7 +268,7 @@ impl Caller<'_> {
             let mut tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
             if message.nonce.is_none() {
                 // The address of a contract that it creates follows from it.
-                let info = scene.db.basic_ref(tx.caller).map_err(Failure::internal)?;
+                let info = scene.db.basic_ref(tx.caller).map_err(Failure::state)?;
                 tx.nonce = info.map_or(0, |info| info.nonce);
             }
             access_list(scene, tx)
@@ -290,7 +290,7 @@ fn estimate<D: DatabaseRef>(
     }
     high = high.min(call_gas);
     if tx.gas_price > 0 {
-        let balance = scene.db.basic_ref(tx.caller).map_err(Failure::internal)?.unwrap_or_default().balance;
+        let balance = scene.db.basic_ref(tx.caller).map_err(Failure::state)?.unwrap_or_default().balance;
         let Some(rest) = balance.checked_sub(tx.value) else {
             return Err(Failure::server("insufficient funds for transfer"));
         };
@@ -301,7 +301,7 @@ fn estimate<D: DatabaseRef>(
         TxKind::Call(to) => scene.db.basic_ref(*to).map(|info| info.is_none_or(|info| info.is_empty_code_hash())),
         TxKind::Create => Ok(false),
     };
-    if tx.data.is_empty() && tx.authorization_list.is_empty() && is_plain(&tx.kind).map_err(Failure::internal)? {
+    if tx.data.is_empty() && tx.authorization_list.is_empty() && is_plain(&tx.kind).map_err(Failure::state)? {
         tx.gas_limit = TRANSFER_GAS.min(high);
         if scene.run(tx.clone())?.is_ok_and(|done| done.result.is_success()) {
             return Ok(tx.gas_limit);

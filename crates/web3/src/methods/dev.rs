@@ -73,7 +73,7 @@ impl Param for Span {
 }
 
 fn failed(why: ChainError) -> Failure {
-    Failure::server(why)
+    Failure::chain(why)
 }
 
 /// A change to the chain, which waits until no block is being made; `None` where there is nothing to say of it.

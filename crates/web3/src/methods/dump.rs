@@ -31,7 +31,7 @@ impl Caller<'_> {
             if entries.saturating_add(outputs) > entries_max {
                 return Err(Failure::too_large());
             }
-            let text = chain.dump(dump::newest_rules(chain.chain_id())).map_err(Failure::server)?.to_string();
+            let text = chain.dump(dump::newest_rules(chain.chain_id())).map_err(Failure::chain)?.to_string();
             if 2 * text.len() > bytes_max {
                 return Err(Failure::too_large());
             }
@@ -44,7 +44,7 @@ impl Caller<'_> {
         let text: Bytes = params.at_most(1)?.required(0)?;
         let text = std::str::from_utf8(&text).map_err(|error| Failure::argument(0, error))?;
         let genesis = Genesis::from_json(text).map_err(|error| Failure::argument(0, error))?;
-        self.blocking(move |chain: &Chain| chain.load(&genesis).map_err(Failure::server)).await?;
+        self.blocking(move |chain: &Chain| chain.load(&genesis).map_err(Failure::chain)).await?;
         Ok("true".into())
     }
 }

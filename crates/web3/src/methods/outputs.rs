@@ -62,7 +62,7 @@ impl Caller<'_> {
                 let chain = &self.api.chain;
                 // A signature is verified and the disk written meanwhile.
                 let sent = tokio::task::block_in_place(|| chain.submit_outputs(&[&raw]).remove(0));
-                sent.map(|id| json::data(id.as_slice())).map_err(Failure::server)
+                sent.map(|id| json::data(id.as_slice())).map_err(Failure::submit)
             }
             "utxo_getOutputs" => {
                 let params = params.at_most(2)?;

@@ -72,7 +72,7 @@ fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<Answer> 
     let results = chain.submit(burst);
     let refused = results.iter().filter(|result| result.is_err()).count();
     counters.transactions_refused.fetch_add(refused as u64, Relaxed);
-    results.into_iter().map(|result| result.map_err(Failure::server)).collect()
+    results.into_iter().map(|result| result.map_err(Failure::submit)).collect()
 }
 
 impl Api {

@@ -137,7 +137,7 @@ impl Caller<'_> {
             let _turn = api.accounts.turn(&from);
             let transaction = self.fill(&message, from, gas_limit)?;
             let Some(signer) = signer else {
-                return api.chain.submit_as(from, transaction).map_err(Failure::server);
+                return api.chain.submit_as(from, transaction).map_err(Failure::submit);
             };
             api.send_now(Tx::signed(transaction, signer).envelope.encoded_2718().into())
         })?;

@@ -12,7 +12,7 @@ mod selectors;
 mod steps;
 mod words;
 
-use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, Simulated, simulate};
+use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, SimulateError, Simulated, simulate};
 use revm::DatabaseRef;
 use revm::Inspector;
 use revm::context::TxEnv;
@@ -78,8 +78,10 @@ impl<'a, D: DatabaseRef> Subject<'a, D> {
     where
         I: Inspector<MainnetContext<WrapDatabaseRef<&'a D>>>,
     {
-        simulate(self.db, self.env, self.extras, self.tx.clone(), self.checks, inspector)
-            .map_err(|why| Failure::server(format!("tracing failed: {why}")))
+        simulate(self.db, self.env, self.extras, self.tx.clone(), self.checks, inspector).map_err(|why| match why {
+            SimulateError::State(why) => Failure::state(why),
+            why => Failure::server(format!("tracing failed: {why}")),
+        })
     }
 }
 

@@ -81,7 +81,7 @@ fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, Failure>
     }
     let code = match &info.code {
         Some(code) => code.clone(),
-        None => db.code_by_hash_ref(info.code_hash).map_err(Failure::internal)?,
+        None => db.code_by_hash_ref(info.code_hash).map_err(Failure::state)?,
     };
     Ok(code.original_bytes())
 }
@@ -100,7 +100,7 @@ fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<S
 pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
     let mut accounts = Accounts::within(bytes);
     for (address, account) in state {
-        let info = db.basic_ref(*address).map_err(Failure::internal)?.unwrap_or_default();
+        let info = db.basic_ref(*address).map_err(Failure::state)?.unwrap_or_default();
         let mut shown = whole(db, &info, wanted)?;
         if wanted.storage {
             shown.storage = account.storage.iter().map(|(key, slot)| (*key, slot.original_value)).collect();
@@ -114,7 +114,7 @@ pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: u
 pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
     let (mut pre, mut post) = (Accounts::within(bytes / 2), Accounts::within(bytes / 2));
     for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
-        let info = db.basic_ref(*address).map_err(Failure::internal)?;
+        let info = db.basic_ref(*address).map_err(Failure::state)?;
         let existed = info.is_some();
         let info = info.unwrap_or_default();
         let is_gone = account.is_selfdestructed() || account.info.is_empty();
