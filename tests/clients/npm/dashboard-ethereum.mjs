@@ -11,6 +11,8 @@ import { DESK, PHONE, fitsItsWidth, itIsLightAndDark, nothingWasRefusedNorAskedO
 const LOGS = '365f5f376001365fa100';
 /** Reverts with its input. */
 const REVERTS = '365f5f37365ffd';
+/** The contract that takes coins to the ledger of outputs. */
+const PRISM = `0x${'707269736d'.padStart(40, '0')}`;
 const creates = (code) => `0x60${(code.length / 2).toString(16).padStart(2, '0')}8060095f395ff3${code}`;
 /** What Solidity reverts with for "no bread today". */
 const REASON = `0x08c379a0${'20'.padStart(64, '0')}${'e'.padStart(64, '0')}${Buffer.from('no bread today').toString('hex').padEnd(64, '0')}`;
@@ -37,7 +39,8 @@ async function send(tx) {
 
 async function wordsAreUnderstood() {
   const [hash, address] = ['ab'.repeat(32), 'cd'.repeat(20)];
-  const kinds = { ' 1,234 ': ['block', '1234'], [`0x${hash}`]: ['transaction', `0x${hash}`], [hash]: ['transaction', `0x${hash}`], [`0x${address}`]: ['address', `0x${address}`], '0x10': ['block', '16'] };
+  const owner = `hearth1${'q'.repeat(58)}`;
+  const kinds = { ' 1,234 ': ['block', '1234'], [owner.toUpperCase()]: ['owner', owner], [`0x${hash}:3`]: ['transaction', `0x${hash}`], [`0x${hash}`]: ['transaction', `0x${hash}`], [hash]: ['transaction', `0x${hash}`], [`0x${address}`]: ['address', `0x${address}`], '0x10': ['block', '16'] };
   for (const [words, expected] of Object.entries(kinds)) {
     const { kind, value } = understand(words);
     assert.deepEqual([kind, value], expected, words);
@@ -143,6 +146,22 @@ async function contractsLogsAndRevertsAreShown() {
   await picture('ethereum-reverted');
 }
 
+/** Takes coins to the ledger of outputs: there they are a transaction of their own. */
+async function theLedgerOfOutputsIsShown() {
+  const receipt = await send({ to: PRISM, data: `0x359acd36${'01'.repeat(32)}`, value: '0x4563918244f40000' });
+  assert.equal(receipt.status, '0x1');
+  const [{ id }] = await call('utxo_getBlock', receipt.blockNumber);
+  const { outputs } = await call('utxo_getTransaction', id);
+  await search(id);
+  const shown = await sees('came from the EVM', '#result');
+  for (const part of ['5 native', Number(receipt.blockNumber).toLocaleString('en-US'), alice.slice(0, 6)]) assert.ok(shown.toLowerCase().includes(part.toLowerCase()), `${part}: ${shown}`);
+  await search(outputs[0].owner);
+  await sees('Owner', '#result h1');
+  await sees('5 native', '#result');
+  await search(String(Number(receipt.blockNumber)));
+  await sees(id.slice(0, 6), '#result');
+}
+
 async function thePoolIsShown() {
   await call('evm_setAutomine', false);
   const hash = await call('eth_sendTransaction', { from: alice, to: bob, gas: '0x5208', value: '0x1' });
@@ -221,6 +240,7 @@ await run([
   ['refusals are named', refusalsAreNamed],
   ['a transfer is found', aTransferIsFound],
   ['contracts, logs and reverts are shown', contractsLogsAndRevertsAreShown],
+  ['the ledger of outputs is shown', theLedgerOfOutputsIsShown],
   ['the pool is shown', thePoolIsShown],
   ['what is not there is said', whatIsNotThereIsSaid],
   ['it is light and dark', seenUnderLoad],

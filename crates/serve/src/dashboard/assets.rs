@@ -71,6 +71,7 @@ const SOLANA: &[File] = files![
 const ETHEREUM: &[File] = files![
     "/dashboard/ledger/ledger.mjs": SCRIPT "ethereum/ledger.mjs",
     "/dashboard/ledger/blocks.mjs": SCRIPT "ethereum/blocks.mjs",
+    "/dashboard/ledger/outputs.mjs": SCRIPT "ethereum/outputs.mjs",
     "/dashboard/ledger/panels.mjs": SCRIPT "ethereum/panels.mjs",
     "/dashboard/ledger/views.mjs": SCRIPT "ethereum/views.mjs",
     "/dashboard/ledger/words.mjs": SCRIPT "ethereum/words.mjs",

@@ -523,6 +523,17 @@ impl Ledger {
             Some((block - state.gone, index))
         };
         let Some((record, index)) = self.record_of(find)? else { return Ok(None) };
+        self.landed(&record, index).map(Some)
+    }
+
+    /// All that the block of that number did here, in its order.
+    pub fn transactions_in(&self, number: u64) -> Result<Vec<Landed>, LedgerError> {
+        let Some(record) = self.record(number)? else { return Ok(vec![]) };
+        let count = record.txs.len() + record.incoming.len();
+        (0..count as u32).map(|index| self.landed(&record, index)).collect()
+    }
+
+    fn landed(&self, record: &Record, index: u32) -> Result<Landed, LedgerError> {
         let at = index as usize;
         let what = match record.txs.get(at) {
             Some(raw) => {
@@ -535,7 +546,7 @@ impl Ledger {
                 What::Incoming(one, at)
             }
         };
-        Ok(Some(Landed { number: record.number, hash: record.hash, index, what }))
+        Ok(Landed { number: record.number, hash: record.hash, index, what })
     }
 
     /// The number of the block that holds the transaction with this id.

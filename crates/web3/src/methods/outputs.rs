@@ -17,7 +17,7 @@ use std::time::Duration;
 use alloy_primitives::{B256, Bytes, U256};
 use hearth_evm::chain::Chain;
 use hearth_utxo::amount::NATIVE_DECIMALS;
-use hearth_utxo::ledger::{Landed, What};
+use hearth_utxo::ledger::{Landed, LedgerError, What};
 use hearth_utxo::tx::Action;
 use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey, Tx, prism};
 use serde::Deserialize;
@@ -99,6 +99,10 @@ impl Caller<'_> {
                 let weight =
                     if self.api.chain.outputs().landed_in(&id).is_some() { Weight::Heavy } else { Weight::Light };
                 self.shown(weight, move |chain| transaction(chain, &id)).await
+            }
+            "utxo_getBlock" => {
+                let number: u64 = params.at_most(1)?.required(0)?;
+                self.shown(Weight::Heavy, move |chain| block(chain, number)).await
             }
             unknown => Err(Failure::method_not_found(unknown)),
         }
@@ -228,8 +232,47 @@ fn supply(chain: &Chain) -> String {
     })
 }
 
+/// What a block did in this ledger, a line each: `utxo_getTransaction` tells more of one.
+fn block(chain: &Chain, number: u64) -> Result<String, Failure> {
+    let landed = chain.outputs().transactions_in(number).map_err(unreadable)?;
+    Ok(json::array(landed, |out, landed| {
+        json::push_object(out, |object| match &landed.what {
+            What::Transaction(tx) => {
+                push_place(object, &tx.id, "included", Some(&landed));
+                object.text("kind", kind(&tx.payload.action));
+                object.quantity("inputs", tx.payload.inputs.len() as u64);
+                object.quantity("outputs", tx.payload.outputs.len() as u64);
+                object.quantity("fee", tx.payload.fee);
+            }
+            What::Incoming(one, at) => {
+                push_place(object, &at.transaction, "included", Some(&landed));
+                object.text("kind", RECEIVED);
+                object.quantity("inputs", 0);
+                object.quantity("outputs", 1);
+                object.quantity("fee", 0);
+                object.data("transaction", one.transaction.as_slice());
+            }
+        });
+    }))
+}
+
+fn unreadable(error: LedgerError) -> Failure {
+    Failure::stored("the ledger of outputs cannot be read", error)
+}
+
+/// The kind of what came from the EVM.
+const RECEIVED: &str = "received";
+
+fn kind(action: &Action) -> &'static str {
+    match action {
+        Action::Transfer => "transfer",
+        Action::Issue { .. } | Action::IssueMore { .. } => "issue",
+        Action::Prism { .. } => "prism",
+    }
+}
+
 fn transaction(chain: &Chain, id: &B256) -> Result<String, Failure> {
-    let landed = chain.outputs().transaction(id).map_err(Failure::internal)?;
+    let landed = chain.outputs().transaction(id).map_err(unreadable)?;
     if let Some(landed) = landed {
         return Ok(json::object(|object| push_landed(object, id, &landed)));
     }
@@ -264,7 +307,7 @@ fn push_landed(object: &mut Object<'_>, id: &B256, landed: &Landed) {
     match &landed.what {
         What::Transaction(tx) => push_transaction(object, tx),
         What::Incoming(one, at) => {
-            object.text("kind", "received");
+            object.text("kind", RECEIVED);
             object.data("transaction", one.transaction.as_slice());
             object.data("sender", one.sender.as_slice());
             let memo = Bytes::new();
@@ -284,10 +327,10 @@ fn push_transaction(object: &mut Object<'_>, tx: &Tx) {
     object.quantity("fee", tx.payload.fee);
     object.array("signers", &tx.owners, |out, owner| json::push_text(out, &owner.to_string()));
     object.data("raw", &tx.raw);
+    object.text("kind", kind(&tx.payload.action));
     match &tx.payload.action {
-        Action::Transfer => object.text("kind", "transfer"),
+        Action::Transfer => {}
         Action::Issue { code, decimals, open, issuer, amount } => {
-            object.text("kind", "issue");
             object.text("asset", &tx.new_asset().unwrap_or_default().to_string());
             object.text("code", code);
             object.quantity("decimals", (*decimals).into());
@@ -296,12 +339,10 @@ fn push_transaction(object: &mut Object<'_>, tx: &Tx) {
             object.quantity("amount", *amount);
         }
         Action::IssueMore { asset, amount } => {
-            object.text("kind", "issue");
             object.text("asset", &asset.to_string());
             object.quantity("amount", *amount);
         }
         Action::Prism { recipient, amount } => {
-            object.text("kind", "prism");
             object.data("recipient", recipient.as_slice());
             object.quantity("amount", *amount);
         }

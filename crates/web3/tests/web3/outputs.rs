@@ -89,6 +89,31 @@ fn coins_go_there_about_and_back() {
 }
 
 #[test]
+fn a_block_lists_what_it_did_with_outputs() {
+    let node = Node::new(BlockTime::Manual);
+    receive(&node, 1, 5_000_000);
+    let head = |node: &Node| number(&node.call("eth_blockNumber", json!([])));
+    let received_in = head(&node);
+    let outputs = vec![Output { asset: AssetId::NATIVE, amount: 1_000_000, owner: owner(2), memo: Default::default() }];
+    let id = node.call("utxo_sendRawTransaction", json!([signed(&node, 1, outputs, Action::Transfer)]));
+    node.call("evm_mine", json!([]));
+    let sent_in = head(&node);
+    let block = |number: u128| node.call("utxo_getBlock", json!([format!("{number:#x}")]));
+    let listed = [block(sent_in), block(received_in)];
+    let [sent] = &listed[0].as_array().unwrap()[..] else { panic!("one") };
+    assert_eq!((&sent["id"], &sent["kind"], &sent["status"]), (&id, &json!("transfer"), &json!("included")));
+    assert_eq!((&sent["inputs"], &sent["outputs"], &sent["index"]), (&json!("0x1"), &json!("0x2"), &json!("0x0")));
+    assert_eq!(number(&sent["blockNumber"]), sent_in);
+    let [came] = &listed[1].as_array().unwrap()[..] else { panic!("one") };
+    assert_eq!((&came["kind"], &came["outputs"]), (&json!("received"), &json!("0x1")));
+    assert!(node.call("eth_getTransactionByHash", json!([came["transaction"]]))["hash"] == came["transaction"]);
+    // The chain's own JSON-RPC counts none of them in the block, and has it all the same.
+    let shown = node.call("eth_getBlockByNumber", json!([format!("{sent_in:#x}"), false]));
+    assert_eq!(shown["transactions"], json!([]));
+    assert_eq!([block(0), block(sent_in + 9)], [json!([]), json!([])]);
+}
+
+#[test]
 fn an_asset_is_issued_and_told_of() {
     let node = Node::new(BlockTime::Manual);
     receive(&node, 1, 5_000_000);

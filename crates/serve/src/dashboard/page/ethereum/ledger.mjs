@@ -2,6 +2,7 @@
 import { DROPPED, TXN, cores } from '../figures.mjs';
 import { grouped, percent, scaled } from '../format.mjs';
 import * as BLOCKS from './blocks.mjs';
+import { owner } from './outputs.mjs';
 import { account, block, transaction } from './views.mjs';
 
 export { BLOCKS };
@@ -9,7 +10,7 @@ export { PANELS } from './panels.mjs';
 export { understand } from './words.mjs';
 
 /** What there is a view of. */
-export const VIEWS = { block, transaction, address: account };
+export const VIEWS = { block, transaction, address: account, owner };
 
 /** How full the blocks of the last second were. */
 function fullness({ evm }) {

@@ -3,6 +3,7 @@ import { el, fact } from '../dom.mjs';
 import { grouped, percent, when } from '../format.mjs';
 import { PAGE, key, neighbours, paged, pre, table } from '../pieces.mjs';
 import { call, together } from '../rpc.mjs';
+import { blockParts, inBlock, transactionParts } from './outputs.mjs';
 import { byteCount, ether, gwei, number, quantity } from './words.mjs';
 
 /** Between two looks at a transaction that waits. */
@@ -41,6 +42,7 @@ export async function block(value, place) {
 async function placeBlock(found, title, place) {
   const { transactions } = found;
   const [at, gas, limit] = [found.number, found.gasUsed, found.gasLimit].map(number);
+  const outputs = await inBlock(at);
   const frame = transactions.length ? await paged('Transactions of the block', ['hash', 'result', 'from', 'to', 'value', 'gas'], transactions, transactionRows) : [];
   place(
     title,
@@ -49,7 +51,7 @@ async function placeBlock(found, title, place) {
       'dl',
       { class: 'facts' },
       fact('time', when(number(found.timestamp))),
-      fact('transactions', grouped(transactions.length)),
+      fact('transactions', outputs.length ? `${grouped(transactions.length)}, and ${grouped(outputs.length)} of the ledger of outputs` : grouped(transactions.length)),
       fact('gas', share(gas, limit)),
       found.baseFeePerGas ? fact('base fee', gwei(found.baseFeePerGas)) : [],
       fact('hash', key(found.hash)),
@@ -59,8 +61,10 @@ async function placeBlock(found, title, place) {
       fact('size', `${grouped(number(found.size))} bytes`),
       found.withdrawals?.length ? fact('withdrawals', grouped(found.withdrawals.length)) : [],
     ),
-    transactions.length ? el('h3', { text: 'Transactions' }) : el('p', { class: 'quiet', text: 'The block has no transactions.' }),
+    transactions.length ? el('h3', { text: 'Transactions' }) : [],
     ...frame,
+    ...(await blockParts(outputs)),
+    transactions.length + outputs.length ? [] : el('p', { class: 'quiet', text: 'The block has no transactions.' }),
   );
 }
 
@@ -75,7 +79,7 @@ async function transactionRows(hashes) {
   });
 }
 
-/** `#/transaction/HASH`; the hash may be a block's. */
+/** `#/transaction/HASH`; the hash may be of the ledger of outputs, or a block's. */
 export async function transaction(hash, place, isCurrent) {
   const title = el('h1', {}, 'Transaction ', key(hash));
   while (isCurrent()) {
@@ -84,19 +88,24 @@ export async function transaction(hash, place, isCurrent) {
       place(title, ...(await landed(tx, receipt)));
       return;
     }
-    if (!tx) {
+    const output = tx ? undefined : await call('utxo_getTransaction', hash);
+    if (output) {
+      place(title, ...(await transactionParts(output, blockLink)));
+      if (output.status !== 'pending') return;
+    } else if (!tx) {
       const of = await call('eth_getBlockByHash', hash, false);
       if (of) await placeBlock(of, el('h1', { text: `Block ${grouped(number(of.number))}` }), place);
       else place(title, ...fateOf(await call('hearth_transactionFate', hash)));
       return;
+    } else {
+      place(title, ...waiting(tx));
     }
-    place(title, ...waiting(tx));
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
 }
 
 const FATES = {
-  included: 'It has just come into a block.',
+  included: 'It has come into a block since the page asked: look again.',
   pending: 'It has just come into the pool.',
   dropped: 'It was dropped.',
   unknown: 'This node knows neither a transaction nor a block of this hash.',
