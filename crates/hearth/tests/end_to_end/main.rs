@@ -15,6 +15,7 @@ mod dashboard;
 mod demand;
 mod developer;
 mod durability;
+mod ending;
 mod evm;
 mod fates;
 mod follow;

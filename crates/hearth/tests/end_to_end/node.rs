@@ -247,6 +247,14 @@ impl Process {
         });
     }
 
+    /// Whether a line of standard output had `text`, or, once it has ended, none had.
+    pub fn is_ready_or_ended(&mut self, text: &str) -> Result<bool, String> {
+        if self.lines.try_iter().any(|line| line.contains(text)) {
+            return Ok(true);
+        }
+        if self.is_alive() { Err(self.errors()) } else { Ok(false) }
+    }
+
     /// What it has written to standard error.
     pub fn errors(&self) -> String {
         use std::os::unix::fs::FileExt;

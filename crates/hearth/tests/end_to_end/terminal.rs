@@ -24,7 +24,7 @@ pub struct Terminal {
 impl Terminal {
     /// Starts the program on a terminal of this size.
     pub fn start(command: &mut Command, columns: u16, rows: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pseudo-terminal");
         grantpt(&master).and_then(|()| unlockpt(&master)).expect("its other end");
         set_size(&master, columns, rows);
         let other = ptsname(&master, Vec::new()).expect("its name").into_string().expect("text");
@@ -71,8 +71,12 @@ impl Terminal {
 
     /// Ctrl-C of a terminal that the program reads no keys from.
     pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("a process id");
-        kill_process(pid, Signal::INT).expect("the program takes signals");
+        kill_process(pid, signal).expect("the program takes signals");
     }
 
     /// Gives the terminal another size.
