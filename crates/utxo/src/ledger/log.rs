@@ -8,8 +8,8 @@
 //! ```
 //!
 //! What the log ends with and is no record is one that a killed process was writing, or what the machine's end left of
-//! one: the log ends before it, and the chain says whether that is far enough. Before another record it is damage, and
-//! the ledger does not open. Numbers are little endian, checksums CRC-32.
+//! some: the log ends before it, and the chain says whether that is far enough. Before a record that was on disk it is
+//! damage, and the ledger does not open. Numbers are little endian, checksums CRC-32.
 //!
 //! memory  one record
 
@@ -98,8 +98,12 @@ enum Medium {
 /// The log.
 pub struct Log {
     medium: Medium,
+    chain_id: u64,
     /// Where the next record goes.
     end: u64,
+    /// Whether the file has its head. One that has none gets it with its first record: until then a file that was cut
+    /// stays what it is.
+    begun: bool,
 }
 
 impl Log {
@@ -107,6 +111,7 @@ impl Log {
     /// [`Log::read`] before any is written: where they end is not known before.
     pub fn open(path: Option<&Path>, chain_id: u64) -> Result<Self, LedgerError> {
         let head = file_head(chain_id);
+        let mut begun = true;
         let medium = match path.map(Path::to_path_buf) {
             None => Medium::Memory(head.to_vec()),
             Some(path) => {
@@ -115,9 +120,9 @@ impl Log {
                 let file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(said)?;
                 let length = file.metadata().map_err(said)?.len();
                 let mut found = [0; FILE_HEAD as usize];
-                // Shorter than its head is one that was never begun in earnest.
-                if length < FILE_HEAD {
-                    file.write_all_at(&head, 0).map_err(said)?;
+                // Shorter than its head, or zeros alone, is one that was never begun in earnest.
+                if length < FILE_HEAD || is_zero(&file).map_err(said)? {
+                    begun = false;
                     // The name itself lasts, too.
                     let dir = path.parent().unwrap_or(Path::new("."));
                     File::open(dir).and_then(|dir| dir.sync_all()).map_err(said)?;
@@ -134,11 +139,12 @@ impl Log {
                 Medium::File(Arc::new(file), path)
             }
         };
-        Ok(Self { medium, end: FILE_HEAD })
+        Ok(Self { medium, chain_id, end: FILE_HEAD, begun })
     }
 
-    /// The record at the end of those read so far, and its place; `None` where there is none.
-    pub fn next(&mut self) -> Result<Option<(u64, Record)>, LedgerError> {
+    /// The record at the end of those read so far, and its place; `None` where there is none. Records of blocks up to
+    /// `synced` were on disk: what is no record before one of these is damage, and no torn tail.
+    pub fn next(&mut self, synced: u64) -> Result<Option<(u64, Record)>, LedgerError> {
         let (length, offset) = (self.length()?, self.end);
         if length < offset + RECORD_HEAD {
             return Ok(None);
@@ -152,22 +158,27 @@ impl Log {
                 self.end = offset + RECORD_HEAD + size;
                 Ok(Some((offset, record)))
             }
-            Err(LedgerError::Corrupt { .. }) if !self.goes_on(offset, length)? => Ok(None),
+            Err(LedgerError::Corrupt { .. })
+                if self.next_whole(offset, length)?.is_none_or(|number| number > synced) =>
+            {
+                Ok(None)
+            }
             read => read.map(|_| None),
         }
     }
 
-    /// Whether a whole record begins somewhere after `offset`.
-    fn goes_on(&self, offset: u64, length: u64) -> Result<bool, LedgerError> {
+    /// The block of the first whole record that begins somewhere after `offset`.
+    fn next_whole(&self, offset: u64, length: u64) -> Result<Option<u64>, LedgerError> {
         let mut rest = vec![0; usize::try_from(length - offset).expect("a log fits into the memory")];
         self.fill(&mut rest, offset)?;
         let whole = |at: usize| {
             let (head, body) = rest[at..].split_at_checked(RECORD_HEAD as usize)?;
             let checked = crc(&[&(offset + at as u64).to_le_bytes(), &head[..4]]) == le(&head[4..8]);
             let body = body.get(..le(head) as usize).filter(|_| checked)?;
-            (crc(&[body]) == le(&head[8..])).then_some(())
+            let number = u64::from_le_bytes(*body.first_chunk()?);
+            (crc(&[body]) == le(&head[8..])).then_some(number)
         };
-        Ok((1..rest.len()).any(|at| whole(at).is_some()))
+        Ok((1..rest.len()).find_map(whole))
     }
 
     /// The record at `offset`, which a reader was told.
@@ -187,7 +198,10 @@ impl Log {
     pub fn reader(&self) -> Option<Self> {
         match &self.medium {
             Medium::Memory(_) => None,
-            Medium::File(file, path) => Some(Self { medium: Medium::File(file.clone(), path.clone()), end: self.end }),
+            Medium::File(file, path) => {
+                let (medium, end, begun) = (Medium::File(file.clone(), path.clone()), self.end, self.begun);
+                Some(Self { medium, chain_id: self.chain_id, end, begun })
+            }
         }
     }
 
@@ -216,9 +230,14 @@ impl Log {
         match &mut self.medium {
             Medium::Memory(all) => all.extend(&bytes),
             Medium::File(file, path) => {
-                file.write_all_at(&bytes, offset).map_err(|error| LedgerError::Io(path.clone(), error))?;
+                let said = |error| LedgerError::Io(path.clone(), error);
+                if !self.begun {
+                    file.write_all_at(&file_head(self.chain_id), 0).map_err(said)?;
+                }
+                file.write_all_at(&bytes, offset).map_err(said)?;
             }
         }
+        self.begun = true;
         self.end = offset + bytes.len() as u64;
         Ok(offset)
     }
@@ -226,6 +245,7 @@ impl Log {
     /// Goes on after what was appended to `other`, which is the same log.
     pub fn go_on_after(&mut self, other: &Self) {
         self.end = other.end;
+        self.begun = other.begun;
     }
 
     /// Cuts off the record at `offset` and all after it.
@@ -305,6 +325,17 @@ impl Log {
             Medium::File(file, path) => {
                 file.read_exact_at(into, offset).map_err(|error| LedgerError::Io(path.clone(), error))
             }
+        }
+    }
+}
+
+fn is_zero(file: &File) -> std::io::Result<bool> {
+    let (mut chunk, mut offset) = (vec![0; 1 << 16], 0);
+    loop {
+        match file.read_at(&mut chunk, offset)? {
+            0 => return Ok(true),
+            bytes if chunk[..bytes].iter().any(|byte| *byte != 0) => return Ok(false),
+            bytes => offset += bytes as u64,
         }
     }
 }

@@ -178,8 +178,14 @@ pub enum What {
 }
 
 impl Ledger {
-    /// The ledger in `dir`, or one in memory, as it was after the chain's last block.
+    /// The ledger in `dir`, or one in memory, as it was after the chain's last block. All that was written was on disk.
     pub fn open(dir: Option<&Path>, chain_id: u64, head: &Head<'_>) -> Result<Self, LedgerError> {
+        Self::open_synced(dir, chain_id, head, u64::MAX)
+    }
+
+    /// As [`Ledger::open`]; of blocks up to `synced` everything was on disk, of others the machine's end may have cost
+    /// some.
+    pub fn open_synced(dir: Option<&Path>, chain_id: u64, head: &Head<'_>, synced: u64) -> Result<Self, LedgerError> {
         let state = State::over(files::open(dir, chain_id)?);
         let dir = dir.map(Path::to_path_buf);
         let ledger = Self(Arc::new(Shared {
@@ -192,7 +198,7 @@ impl Ledger {
             #[cfg(test)]
             on_write: Mutex::default(),
         }));
-        ledger.replay(head.number)?;
+        ledger.replay(head.number, synced)?;
         ledger.check(head)?;
         Ok(ledger)
     }
@@ -260,7 +266,7 @@ impl Ledger {
         let begun = state.generations.last().map_or(0, |generation| generation.from);
         if state.blocks.back().map_or(0, |last| last.number).max(begun) > number {
             drop(state);
-            self.replay(number)?;
+            self.replay(number, u64::MAX)?;
         }
         Ok(())
     }
@@ -365,8 +371,9 @@ impl Ledger {
         self.commitment() == Set::default().commitment()
     }
 
-    /// Makes the set from the records of blocks up to `number`, and cuts off those after it.
-    fn replay(&self, number: u64) -> Result<(), LedgerError> {
+    /// Makes the set from the records of blocks up to `number`, and cuts off those after it. Those of blocks up to
+    /// `synced` were on disk.
+    fn replay(&self, number: u64, synced: u64) -> Result<(), LedgerError> {
         let _writing = self.writing();
         let mut state = self.write();
         state.go_back();
@@ -393,16 +400,23 @@ impl Ledger {
             }
         }
         for at in 0..state.generations.len() {
-            self.replay_log(&mut state, at, at >= begin, number)?;
+            self.replay_log(&mut state, at, at >= begin, number, synced)?;
         }
         Ok(())
     }
 
     /// Reads the log of one generation; where the set begins with a later one, to know where transactions are.
-    fn replay_log(&self, state: &mut State, at: usize, over: bool, number: u64) -> Result<(), LedgerError> {
+    fn replay_log(
+        &self,
+        state: &mut State,
+        at: usize,
+        over: bool,
+        number: u64,
+        synced: u64,
+    ) -> Result<(), LedgerError> {
         state.generations[at].log.restart();
         let from = state.generations[at].from;
-        while let Some((offset, record)) = state.generations[at].log.next()? {
+        while let Some((offset, record)) = state.generations[at].log.next(synced)? {
             if record.number > number {
                 state.generations[at].log.truncate(offset)?;
                 break;
