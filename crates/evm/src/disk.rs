@@ -4,6 +4,85 @@ pub(crate) use hearth_utxo::disk::Disk;
 
 #[cfg(test)]
 pub(crate) use filling::Filling;
+#[cfg(test)]
+pub(crate) use slow::{Pace, Slow};
+
+#[cfg(test)]
+mod slow {
+    use std::fs::File;
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+    use super::Disk;
+
+    /// How many syncs may still end, of all files that share it.
+    #[derive(Default)]
+    pub(crate) struct Pace {
+        left: Mutex<u64>,
+        more: Condvar,
+    }
+
+    impl Pace {
+        /// Lets so many more syncs end.
+        pub(crate) fn allow(&self, syncs: u64) {
+            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            *left = left.saturating_add(syncs);
+            self.more.notify_all();
+        }
+
+        fn wait(&self) {
+            let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut left = self.more.wait_while(left, |left| *left == 0).unwrap_or_else(PoisonError::into_inner);
+            *left -= 1;
+        }
+    }
+
+    /// A file whose syncs take until a [`Pace`] lets them end. It knows how much of it a sync has covered.
+    pub(crate) struct Slow {
+        file: File,
+        pace: Arc<Pace>,
+        written: AtomicU64,
+        covered: AtomicU64,
+    }
+
+    impl Slow {
+        /// Everything that is in the file counts as synced.
+        pub(crate) fn new(file: File, pace: &Arc<Pace>) -> Self {
+            let length = file.metadata().expect("a file").len();
+            let (written, covered) = (AtomicU64::new(length), AtomicU64::new(length));
+            Self { file, pace: pace.clone(), written, covered }
+        }
+
+        /// How many bytes of the file survive a power loss for certain.
+        pub(crate) fn covered(&self) -> u64 {
+            self.covered.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Disk for Slow {
+        fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            Disk::write(&self.file, bytes, offset)?;
+            self.written.store(offset + bytes.len() as u64, Ordering::SeqCst);
+            Ok(())
+        }
+
+        fn cut(&self, len: u64) -> io::Result<()> {
+            Disk::cut(&self.file, len)?;
+            self.written.store(len, Ordering::SeqCst);
+            self.covered.fetch_min(len, Ordering::SeqCst);
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            // What is written from here on is not covered.
+            let written = self.written.load(Ordering::SeqCst);
+            self.pace.wait();
+            self.covered.fetch_max(written, Ordering::SeqCst);
+            Ok(())
+        }
+    }
+}
 
 #[cfg(test)]
 mod filling {

@@ -17,6 +17,8 @@ pub struct Config {
     pub accounts: Vec<[u8; 32]>,
     /// Whether `evm_`, `anvil_` and `hardhat_` methods, which change the chain at will, are served.
     pub dev: bool,
+    /// Whether receipts, and `eth_sendRawTransactionSync`, wait until their block is on disk.
+    pub durable: bool,
     /// Names besides IP addresses and `localhost` by which clients may reach the server (`Host`); `*` is any.
     pub hosts: Vec<String>,
     /// Web pages besides those of loopback and browser extensions that may ask (`Origin`); `*` is any.
@@ -34,6 +36,7 @@ impl Config {
             address,
             accounts: Vec::new(),
             dev: true,
+            durable: false,
             hosts: Vec::new(),
             origins: Vec::new(),
             client_version: format!("Hearth/v{}/{}", crate::VERSION, std::env::consts::OS),

@@ -227,7 +227,7 @@ pub enum BlockId {
     Pending,
     /// The genesis block.
     Earliest,
-    /// A block that will stay: on this chain each does.
+    /// The newest block that is on disk; of a chain in memory, the newest block.
     Safe,
     /// The same.
     Finalized,

@@ -9,15 +9,16 @@
 //!         whatever the machine's end left of one; everything else that is not as it was written is refused, with the
 //!         file's name
 //!
-//! A block is in the kernel's hands before anybody sees it, so the end of the program loses none; the end of the
-//! machine may lose those of the last moment, and those are the newest ones. Readers wait for the moments in which a
-//! block's place is noted, never for the disk.
+//! A block is in the kernel's hands before anybody sees it, so the end of the program loses none. A power
+//! loss may cost the newest blocks, at most [`AHEAD_MAX`]: the writer waits for the disk rather than get further ahead of
+//! it. Readers wait for the moments in which a block's place is noted, never for the disk.
 
 mod base;
 mod blooms;
 mod record;
 mod retain;
 mod segment;
+mod status;
 mod sync;
 
 use std::collections::HashMap;
@@ -40,9 +41,16 @@ use crate::tx;
 use base::Base;
 use blooms::Blooms;
 use record::Hashes;
-use segment::{Place, Segment, SegmentHead, Tail};
+use segment::{Place, Segment, SegmentHead, SegmentScan, Tail};
+pub use status::RunEnd;
+use status::{LastRun, Status};
 pub use sync::SyncOrder;
 use sync::{Shared, Unsynced};
+
+/// How many blocks the newest may be ahead of the disk: no end of the machine costs more. Below the number of states
+/// that are kept, so that a state that is further on disk than the blocks can go back to them.
+pub const AHEAD_MAX: u64 = 100;
+const _: () = assert!(AHEAD_MAX < crate::state::WINDOW as u64);
 
 /// Bytes from which on a segment is not written to any more.
 const SEGMENT_BYTES: u64 = 256 << 20;
@@ -112,6 +120,11 @@ pub struct BlockStore {
     /// Wakes the thread that syncs; taken at the end.
     sync: Option<SyncSender<()>>,
     syncer: Option<JoinHandle<()>>,
+    last_run: LastRun,
+    /// The newest block of which the folder knew when it was opened.
+    seen: u64,
+    /// Of this run; nothing before something is written.
+    status: OnceLock<Status>,
     _lock: File,
 }
 
@@ -145,11 +158,50 @@ impl BlockStore {
             TryLockError::Error(error) => failed("lock")(error),
         })?;
         let head = SegmentHead { chain_id, zero };
-        let inner = Mutex::new(Inner::open(dir, &head)?);
+        let last_run = LastRun::read(dir)?;
+        let (inner, seen) = Inner::open(dir, &head, &last_run)?;
+        let (inner, seen) = (Mutex::new(inner), seen.max(last_run.newest));
         let shared =
             Arc::new(Shared { inner, order: OnceLock::new(), syncing: Mutex::default(), letting_go: Mutex::default() });
         let (dir, segment_bytes, writing, sync, syncer) = (dir.to_owned(), SEGMENT_BYTES, Mutex::default(), None, None);
-        Ok(Self { dir, head, segment_bytes, retain: 0, shared, writing, sync, syncer, _lock: file })
+        let status = OnceLock::new();
+        Ok(Self {
+            dir,
+            head,
+            segment_bytes,
+            retain: 0,
+            shared,
+            writing,
+            sync,
+            syncer,
+            last_run,
+            seen,
+            status,
+            _lock: file,
+        })
+    }
+
+    /// How the last run ended.
+    pub fn run_end(&self) -> RunEnd {
+        self.last_run.end
+    }
+
+    /// The newest block of which the folder knew when it was opened; it need not be there.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// This run's status, which begins with what is here.
+    fn status(&self) -> Result<&Status, BlocksError> {
+        if let Some(status) = self.status.get() {
+            return Ok(status);
+        }
+        let (synced, newest) = {
+            let inner = self.lock();
+            (inner.synced.min(inner.newest()), inner.newest())
+        };
+        let status = Status::begin(&self.dir, synced, newest)?;
+        Ok(self.status.get_or_init(|| status))
     }
 
     /// Of the blocks the last `blocks` are to be kept; older ones go, on the thread that [`BlockStore::start`] begins.
@@ -158,9 +210,11 @@ impl BlockStore {
         self.retain = blocks;
     }
 
-    /// From now on a thread brings to disk what is written, in this order.
+    /// Brings to disk what is here; from now on a thread does so with what is written, in this order.
     pub fn start(&mut self, order: SyncOrder) -> Result<(), BlocksError> {
         assert!(self.shared.order.set(order).is_ok(), "there is one order");
+        self.shared.bring()?;
+        self.status()?;
         let (sync, wakes) = sync_channel(1);
         let (shared, dir, of, blocks) = (self.shared.clone(), self.dir.clone(), self.head.clone(), self.retain);
         let bring = move || {
@@ -216,6 +270,7 @@ impl BlockStore {
     pub fn begin_with(&self, block: &Block, before: &[Header]) -> Result<(), BlocksError> {
         {
             let (_writing, _syncing) = (lock(&self.writing), lock(&self.shared.syncing));
+            self.status()?.go_back(0)?;
             let mut inner = self.lock();
             inner.check_failure()?;
             inner.segments.drain(..).try_for_each(Segment::remove)?;
@@ -241,6 +296,8 @@ impl BlockStore {
         let mut record = Tail::room();
         record::encode(block, altered, &mut record);
         let _writing = lock(&self.writing);
+        let status = self.status()?;
+        self.shared.keep_up(number)?;
         let (mut tail, synced) = self.tail(number)?;
         let written = tail.append(number, synced, &mut record);
         let mut inner = self.lock();
@@ -250,6 +307,7 @@ impl BlockStore {
         inner.unsynced = Some(Unsynced { disk: tail.disk, path: tail.path, upto: number });
         inner.index(number, &hashes);
         drop(inner);
+        status.note(number, synced);
         if let Some(sync) = &self.sync {
             // Full: the thread will look again after what it does.
             let _ = sync.try_send(());
@@ -334,6 +392,8 @@ impl BlockStore {
     /// Lets go of all blocks after `number`, on disk too.
     pub fn truncate(&self, number: u64) -> Result<(), BlocksError> {
         let _writing = lock(&self.writing);
+        // Else what goes would count as lost, where the program ends before the next block.
+        self.status.get().map_or(Ok(()), |status| status.go_back(number))?;
         for gone in (number + 1..=self.newest()).rev() {
             if let Some(block) = self.block(gone)? {
                 self.lock().forget(&Hashes::of(&block));
@@ -370,8 +430,7 @@ impl BlockStore {
         self.lock().segments.last_mut().expect("there is a file").put_disk(disk);
     }
 
-    /// Nothing is brought to disk while this is held.
-    #[cfg(test)]
+    /// Nothing is brought to disk while this is held, as tests of a slow disk do.
     pub(crate) fn hold_syncs(&self) -> MutexGuard<'_, ()> {
         lock(&self.shared.syncing)
     }
@@ -381,14 +440,18 @@ impl BlockStore {
         self.shared.bring()
     }
 
-    /// At the end: what was written is on disk, and the file says so.
+    /// At the end: what was written is on disk, and the files say so. A store that was opened and never used leaves
+    /// them as they are.
     fn close(&self) -> Result<(), BlocksError> {
+        let Some(status) = self.status.get() else { return Ok(()) };
         self.sync()?;
         let inner = self.lock();
-        match inner.segments.last() {
-            Some(last) if inner.synced == inner.newest() => last.tail().close(inner.synced),
-            _ => Ok(()),
+        let newest = inner.newest();
+        if inner.segments.last().is_some() && inner.synced != newest {
+            return Ok(());
         }
+        inner.segments.last().map_or(Ok(()), |last| last.tail().close(newest))?;
+        status.stop(newest)
     }
 }
 
@@ -406,7 +469,8 @@ impl Drop for BlockStore {
 }
 
 impl Inner {
-    fn open(dir: &Path, head: &SegmentHead) -> Result<Self, BlocksError> {
+    /// What is in the folder, and the newest block of which it knows.
+    fn open(dir: &Path, head: &SegmentHead, last_run: &LastRun) -> Result<(Self, u64), BlocksError> {
         let failed = |what| move |source| BlocksError::Io { what, path: dir.into(), source };
         let base = Base::read(dir, head)?;
         let mut paths = segment::paths(dir).map_err(failed("read"))?;
@@ -422,12 +486,18 @@ impl Inner {
         let (segments, by_hash, by_tx, blooms, unsynced, failure) = Default::default();
         let (key, synced) = (RandomState::new(), first - 1);
         let mut inner = Self { base, segments, by_hash, by_tx, blooms, key, unsynced, synced, failure };
+        let mut newest_seen = 0;
         for (at, path) in paths.iter().enumerate() {
             let last = at + 1 == paths.len();
             let next = inner.segments.last().map_or(first, Segment::next);
+            if let Some(before) = inner.segments.last().filter(|_| segment::first_of(path) != Some(next)) {
+                return Err(before.ends_early());
+            }
             let found = |number, hashes: &Hashes| inner.index(number, hashes);
-            let (segment, synced) = Segment::open(path, head, next, last, found)?;
+            let SegmentScan { segment, synced, seen } =
+                Segment::open(path, head, next, last.then_some(last_run), found)?;
             inner.synced = synced;
+            newest_seen = seen;
             if last {
                 // What is in it may be in the system's memory alone.
                 let tail = segment.tail();
@@ -435,7 +505,11 @@ impl Inner {
             }
             inner.segments.push(segment);
         }
-        Ok(inner)
+        if inner.segments.is_empty() && last_run.synced > inner.newest() {
+            let what = "no file of blocks is there, and blocks were on disk";
+            return Err(BlocksError::Damaged { path: dir.to_owned(), offset: 0, what });
+        }
+        Ok((inner, newest_seen))
     }
 
     fn check_failure(&self) -> Result<(), BlocksError> {

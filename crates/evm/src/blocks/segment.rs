@@ -10,11 +10,12 @@
 //! with the file's salt: who chooses what is in a block cannot put a record into it.
 //!
 //! source  what the machine's end may leave is a tail that was never synced: it is cut off. A record that is not whole
-//!         although a later one says that it was synced is damage: it is named and refused
+//!         although a later one, or the last run's [`status`](super::status), says that it was synced is damage: it is
+//!         named and refused
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +23,9 @@ use std::sync::Arc;
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
 
-use super::BlocksError;
 use super::record::{self, Hashes};
+use super::status::LastRun;
+use super::{AHEAD_MAX, BlocksError};
 use crate::block::Block;
 use crate::disk::Disk;
 use crate::state::Changes;
@@ -91,6 +93,15 @@ impl RecordHead {
     }
 }
 
+/// A file as it was found.
+pub(super) struct SegmentScan {
+    pub segment: Segment,
+    /// Up to which block everything was on disk, as far as the file and the last run say.
+    pub synced: u64,
+    /// The newest block of which a whole record was found, be it behind a damaged one.
+    pub seen: u64,
+}
+
 /// An open file of the log.
 pub(super) struct Segment {
     path: PathBuf,
@@ -145,7 +156,7 @@ impl Tail {
     /// Says behind the last record that everything up to block `synced` is on disk.
     pub(super) fn close(&self, synced: u64) -> Result<(), BlocksError> {
         let head = RecordHead { length: 0, number: synced, synced, checksum: checksum(self.salt, &[]) };
-        let written = self.disk.write(&head.encode(self.salt), self.end);
+        let written = self.disk.write(&head.encode(self.salt), self.end).and_then(|()| self.disk.sync());
         written.map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })
     }
 }
@@ -226,6 +237,28 @@ pub(super) fn paths(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// What whole records behind a damaged one say.
+#[derive(Default)]
+struct LaterRecords {
+    /// How far the log was synced.
+    synced: u64,
+    /// The newest block among them.
+    newest: u64,
+}
+
+impl SegmentScan {
+    /// Refuses a last file that ends before what was on disk: what is missing is no torn tail.
+    fn check_end(&self, last: &LastRun) -> Result<(), BlocksError> {
+        let newest = self.segment.next() - 1;
+        let what = match () {
+            () if newest < last.synced => "blocks are missing behind it that were on disk",
+            () if newest + AHEAD_MAX < last.newest => "more blocks are missing behind it than the disk can have lost",
+            () => return Ok(()),
+        };
+        Err(BlocksError::Damaged { path: self.segment.path.clone(), offset: self.segment.end, what })
+    }
+}
+
 impl Segment {
     /// A new file that begins with block `first`.
     pub(super) fn create(dir: &Path, head: &SegmentHead, first: u64) -> Result<Self, BlocksError> {
@@ -250,32 +283,31 @@ impl Segment {
         Self { path, disk: file.clone(), file, salt, first, offsets, end, rest: false }
     }
 
-    /// Reads a file that begins with block `first`; tells the hashes of each block to `found`, and gives up to which
-    /// block everything was on disk, as far as this file knows. What the last file ends with, is no record and was not
-    /// synced is cut off.
+    /// Reads a file that begins with block `first`; tells the hashes of each block to `found`. What the last file ends
+    /// with, is no record and was never synced is cut off.
     pub(super) fn open(
         path: &Path,
         wanted: &SegmentHead,
         first: u64,
-        last: bool,
+        last: Option<&LastRun>,
         mut found: impl FnMut(u64, &Hashes),
-    ) -> Result<(Self, u64), BlocksError> {
+    ) -> Result<SegmentScan, BlocksError> {
         let failed = |source| BlocksError::Io { what: "read", path: path.to_owned(), source };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        // Of the files before, everything is.
-        let mut synced = first - 1;
-        if last && is_unbegun(&file, length).map_err(failed)? {
-            // It was being made when the program or the machine ended.
-            let salt = salt();
-            file.set_len(0).and_then(|()| file.write_all_at(&wanted.encode(first, salt), 0)).map_err(failed)?;
-            return Ok((Self::over(path.to_owned(), file, salt, first), synced));
+        if let Some(last) = last
+            && is_unbegun(&file, length).map_err(failed)?
+        {
+            return Self::begin_again(path, file, wanted, first, last);
         }
         let salt = check_head(path, &file, wanted, first)?;
         let mut segment = Self::over(path.to_owned(), file, salt, first);
+        // Of the files before the last, everything is on disk.
+        let mut synced = last.map_or(first - 1, |last| last.synced.max(first - 1));
+        let mut seen = first - 1;
         let handle = segment.file.clone();
+        (&*handle).seek(SeekFrom::Start(HEAD_BYTES as u64)).map_err(failed)?;
         let mut reader = BufReader::with_capacity(1 << 20, &*handle);
-        io::copy(&mut reader.by_ref().take(HEAD_BYTES as u64), &mut io::sink()).map_err(failed)?;
         let (mut offset, mut body) = (segment.end, Vec::new());
         while offset < length {
             let damaged = |what| BlocksError::Damaged { path: path.to_owned(), offset, what };
@@ -292,10 +324,13 @@ impl Segment {
             };
             let head = match head {
                 Ok(head) => head,
-                Err(what) if !last || segment.synced_later(offset, length).map_err(failed)?.max(synced) >= number => {
-                    return Err(damaged(what));
-                }
                 Err(what) => {
+                    let later = segment.later(offset, length).map_err(failed)?;
+                    synced = synced.max(later.synced);
+                    if last.is_none() || synced >= number {
+                        return Err(damaged(what));
+                    }
+                    seen = seen.max(later.newest);
                     let bytes = length - offset;
                     tracing::warn!(file = %path.display(), offset, bytes, what, "cut off what was never synced");
                     segment.file.set_len(offset).map_err(failed)?;
@@ -304,31 +339,55 @@ impl Segment {
             };
             found(number, &Hashes::read(&body).map_err(|_| damaged("the record is no block"))?);
             synced = synced.max(head.synced);
+            seen = seen.max(number);
             segment.offsets.push(offset);
             offset += head.bytes();
             segment.end = offset;
         }
-        Ok((segment, synced))
+        let opened = SegmentScan { segment, synced, seen };
+        last.map_or(Ok(()), |last| opened.check_end(last))?;
+        Ok(opened)
     }
 
-    /// How far the log was synced, by what whole records say that lie behind `offset`.
-    fn synced_later(&self, offset: u64, length: u64) -> io::Result<u64> {
+    /// Begins a file whose head was being written when the program or the machine ended. A head is synced before the
+    /// first record is written, so a file of which a block is known had one.
+    fn begin_again(
+        path: &Path,
+        file: File,
+        wanted: &SegmentHead,
+        first: u64,
+        last: &LastRun,
+    ) -> Result<SegmentScan, BlocksError> {
+        if last.newest >= first {
+            let what = "the file's head is missing, and blocks were written behind it";
+            return Err(BlocksError::Damaged { path: path.to_owned(), offset: 0, what });
+        }
+        let salt = salt();
+        let begun = file.set_len(0).and_then(|()| file.write_all_at(&wanted.encode(first, salt), 0));
+        begun.map_err(|source| BlocksError::Io { what: "write", path: path.to_owned(), source })?;
+        let segment = Self::over(path.to_owned(), file, salt, first);
+        Ok(SegmentScan { segment, synced: first - 1, seen: first - 1 })
+    }
+
+    /// What whole records say that lie behind `offset`.
+    fn later(&self, offset: u64, length: u64) -> io::Result<LaterRecords> {
         let mut bytes = vec![0; usize::try_from(length - offset).expect("a file fits into the memory")];
         self.file.read_exact_at(&mut bytes, offset)?;
-        let (mut synced, mut from) = (0, 1);
+        let (mut later, mut from) = (LaterRecords::default(), 1);
         while let Some(found) = bytes.get(from..).and_then(|rest| rest.windows(4).position(|some| some == MARK)) {
             from += found;
             let mut rest = &bytes[from..];
             let mut body = Vec::new();
             match read_record(&mut rest, (bytes.len() - from) as u64, self.salt, &mut body)? {
                 Ok(head) => {
-                    synced = synced.max(head.synced);
+                    later.synced = later.synced.max(head.synced);
+                    later.newest = later.newest.max(head.number);
                     from += RECORD_HEAD_BYTES + body.len();
                 }
                 Err(_) => from += 1,
             }
         }
-        Ok(synced)
+        Ok(later)
     }
 
     pub(super) fn first(&self) -> u64 {
@@ -342,6 +401,12 @@ impl Segment {
 
     pub(super) fn bytes(&self) -> u64 {
         self.end
+    }
+
+    /// That blocks are missing behind the last.
+    pub(super) fn ends_early(&self) -> BlocksError {
+        let what = "the blocks between it and the next file are missing";
+        BlocksError::Damaged { path: self.path.clone(), offset: self.end, what }
     }
 
     #[cfg(test)]
@@ -386,14 +451,19 @@ impl Segment {
     }
 }
 
-/// Whether a file's head was never written: it is too short, or there are zeros alone.
-fn is_unbegun(file: &File, length: u64) -> io::Result<bool> {
-    let mut head = [0; HEAD_BYTES];
+/// Whether a file's head was never written: the file is too short, or holds zeros alone.
+fn is_unbegun(mut file: &File, length: u64) -> io::Result<bool> {
     if length < HEAD_BYTES as u64 {
         return Ok(true);
     }
-    file.read_exact_at(&mut head, 0)?;
-    Ok(head == [0; HEAD_BYTES])
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(true),
+            bytes if chunk[..bytes].iter().any(|byte| *byte != 0) => return Ok(false),
+            _ => {}
+        }
+    }
 }
 
 /// Checks that a file is of this chain and begins with block `first`; gives its salt.

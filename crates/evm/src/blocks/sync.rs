@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use super::{BlocksError, Inner, lock};
+use super::{AHEAD_MAX, BlocksError, Inner, lock};
 use crate::disk::Disk;
 
 type Sync<T> = Box<dyn Fn() -> T + Send + std::marker::Sync>;
@@ -20,6 +20,8 @@ pub struct SyncOrder {
     pub before: Sync<Result<(), String>>,
     /// What must not be on disk before the blocks: called after each.
     pub after: Sync<Result<(), String>>,
+    /// Called after each sync of the blocks, once [`BlockStore::synced`](super::BlockStore::synced) says so.
+    pub synced: Box<dyn Fn() + Send + std::marker::Sync>,
     /// Is told, once, why no more is written.
     pub failed: Box<dyn Fn(String) + Send + std::marker::Sync>,
 }
@@ -50,7 +52,22 @@ impl Shared {
 
     /// Brings to disk what was written before the call, and what that builds on.
     pub(super) fn bring(&self) -> Result<(), BlocksError> {
-        let _one = lock(&self.syncing);
+        let one = lock(&self.syncing);
+        self.bring_alone(&one)
+    }
+
+    /// Returns when block `number` is at most [`AHEAD_MAX`] blocks ahead of the disk.
+    pub(super) fn keep_up(&self, number: u64) -> Result<(), BlocksError> {
+        let is_near = || number <= self.lock().synced + AHEAD_MAX;
+        if is_near() {
+            return Ok(());
+        }
+        let one = lock(&self.syncing);
+        // Another thread may have synced meanwhile.
+        if is_near() { Ok(()) } else { self.bring_alone(&one) }
+    }
+
+    fn bring_alone(&self, _syncing: &MutexGuard<'_, ()>) -> Result<(), BlocksError> {
         let unsynced = {
             let inner = self.lock();
             inner.check_failure()?;
@@ -68,6 +85,10 @@ impl Shared {
         // Of a file that was written to meanwhile that is true of the blocks until then.
         if inner.unsynced.as_ref().is_some_and(|unsynced| unsynced.upto == upto) {
             inner.unsynced = None;
+        }
+        drop(inner);
+        if let Some(order) = self.order.get() {
+            (order.synced)();
         }
         Ok(())
     }

@@ -124,6 +124,46 @@ fn a_damaged_file_is_named_and_refused() {
 }
 
 #[test]
+fn a_file_that_was_on_disk_and_is_shorter_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = open(dir.path()).expect("it opens");
+    let mut ends = vec![64];
+    for number in 1..=6 {
+        store.append(&block(number, 2), &Changes::default()).expect("it is kept");
+        ends.push(fs::metadata(the_file(dir.path())).expect("a file").len() as usize);
+    }
+    drop(store);
+    let path = the_file(dir.path());
+    let whole = fs::read(&path).expect("it is there");
+    let refused = |bytes: &[u8]| {
+        fs::write(&path, bytes).expect("written");
+        match open(dir.path()).err() {
+            Some(BlocksError::Damaged { path: named, offset, .. }) => {
+                assert_eq!(
+                    (named, fs::read(&path).expect("read") == bytes),
+                    (path.clone(), true),
+                    "nothing is changed"
+                );
+                offset as usize
+            }
+            other => panic!("it was opened, or refused otherwise: {other:?}"),
+        }
+    };
+    // At a record's end, within one, within the file's head, and all of it.
+    assert_eq!(refused(&whole[..ends[3]]), ends[3]);
+    assert_eq!(refused(&whole[..ends[3] + 40]), ends[3]);
+    assert_eq!(refused(&whole[..40]), 0);
+    assert_eq!(refused(&[]), 0);
+    // The head alone is zeros, or the last records are.
+    assert_eq!(refused(&[&[0; 64], &whole[64..]].concat()), 0);
+    assert_eq!(refused(&[&whole[..ends[4]], &vec![0; whole.len() - ends[4]]].concat()), ends[4]);
+    fs::remove_file(&path).expect("it is there");
+    assert!(matches!(open(dir.path()), Err(BlocksError::Damaged { .. })), "the file is missing");
+    fs::write(&path, &whole).expect("written");
+    assert_eq!(open(dir.path()).expect("it is whole").newest(), 6);
+}
+
+#[test]
 fn the_blocks_before_must_be_there() {
     let dir = tempfile::tempdir().expect("a folder");
     Segment::create(dir.path(), &SegmentHead { chain_id: 1, zero: ZERO }, 5).expect("it is made");
@@ -141,6 +181,7 @@ fn noting(calls: &Arc<Mutex<Vec<String>>>) -> SyncOrder {
     SyncOrder {
         before: Box::new(move || Ok(lock(&before).push("before".into()))),
         after: Box::new(move || Ok(lock(&after).push("after".into()))),
+        synced: Box::new(|| {}),
         failed: Box::new(move |why| lock(&failed).push(why)),
     }
 }
@@ -422,10 +463,13 @@ proptest! {
             store.append(block, &Changes::default()).expect("it is kept");
             ends.push(fs::metadata(the_file(dir.path())).expect("a file").len());
         }
-        drop(store);
-        let path = the_file(dir.path());
+        // As it is when the machine ends.
+        let from = the_file(dir.path());
         let length = cut as u64 % (ends[blocks.len()] + 1);
-        File::options().write(true).open(&path).and_then(|file| file.set_len(length)).expect("cut");
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join(from.file_name().expect("named")), &fs::read(&from).expect("read")[..length as usize])
+            .expect("written");
+        drop(store);
         let store = open(dir.path()).expect("it opens");
         let whole = ends.iter().filter(|end| **end <= length).count().saturating_sub(1) as u64;
         prop_assert_eq!(store.newest(), whole);

@@ -349,6 +349,8 @@ impl Inner {
     fn rewind(&self, state: &mut State, head: &Block, view: &StateView) -> Result<(), ChainError> {
         // A state that has more than the blocks could not be opened again.
         state.rewind_to(view)?;
+        // On disk too: the machine may end between the two, and the window may be shorter than the way back.
+        state.sync()?;
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.truncate(head.number()));
         // What that ledger has more than the blocks is cut off when it is opened.
         let taken = stored.map_err(ChainError::from).and_then(|()| self.outputs.rewind(head.number()));

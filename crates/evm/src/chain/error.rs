@@ -79,16 +79,26 @@ pub enum ChainError {
     )]
     BeforeMerge(SpecId),
     /// The state is that of a block that is not there.
-    #[error("the state is that of block {state}, but the blocks end with {blocks}: files of the folder are missing")]
+    #[error(
+        "{}: the state is that of block {state}, but the blocks end with {blocks}: files of the folder are missing or \
+        cut", dir.display()
+    )]
     StateAhead {
+        /// The chain's folder.
+        dir: PathBuf,
         /// Number of the state's block.
         state: u64,
         /// Number of the newest block.
         blocks: u64,
     },
     /// The state is that of a block that is not kept any more.
-    #[error("the state is that of block {state}, but the blocks begin with {first}: files of the folder are missing")]
+    #[error(
+        "{}: the state is that of block {state}, but the blocks begin with {first}: files of the folder are missing or \
+        cut", dir.display()
+    )]
     StateBehind {
+        /// The chain's folder.
+        dir: PathBuf,
         /// Number of the state's block.
         state: u64,
         /// Number of the first block.

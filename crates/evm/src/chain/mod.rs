@@ -28,6 +28,7 @@ mod restore;
 mod schedule;
 mod sequencer;
 mod submit;
+mod synced;
 mod times;
 
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ pub use hub::{ChainEvent, Events};
 pub use pending::{Pending, StateAt};
 pub use produce::Ready;
 pub use restore::{Frozen, RestoreError};
+pub use synced::{Recovery, SyncWatch};
 pub use times::{BlockTimes, Metrics};
 
 use crate::block::Block;
@@ -60,6 +62,7 @@ use journal::Journal;
 use outputs::Outputs;
 use published::Published;
 use sequencer::Signal;
+use synced::SyncWaiters;
 use times::Times;
 
 /// When blocks are made.
@@ -127,6 +130,8 @@ struct Inner {
     store: Option<BlockStore>,
     /// Brings the state to the disk after the blocks.
     syncer: Arc<Mutex<Syncer>>,
+    sync_waiters: SyncWaiters,
+    recovery: Option<Recovery>,
     states: StateHandle,
     published: RwLock<Published>,
     /// Whoever makes a block holds this. It goes to whoever has waited longest: the sequencer, which lets go of it
@@ -171,13 +176,17 @@ impl Chain {
         };
         let zero = Arc::new(Block::zero(config.genesis.block_zero(zero_root)));
         let failure = Arc::new(OnceLock::new());
+        let of_state = state.head().number();
         let (mut store, head) = recover::recover(&config, &mut state, &zero)?;
         let (outputs, head) = recover::recover_outputs(&config, &mut state, store.as_ref(), &zero, head)?;
-        let syncer = Arc::new(Mutex::new(state.syncer()));
+        let seen = |store: &BlockStore| store.seen().max(of_state);
+        let recovery = store.as_ref().and_then(|store| Recovery::of(store, seen(store), head.number()));
+        let (syncer, sync_waiters) = (Arc::new(Mutex::new(state.syncer())), SyncWaiters::default());
         if let Some(store) = &mut store {
-            recover::keep_synced(store, &outputs, syncer.clone(), failure.clone())?;
+            recover::keep_synced(store, &outputs, syncer.clone(), sync_waiters.clone(), failure.clone())?;
         }
         let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
+        config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
         let inner = Arc::new(Inner {
@@ -187,6 +196,8 @@ impl Chain {
             journal,
             store,
             syncer,
+            sync_waiters,
+            recovery,
             states: state.handle(),
             published: RwLock::new(Published::new(head, view)),
             writer: FairMutex::new(state),

@@ -52,8 +52,13 @@ impl std::fmt::Debug for Part {
 }
 
 impl Outputs {
-    /// The ledger as it is after the chain's newest block.
-    pub fn open(config: &ChainConfig, head: &Block, hash_of: &dyn Fn(u64) -> Option<B256>) -> Result<Self, ChainError> {
+    /// The ledger as it is after the chain's newest block; of blocks up to `synced` everything was on disk.
+    pub fn open(
+        config: &ChainConfig,
+        head: &Block,
+        hash_of: &dyn Fn(u64) -> Option<B256>,
+        synced: u64,
+    ) -> Result<Self, ChainError> {
         let (dir, chain_id, retain_blocks) = (config.dir.as_deref(), config.genesis.chain_id, config.retain_blocks);
         let (number, hash, logs) = (head.number(), head.hash, head.txs.iter().zip(&head.receipts));
         let incoming = prism::incoming(logs.map(|(tx, receipt)| (tx.hash, &receipt.logs[..])));
@@ -63,7 +68,7 @@ impl Outputs {
             // That of the genesis is zero on every chain of Ethereum's.
             commitment: head.header.parent_beacon_block_root.filter(|_| number > 0),
         };
-        let ledger = Ledger::open(dir, chain_id, &head)?;
+        let ledger = Ledger::open_synced(dir, chain_id, &head, synced)?;
         let at_begin = config.genesis.outputs.as_ref().filter(|_| number == 0);
         if let Some(begin) = at_begin.filter(|begin| begin.commitment() != ledger.commitment()) {
             ledger.restore(begin.loading(), 0, hash, Some(begin.commitment()), &[])?;

@@ -8,15 +8,18 @@
 //! A block is in the log before the state has its changes and after the ledger of outputs has its record, so the end of
 //! the program leaves only what is made up for here. The same order holds on disk: see [`keep_synced`].
 
+use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use alloy_primitives::{B256, Bytes};
 use hearth_utxo::ledger::LedgerError;
 
 use super::outputs::Outputs;
+use super::synced::SyncWaiters;
 use super::{ChainConfig, ChainError, lock, schedule};
 use crate::block::{Block, Body, Roots};
-use crate::blocks::{BlockStore, SyncOrder};
+use crate::blocks::{BlockStore, RunEnd, SyncOrder};
 use crate::state::{State, Syncer};
 
 /// Opens the blocks of a folder and brings the state to the newest of them; gives that.
@@ -31,14 +34,19 @@ pub(super) fn recover(
     let newest = store.newest();
     let ahead = state.head().number();
     if ahead > newest {
-        // The machine's end may have cost the log its last blocks: nothing says in which order the kernel writes.
-        state.rewind(newest).map_err(|_| ChainError::StateAhead { state: ahead, blocks: newest })?;
+        let missing = || ChainError::StateAhead { dir: dir.clone(), state: ahead, blocks: newest };
+        // The machine's end may have cost the log its last blocks: nothing says in which order the kernel writes. An
+        // orderly stop costs none.
+        if store.run_end() == RunEnd::Stopped {
+            return Err(missing());
+        }
+        state.rewind(newest).map_err(|_| missing())?;
     }
     let from = state.head().number();
     let kept = |number: u64| match number {
         0 => Ok(zero.clone()),
         number => {
-            let missing = || ChainError::StateBehind { state: number, first: store.first() };
+            let missing = || ChainError::StateBehind { dir: dir.clone(), state: number, first: store.first() };
             store.block(number)?.ok_or_else(missing)
         }
     };
@@ -72,11 +80,10 @@ pub(super) fn recover_outputs(
     let block = |number| store.map_or(Ok(None), |store| store.block(number));
     let hash_of = |number| view.hash_of(number).or_else(|| Some(block(number).ok()??.hash));
     let newest = head.number();
+    let synced = store.map_or(u64::MAX, BlockStore::synced);
     let outputs = loop {
-        match Outputs::open(config, &head, &hash_of) {
-            Err(ChainError::Outputs(LedgerError::Behind { .. }))
-                if store.is_some_and(|store| head.number() > store.synced()) =>
-            {
+        match Outputs::open(config, &head, &hash_of, synced) {
+            Err(ChainError::Outputs(LedgerError::Behind { .. })) if head.number() > synced => {
                 head = block(head.number() - 1)?.unwrap_or_else(|| zero.clone());
             }
             opened => break opened?,
@@ -96,6 +103,7 @@ pub(super) fn keep_synced(
     store: &mut BlockStore,
     outputs: &Outputs,
     state: Arc<Mutex<Syncer>>,
+    waiters: SyncWaiters,
     failure: Arc<OnceLock<String>>,
 ) -> Result<(), ChainError> {
     let outputs = outputs.ledger.clone();
@@ -105,11 +113,24 @@ pub(super) fn keep_synced(
             let state = lock(&state).clone();
             state.sync().map_err(|error| error.to_string())
         }),
+        synced: Box::new(move || waiters.wake()),
         failed: Box::new(move |why| {
             tracing::error!(%why, "no more blocks can be made");
             let _ = failure.set(why);
         }),
     })?;
+    Ok(())
+}
+
+/// Brings the names in the chain's folder, and the folder's own, to disk: a synced file in a folder that is not there
+/// after a power loss is of no use.
+pub(super) fn sync_names(dir: &Path) -> Result<(), ChainError> {
+    let sync = |dir: &Path| File::open(dir).and_then(|dir| dir.sync_all());
+    sync(dir).map_err(|source| ChainError::Folder { what: "sync", path: dir.to_owned(), source })?;
+    if let Some(parent) = dir.parent() {
+        // Who may write into a folder need not be able to read the one above.
+        let _ = sync(if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    }
     Ok(())
 }
 

@@ -73,12 +73,21 @@ pub struct EvmRun {
     pub genesis: Option<PathBuf>,
     /// Keep the chain in this folder, and go on with the one that is there.
     #[arg(long, value_name = "DIR")]
+    ///
+    /// A block survives the end of this program from the moment it is visible. It survives a power loss once `safe` and
+    /// `finalized` reach it, which is after the next sync: `latest` runs up to 100 blocks ahead of the disk. The start
+    /// after a power loss reports how many blocks are lost.
     pub data_dir: Option<PathBuf>,
     /// Listen on this port.
     #[arg(long, value_name = "PORT", default_value_t = 8545)]
     pub port: u16,
     /// Listen on this address.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    /// Let receipts, and `eth_sendRawTransactionSync`, wait until their block is on disk.
+    ///
+    /// Without it a receipt comes as soon as the block is made, and a power loss can take the block away again.
+    #[arg(long, requires = "data_dir")]
+    pub durable: bool,
     pub host: IpAddr,
     /// Let clients reach the node by this name, too, besides addresses and `localhost`; `*`: by any. Repeatable.
     #[arg(long, value_name = "NAME")]

@@ -245,6 +245,9 @@ fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: Sock
         Some(dir) => {
             let place = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
             say.line(format_args!("  chain     {} (block {})", place.display(), head.number()));
+            if let Some(recovery) = chain.recovery() {
+                note(format_args!("notice: {recovery}"));
+            }
         }
         None => say.line("  chain     in memory"),
     }

@@ -95,6 +95,7 @@ impl Api {
             BlockId::Pending => false,
             BlockId::Number(number) => self.chain.is_at_hand(number),
             BlockId::Hash(hash) => self.chain.is_hash_at_hand(&hash),
+            BlockId::Safe | BlockId::Finalized => self.chain.is_at_hand(self.chain.synced()),
             _ => true,
         }
     }
@@ -179,6 +180,12 @@ impl Api {
 impl Caller<'_> {
     pub(super) async fn block_method(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let Some(asked) = Asked::read(method, params)? else { return Ok(NULL.into()) };
+        let asked = match asked {
+            Asked::Receipts(id) => self.api.block_on_disk(id).await.map(Asked::Receipts),
+            Asked::Receipt(hash) => self.api.tx_on_disk(&hash).await.then_some(asked),
+            asked => Some(asked),
+        };
+        let Some(asked) = asked else { return Ok(NULL.into()) };
         if self.api.is_light(&asked) {
             return self.api.answer(&asked);
         }

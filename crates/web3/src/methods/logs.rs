@@ -103,6 +103,7 @@ impl Api {
                 let number = |id: Option<BlockId>| match id {
                     Some(BlockId::Number(number)) => number,
                     Some(BlockId::Earliest) => self.earliest(),
+                    Some(BlockId::Safe | BlockId::Finalized) => self.chain.synced().min(head),
                     _ => head,
                 };
                 let (from, to) = (number(from), number(to));

@@ -12,6 +12,7 @@ mod call;
 mod debug;
 mod dev;
 mod dump;
+mod durable;
 mod fees;
 mod logs;
 mod outputs;
@@ -110,7 +111,8 @@ impl Api {
     /// A block. The pending one is executed for the answer.
     pub fn block(&self, id: BlockId) -> Result<Option<Arc<Block>>, Failure> {
         Ok(match id {
-            BlockId::Latest | BlockId::Safe | BlockId::Finalized => Some(self.chain.head()),
+            BlockId::Latest => Some(self.chain.head()),
+            BlockId::Safe | BlockId::Finalized => Some(self.chain.finalized()),
             BlockId::Pending => Some(self.chain.pending_block().map_err(pending_failure)?),
             BlockId::Earliest => self.chain.block(self.earliest()),
             BlockId::Number(number) => match self.chain.block(number) {
@@ -132,7 +134,7 @@ impl Api {
     /// The state after a block of the chain; that of the newest where the pending one is meant.
     fn settled_view(&self, id: BlockId) -> Result<StateView, Failure> {
         match id {
-            BlockId::Latest | BlockId::Pending | BlockId::Safe | BlockId::Finalized => Ok(self.chain.view()),
+            BlockId::Latest | BlockId::Pending => Ok(self.chain.view()),
             id => {
                 let block = self.block(id)?.ok_or_else(|| Failure::server("header not found"))?;
                 self.view_after(&block)
@@ -168,7 +170,7 @@ impl Api {
                 let pending = self.chain.pending().map_err(pending_failure)?;
                 Ok((pending.env().clone(), StateAt::Pending(pending)))
             }
-            BlockId::Latest | BlockId::Safe | BlockId::Finalized => {
+            BlockId::Latest => {
                 // The head may move between two looks: the view says which block it is the state after.
                 let view = self.chain.view();
                 let block = self.chain.block(view.number()).ok_or_else(|| Failure::server("header not found"))?;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use alloy_consensus::Transaction;
 use alloy_primitives::{B256, Bytes};
 use hearth_evm::chain::Chain;
+use hearth_evm::tx::SharedTx;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -110,6 +111,7 @@ impl Caller<'_> {
         let news = Arc::new(Notify::new());
         let wake = Arc::clone(&news);
         let events = chain.subscribe_with(move || wake.notify_one());
+        let _watch = self.api.watch_disk(&news);
         let answer = self.api.send(vec![raw]).await.pop();
         let hash = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))?;
         let end = Instant::now() + patience;
@@ -117,19 +119,15 @@ impl Caller<'_> {
             while events.try_next().is_some() {}
             // First where it waits: between the two looks it may have come into a block.
             let waiting = chain.pool().get(&hash);
-            if let Some((block, index)) = chain.tx(&hash) {
-                let mut out = String::new();
-                shapes::push_receipt(&mut out, shapes::Place { block: &block, index });
-                return Ok(out);
-            }
-            let Some(tx) = waiting else {
-                let fate = chain.pool().fate(&hash);
-                return Err(fate.map_or_else(|| Failure::server("the transaction is gone"), Failure::server));
-            };
-            let state_nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
-            let next = chain.pool().next_nonce(&tx.sender, state_nonce);
-            if tx.envelope.nonce() > next {
-                return Err(Failure::gapped(&hash, next));
+            match chain.tx(&hash) {
+                Some((block, index)) if self.api.is_acknowledged(block.number()) => {
+                    let mut out = String::new();
+                    shapes::push_receipt(&mut out, shapes::Place { block: &block, index });
+                    return Ok(out);
+                }
+                // Its block is not on disk.
+                Some(_) => {}
+                None => self.check_waiting(&hash, waiting)?,
             }
             if Instant::now() >= end {
                 return Err(Failure::unsettled(&hash, patience));
@@ -137,5 +135,17 @@ impl Caller<'_> {
             // A drop is no event of the chain: whoever waits looks again now and then.
             let _ = timeout_at(end.min(Instant::now() + LOOK_AGAIN), news.notified()).await;
         }
+    }
+
+    /// Refuses to wait for a transaction that is in no block and will not be in the next.
+    fn check_waiting(&self, hash: &B256, waiting: Option<SharedTx>) -> Result<(), Failure> {
+        let chain = &self.api.chain;
+        let Some(tx) = waiting else {
+            let fate = chain.pool().fate(hash);
+            return Err(fate.map_or_else(|| Failure::server("the transaction is gone"), Failure::server));
+        };
+        let state_nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
+        let next = chain.pool().next_nonce(&tx.sender, state_nonce);
+        if tx.envelope.nonce() > next { Err(Failure::gapped(hash, next)) } else { Ok(()) }
     }
 }

@@ -9,6 +9,7 @@ mod bad_input;
 mod calls;
 mod dashboard;
 mod dev;
+mod durable;
 mod explorer;
 mod metrics;
 mod node;

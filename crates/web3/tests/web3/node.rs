@@ -136,10 +136,14 @@ impl Node {
         Self::with(BlockTime::Instant, |config| config.limits = limits)
     }
 
+    /// Another connection to the same server.
+    pub fn another(&self) -> Connection {
+        Connection { chain: self.chain.clone(), stream: connect(&self.server) }
+    }
+
     /// Status and body of the answer to a request with this body.
     pub fn post(&self, body: &str) -> (u16, String) {
-        let head = "Host: 127.0.0.1\r\nContent-Type: application/json\r\n";
-        send(&self.stream, "POST", head, body.as_bytes())
+        post(&self.stream, body)
     }
 
     /// The JSON of the answer to a JSON.
@@ -199,6 +203,34 @@ impl Node {
         assert_eq!(receipt["status"], "0x1");
         receipt["contractAddress"].as_str().unwrap().to_owned()
     }
+}
+
+/// A connection of its own, to be used from another thread.
+pub struct Connection {
+    chain: Chain,
+    stream: TcpStream,
+}
+
+impl Connection {
+    /// The result of a request that must have one.
+    #[track_caller]
+    pub fn call(&self, method: &str, params: Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let (status, body) = post(&self.stream, &request.to_string());
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert!(status == 200 && answer.get("error").is_none(), "{method}: {body}");
+        answer["result"].clone()
+    }
+
+    /// Up to which block the chain is on disk.
+    pub fn synced(&self) -> u64 {
+        self.chain.synced()
+    }
+}
+
+fn post(stream: &TcpStream, body: &str) -> (u16, String) {
+    let head = "Host: 127.0.0.1\r\nContent-Type: application/json\r\n";
+    send(stream, "POST", head, body.as_bytes())
 }
 
 pub fn connect(server: &Server) -> TcpStream {
