@@ -1,6 +1,6 @@
 //! Under which forks a folder's blocks were made.
 //!
-//! reads   `forks` in the folder: a line for each fork and when it begins
+//! reads   `forks` in the folder: a line for each fork and when it begins, and a checksum
 //! writes  it anew where the forks to come are others
 //!
 //! The genesis' hash says nothing of the forks after block zero, and the blocks executed under other rules would be
@@ -15,9 +15,12 @@ use revm::primitives::hardfork::SpecId;
 
 use super::ChainError;
 use crate::block::Block;
+use crate::blocks::BlocksError;
 use crate::genesis::{Activation, Genesis};
 
-const FIRST_LINE: &str = "hearth forks 1";
+const FIRST_LINE: &str = "hearth forks 2";
+/// Of files without a checksum.
+const FIRST_LINE_BEFORE: &str = "hearth forks 1";
 
 /// Refuses a genesis whose forks are not those under which the blocks up to `head` were made; keeps its forks.
 pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), ChainError> {
@@ -25,13 +28,15 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
     let wrong = |what: String| ChainError::Schedule { path: path.clone(), what };
     let failed = |source: io::Error| wrong(format!("cannot be read or written: {source}"));
     let wanted = genesis.forks.scheduled();
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+    let text = match fs::read(&path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(failed(error)),
     };
-    if !text.is_empty() {
-        let kept = parse(&text).ok_or_else(|| wrong("it is no list of forks".into()))?;
+    if let Some(bytes) = &text {
+        let what = "it is no list of forks, or its checksum is wrong";
+        let damaged = || BlocksError::Damaged { path: path.clone(), offset: 0, what };
+        let kept = std::str::from_utf8(bytes).ok().and_then(parse).ok_or_else(damaged)?;
         let begun = |forks: &[(SpecId, Activation)]| begun(forks, genesis.timestamp, head);
         let (before, now) = (begun(&kept), begun(wanted));
         if before != now {
@@ -43,12 +48,19 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
             )));
         }
     }
-    let lines: String = wanted.iter().map(|fork| line(fork) + "\n").collect();
-    let lines = format!("{FIRST_LINE}\n{lines}");
-    if lines != text {
+    let lines = list(wanted);
+    if text.as_deref() != Some(lines.as_bytes()) {
         write(dir, &path, &lines).map_err(failed)?;
     }
     Ok(())
+}
+
+/// The file's text: the first line, a line for each fork, and the checksum of these.
+fn list(forks: &[(SpecId, Activation)]) -> String {
+    let lines: String = forks.iter().map(|fork| line(fork) + "\n").collect();
+    let lines = format!("{FIRST_LINE}\n{lines}");
+    let checksum = crc32fast::hash(lines.as_bytes());
+    format!("{lines}crc {checksum:08x}\n")
 }
 
 /// The forks that hold or held in some block up to `head`: of those that begin together the last.
@@ -73,9 +85,15 @@ fn line((spec, from): &(SpecId, Activation)) -> String {
 }
 
 fn parse(text: &str) -> Option<Vec<(SpecId, Activation)>> {
-    let mut lines = text.lines();
-    if lines.next() != Some(FIRST_LINE) {
-        return None;
+    let (first, mut rest) = text.split_once('\n')?;
+    match first {
+        FIRST_LINE_BEFORE => {}
+        FIRST_LINE => {
+            let at = text.rfind("crc ")?;
+            let checksum = format!("crc {:08x}\n", crc32fast::hash(&text.as_bytes()[..at]));
+            rest = text.get(first.len() + 1..at).filter(|_| text[at..] == checksum)?;
+        }
+        _ => return None,
     }
     let fork = |line: &str| {
         let (rest, at) = line.rsplit_once(' ')?;
@@ -87,7 +105,7 @@ fn parse(text: &str) -> Option<Vec<(SpecId, Activation)>> {
             _ => None,
         }
     };
-    lines.map(fork).collect()
+    rest.lines().map(fork).collect()
 }
 
 /// Puts a whole file in the place of the one before.
@@ -113,14 +131,22 @@ mod tests {
             (SpecId::OSAKA, Activation::Time(u64::MAX)),
         ];
         let text: String = forks.iter().map(|fork| line(fork) + "\n").collect();
-        assert_eq!(parse(&format!("{FIRST_LINE}\n{text}")), Some(forks.to_vec()));
+        assert_eq!(parse(&format!("{FIRST_LINE_BEFORE}\n{text}")), Some(forks.to_vec()));
+        let whole = list(&forks);
+        assert_eq!(parse(&whole), Some(forks.to_vec()));
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone().into_bytes();
+            bytes[at] ^= 1;
+            assert_eq!(std::str::from_utf8(&bytes).ok().and_then(parse), None, "byte {at}");
+            assert_eq!(parse(&whole[..at]), None, "cut at byte {at}");
+        }
         for spec in 0..=u8::MAX {
             let Some(spec) = SpecId::try_from_u8(spec) else { continue };
-            let text = format!("{FIRST_LINE}\n{}\n", line(&(spec, Activation::Height(1))));
+            let text = list(&[(spec, Activation::Height(1))]);
             assert_eq!(parse(&text), Some(vec![(spec, Activation::Height(1))]), "{text}");
         }
         assert_eq!(parse("Osaka height 0"), None);
-        assert_eq!(parse(&format!("{FIRST_LINE}\nOsaka depth 0")), None);
+        assert_eq!(parse(&format!("{FIRST_LINE_BEFORE}\nOsaka depth 0")), None);
         assert_eq!(Forks::newest().scheduled().len(), 1);
     }
 }

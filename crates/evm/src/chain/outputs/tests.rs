@@ -1,5 +1,7 @@
 //! Both ledgers of one chain: crossings, and that nothing comes from nowhere.
 
+mod damage;
+
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
