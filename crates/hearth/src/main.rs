@@ -36,6 +36,7 @@ mod replay;
 mod restore;
 mod run;
 mod say;
+mod secrets;
 mod stop;
 mod tune;
 mod wallet;

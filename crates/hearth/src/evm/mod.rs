@@ -27,7 +27,8 @@ pub enum EvmCommand {
     /// Run an EVM chain that Ethereum's clients talk to.
     ///
     /// Wallets and tools connect to http://127.0.0.1:8545, over HTTP or WebSocket. The accounts printed are funded, and
-    /// everybody knows their keys. Ctrl-C stops it. The chain lies in memory unless `--data-dir` says where to keep it.
+    /// everybody knows their keys unless you give words of your own. Ctrl-C stops it. The chain lies in memory unless
+    /// `--data-dir` says where to keep it.
     Run(Box<EvmRun>),
     /// Run validators of CometBFT with this chain as their application, on loopback addresses.
     ///
@@ -48,9 +49,9 @@ pub struct EvmRun {
     /// What each of these accounts has at the beginning, in ETH.
     #[arg(long, value_name = "ETH", default_value = "10000", conflicts_with = "genesis", value_parser = ether)]
     pub balance: U256,
-    /// The words (BIP-39) that the accounts follow from.
-    #[arg(long, value_name = "WORDS", default_value = accounts::MNEMONIC)]
-    pub mnemonic: String,
+    /// What the accounts follow from.
+    #[command(flatten)]
+    pub words: accounts::WordOptions,
     /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction [default: instant].
     #[arg(long, value_name = "SECONDS", value_parser = block_time)]
     pub block_time: Option<BlockTime>,
@@ -72,22 +73,22 @@ pub struct EvmRun {
     #[arg(long, value_name = "FILE")]
     pub genesis: Option<PathBuf>,
     /// Keep the chain in this folder, and go on with the one that is there.
-    #[arg(long, value_name = "DIR")]
     ///
     /// A block survives the end of this program from the moment it is visible. It survives a power loss once `safe` and
     /// `finalized` reach it, which is after the next sync: `latest` runs up to 100 blocks ahead of the disk. The start
     /// after a power loss reports how many blocks are lost.
+    #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Listen on this port.
-    #[arg(long, value_name = "PORT", default_value_t = 8545)]
-    pub port: u16,
-    /// Listen on this address.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     /// Let receipts, and `eth_sendRawTransactionSync`, wait until their block is on disk.
     ///
     /// Without it a receipt comes as soon as the block is made, and a power loss can take the block away again.
     #[arg(long, requires = "data_dir")]
     pub durable: bool,
+    /// Listen on this port.
+    #[arg(long, value_name = "PORT", default_value_t = 8545)]
+    pub port: u16,
+    /// Listen on this address.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: IpAddr,
     /// Let clients reach the node by this name, too, besides addresses and `localhost`; `*`: by any. Repeatable.
     #[arg(long, value_name = "NAME")]
@@ -126,8 +127,13 @@ pub struct EvmRun {
 #[derive(Debug, thiserror::Error)]
 pub enum EvmError {
     /// The words are none.
-    #[error("--mnemonic: {0}")]
-    Mnemonic(String),
+    #[error("{from}: {what}")]
+    Mnemonic {
+        /// The option, or whatever else gave them.
+        from: String,
+        /// What is wrong.
+        what: String,
+    },
     /// A file that is not what it should be.
     #[error("{option} {}: {what}", path.display())]
     File {
@@ -194,7 +200,7 @@ pub enum EvmError {
 impl EvmError {
     /// Whether the command line is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Mnemonic(_) | Self::Idle(..))
+        matches!(self, Self::Mnemonic { .. } | Self::Idle(..))
     }
 }
 

@@ -11,7 +11,7 @@ use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::Shortened;
 
-use super::accounts::{self, DevAccount};
+use super::accounts::{self, DevAccount, Words};
 use super::stages::{Sources, Stages};
 use super::{EvmError, EvmRun, comet, dump};
 use crate::boot::{look_at, reachable, workspace_path};
@@ -42,9 +42,9 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
             "with --consensus cometbft: CometBFT decides when there is a block",
         ));
     }
-    let accounts = accounts::derive(&options.mnemonic, options.accounts)?;
+    let words = options.words.words()?;
+    let accounts = accounts::derive(&words, options.accounts)?;
     let genesis = genesis(options, &accounts)?;
-    let chain_id = genesis.chain_id;
     let cometbft = options.comet.is_cometbft();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let config = ChainConfig {
@@ -67,7 +67,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     let mut engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
     let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
-    greet(options, &accounts, &chain, server.address(), chain_id, say);
+    greet(options, &words, &accounts, &chain, server.address(), say);
     if stages.is_some() {
         say.line(format_args!("  stages    hearth monitor --name {name}"));
         if !options.no_dashboard {
@@ -238,9 +238,9 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: SocketAddr, chain_id: u64, say: &Say) {
+fn greet(options: &EvmRun, words: &Words, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
     let head = chain.head();
-    say.line(format_args!("hearth {}, EVM chain {chain_id}", env!("CARGO_PKG_VERSION")));
+    say.line(format_args!("hearth {}, EVM chain {}", env!("CARGO_PKG_VERSION"), chain.chain_id()));
     match &options.data_dir {
         Some(dir) => {
             let place = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
@@ -259,10 +259,9 @@ fn greet(options: &EvmRun, accounts: &[DevAccount], chain: &Chain, address: Sock
     };
     say.line(format_args!("  blocks    {blocks}, of {} gas", head.header.gas_limit));
     if !accounts.is_empty() && options.genesis.is_none() {
-        say.text(accounts::listing(accounts, options.balance, &options.mnemonic));
-        say.line("\nEverybody knows these keys: on a real network, whatever is sent there is lost.\n");
+        say.text(accounts::listing(accounts, options.balance, words));
     }
-    say.line(format_args!("  rpc       http://{address}\n  websocket ws://{address}"));
+    say.line(format_args!("  rpc       http://{at}\n  websocket ws://{at}"));
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ use hearth_evm::genesis::Genesis;
 use hearth_machine::sockets::{self, Protocol};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{EvmError, accounts, dump, ether};
+use super::accounts::{self, Words};
+use super::{EvmError, dump, ether};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
@@ -62,9 +63,9 @@ pub struct EvmTestnet {
     /// What each of these accounts has at the beginning, in ETH.
     #[arg(long, value_name = "ETH", default_value = "10000", value_parser = ether)]
     pub balance: U256,
-    /// The words (BIP-39) that the accounts follow from.
-    #[arg(long, value_name = "WORDS", default_value = accounts::MNEMONIC)]
-    pub mnemonic: String,
+    /// What the accounts follow from.
+    #[command(flatten)]
+    pub words: accounts::WordOptions,
     /// In a new network, have the nodes that only follow begin with a snapshot of the others, not with the first block.
     #[arg(long)]
     pub state_sync: bool,
@@ -96,6 +97,7 @@ impl EvmTestnet {
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     let cometbft = program::find(options.cometbft.as_deref())?;
+    let words = options.words.words()?;
     let chain_id = options.chain_id.unwrap_or(CHAIN_ID);
     let network = Network {
         validators: options.validators.unwrap_or(VALIDATORS),
@@ -103,7 +105,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         base_port: options.base_port,
         pause_ms: options.pause,
         pool: 5000,
-        genesis: genesis(options, chain_id)?,
+        genesis: genesis(options, &words, chain_id)?,
     };
     let wanted = Wanted { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
     let Found { homes, validators, chain_id } = match homes::find(&options.dir, &network, &wanted)? {
@@ -125,22 +127,25 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
     }
     if options.files_only {
         for home in &homes {
-            let [application, engine] = commands(options, &cometbft, home)?;
+            let [application, engine] = commands(options, &words, &cometbft, home)?;
             say.line(format_args!("  {}\n  {}", shown(&application), shown(&engine)));
+        }
+        if !words.are_public() {
+            say.line(format_args!("  each `hearth evm run` needs the words in the variable {}", accounts::VARIABLE));
         }
         return Ok(());
     }
     let _lock = lock(&options.dir)?;
     let (early, late) = homes.split_at(homes.len() - late);
     let mut running = Running::default();
-    running.start_all(options, &cometbft, early, stop)?;
+    running.start_all(options, &words, &cometbft, early, stop)?;
     if !late.is_empty() {
         say.line("  those that follow begin with the first snapshot");
         let sync = wait_for_snapshot(early, &mut running, stop)?;
         for home in late.iter().filter(|_| sync.is_some()) {
             home.begin_from_snapshot(sync.clone().expect("there is one"), &network)?;
         }
-        running.start_all(options, &cometbft, late, stop)?;
+        running.start_all(options, &words, &cometbft, late, stop)?;
     }
     say.line("  started; Ctrl-C stops all nodes");
     while !stop.is_set() && running.look() {
@@ -152,8 +157,8 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
 }
 
 /// The chain's beginning as a file has it.
-fn genesis(options: &EvmTestnet, chain_id: u64) -> Result<serde_json::Value, EvmError> {
-    let funded = accounts::derive(&options.mnemonic, options.accounts)?;
+fn genesis(options: &EvmTestnet, words: &Words, chain_id: u64) -> Result<serde_json::Value, EvmError> {
+    let funded = accounts::derive(words, options.accounts)?;
     let funded: Vec<_> = funded.iter().map(|account| (account.address, options.balance)).collect();
     let genesis = Genesis::dev(chain_id, &funded, GAS_LIMIT);
     let chain = Chain::open(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })?;
@@ -172,13 +177,14 @@ fn lock(dir: &Path) -> Result<File, EvmError> {
 }
 
 /// What runs a node: the application and CometBFT, both in its folder.
-fn commands(options: &EvmTestnet, cometbft: &Path, home: &Home) -> Result<[Command; 2], EvmError> {
+fn commands(options: &EvmTestnet, words: &Words, cometbft: &Path, home: &Home) -> Result<[Command; 2], EvmError> {
     let itself = std::env::current_exe().map_err(|source| EvmError::Start { what: "hearth".into(), source })?;
     let mut application = Command::new(itself);
     application.args(["evm", "run", "--quiet", "--consensus", "cometbft", "--abci", &home.application()]);
     application.args(["--comet-rpc", &home.comet_rpc(), "--host", &home.host]);
     application.args(["--port", &home.web3_port().to_string(), "--accounts", &options.accounts.to_string()]);
-    application.args(["--mnemonic", &options.mnemonic]);
+    // Not as an argument, which everybody on this machine could read.
+    application.env(accounts::VARIABLE, words.text());
     // Blocks come fast here: a snapshot that is offered must still be there when it is fetched.
     application.args(["--snapshot-interval", &options.snapshot_interval.to_string(), "--snapshots-kept", "20"]);
     application.arg("--genesis").arg(home.genesis()).arg("--data-dir").arg(home.ledger());
@@ -267,20 +273,21 @@ impl Running {
     fn start_all(
         &mut self,
         options: &EvmTestnet,
+        words: &Words,
         cometbft: &Path,
         homes: &[Home],
         stop: &StopSignal,
     ) -> Result<(), EvmError> {
         let first = self.0.len();
         for home in homes {
-            let [application, _] = commands(options, cometbft, home)?;
+            let [application, _] = commands(options, words, cometbft, home)?;
             self.start(application, home, "hearth")?;
         }
         for (process, home) in self.0[first..].iter_mut().zip(homes) {
             wait_for_application(process, home, stop)?;
         }
         for home in homes {
-            let [_, engine] = commands(options, cometbft, home)?;
+            let [_, engine] = commands(options, words, cometbft, home)?;
             self.start(engine, home, "cometbft")?;
         }
         Ok(())

@@ -254,8 +254,17 @@ fn a_name_that_is_listed_reaches_the_node() {
 #[test]
 fn options_make_the_chain_they_say() {
     let words = "legal winner thank year wave sausage worth useful legal winner thank yellow";
-    let arguments = ["--chain-id", "1234", "--accounts", "2", "--balance", "2.5", "--mnemonic", words];
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("words");
+    std::fs::write(&file, words).expect("written");
+    let arguments = ["--chain-id", "1234", "--accounts", "2", "--balance", "2.5", "--mnemonic-file", text(&file)];
     let chain = Chain::start(&[&arguments[..], &["--block-time", "0.05"]].concat());
+    // Words of one's own are neither printed nor called public, and nor are the keys that follow from them.
+    let said = chain.said.join("\n");
+    assert!(said.contains("words of your own"), "{said}");
+    for never in ["legal", "Private Keys", "Everybody knows"] {
+        assert!(!said.contains(never), "{said}");
+    }
     assert_eq!(chain.rpc.call("eth_chainId", json!([])), json!(format!("{:#x}", 1234)));
     let accounts = chain.rpc.call("eth_accounts", json!([]));
     let accounts: Vec<Address> = serde_json::from_value(accounts).expect("addresses");
@@ -339,6 +348,8 @@ fn mistakes_are_told() {
     };
     fails(&["--port", &port], 1, "the port is in use");
     fails(&["--port", "0", "--mnemonic", "hello world"], 2, "--mnemonic");
+    fails(&["--port", "0", "--mnemonic-file", "/nonexistent/words"], 1, "--mnemonic-file /nonexistent/words");
+    fails(&["--port", "0", "--durable"], 2, "--data-dir");
     fails(&["--port", "0", "--block-time", "0"], 2, "--block-time");
     fails(&["--port", "0", "--genesis", "/nonexistent/genesis.json"], 1, "--genesis /nonexistent/genesis.json");
     let folder = tempfile::tempdir().expect("a folder");
