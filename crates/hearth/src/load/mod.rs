@@ -38,9 +38,11 @@ use hearth_lab::load::run::{self, Node};
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::Mix;
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use crate::out::Unwritable;
 use crate::say::{Say, note};
+use crate::secrets;
 use crate::stop::StopSignal;
 use bar::Bar;
 use options::{Fund, Run, Target};
@@ -243,20 +245,29 @@ fn ethereum<T: std::str::FromStr>(text: &str) -> Result<T, CommandError> {
     text.parse().map_err(wrong).map_err(CommandError::Option)
 }
 
-fn payer(secret: Option<&str>) -> Result<Signer, CommandError> {
-    match secret {
-        Some(secret) => account::parse_secret(secret).map_err(|why| CommandError::Option(format!("--funder: {why}"))),
-        None => Ok(account::parse_secret(DEVELOPMENT_SECRET)?),
+/// The account that pays on an Ethereum chain: of a secret key, or of a file that holds one.
+fn payer(given: Option<&str>) -> Result<Signer, CommandError> {
+    let Some(given) = given else { return Ok(account::parse_secret(DEVELOPMENT_SECRET)?) };
+    if let Ok(signer) = account::parse_secret(given) {
+        return Ok(signer);
     }
+    let path = Path::new(given);
+    let text = Zeroizing::new(fs::read_to_string(path).map_err(|why| CommandError::File(path.into(), why))?);
+    // The error must not repeat what the file holds.
+    account::parse_secret(&text)
+        .map_err(|_| CommandError::Option(format!("--funder: {given} does not hold a secret key of 64 digits")))
 }
 
-/// Which chain the node is of is not known yet: whoever pays is a secret key of Ethereum's, or a key file of Solana's.
-fn check_funder(secret: Option<&str>) -> Result<(), CommandError> {
-    match secret {
-        Some(text) if !Path::new(text).exists() => payer(secret)
-            .map(drop)
-            .map_err(|why| CommandError::Option(format!("{why}; nor is there a key file of that name"))),
-        _ => Ok(()),
+/// Which chain the node is of is not known yet: the payer is a secret key of Ethereum's, or a key file of either chain.
+fn check_funder(given: Option<&str>) -> Result<(), CommandError> {
+    let Some(given) = given else { return Ok(()) };
+    match account::parse_secret(given) {
+        Ok(_) => {
+            secrets::warn_of_arguments("--funder", given, "in a file, or in the variable HEARTH_FUNDER");
+            Ok(())
+        }
+        Err(_) if Path::new(given).exists() => Ok(()),
+        Err(why) => Err(CommandError::Option(format!("--funder: {why}; nor is there a key file of that name"))),
     }
 }
 
@@ -503,5 +514,21 @@ mod tests {
         let report = |tps: f64| json!({ "kind": "transfer", "accounts": 1, "rate": null, "tps": tps });
         let [before, after] = [1000.0, 0.0].map(|tps| (0..8).map(|_| report(tps)).collect::<Vec<_>>());
         gate(&compare(&before, &after).unwrap()).unwrap_err()
+    }
+
+    #[test]
+    fn a_payer_is_a_key_or_a_file_of_one() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().to_str().expect("a path");
+        fs::write(path, format!("0x{DEVELOPMENT_SECRET}\n")).expect("written");
+        let address = |given| payer(given).map(|signer| signer.address());
+        let expected = address(None).expect("the development account");
+        assert_eq!(address(Some(path)).expect("a file"), expected);
+        assert_eq!(address(Some(DEVELOPMENT_SECRET)).expect("a key"), expected);
+        assert!(check_funder(Some(path)).is_ok());
+        fs::write(path, "words that are no key").expect("written");
+        let why = payer(Some(path)).err().expect("it is no key").to_string();
+        assert!(why.contains(path) && !why.contains("words"), "{why}");
+        assert!(check_funder(Some("no such file")).is_err());
     }
 }

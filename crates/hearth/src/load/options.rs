@@ -118,10 +118,11 @@ pub struct Fund {
     /// Use the accounts that the file has.
     #[arg(long, conflicts_with = "count", visible_alias = "redeposit")]
     pub load: bool,
-    /// The secret key of the account that pays [default: the first development account of `hearth evm run` and anvil; a
-    /// node that signs itself, as `geth --dev`, is asked to give that one its money]. For Solana a key file of its
-    /// tools [default: an airdrop].
-    #[arg(long, value_name = "SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
+    /// The account that pays: a file with its secret key, or the key itself, which others on this machine can read from
+    /// the command line but not from the variable [default: the first development account of `hearth evm run` and
+    /// anvil; a node that signs itself, as `geth --dev`, is asked to give that one its money]. For Solana a key file of
+    /// its tools [default: an airdrop].
+    #[arg(long, value_name = "FILE_OR_SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
     /// A key of the UTXO ledger of a node of ours, as `hearth wallet new` writes it: what is short comes from there, by
     /// a Prism transfer to the first account, or to that of --funder.
@@ -153,8 +154,8 @@ pub struct Run {
     /// How many new accounts send.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub accounts: usize,
-    /// The secret key of the account that pays for them [default: as `hearth load fund`].
-    #[arg(long, value_name = "SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
+    /// The account that pays for them, as with `hearth load fund`.
+    #[arg(long, value_name = "FILE_OR_SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
     /// Threads that send, each with a connection.
     #[arg(long, value_name = "N", default_value_t = 4)]

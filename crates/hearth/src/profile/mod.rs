@@ -157,6 +157,9 @@ impl Asked {
                 (format!("http://{place}"), pid)
             }
         };
+        if let Some(token) = options.token.as_deref().filter(|token| !token.is_empty()) {
+            crate::secrets::warn_of_arguments("--token", token, "in the variable HEARTH_ADMIN_TOKEN");
+        }
         let of_environment = std::env::var(TOKEN).ok();
         let token = options.token.clone().or(of_environment.filter(|token| !token.is_empty()));
         let configured = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
