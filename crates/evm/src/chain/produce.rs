@@ -307,6 +307,7 @@ impl Inner {
         super::lock(&self.dev).keep_clock();
         times.commit_us += lap.us();
         self.times.made(&block, times);
+        self.signal.made();
         Ok(block)
     }
 

@@ -29,6 +29,8 @@ pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
 pub(super) struct Signal {
     told: Mutex<Told>,
     wake: Condvar,
+    /// Wakes those who wait for what the sequencer has done.
+    moved: Condvar,
 }
 
 struct Told {
@@ -40,12 +42,47 @@ struct Told {
     transactions: bool,
     sealed: bool,
     stopped: bool,
+    /// Whether the sequencer is making what came due.
+    turn: bool,
+    /// How often a block came to be seen, or a turn ended.
+    moves: u64,
 }
 
 impl Signal {
     pub(super) fn new(block_time: BlockTime) -> Self {
-        let told = Told { block_time, set: 0, due: None, transactions: false, sealed: false, stopped: false };
-        Self { told: Mutex::new(told), wake: Condvar::new() }
+        let (transactions, sealed, stopped, turn) = Default::default();
+        let told = Told { block_time, set: 0, due: None, transactions, sealed, stopped, turn, moves: 0 };
+        Self { told: Mutex::new(told), wake: Condvar::new(), moved: Condvar::new() }
+    }
+
+    /// Whether the sequencer has yet to look at something that came into the pool, or is making blocks of it.
+    pub(super) fn is_catching_up(&self) -> bool {
+        let told = lock(&self.told);
+        told.block_time == BlockTime::Instant && (told.transactions || told.turn) && !told.stopped
+    }
+
+    /// How often a block came to be seen, or a turn of the sequencer ended.
+    pub(super) fn moves(&self) -> u64 {
+        lock(&self.told).moves
+    }
+
+    /// Waits until that happened more often than `seen`, or `patience` is over.
+    pub(super) fn wait_for_move(&self, seen: u64, patience: Duration) {
+        let waiting = |told: &mut Told| told.moves == seen && !told.stopped;
+        let told = self.moved.wait_timeout_while(lock(&self.told), patience, waiting);
+        drop(told);
+    }
+
+    /// A block can be seen, and the pool knows.
+    pub(super) fn made(&self) {
+        self.moved_by(|_| {});
+    }
+
+    fn moved_by(&self, change: impl FnOnce(&mut Told)) {
+        let mut told = lock(&self.told);
+        change(&mut told);
+        told.moves += 1;
+        self.moved.notify_all();
     }
 
     /// Something came into the pool.
@@ -60,6 +97,7 @@ impl Signal {
     pub(super) fn stop(&self) {
         lock(&self.told).stopped = true;
         self.wake.notify_all();
+        self.moved.notify_all();
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -94,6 +132,7 @@ impl Signal {
 
     /// Waits for the next block's time; nothing at the end. Tells too how often it was [set](Self::set) by then.
     fn wait(&self) -> Option<(Empty, u64)> {
+        self.moved_by(|told| told.turn = false);
         self.wait_unless(|_| false)
     }
 
@@ -118,7 +157,10 @@ impl Signal {
                 return None;
             }
             told = match told.due() {
-                Due::Now(empty) => return Some((empty, told.set)),
+                Due::Now(empty) => {
+                    told.turn = true;
+                    return Some((empty, told.set));
+                }
                 Due::In(left) => self.wake.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0,
                 Due::WhenTold => self.wake.wait(told).unwrap_or_else(PoisonError::into_inner),
             }
@@ -168,6 +210,8 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
         let Some(chain) = chain.upgrade() else { return };
         if let Err(error) = turn(&chain, empty, set) {
             chain.fail(error.to_string());
+            // Nobody waits for what does not come.
+            signal.moved_by(|told| told.turn = false);
             return;
         }
     }

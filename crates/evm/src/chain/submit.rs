@@ -97,6 +97,47 @@ impl Chain {
         self.submit_recovered(vec![tx]).pop().expect("one for one")
     }
 
+    /// Keeps of `hashes` those that may yet come into a block without anybody asking for one: where blocks are made as
+    /// transactions come, and the sequencer has not looked since. The others are in a block that can be read, or have a
+    /// [fate](crate::pool::Pool::fate), or wait for more than time.
+    pub fn retain_under_way(&self, hashes: &mut Vec<B256>) {
+        // Before the pools: whatever the sequencer had to do when a hash was taken is done then.
+        if !self.is_catching_up() {
+            return hashes.clear();
+        }
+        let mut held = self.inner.pool.holds(hashes.iter()).into_iter();
+        hashes.retain(|hash| held.next() == Some(true) || self.outputs_pool().get(hash).is_some());
+    }
+
+    /// Whether blocks are made as transactions come, and some have come at which the sequencer has not looked.
+    pub fn is_catching_up(&self) -> bool {
+        self.inner.signal.is_catching_up() && self.inner.failure.get().is_none()
+    }
+
+    /// How often a block came to be seen, or the sequencer came to have nothing to do.
+    pub fn moves(&self) -> u64 {
+        self.inner.signal.moves()
+    }
+
+    /// Waits until [`Chain::moves`] is more than `seen`, at most `patience`.
+    pub fn wait_for_move(&self, seen: u64, patience: Duration) {
+        self.inner.signal.wait_for_move(seen, patience);
+    }
+
+    /// Waits until what has been taken so far is in blocks, where it can be and they are made as transactions come; at
+    /// most `patience`. Says whether that came.
+    pub fn caught_up(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while self.is_catching_up() {
+            let seen = self.moves();
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            if self.is_catching_up() {
+                self.wait_for_move(seen, left);
+            }
+        }
+        true
+    }
+
     /// Waits until each of `hashes` is in a block or has left the pool, or waits behind a gap; at most `patience`.
     /// Says whether that came.
     pub fn settled(&self, hashes: &[B256], patience: Duration) -> bool {

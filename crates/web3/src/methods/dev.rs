@@ -18,6 +18,8 @@ use crate::failure::Failure;
 use crate::json;
 use crate::params::{Field, Param, Params};
 
+/// How long a change of how blocks are made waits for those of what has waited.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Blocks that one request may make.
 const BLOCKS_MAX: u64 = 100_000;
 
@@ -233,7 +235,14 @@ impl Caller<'_> {
 
     async fn block_time(&self, namespace: &str, name: &str, params: Params<'_>) -> Result<String, Failure> {
         let now = self.api.chain.block_time();
-        let set = |block_time| self.blocking(move |chain: &Chain| chain.set_block_time(block_time).map_err(failed));
+        let set = |block_time| {
+            self.blocking(move |chain: &Chain| {
+                chain.set_block_time(block_time).map_err(failed)?;
+                // What has waited can be read in blocks once this is answered, where they come as transactions do.
+                chain.caught_up(PATIENCE);
+                Ok(())
+            })
+        };
         let in_seconds = self.counts_seconds(namespace);
         match name {
             "getAutomine" => Ok((now == BlockTime::Instant).to_string()),

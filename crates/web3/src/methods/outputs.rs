@@ -62,7 +62,9 @@ impl Caller<'_> {
                 let chain = &self.api.chain;
                 // A signature is verified and the disk written meanwhile.
                 let sent = tokio::task::block_in_place(|| chain.submit_outputs(&[&raw]).remove(0));
-                sent.map(|id| json::data(id.as_slice())).map_err(Failure::submit)
+                let id = sent.map_err(Failure::submit)?;
+                self.api.mined(vec![id]).await;
+                Ok(json::data(id.as_slice()))
             }
             "utxo_getOutputs" => {
                 let params = params.at_most(2)?;

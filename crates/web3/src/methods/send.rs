@@ -8,6 +8,10 @@
 //! A burst costs less per transaction than one alone: its senders are recovered together. A batch is one burst.
 //! Requests with one transaction each, from whatever connections, wait for a thread that takes all there are at once:
 //! alone they wait for nobody, under load they travel together.
+//!
+//! Where blocks are made as transactions come, a request is answered once its transactions can be read in one, as
+//! Hardhat and anvil do, so that no read after it is stale. What has to wait for something else is answered at once.
+//! One thread looks after all requests that wait, so that those of other connections come into the same block.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -30,6 +34,11 @@ const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
 
+/// How long an answer waits for the transactions' block, where blocks are made as transactions come.
+const UNTIL_MINED: Duration = Duration::from_secs(10);
+/// How long requests that have come meanwhile wait where no block comes.
+const LOOK_FOR_OTHERS: Duration = Duration::from_millis(5);
+
 /// How long `eth_sendRawTransactionSync` waits where the client does not say, and at most.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
@@ -39,12 +48,26 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(super) type Answer = Result<B256, Failure>;
 type Queue = mpsc::Sender<(Bytes, oneshot::Sender<Answer>)>;
 
-/// The way to the thread that gathers single transactions.
-#[derive(Default)]
-pub struct Sender(OnceLock<Queue>);
+/// A request whose transactions are under way into blocks.
+struct Waiting {
+    hashes: Vec<B256>,
+    until: std::time::Instant,
+    done: oneshot::Sender<()>,
+}
 
-/// Starts the thread. It ends with the last sender to its queue.
+/// The ways to the threads that gather single transactions, and that look after those under way.
+#[derive(Default)]
+pub struct Sender {
+    singles: OnceLock<Queue>,
+    waiting: OnceLock<std::sync::mpsc::Sender<Waiting>>,
+}
+
+/// Starts the threads. They end with the last sender to their queues.
 pub fn start(api: &Api) -> std::io::Result<()> {
+    let (waiting, requests) = std::sync::mpsc::channel();
+    let chain = api.chain.clone();
+    std::thread::Builder::new().name("web3-mined".into()).spawn(move || look_after(&chain, &requests))?;
+    let _ = api.sender.waiting.set(waiting);
     let (queue, mut waiting) = mpsc::channel::<(Bytes, oneshot::Sender<Answer>)>(QUEUE);
     let (chain, counters) = (api.chain.clone(), Arc::clone(&api.counters));
     let thread = std::thread::Builder::new().name("web3-send".into()).stack_size(crate::server::STACK_BYTES);
@@ -63,8 +86,32 @@ pub fn start(api: &Api) -> std::io::Result<()> {
             }
         }
     })?;
-    let _ = api.sender.0.set(queue);
+    let _ = api.sender.singles.set(queue);
     Ok(())
+}
+
+/// Ends the waiting of each request whose transactions are all in blocks, or wait for something else.
+fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>) {
+    while let Ok(first) = requests.recv() {
+        let mut waiting = vec![first];
+        while !waiting.is_empty() {
+            waiting.extend(requests.try_iter());
+            // Before the look: what happens during it ends the wait after it.
+            let seen = chain.moves();
+            let now = std::time::Instant::now();
+            let is_over = |one: &mut Waiting| {
+                chain.retain_under_way(&mut one.hashes);
+                // Who went away waits for nothing.
+                one.hashes.is_empty() || one.until <= now || one.done.is_closed()
+            };
+            for one in waiting.extract_if(.., is_over) {
+                let _ = one.done.send(());
+            }
+            if !waiting.is_empty() {
+                chain.wait_for_move(seen, LOOK_FOR_OTHERS);
+            }
+        }
+    }
 }
 
 fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<Answer> {
@@ -83,13 +130,30 @@ impl Api {
         result.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))
     }
 
-    /// Hands raw transactions to the chain.
-    pub(super) async fn send(&self, mut burst: Vec<Bytes>) -> Vec<Answer> {
+    /// Hands raw transactions to the chain, and waits until they can be read in blocks, where these are made at once.
+    pub(super) async fn send(&self, burst: Vec<Bytes>) -> Vec<Answer> {
+        let answers = self.hand_over(burst).await;
+        self.mined(answers.iter().filter_map(|answer| answer.as_ref().ok()).copied().collect()).await;
+        answers
+    }
+
+    /// Waits until these transactions can be read in blocks, where they are made as transactions come.
+    pub(super) async fn mined(&self, mut hashes: Vec<B256>) {
+        self.chain.retain_under_way(&mut hashes);
+        let Some(waiting) = self.sender.waiting.get().filter(|_| !hashes.is_empty()) else { return };
+        let (done, is_done) = oneshot::channel();
+        let until = std::time::Instant::now() + UNTIL_MINED;
+        if waiting.send(Waiting { hashes, until, done }).is_ok() {
+            let _ = is_done.await;
+        }
+    }
+
+    async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<Answer> {
         if burst.len() > 1 {
             // It takes as long as the cryptography does: meanwhile the other connections are another thread's.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));
         }
-        let (Some(queue), Some(one)) = (self.sender.0.get(), burst.pop()) else {
+        let (Some(queue), Some(one)) = (self.sender.singles.get(), burst.pop()) else {
             return vec![Err(Failure::internal("the node stops"))];
         };
         let (answer, answered) = oneshot::channel();
@@ -112,7 +176,7 @@ impl Caller<'_> {
         let wake = Arc::clone(&news);
         let events = chain.subscribe_with(move || wake.notify_one());
         let _watch = self.api.watch_disk(&news);
-        let answer = self.api.send(vec![raw]).await.pop();
+        let answer = self.api.hand_over(vec![raw]).await.pop();
         let hash = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))?;
         let end = Instant::now() + patience;
         loop {

@@ -141,6 +141,7 @@ impl Caller<'_> {
             };
             api.send_now(Tx::signed(transaction, signer).envelope.encoded_2718().into())
         })?;
+        api.mined(vec![hash]).await;
         Ok(json::data(hash.as_slice()))
     }
 

@@ -11,6 +11,7 @@ mod dashboard;
 mod dev;
 mod durable;
 mod explorer;
+mod instant;
 mod metrics;
 mod node;
 mod outputs;

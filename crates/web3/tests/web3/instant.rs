@@ -1,0 +1,157 @@
+//! Where blocks are made as transactions come: what is answered when.
+
+use std::time::Instant;
+
+use alloy_primitives::{Address, TxKind, address, hex, keccak256};
+use hearth_evm::chain::BlockTime;
+use serde_json::{Value, json};
+
+use crate::node::{Node, Plan, account, creates};
+
+/// Stores 1 in slot 0, whatever comes.
+const STORES: &str = "60015f5500";
+const DEPLOYER: Address = address!("4e59b44847b379578588920ca78fbf26c0b4956c");
+
+fn request(id: usize, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+#[test]
+fn reads_after_a_send_see_it() {
+    let node = Node::new(BlockTime::Instant);
+    for nonce in 0..100 {
+        let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, nonce).raw()]));
+        assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x1", "{nonce}");
+        let counted = node.call("eth_getTransactionCount", json!([account(1), "latest"]));
+        assert_eq!(counted, format!("{:#x}", nonce + 1));
+    }
+    // By an account of the node, and in one batch.
+    for sent in 0..50 {
+        let message = json!([{ "from": account(2), "to": account(3), "value": "0x1" }]);
+        let hash = node.call("eth_sendTransaction", message);
+        assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x1", "{sent}");
+        let raw = Plan::transfer(4, sent).raw();
+        let nonce = json!([account(4), "latest"]);
+        let batch =
+            json!([request(1, "eth_sendRawTransaction", json!([raw])), request(2, "eth_getTransactionCount", nonce),]);
+        assert_eq!(node.ask_value(&batch)[1]["result"], format!("{:#x}", sent + 1));
+    }
+}
+
+#[test]
+fn sends_of_a_batch_share_a_block() {
+    let node = Node::new(BlockTime::Instant);
+    let batch: Vec<Value> = (0..50)
+        .map(|nonce| request(nonce, "eth_sendRawTransaction", json!([Plan::transfer(1, nonce as u64).raw()])))
+        .collect();
+    let answers = node.ask_value(&json!(batch));
+    assert!(answers.as_array().unwrap().iter().all(|answer| answer["result"].is_string()), "{answers}");
+    assert_eq!(node.call("eth_getTransactionCount", json!([account(1), "latest"])), "0x32");
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x1");
+}
+
+#[test]
+fn a_send_that_has_to_wait_is_answered_at_once() {
+    let node = Node::new(BlockTime::Instant);
+    let begun = Instant::now();
+    // Behind a gap; and below the base fee, which an account of the node may offer.
+    let gapped = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 1).raw()]));
+    let cheap = json!([{ "from": account(2), "to": account(3), "gas": "0x5208", "gasPrice": "0x1" }]);
+    let cheap = node.call("eth_sendTransaction", cheap);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(9), "none is waited for");
+    for hash in [&gapped, &cheap] {
+        assert!(node.call("eth_getTransactionReceipt", json!([hash])).is_null());
+        assert_eq!(node.call("hearth_transactionFate", json!([hash]))["status"], "pending");
+    }
+    // The one that was missing brings the other along.
+    node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    assert_eq!(node.receipt(&gapped)["status"], "0x1");
+}
+
+#[test]
+fn what_has_waited_is_there_once_blocks_come() {
+    let node = Node::new(BlockTime::Manual);
+    let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    assert!(node.call("eth_getTransactionReceipt", json!([hash])).is_null());
+    node.call("evm_setAutomine", json!([true]));
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+}
+
+#[test]
+fn impersonated_contract_sends() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = Address::repeat_byte(0x43);
+    for (method, params) in [
+        ("hardhat_setBalance", json!([contract, "0x8ac7230489e80000"])),
+        ("hardhat_setCode", json!([contract, format!("0x{STORES}")])),
+        ("hardhat_impersonateAccount", json!([contract])),
+    ] {
+        node.call(method, params);
+    }
+    let hash = node.call("eth_sendTransaction", json!([{ "from": contract, "to": account(1), "value": "0x1" }]));
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+    assert_eq!(node.call("debug_traceTransaction", json!([hash]))["failed"], false);
+    // An account of the node that was given code sends as before; what its key has signed is refused.
+    node.call("hardhat_setCode", json!([account(1), format!("0x{STORES}")]));
+    let hash = node.call("eth_sendTransaction", json!([{ "from": account(1), "to": account(2), "value": "0x1" }]));
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+    let refused = node.fails("eth_sendRawTransaction", json!([Plan::transfer(1, 1).raw()]));
+    assert!(refused.1.starts_with("sender not an eoa"), "{refused:?}");
+}
+
+#[test]
+fn create2_deployer_deploys() {
+    let node = Node::new(BlockTime::Instant);
+    let code = hex::decode(creates(STORES)).unwrap();
+    let salt = keccak256("salt");
+    let input = [&salt[..], &code].concat().into();
+    let plan = Plan { seed: 1, nonce: 0, to: TxKind::Call(DEPLOYER), value: 0, gas: 200_000, input };
+    assert_eq!(node.run(&plan)["status"], "0x1");
+    let made = DEPLOYER.create2(salt, keccak256(&code));
+    assert_eq!(node.call("eth_getCode", json!([made, "latest"])), format!("0x{STORES}"));
+}
+
+#[test]
+fn intervals_are_in_the_units_of_whom_the_node_says_it_is() {
+    let interval = |node: &Node| match node.chain.block_time() {
+        BlockTime::Every(every) => every.as_millis(),
+        other => panic!("{other:?}"),
+    };
+    let anvil = Node::with(BlockTime::Instant, |config| config.client_version = "anvil/hearth".into());
+    let hardhat = Node::with(BlockTime::Instant, |config| config.client_version = "HardhatNetwork/hearth".into());
+    for (method, of_anvil, of_hardhat) in [
+        ("anvil_setIntervalMining", 3_600_000, 3_600_000),
+        ("evm_setIntervalMining", 3_600_000, 3_600),
+        ("hardhat_setIntervalMining", 3_600_000, 3_600),
+    ] {
+        for (node, ms) in [(&anvil, of_anvil), (&hardhat, of_hardhat)] {
+            node.call(method, json!([3_600]));
+            assert_eq!(interval(node), ms, "{method}");
+            let read = method.replace("set", "get");
+            assert_eq!(node.call(&read, json!([])), 3_600, "{read}");
+        }
+    }
+}
+
+#[test]
+fn the_node_says_which_chain_it_is() {
+    let node = Node::new(BlockTime::Instant);
+    let metadata = node.call("hardhat_metadata", json!([]));
+    let instance = metadata["instanceId"].as_str().unwrap().to_owned();
+    assert_eq!(instance.len(), 2 + 64);
+    assert_eq!((&metadata["chainId"], &metadata["latestBlockNumber"]), (&json!(31337), &json!(0)));
+    assert!(metadata.get("forkedNetwork").is_none(), "Hardhat has none where it forks nothing");
+    let snapshot = node.call("evm_snapshot", json!([]));
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]))["hash"].clone();
+    let metadata = node.call("anvil_metadata", json!([]));
+    assert_eq!(metadata["instanceId"], instance.as_str());
+    assert_eq!(metadata["forkedNetwork"], Value::Null);
+    assert_eq!(metadata["snapshots"], json!({ snapshot.as_str().unwrap(): [0, head] }));
+    node.call("hardhat_reset", json!([]));
+    assert_ne!(node.call("hardhat_metadata", json!([]))["instanceId"], instance.as_str());
+    let info = node.call("anvil_nodeInfo", json!([]));
+    assert_eq!((&info["hardFork"], &info["currentBlockNumber"]), (&json!("Osaka"), &json!("0x0")));
+    assert_eq!(info["currentBlockTimestamp"], 0, "a number, as anvil has it");
+    let fork = json!({ "forkUrl": null, "forkBlockNumber": null, "forkRetryBackoff": null });
+    assert_eq!(info["forkConfig"], fork);
+}
