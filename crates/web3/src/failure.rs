@@ -158,6 +158,16 @@ impl Failure {
         Self { code: 3, message, data: Some(json::data(output)) }
     }
 
+    /// A transaction was mined and failed with `output`, where a client is answered with an error instead of its hash.
+    pub fn failed_transaction(code: i64, message: &str, hash: &alloy_primitives::B256, output: &[u8]) -> Self {
+        let data = json::object(|object| {
+            object.text("message", message);
+            object.data("txHash", hash.as_slice());
+            object.data("data", output);
+        });
+        Self { data: Some(data), ..Self::new(code, message) }
+    }
+
     /// Writes the error object.
     pub fn push(&self, out: &mut String) {
         json::push_object(out, |object| {

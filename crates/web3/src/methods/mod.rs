@@ -14,6 +14,7 @@ mod dev;
 mod dump;
 mod durable;
 mod fees;
+mod hardhat;
 mod logs;
 mod outputs;
 mod overrides;

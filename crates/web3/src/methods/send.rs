@@ -131,9 +131,14 @@ impl Api {
     }
 
     /// Hands raw transactions to the chain, and waits until they can be read in blocks, where these are made at once.
-    pub(super) async fn send(&self, burst: Vec<Bytes>) -> Vec<Answer> {
-        let answers = self.hand_over(burst).await;
+    pub(super) async fn send(self: &Arc<Self>, burst: Vec<Bytes>) -> Vec<Answer> {
+        let mut answers = self.hand_over(burst).await;
         self.mined(answers.iter().filter_map(|answer| answer.as_ref().ok()).copied().collect()).await;
+        for answer in &mut answers {
+            if let Ok(hash) = *answer {
+                *answer = self.as_hardhat(Ok(hash)).await;
+            }
+        }
         answers
     }
 

@@ -142,7 +142,7 @@ impl Caller<'_> {
             api.send_now(Tx::signed(transaction, signer).envelope.encoded_2718().into())
         })?;
         api.mined(vec![hash]).await;
-        Ok(json::data(hash.as_slice()))
+        api.as_hardhat(Ok(hash)).await.map(|hash| json::data(hash.as_slice()))
     }
 
     /// The gas that a message asks for, or needs.

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use alloy_primitives::{Address, TxKind, address, hex, keccak256};
+use alloy_primitives::{Address, TxKind, U256, address, hex, keccak256};
 use hearth_evm::chain::BlockTime;
 use serde_json::{Value, json};
 
-use crate::node::{Node, Plan, account, creates};
+use crate::node::{LOOPS, Node, Plan, REVERTS, account, creates};
 
 /// Stores 1 in slot 0, whatever comes.
 const STORES: &str = "60015f5500";
@@ -131,6 +131,40 @@ fn intervals_are_in_the_units_of_whom_the_node_says_it_is() {
             assert_eq!(node.call(&read, json!([])), 3_600, "{read}");
         }
     }
+}
+
+#[test]
+fn failures_are_errors_where_the_node_says_it_is_hardhats() {
+    let node = Node::with(BlockTime::Instant, |config| config.client_version = "HardhatNetwork/hearth".into());
+    let (reverts, loops) = (node.deploy(1, 0, REVERTS), node.deploy(1, 1, LOOPS));
+    let mut reason = hex!("08c379a0").to_vec();
+    reason.extend(U256::from(32).to_be_bytes::<32>());
+    reason.extend(U256::from(6).to_be_bytes::<32>());
+    reason.extend(b"no way");
+    reason.resize(4 + 96, 0);
+    let data = hex::encode_prefixed(&reason);
+    let message = json!([{ "from": account(2), "to": reverts, "data": data, "gas": "0x20000" }]);
+    let error = node.ask("eth_sendTransaction", message)["error"].clone();
+    let words = "Error: VM Exception while processing transaction: reverted with reason string 'no way'";
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!(words)));
+    assert_eq!((&error["data"]["message"], &error["data"]["data"]), (&json!(words), &json!(data)));
+    // It is in a block all the same.
+    let receipt = node.call("eth_getTransactionReceipt", json!([error["data"]["txHash"]]));
+    assert_eq!(receipt["status"], "0x0");
+    let raw = |nonce, to: &str, input: &[u8]| {
+        let to = TxKind::Call(to.parse().unwrap());
+        Plan { seed: 1, nonce, to, value: 0, gas: 100_000, input: input.to_vec().into() }.raw()
+    };
+    let failed = node.fails("eth_sendRawTransaction", json!([raw(2, &reverts, &[])]));
+    assert_eq!(failed, (-32603, "Error: Transaction reverted without a reason string".into()));
+    let failed = node.fails("eth_sendRawTransaction", json!([raw(3, &loops, &[])]));
+    assert_eq!(failed, (-32000, "Transaction ran out of gas".into()));
+    node.run(&Plan::transfer(1, 4));
+    // Others say so in the receipt alone.
+    let node = Node::new(BlockTime::Instant);
+    let reverts = node.deploy(1, 0, REVERTS);
+    let hash = node.call("eth_sendRawTransaction", json!([raw(1, &reverts, &[])]));
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
 }
 
 #[test]
