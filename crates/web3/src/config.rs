@@ -25,6 +25,8 @@ pub struct Config {
     pub origins: Vec<String>,
     /// The answer to `web3_clientVersion`.
     pub client_version: String,
+    /// Prints what contracts send to Hardhat's console (`console.log`); nothing is looked for where there is none.
+    pub console: Option<fn(&str)>,
     /// What bounds memory and time.
     pub limits: Limits,
 }
@@ -40,6 +42,7 @@ impl Config {
             hosts: Vec::new(),
             origins: Vec::new(),
             client_version: format!("Hearth/v{}/{}", crate::VERSION, std::env::consts::OS),
+            console: None,
             limits: Limits::default(),
         }
     }

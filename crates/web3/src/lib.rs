@@ -14,6 +14,7 @@
 //! goes through `heavy` to threads of its own.
 
 pub mod config;
+mod console;
 pub mod counters;
 mod criteria;
 mod failure;

@@ -33,7 +33,7 @@ mod times;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -64,6 +64,9 @@ use published::Published;
 use sequencer::Signal;
 use synced::SyncWaiters;
 use times::Times;
+
+/// Blocks whose console output waits for whoever prints it.
+const CONSOLE_BLOCKS: usize = 64;
 
 /// When blocks are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +151,8 @@ struct Inner {
     signal: Arc<Signal>,
     times: Times,
     sequencer: Mutex<Option<JoinHandle<()>>>,
+    /// Who wants the blocks whose contracts called the console.
+    console: OnceLock<mpsc::SyncSender<Arc<Block>>>,
     /// Why nothing more is made.
     failure: Arc<OnceLock<String>>,
     /// Whether the block after the one that is being sealed has been looked for.
@@ -208,6 +213,7 @@ impl Chain {
             signal: Arc::new(Signal::new(config.block_time)),
             times: Times::default(),
             sequencer: Mutex::new(None),
+            console: OnceLock::new(),
             failure,
             config,
             #[cfg(test)]
@@ -355,6 +361,13 @@ impl Chain {
     /// As [`Chain::subscribe`]; `wake` is called when there is something to take. It must not wait.
     pub fn subscribe_with(&self, wake: impl Fn() + Send + Sync + 'static) -> Events {
         self.inner.hub.subscribe(Some(Box::new(wake)))
+    }
+
+    /// The blocks from now on whose contracts call [Hardhat's console](crate::exec::CONSOLE), as far as they are taken
+    /// in time; nothing where somebody has them already.
+    pub fn console(&self) -> Option<mpsc::Receiver<Arc<Block>>> {
+        let (sender, blocks) = mpsc::sync_channel(CONSOLE_BLOCKS);
+        self.inner.console.set(sender).is_ok().then_some(blocks)
     }
 
     /// What executing `block` again takes.

@@ -20,7 +20,7 @@ use super::parent::Parent;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
-use crate::exec::{Accounts, BlockEnv, Executed, Refusal, RefusalKind, Verdict};
+use crate::exec::{Accounts, BlockEnv, Executed, Listening, Refusal, RefusalKind, Verdict};
 use crate::genesis::FIRST_BASE_FEE;
 use crate::pool::{DropReason, Taken};
 use crate::state::{Changes, State, StateError};
@@ -45,6 +45,8 @@ pub struct Ready {
     pub(super) part: Part,
     /// What of the changes is no transaction's: it is kept with the block.
     pub(super) altered: Changes,
+    /// Whether its contracts called the console.
+    console: bool,
     pub(super) times: BlockTimes,
 }
 
@@ -98,14 +100,15 @@ pub(super) struct Unsealed {
     requests: Vec<Bytes>,
     /// What of the changes is no transaction's.
     altered: Changes,
+    console: bool,
     times: BlockTimes,
 }
 
 impl Unsealed {
     pub(super) fn new(env: BlockEnv, txs: Vec<SharedTx>, executed: Executed, part: Part, times: BlockTimes) -> Self {
-        let Executed { verdicts, changes, gas_used, requests } = executed;
+        let Executed { verdicts, changes, gas_used, requests, console } = executed;
         let (changes, altered) = (Arc::new(changes), Changes::default());
-        Self { env, txs, verdicts, gas_used, changes, part, requests, altered, times }
+        Self { env, txs, verdicts, gas_used, changes, part, requests, altered, console, times }
     }
 
     /// `changes` were made besides, and by no transaction.
@@ -243,7 +246,7 @@ impl Inner {
         assert_eq!(Some(state.head().block_hash()), block.env.parent_hash, "a block changes the state of its parent");
         let mut lap = Lap::new();
         let refused = block.refused();
-        let Unsealed { env, txs, verdicts, changes, mut part, requests, altered, mut times, .. } = block;
+        let Unsealed { env, txs, verdicts, changes, mut part, requests, altered, console, mut times, .. } = block;
         let body = Body { withdrawals: part.withdrawals(), ..Body::new(&txs, verdicts, env.base_fee) };
         part.receive(env.number, &body);
         let extra_data = self.config.extra_data.clone();
@@ -262,12 +265,12 @@ impl Inner {
         });
         times.end_us += lap.us();
         let block = Block::seal(&env, body, roots, requests, state_root, extra_data);
-        Ready { block, changes, refused, part, altered, times }
+        Ready { block, changes, refused, part, altered, console, times }
     }
 
     /// Makes a sealed block the newest: keeps it, then shows it.
     pub(super) fn append(&self, state: &mut State, ready: Ready) -> Result<Arc<Block>, ChainError> {
-        let Ready { block, changes, refused, part, altered, mut times } = ready;
+        let Ready { block, changes, refused, part, altered, console, mut times } = ready;
         let head = self.published().head().clone();
         if block.number() != head.number() + 1 {
             return Err(ChainError::NotNext { number: block.number(), head: head.number() });
@@ -291,6 +294,10 @@ impl Inner {
             (gone, self.hub.tell(&ChainEvent::Block(block.clone())))
         };
         unaware.wake();
+        if let Some(listener) = self.console.get().filter(|_| console) {
+            // Who does not keep up misses what was printed, and holds up nobody.
+            let _ = listener.try_send(block.clone());
+        }
         let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);
         self.pool.set_spec(next_spec);
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));
@@ -369,7 +376,9 @@ impl Inner {
     where
         D: Accounts<Error = StateError> + Sync,
     {
-        let mut executed = crate::parallel::execute_parallel(view, env, txs, self.config.threads);
+        let listening = Listening::new(view);
+        let mut executed = crate::parallel::execute_parallel(&listening, env, txs, self.config.threads);
+        executed.console = listening.heard();
         crate::prism::credit(view, &mut executed.changes, withdrawals)?;
         Ok(executed)
     }

@@ -9,6 +9,7 @@
 //! Execution checks what makes a transaction invalid in its place and nothing that the pool looks after. A view that
 //! fails to answer is a broken store, and execution stops the program rather than going on from a guess.
 
+mod console;
 mod database;
 mod precompiles;
 mod refusal;
@@ -25,6 +26,8 @@ use revm::primitives::hardfork::SpecId;
 use revm::state::EvmState;
 use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainContext};
 
+pub use console::CONSOLE;
+pub(crate) use console::Listening;
 pub use database::{Accounts, BlockDb};
 pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
@@ -131,6 +134,8 @@ pub struct Executed {
     pub gas_used: u64,
     /// Requests to the consensus layer, each with its type before it (EIP-7685); empty before Prague.
     pub requests: Vec<Bytes>,
+    /// Whether contracts called the [`CONSOLE`], where that is looked for.
+    pub console: bool,
 }
 
 /// Executes a block on the state of its parent: the system calls before, the transactions in order, the calls after.
@@ -212,7 +217,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
             }
         }
         let changes = std::mem::take(&mut self.database().changes);
-        Executed { verdicts, changes, gas_used: self.gas_used, requests }
+        Executed { verdicts, changes, gas_used: self.gas_used, requests, console: false }
     }
 
     /// The state as it is now.

@@ -124,7 +124,7 @@ impl<'a, D: Accounts> Block<'a, D> {
             panic!("the state before block {} cannot be read: {error}", self.env.number);
         });
         let requests = self.plan.into_inner().unwrap_or_else(PoisonError::into_inner).requests;
-        Executed { verdicts: ledger.verdicts, changes, gas_used: ledger.gas_used, requests }
+        Executed { verdicts: ledger.verdicts, changes, gas_used: ledger.gas_used, requests, console: false }
     }
 
     fn worker<'w>(&self, worker: &'w mut Option<Worker<'a, D>>) -> &'w mut Worker<'a, D> {

@@ -109,6 +109,9 @@ pub struct EvmRun {
     /// Hardhat's network helpers work only with a node that says it is `anvil/` or `HardhatNetwork/` something.
     #[arg(long, value_name = "TEXT")]
     pub client_version: Option<String>,
+    /// Print nothing of what contracts send to `console.log`.
+    #[arg(long)]
+    pub no_console_log: bool,
     /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,

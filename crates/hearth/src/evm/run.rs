@@ -106,9 +106,13 @@ fn web3_config(options: &EvmRun, accounts: &[DevAccount], address: SocketAddr) -
     web3.accounts = accounts.iter().map(|account| account.key).collect();
     // What changes the chain at will would change it on this node alone.
     web3.dev = !options.comet.is_cometbft();
+    web3.durable = options.durable;
     web3.hosts = options.allow_host.clone();
     web3.origins = options.allow_origin.clone();
     web3.limits.connections_per_address = options.max_connections_per_address;
+    // It executes such blocks twice, and is of use to developers alone.
+    let prints = web3.dev && !options.quiet && !options.no_console_log;
+    web3.console = prints.then_some(print_console);
     if let Some(version) = &options.client_version {
         web3.client_version.clone_from(version);
     }
@@ -121,6 +125,11 @@ fn hold(address: SocketAddr) -> Result<HeldTcp, PortError> {
 
 fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
     PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--port", source).explained()
+}
+
+/// Beside what the node itself says.
+fn print_console(text: &str) {
+    Say::default().line(text);
 }
 
 /// Makes the next start quick. What fails costs time there and nothing else.

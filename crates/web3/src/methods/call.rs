@@ -12,7 +12,7 @@ use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_eips::eip7702::SignedAuthorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use hearth_evm::chain::StateAt;
-use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
+use hearth_evm::exec::{BlockEnv, BlockExtras, CONSOLE, Checks, Overlay, SimulateError, Simulated, simulate};
 use revm::DatabaseRef;
 use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, InvalidTransaction};
@@ -22,6 +22,7 @@ use serde::Deserialize;
 
 use super::overrides::{BlockOverrides, StateOverrides};
 use super::{Api, Caller};
+use crate::console::{Listener, text};
 use crate::failure::Failure;
 use crate::heavy::Deadline;
 use crate::json;
@@ -157,6 +158,16 @@ struct Scene<D> {
 }
 
 impl<D: DatabaseRef> Scene<D> {
+    /// Prints what a message sends to the console.
+    fn print(&self, what: &str, tx: &TxEnv, api: &Api) {
+        let Some(print) = api.config.console else { return };
+        let mut listener = (Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline }), Listener::default());
+        let _ = simulate(&self.db, &self.env, tx.clone(), Checks::Call, &mut listener);
+        if !listener.1.lines.is_empty() {
+            print(&text(what, &listener.1.lines));
+        }
+    }
+
     fn run(&self, tx: TxEnv) -> Result<Result<Simulated, InvalidTransaction>, Failure> {
         let mut watch = Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline });
         let done = simulate(&self.db, &self.env, &self.extras, tx, Checks::Call, &mut watch);
@@ -236,6 +247,9 @@ impl Caller<'_> {
         let done = self.with_scene(&params, BlockId::Latest, |scene, message, api| {
             let tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
             let done = scene.run(tx.clone())?.map_err(|why| refused(&why, &tx, &scene.env))?;
+            if done.state.contains_key(&CONSOLE) {
+                scene.print("eth_call", &tx, api);
+            }
             output(&done.result).map(|output| json::data(&output))
         });
         done.await
@@ -246,7 +260,12 @@ impl Caller<'_> {
         let done = self.with_scene(&params, self.api.next_block(), |scene, message, api| {
             let call_gas = api.config.limits.call_gas;
             let tx = message.to_env(api.chain_id(), u64::MAX)?;
-            estimate(scene, tx, message.gas.map(|gas| gas.0), call_gas).map(json::quantity)
+            let estimated = estimate(scene, tx.clone(), message.gas.map(|gas| gas.0), call_gas);
+            if estimated.is_err() {
+                // As Hardhat does: of one that succeeds its transaction prints.
+                scene.print("eth_estimateGas", &TxEnv { gas_limit: call_gas, ..tx }, api);
+            }
+            estimated.map(json::quantity)
         });
         done.await
     }
@@ -257,7 +276,13 @@ impl Caller<'_> {
         let work = move |deadline| {
             let (env, db) = api.scene(api.next_block())?;
             let tx = message.to_env(api.chain_id(), u64::MAX)?;
-            estimate(&Scene { env, extras: BlockExtras::default(), db, deadline }, tx, None, api.config.limits.call_gas)
+            let call_gas = api.config.limits.call_gas;
+            let scene = Scene { env, extras: BlockExtras::default(), db, deadline };
+            let estimated = estimate(&scene, tx.clone(), None, call_gas);
+            if estimated.is_err() {
+                scene.print("eth_sendTransaction", &TxEnv { gas_limit: call_gas, ..tx }, &api);
+            }
+            estimated
         };
         self.api.heavy.run(work).await
     }

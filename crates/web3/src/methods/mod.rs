@@ -38,6 +38,7 @@ use hearth_serve::rate::RateLimit;
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::console;
 use crate::counters::{Counters, count};
 use crate::failure::Failure;
 use crate::feed;
@@ -93,6 +94,7 @@ impl Api {
     /// Starts what runs beside the connections, until `stopped` says so.
     pub fn start(self: &Arc<Self>, stopped: watch::Receiver<bool>) -> std::io::Result<()> {
         send::start(self)?;
+        console::start(self)?;
         feed::start(self, stopped)
     }
 

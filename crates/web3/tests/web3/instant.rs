@@ -1,15 +1,18 @@
-//! Where blocks are made as transactions come: what is answered when.
+//! Where blocks are made as transactions come: what is answered when, and what contracts print.
 
+use std::sync::Mutex;
 use std::time::Instant;
 
 use alloy_primitives::{Address, TxKind, U256, address, hex, keccak256};
 use hearth_evm::chain::BlockTime;
 use serde_json::{Value, json};
 
-use crate::node::{LOOPS, Node, Plan, REVERTS, account, creates};
+use crate::node::{DEADLINE, KEEPS, LOOPS, Node, Plan, REVERTS, account, creates, word};
 
 /// Stores 1 in slot 0, whatever comes.
 const STORES: &str = "60015f5500";
+/// Calls Hardhat's console with its input.
+const SPEAKS: &str = "365f5f375f5f365f73000000000000000000636f6e736f6c652e6c6f675afa00";
 const DEPLOYER: Address = address!("4e59b44847b379578588920ca78fbf26c0b4956c");
 
 fn request(id: usize, method: &str, params: Value) -> Value {
@@ -188,4 +191,42 @@ fn the_node_says_which_chain_it_is() {
     assert_eq!(info["currentBlockTimestamp"], 0, "a number, as anvil has it");
     let fork = json!({ "forkUrl": null, "forkBlockNumber": null, "forkRetryBackoff": null });
     assert_eq!(info["forkConfig"], fork);
+}
+
+static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn print(text: &str) {
+    PRINTED.lock().unwrap().push(text.to_owned());
+}
+
+/// Waits for the next text.
+fn printed() -> String {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let mut texts = PRINTED.lock().unwrap();
+        if !texts.is_empty() {
+            return texts.remove(0);
+        }
+        drop(texts);
+        assert!(Instant::now() < end, "nothing is printed");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_contracts_log_is_printed() {
+    let node = Node::with(BlockTime::Instant, |config| config.console = Some(print));
+    let (speaks, keeps) = (node.deploy(1, 0, SPEAKS), node.deploy(1, 1, KEEPS));
+    let input = format!("0x{}{}", hex::encode(&keccak256("log(uint256)")[..4]), &word(42)[2..]);
+    let message = json!({ "from": account(2), "to": speaks, "data": input });
+    node.call("eth_call", json!([message, "latest"]));
+    assert_eq!(printed(), "console.log of eth_call:\n    42");
+    // An estimate that succeeds prints nothing, its transaction once.
+    let hash = node.call("eth_sendTransaction", json!([message]));
+    assert_eq!(printed(), format!("console.log of transaction {}:\n    42", hash.as_str().unwrap()));
+    // Others print nothing.
+    node.call("eth_sendTransaction", json!([{ "from": account(2), "to": keeps, "data": word(1) }]));
+    let hash = node.call("eth_sendTransaction", json!([message]));
+    assert_eq!(printed(), format!("console.log of transaction {}:\n    42", hash.as_str().unwrap()));
+    assert!(PRINTED.lock().unwrap().is_empty());
 }

@@ -168,3 +168,31 @@ fn time_offset_travels_in_a_dump() {
     assert_eq!(second.head().header.timestamp, first.head().header.timestamp);
     mines_at(&second, 1_000_000);
 }
+
+#[test]
+fn console_calls_are_noticed() {
+    let speaks = alloy_primitives::hex!("365f5f375f5f365f73000000000000000000636f6e736f6c652e6c6f675afa00");
+    let contract = Address::repeat_byte(0x45);
+    let call = |seed: u8, nonce: u64| {
+        let (to, max_fee_per_gas, gas_limit) = (TxKind::Call(contract), 100 * GWEI, 100_000);
+        let input = Bytes::from_static(&[7; 36]);
+        let tx = TxEip1559 { chain_id: CHAIN, nonce, gas_limit, max_fee_per_gas, to, input, ..Default::default() };
+        Tx::signed(tx.into(), &Signer::new(&[seed; 32]).expect("a key")).raw
+    };
+    for threads in [1, 3] {
+        let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
+        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+        let block_time = BlockTime::Manual;
+        let chain = Chain::open(ChainConfig { block_time, threads, ..ChainConfig::new(genesis) }).expect("it opens");
+        let blocks = chain.console().expect("nobody has them");
+        assert!(chain.console().is_none());
+        chain.set_code(contract, Bytes::copy_from_slice(&speaks)).expect("set");
+        accepted(chain.submit((1..=8).map(|seed| transfer(seed, 0)).collect()));
+        chain.mine().expect("made");
+        assert!(blocks.try_recv().is_err(), "transfers call nobody");
+        let sent = (1..=8).flat_map(|seed| [transfer(seed, 1), call(seed, 2)]).collect();
+        accepted(chain.submit(sent));
+        let block = chain.mine().expect("made");
+        assert_eq!(blocks.try_recv().expect("it called the console").hash, block.hash);
+    }
+}

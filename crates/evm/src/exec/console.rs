@@ -1,0 +1,72 @@
+//! Whether a block's contracts called Hardhat's console, without a look at each call.
+//!
+//! reads   the accounts that the execution asks for
+//! writes  one flag
+//! memory  one flag
+//! source  `console.sol` of Hardhat 2 and forge-std
+//!
+//! A call reads the callee's account first, and no other transaction has a reason to read this one. So a block whose
+//! execution never asks for it called no console, and only the others are looked into.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use alloy_primitives::{Address, B256, U256, address};
+use revm::DatabaseRef;
+use revm::state::{AccountInfo, Bytecode};
+
+use super::Accounts;
+
+/// Where contracts send what `console.log` is to print: the text "console.log". There is no code.
+pub const CONSOLE: Address = address!("000000000000000000636f6e736f6c652e6c6f67");
+
+/// A state that notices who asks for the console.
+pub(crate) struct Listening<'a, D> {
+    view: &'a D,
+    heard: AtomicBool,
+}
+
+impl<'a, D> Listening<'a, D> {
+    /// `view`, whose console nobody has asked for.
+    pub(crate) fn new(view: &'a D) -> Self {
+        Self { view, heard: AtomicBool::new(false) }
+    }
+
+    /// Whether anybody has asked for it.
+    pub(crate) fn heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    fn look(&self, address: &Address) {
+        if *address == CONSOLE {
+            self.heard.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<D: Accounts> Accounts for Listening<'_, D> {
+    fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, D::Error> {
+        // Those of plain transfers alone, which call nobody.
+        self.view.accounts(addresses)
+    }
+}
+
+impl<D: DatabaseRef> DatabaseRef for Listening<'_, D> {
+    type Error = D::Error;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, D::Error> {
+        self.look(&address);
+        self.view.basic_ref(address)
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, D::Error> {
+        self.view.code_by_hash_ref(code_hash)
+    }
+
+    fn storage_ref(&self, address: Address, index: U256) -> Result<U256, D::Error> {
+        self.view.storage_ref(address, index)
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, D::Error> {
+        self.view.block_hash_ref(number)
+    }
+}

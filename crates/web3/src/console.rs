@@ -1,0 +1,273 @@
+//! `console.log` of contracts: what they send to Hardhat's console, as Hardhat prints it.
+//!
+//! reads   calls to [`CONSOLE`]; the blocks in which there are some
+//! writes  lines to whoever runs the node
+//! memory  the selectors of all overloads, once; the lines of one block
+//! drops   calls that are no `log(…)`; blocks whose state is no more when they are looked into
+//! source  `console.sol` of Hardhat 2 and forge-std; Node.js's `util.format` for `%`
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, LazyLock, Weak};
+
+use alloy_primitives::{Address, I256, U256, hex};
+use hearth_crypto::keccak::keccak256;
+use hearth_evm::block::Block;
+use hearth_evm::exec::{BlockExecutor, CONSOLE, Checks, simulate};
+use hearth_evm::tx::to_tx_env;
+use revm::Inspector;
+use revm::context_interface::ContextTr;
+use revm::interpreter::{CallInputs, CallOutcome};
+
+use crate::methods::Api;
+
+/// Arguments of one call, at most.
+const ARGUMENTS_MAX: usize = 4;
+/// Bytes that are shown of one call, at most: what a contract sends costs it little.
+const SHOWN_MAX: usize = 16 << 10;
+
+/// The type of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Uint,
+    Int,
+    Bool,
+    Address,
+    Bytes,
+    /// Of so many bytes.
+    Fixed(usize),
+}
+
+/// The types that are combined with each other, by all names that compilers of contracts gave them: old versions of
+/// `console.sol` made selectors of `uint` and `int`.
+const COMBINED: [(&str, Kind); 8] = [
+    ("string", Kind::Text),
+    ("uint256", Kind::Uint),
+    ("int256", Kind::Int),
+    ("bool", Kind::Bool),
+    ("address", Kind::Address),
+    ("bytes", Kind::Bytes),
+    ("uint", Kind::Uint),
+    ("int", Kind::Int),
+];
+
+/// The types of the arguments, by selector.
+static OVERLOADS: LazyLock<HashMap<[u8; 4], Vec<Kind>>> = LazyLock::new(|| {
+    let mut lists: Vec<(String, Vec<Kind>)> = vec![(String::new(), Vec::new())];
+    let mut overloads = HashMap::new();
+    let mut add = |names: &str, kinds: &[Kind]| {
+        let hash = keccak256(format!("log({names})").as_bytes());
+        overloads.insert([hash[0], hash[1], hash[2], hash[3]], kinds.to_vec());
+    };
+    add("", &[]);
+    for length in 1..=ARGUMENTS_MAX {
+        let mut longer = Vec::new();
+        for (names, kinds) in &lists {
+            for (name, kind) in COMBINED {
+                let separator = if length == 1 { "" } else { "," };
+                let list = (format!("{names}{separator}{name}"), [&kinds[..], &[kind]].concat());
+                add(&list.0, &list.1);
+                longer.push(list);
+            }
+        }
+        lists = longer;
+    }
+    for bytes in 1..=32 {
+        add(&format!("bytes{bytes}"), &[Kind::Fixed(bytes)]);
+    }
+    overloads
+});
+
+/// An argument as it is printed.
+fn shown(arguments: &[u8], index: usize, kind: Kind) -> Option<String> {
+    let word = |at: usize| arguments.get(at..at.checked_add(32)?);
+    let number = |at: usize| word(at).map(U256::from_be_slice);
+    let own = word(32 * index)?;
+    let dynamic = || {
+        let at = usize::try_from(number(32 * index)?).ok()?;
+        let length = usize::try_from(number(at)?).ok()?;
+        let start = at.checked_add(32)?;
+        let bytes = arguments.get(start..start.checked_add(length)?)?;
+        Some(&bytes[..bytes.len().min(SHOWN_MAX)])
+    };
+    Some(match kind {
+        Kind::Text => String::from_utf8_lossy(dynamic()?).into_owned(),
+        Kind::Uint => U256::from_be_slice(own).to_string(),
+        Kind::Int => I256::from_raw(U256::from_be_slice(own)).to_string(),
+        Kind::Bool => (!U256::from_be_slice(own).is_zero()).to_string(),
+        Kind::Address => hex::encode_prefixed(Address::from_slice(&own[12..])),
+        Kind::Bytes => hex::encode_prefixed(dynamic()?),
+        Kind::Fixed(bytes) => hex::encode_prefixed(&own[..bytes]),
+    })
+}
+
+/// What a call to the console prints; nothing where it is no `log(…)`.
+pub fn line(input: &[u8]) -> Option<String> {
+    let (selector, arguments) = input.split_first_chunk::<4>()?;
+    let kinds = OVERLOADS.get(selector)?;
+    let arguments = kinds.iter().enumerate().map(|(index, kind)| shown(arguments, index, *kind));
+    Some(format(&arguments.collect::<Option<Vec<_>>>()?))
+}
+
+/// The arguments with spaces in between; those that the first has a place for come there.
+fn format(arguments: &[String]) -> String {
+    let Some((first, rest)) = arguments.split_first() else { return String::new() };
+    let mut rest = rest.iter();
+    let (mut out, mut left) = (String::with_capacity(first.len()), first.as_str());
+    while let Some((before, after)) = left.split_once('%') {
+        out.push_str(before);
+        match after.chars().next() {
+            Some('%') if arguments.len() > 1 => out.push('%'),
+            Some('s' | 'd' | 'i' | 'f' | 'j' | 'o' | 'O') if rest.len() > 0 => {
+                out.push_str(rest.next().map_or("", String::as_str));
+            }
+            // No place for an argument.
+            _ => {
+                out.push('%');
+                left = after;
+                continue;
+            }
+        }
+        left = &after[1..];
+    }
+    out.push_str(left);
+    rest.for_each(|one| {
+        let _ = write!(out, " {one}");
+    });
+    out
+}
+
+/// Hears what is sent to the console.
+#[derive(Default)]
+pub struct Listener {
+    /// What is to be printed, in order.
+    pub lines: Vec<String>,
+}
+
+impl<CTX: ContextTr> Inspector<CTX> for Listener {
+    fn call(&mut self, context: &mut CTX, inputs: &mut CallInputs) -> Option<CallOutcome> {
+        if inputs.bytecode_address == CONSOLE {
+            let input = inputs.input.bytes(context);
+            self.lines.extend(line(&input));
+        }
+        None
+    }
+}
+
+/// What is printed for one call or transaction: a head, and the lines below it.
+pub fn text(what: &str, lines: &[String]) -> String {
+    let mut text = format!("console.log of {what}:");
+    for line in lines.iter().flat_map(|line| line.split('\n')) {
+        text.push_str("\n    ");
+        // A contract does not steer the terminal.
+        text.extend(
+            line.chars().map(|one| if one.is_control() && one != '\t' { char::REPLACEMENT_CHARACTER } else { one }),
+        );
+    }
+    text
+}
+
+/// Prints what the transactions of new blocks send to the console, where the configuration has it printed.
+pub fn start(api: &Arc<Api>) -> std::io::Result<()> {
+    let Some(print) = api.config.console else { return Ok(()) };
+    let Some(blocks) = api.chain.console() else { return Ok(()) };
+    let api = Arc::downgrade(api);
+    std::thread::Builder::new().name("web3-console".into()).spawn(move || {
+        for block in blocks {
+            let Some(api) = Weak::upgrade(&api) else { return };
+            for (hash, lines) in of_block(&api, &block) {
+                print(&text(&format!("transaction {hash}"), &lines));
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// What each transaction of a block sends to the console, where it sends something.
+fn of_block(api: &Api, block: &Block) -> Vec<(alloy_primitives::B256, Vec<String>)> {
+    let view = block.number().checked_sub(1).and_then(|number| api.chain.view_at(number));
+    let Some(view) = view else { return Vec::new() };
+    let env = api.chain.env_of(block);
+    let mut executor = BlockExecutor::new(&view, &env);
+    executor.begin();
+    let mut heard = Vec::new();
+    for tx in &block.txs {
+        let mut listener = Listener::default();
+        let done = simulate(&*executor.database(), &env, to_tx_env(tx), Checks::of(tx), &mut listener);
+        let Ok(done) = done else { break };
+        executor.database().absorb(done.state);
+        if !listener.lines.is_empty() {
+            heard.push((tx.hash, listener.lines));
+        }
+    }
+    heard
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(signature: &str, words: &[[u8; 32]], tail: &[u8]) -> Vec<u8> {
+        [&keccak256(signature.as_bytes())[..4], &words.concat(), tail].concat()
+    }
+
+    fn number(number: u64) -> [u8; 32] {
+        U256::from(number).to_be_bytes()
+    }
+
+    fn text_of(text: &str) -> Vec<u8> {
+        let mut bytes = [&number(text.len() as u64)[..], text.as_bytes()].concat();
+        bytes.resize(bytes.len().next_multiple_of(32), 0);
+        bytes
+    }
+
+    #[test]
+    fn overloads_are_decoded() {
+        let who: Address = alloy_primitives::address!("f39fd6e51aad88f6f4ce6ab8827279cfffb92266");
+        let words = [number(128), number(5), who.into_word().0, number(1)];
+        let input = call("log(string,uint256,address,bool)", &words, &text_of("hello %s %d"));
+        let shown = "hello 5 0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266 true";
+        assert_eq!(line(&input).as_deref(), Some(shown));
+        assert_eq!(line(&call("log()", &[], &[])).as_deref(), Some(""));
+        let minus = I256::try_from(-8).unwrap().into_raw().to_be_bytes();
+        assert_eq!(line(&call("log(int256)", &[minus], &[])).as_deref(), Some("-8"));
+        assert_eq!(line(&call("log(int)", &[minus], &[])).as_deref(), Some("-8"));
+        assert_eq!(line(&call("log(string,int256)", &[number(64), minus], &text_of("n"))).as_deref(), Some("n -8"));
+        assert_eq!(line(&call("log(bytes4)", &[[0xab; 32]], &[])).as_deref(), Some("0xabababab"));
+        assert_eq!(line(&call("log(bytes)", &[number(32)], &text_of("\x12\x34"))).as_deref(), Some("0x1234"));
+        assert_eq!(line(&call("log(bool,bool)", &[number(0), number(1)], &[])).as_deref(), Some("false true"));
+        let four = [number(1), number(2), number(3), number(4)];
+        assert_eq!(line(&call("log(uint,uint,uint,uint)", &four, &[])).as_deref(), Some("1 2 3 4"));
+    }
+
+    #[test]
+    fn what_is_no_log_prints_nothing() {
+        for input in [&b""[..], b"log", &call("logs(uint256)", &[number(1)], &[]), &call("log(uint256)", &[], &[])] {
+            assert_eq!(line(input), None);
+        }
+        // An offset and a length that lead nowhere.
+        for word in [[0xff; 32], number(64)] {
+            assert_eq!(line(&call("log(string)", &[word], &[0xff; 64])), None);
+        }
+    }
+
+    #[test]
+    fn places_are_filled_as_by_node() {
+        let of = |arguments: &[&str]| format(&arguments.iter().map(|one| one.to_string()).collect::<Vec<_>>());
+        assert_eq!(of(&["a %s b %s", "1"]), "a 1 b %s");
+        assert_eq!(of(&["a %% %s", "1"]), "a % 1");
+        assert_eq!(of(&["50%"]), "50%");
+        assert_eq!(of(&["50%", "1"]), "50% 1");
+        assert_eq!(of(&["%x %s", "1", "2"]), "%x 1 2");
+        assert_eq!(of(&["%é", "1"]), "%é 1");
+        assert_eq!(of(&["%s"]), "%s");
+    }
+
+    #[test]
+    fn lines_are_below_a_head() {
+        let text = text("eth_call", &["one".into(), "two\nthree".into()]);
+        assert_eq!(text, "console.log of eth_call:\n    one\n    two\n    three");
+        assert_eq!(super::text("x", &["a\x1b[2Jb".into()]), "console.log of x:\n    a\u{fffd}[2Jb");
+    }
+}
