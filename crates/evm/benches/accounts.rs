@@ -83,6 +83,7 @@ impl Chain {
             parent_beacon_block_root: Some(B256::ZERO),
             chain_id: CHAIN,
             spec: self.genesis.spec(number, number),
+            limits: Default::default(),
         }
     }
 

@@ -117,6 +117,7 @@ fn block() -> BlockEnv {
         parent_beacon_block_root: Some(B256::ZERO),
         chain_id: CHAIN,
         spec: genesis.spec(1, 12),
+        limits: Default::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn block(number: u64, signer: &Signer) -> Arc<Block> {
         parent_beacon_block_root: Some(B256::ZERO),
         chain_id: 1,
         spec: SpecId::OSAKA,
+        limits: Default::default(),
     };
     let mut body = Body::default();
     if number.is_multiple_of(1_000) {

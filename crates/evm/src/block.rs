@@ -20,6 +20,7 @@ use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
+use crate::genesis::TxLimits;
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
 
@@ -254,7 +255,7 @@ impl Block {
     }
 
     /// What executing this block again takes.
-    pub fn env(&self, chain_id: u64, spec: SpecId) -> BlockEnv {
+    pub fn env(&self, chain_id: u64, spec: SpecId, limits: TxLimits) -> BlockEnv {
         let header = &self.header;
         BlockEnv {
             number: header.number,
@@ -267,6 +268,7 @@ impl Block {
             parent_beacon_block_root: header.parent_beacon_block_root,
             chain_id,
             spec,
+            limits,
         }
     }
 }

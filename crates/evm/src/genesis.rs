@@ -9,9 +9,11 @@
 pub mod beginning;
 pub mod dump;
 mod forks;
+mod limits;
 mod outputs;
 
 pub use forks::{Activation, Forks};
+pub use limits::{TX_GAS_CAP, TxLimits};
 pub use outputs::Outputs;
 
 use std::collections::BTreeMap;
@@ -76,6 +78,8 @@ pub struct Genesis {
     pub chain_id: u64,
     /// When which rules begin.
     pub forks: Forks,
+    /// What these rules leave to the chain.
+    pub limits: TxLimits,
     /// The accounts of block zero.
     pub alloc: BTreeMap<Address, GenesisAccount>,
     /// Block zero's gas limit.
@@ -152,6 +156,7 @@ impl Genesis {
         Ok(Self {
             chain_id: read.config.chain_id,
             forks,
+            limits: TxLimits::default(),
             alloc: read.alloc,
             gas_limit: if read.gas_limit == 0 { DEFAULT_GAS_LIMIT } else { read.gas_limit },
             base_fee: u64::try_from(base_fee).map_err(|_| GenesisError::TooLarge("baseFeePerGas"))?,
@@ -171,7 +176,7 @@ impl Genesis {
 
     /// A chain for development: the newest rules from block zero, the system contracts of EIP-2935, 4788, 7002 and
     /// 7251, the deployer that uses `CREATE2`, and the way to the other ledger ([`crate::prism`]) in place, and `accounts`
-    /// with their balances in wei.
+    /// with their balances in wei. [`Genesis::under`] gives it older rules.
     pub fn dev(chain_id: u64, accounts: &[(Address, U256)], gas_limit: u64) -> Self {
         let mut alloc: BTreeMap<Address, GenesisAccount> = BTreeMap::new();
         for (address, code) in system_contracts() {
@@ -187,6 +192,7 @@ impl Genesis {
         Self {
             chain_id,
             forks: Forks::newest(),
+            limits: TxLimits::default(),
             alloc,
             gas_limit,
             base_fee: FIRST_BASE_FEE,
@@ -202,6 +208,19 @@ impl Genesis {
             outputs: None,
             clock_offset_s: 0,
         }
+    }
+
+    /// The same by the rules of `spec` from block zero, which must be of the merge or later.
+    pub fn under(mut self, spec: SpecId) -> Result<Self, GenesisError> {
+        if !spec.is_enabled_in(SpecId::CANCUN) {
+            if self.outputs.is_some() {
+                return Err(GenesisError::Outputs("there is such a ledger from Cancun on".into()));
+            }
+            // What is sent there could never come back.
+            self.alloc.remove(&hearth_utxo::prism::ADDRESS);
+        }
+        self.forks = Forks::all_until(spec);
+        Ok(self)
     }
 
     /// The rules of the block of this height and time.

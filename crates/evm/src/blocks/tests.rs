@@ -28,6 +28,7 @@ fn block(number: u64, count: u64) -> Arc<Block> {
         parent_beacon_block_root: Some(B256::ZERO),
         chain_id: 1,
         spec: SpecId::OSAKA,
+        limits: Default::default(),
     };
     let mut body = Body::default();
     let mut gas = 0;

@@ -197,7 +197,7 @@ impl Chain {
         let inner = Arc::new(Inner {
             outputs,
             zero,
-            pool: Pool::new(config.pool.clone(), spec),
+            pool: Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec),
             journal,
             store,
             syncer,
@@ -373,7 +373,7 @@ impl Chain {
     /// What executing `block` again takes.
     pub fn env_of(&self, block: &Block) -> BlockEnv {
         let spec = self.genesis().spec(block.number(), block.header.timestamp);
-        block.env(self.chain_id(), spec)
+        block.env(self.chain_id(), spec, self.genesis().limits)
     }
 
     /// The block that would be made now.

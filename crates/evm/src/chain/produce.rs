@@ -175,6 +175,7 @@ impl Inner {
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then(|| self.outputs.commitment()),
             chain_id: self.config.genesis.chain_id,
             spec,
+            limits: self.config.genesis.limits,
         }
     }
 

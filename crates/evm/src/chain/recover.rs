@@ -138,7 +138,8 @@ pub(super) fn sync_names(dir: &Path) -> Result<(), ChainError> {
 fn replay(config: &ChainConfig, state: &mut State, store: &BlockStore, block: &Arc<Block>) -> Result<(), ChainError> {
     let view = state.head();
     let number = block.number();
-    let env = block.env(config.genesis.chain_id, config.genesis.spec(number, block.header.timestamp));
+    let spec = config.genesis.spec(number, block.header.timestamp);
+    let env = block.env(config.genesis.chain_id, spec, config.genesis.limits);
     let mut executed = crate::exec::execute(&view, &env, &block.txs);
     crate::prism::credit(&view, &mut executed.changes, &block.withdrawals)?;
     executed.changes.append(store.altered(number)?);

@@ -1,5 +1,7 @@
 //! A chain in memory, from submitting to reading back.
 
+mod limits;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 

@@ -22,7 +22,6 @@ use revm::context::{BlockEnv as RevmBlock, CfgEnv, Context, TxEnv};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::handler::{MainnetContext, MainnetEvm};
 use revm::primitives::eip4844::BLOB_BASE_FEE_UPDATE_FRACTION_PRAGUE;
-use revm::primitives::hardfork::SpecId;
 use revm::state::EvmState;
 use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainContext};
 
@@ -31,8 +30,10 @@ pub(crate) use console::Listening;
 pub use database::{Accounts, BlockDb};
 pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
+pub use revm::primitives::hardfork::SpecId;
 pub use simulate::{AccountOverride, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
 
+use crate::genesis::TxLimits;
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, to_tx_env};
 
@@ -58,14 +59,19 @@ pub struct BlockEnv {
     pub parent_beacon_block_root: Option<B256>,
     /// What `CHAINID` gives.
     pub chain_id: u64,
-    /// The rules.
+    /// The rules,
     pub spec: SpecId,
+    /// and what the chain chooses besides.
+    pub limits: TxLimits,
 }
 
 impl BlockEnv {
     /// The rules and checks of a transaction in a block.
     pub fn cfg(&self) -> CfgEnv {
-        CfgEnv::new_with_spec(self.spec).with_chain_id(self.chain_id)
+        let mut cfg = CfgEnv::new_with_spec(self.spec).with_chain_id(self.chain_id);
+        cfg.limit_contract_code_size = self.limits.code_size;
+        cfg.tx_gas_limit_cap = Some(self.limits.tx_gas(self.spec));
+        cfg
     }
 
     /// The rules and checks of `tx`: an impersonated account may have code (EIP-3607 is about keys).

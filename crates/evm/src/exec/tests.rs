@@ -45,6 +45,7 @@ fn env(spec: SpecId) -> BlockEnv {
         parent_beacon_block_root: Some(B256::repeat_byte(0xbb)),
         chain_id: CHAIN,
         spec,
+        limits: Default::default(),
     }
 }
 

@@ -92,6 +92,7 @@ fn env(spec: SpecId, beneficiary: Address, gas_limit: u64) -> BlockEnv {
         parent_beacon_block_root: Some(B256::repeat_byte(5)),
         chain_id: CHAIN,
         spec,
+        limits: Default::default(),
     }
 }
 

@@ -8,12 +8,8 @@ use revm::primitives::hardfork::SpecId;
 
 use super::error::PoolError;
 use super::rank::Fees;
+use crate::genesis::TxLimits;
 use crate::tx::{SharedTx, Tx};
-
-/// The most gas of a transaction from Osaka on (EIP-7825).
-pub const TX_GAS_CAP: u64 = 1 << 24;
-/// The longest code that creates a contract, in bytes (EIP-3860).
-pub const INIT_CODE_MAX: usize = 2 * 24_576;
 
 const TX_GAS: u64 = 21_000;
 
@@ -26,6 +22,8 @@ pub struct Rules {
     pub gas_limit: u64,
     /// The least tip, in wei per gas.
     pub min_tip: u128,
+    /// What the chain chooses.
+    pub limits: TxLimits,
 }
 
 /// A transaction that is well by itself, with what the pool needs of it again and again.
@@ -50,11 +48,12 @@ pub fn check(tx: SharedTx, rules: &Rules) -> Result<Checked, PoolError> {
     let gas = envelope.gas_limit();
     let creates = envelope.is_create();
     let size = envelope.input().len();
-    if spec.is_enabled_in(SpecId::SHANGHAI) && creates && size > INIT_CODE_MAX {
-        return Err(PoolError::InitCode { size, limit: INIT_CODE_MAX });
+    let (limit, cap) = (rules.limits.init_code_size(), rules.limits.tx_gas(spec));
+    if spec.is_enabled_in(SpecId::SHANGHAI) && creates && size > limit {
+        return Err(PoolError::InitCode { size, limit });
     }
-    if spec.is_enabled_in(SpecId::OSAKA) && gas > TX_GAS_CAP {
-        return Err(PoolError::GasLimitTooHigh { cap: TX_GAS_CAP, gas });
+    if gas > cap {
+        return Err(PoolError::GasLimitTooHigh { cap, gas });
     }
     if gas > rules.gas_limit {
         return Err(PoolError::GasLimit);

@@ -30,13 +30,14 @@ use alloy_primitives::map::{AddressMap, B256Set};
 use alloy_primitives::{Address, B256};
 use revm::primitives::hardfork::SpecId;
 
-pub use check::{Checked, INIT_CODE_MAX, Rules, TX_GAS_CAP, check, least_gas};
+pub use check::{Checked, Rules, check, least_gas};
 pub use error::{DropReason, PoolError};
 pub use feed::{Feed, News, RING};
 pub use queue::SenderState;
 pub use table::{BLOCK_BYTES, Dropped, footprint};
 pub use taken::Taken;
 
+use crate::genesis::TxLimits;
 use crate::state::Account;
 use crate::tx::{SharedTx, Tx};
 use table::{Effects, Table};
@@ -68,6 +69,8 @@ pub struct PoolConfig {
     pub lifetime: Duration,
     /// Drops that are remembered with their reason.
     pub fates: usize,
+    /// What the chain chooses.
+    pub limits: TxLimits,
 }
 
 impl Default for PoolConfig {
@@ -83,6 +86,7 @@ impl Default for PoolConfig {
             min_tip: 0,
             lifetime: Duration::from_secs(3 * 3600),
             fates: 65_536,
+            limits: TxLimits::default(),
         }
     }
 }
@@ -274,7 +278,7 @@ impl Pool {
         resets: u64,
     ) -> Vec<Result<(), PoolError>> {
         let spec = SpecId::try_from_u8(self.spec.load(Ordering::Relaxed)).unwrap_or_default();
-        let rules = Rules { spec, gas_limit, min_tip: self.config.min_tip };
+        let rules = Rules { spec, gas_limit, min_tip: self.config.min_tip, limits: self.config.limits };
         let mut results = Vec::with_capacity(burst.len());
         let mut burst = burst.into_iter();
         while burst.len() > 0 {

@@ -450,7 +450,7 @@ fn each_error_is_said_as_geth_says_it() {
             "insufficient gas for floor data gas cost: gas 23000, minimum needed 25000",
         ),
         (
-            plain(|tx| (tx.to, tx.input) = (TxKind::Create, vec![0; INIT_CODE_MAX + 1].into())),
+            plain(|tx| (tx.to, tx.input) = (TxKind::Create, vec![0; TxLimits::default().init_code_size() + 1].into())),
             "max initcode size exceeded: code size 49153, limit 49152",
         ),
         (
@@ -625,7 +625,7 @@ fn what_has_waited_too_long_is_dropped() {
     let mut config = PoolConfig { lifetime: Duration::from_secs(5), ..PoolConfig::default() };
     config.gap = 1;
     let mut table = Table::new(config);
-    let rules = Rules { spec: SpecId::OSAKA, gas_limit: GAS_LIMIT, min_tip: 0 };
+    let rules = Rules { spec: SpecId::OSAKA, gas_limit: GAS_LIMIT, min_tip: 0, limits: TxLimits::default() };
     let mut effects = Effects::default();
     for (nonce, at_ms) in [(0, 0), (1, 1_000), (2, 2_000), (3, 3_000)] {
         let new = check(legacy(0, |tx| tx.nonce = nonce), &rules).expect("it is well");

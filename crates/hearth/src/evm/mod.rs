@@ -14,6 +14,7 @@ use std::time::Duration;
 use alloy_primitives::U256;
 use clap::{Args, Subcommand};
 use hearth_evm::chain::{BlockTime, ChainError};
+use hearth_evm::exec::SpecId;
 
 pub(crate) use stages::WEB3;
 
@@ -66,6 +67,20 @@ pub struct EvmRun {
     /// Leave the contract at 0x4e59b44847b379578588920ca78fbf26c0b4956c, which creates others by CREATE2, out of block 0.
     #[arg(long, alias = "no-create2", conflicts_with = "genesis")]
     pub disable_default_create2_deployer: bool,
+    /// Rules from the first block on: `paris`, `shanghai`, `cancun`, `prague` or `osaka` [default: osaka, the newest].
+    ///
+    /// A genesis names its forks itself, so --genesis and --hardfork exclude each other.
+    #[arg(long, value_name = "NAME", conflicts_with = "genesis", value_parser = hardfork)]
+    pub hardfork: Option<SpecId>,
+    /// Bytes that a contract's code may have; code that creates one may have twice as many [default: 24576, EIP-170].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub code_size_limit: Option<u32>,
+    /// Let a contract's code have any size.
+    #[arg(long, conflicts_with = "code_size_limit")]
+    pub disable_code_size_limit: bool,
+    /// Let a transaction have as much gas as its block, instead of 16,777,216 at most (EIP-7825, from osaka on).
+    #[arg(long)]
+    pub disable_tx_gas_limit: bool,
     /// Begin with the accounts and outputs of this file if it exists, and write them there at the end.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
     pub state: Option<PathBuf>,
@@ -150,6 +165,9 @@ pub enum EvmError {
     /// Options that say nothing together.
     #[error("{0} does nothing {1}")]
     Idle(&'static str, &'static str),
+    /// An option that would have this node make other blocks than the others of its network.
+    #[error("{0} is for a chain of one node: with --consensus cometbft all nodes must have the same limits")]
+    OneNode(&'static str),
     /// The network runs.
     #[error("the network in {} runs already: stop it first, or name another folder with --dir", .0.display())]
     Running(PathBuf),
@@ -203,7 +221,7 @@ pub enum EvmError {
 impl EvmError {
     /// Whether the command line is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Mnemonic { .. } | Self::Idle(..))
+        matches!(self, Self::Mnemonic { .. } | Self::Idle(..) | Self::OneNode(_))
     }
 }
 
@@ -244,6 +262,18 @@ fn ether(text: &str) -> Result<U256, String> {
     let digits = format!("{whole}{part:0<DECIMALS$}");
     let wei = U256::from_str_radix(&digits, 10).ok().filter(|wei| wei.bit_len() <= 128);
     wei.ok_or_else(|| "so much ETH there cannot be".into())
+}
+
+/// A fork that a chain may begin with.
+fn hardfork(text: &str) -> Result<SpecId, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "paris" | "merge" => Ok(SpecId::MERGE),
+        "shanghai" => Ok(SpecId::SHANGHAI),
+        "cancun" => Ok(SpecId::CANCUN),
+        "prague" => Ok(SpecId::PRAGUE),
+        "osaka" | "latest" => Ok(SpecId::OSAKA),
+        _ => Err("a chain begins with paris, shanghai, cancun, prague or osaka".into()),
+    }
 }
 
 fn block_time(text: &str) -> Result<BlockTime, String> {

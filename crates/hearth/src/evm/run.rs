@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
 use hearth_evm::genesis::beginning::Beginning;
+use hearth_evm::genesis::{Genesis, GenesisError, TxLimits};
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::Shortened;
 
@@ -35,16 +35,10 @@ const THREADS_MAX: usize = 4;
 
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
-    options.comet.check()?;
-    if options.comet.is_cometbft() && options.block_time.is_some() {
-        return Err(EvmError::Idle(
-            "--block-time",
-            "with --consensus cometbft: CometBFT decides when there is a block",
-        ));
-    }
+    check(options)?;
     let words = options.words.words()?;
     let accounts = accounts::derive(&words, options.accounts)?;
-    let genesis = genesis(options, &accounts)?;
+    let genesis = Genesis { limits: limits(options), ..genesis(options, &accounts)? };
     let cometbft = options.comet.is_cometbft();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let config = ChainConfig {
@@ -132,6 +126,21 @@ fn print_console(text: &str) {
     Say::default().line(text);
 }
 
+/// Refuses options that contradict each other.
+fn check(options: &EvmRun) -> Result<(), EvmError> {
+    options.comet.check()?;
+    if !options.comet.is_cometbft() {
+        return Ok(());
+    }
+    if options.block_time.is_some() {
+        return Err(EvmError::Idle(
+            "--block-time",
+            "with --consensus cometbft: CometBFT decides when there is a block",
+        ));
+    }
+    limit_option(options).map_or(Ok(()), |option| Err(EvmError::OneNode(option)))
+}
+
 /// Makes the next start quick. What fails costs time there and nothing else.
 fn shorten(chain: &Chain, say: &Say) {
     let begun = Instant::now();
@@ -203,7 +212,7 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
                 (_, Some(time)) if time != genesis.timestamp => {
                     other(format!("its time is {}, not {time} as --timestamp says", genesis.timestamp))
                 }
-                _ => Ok(genesis),
+                _ => under(genesis, options).or_else(|error| other(error.to_string())),
             }
         }
         _ => {
@@ -218,7 +227,7 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
             if let Some(time) = options.timestamp {
                 genesis.clock_offset_s = time.cast_signed() - now_s().cast_signed();
             }
-            Ok(genesis)
+            Ok(under(genesis, options).expect("a new chain has no outputs"))
         }
     }
 }
@@ -245,6 +254,30 @@ fn beginning(options: &EvmRun) -> Result<Beginning, EvmError> {
 
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// By the rules that the options name.
+fn under(genesis: Genesis, options: &EvmRun) -> Result<Genesis, GenesisError> {
+    match options.hardfork {
+        Some(spec) => genesis.under(spec),
+        None => Ok(genesis),
+    }
+}
+
+fn limits(options: &EvmRun) -> TxLimits {
+    let any_size = options.disable_code_size_limit.then_some(usize::MAX);
+    let code_size = options.code_size_limit.map(|bytes| bytes as usize).or(any_size);
+    TxLimits { code_size, without_gas_cap: options.disable_tx_gas_limit }
+}
+
+/// The first option given that changes a limit.
+fn limit_option(options: &EvmRun) -> Option<&'static str> {
+    let given = [
+        ("--code-size-limit", options.code_size_limit.is_some()),
+        ("--disable-code-size-limit", options.disable_code_size_limit),
+        ("--disable-tx-gas-limit", options.disable_tx_gas_limit),
+    ];
+    given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
 fn greet(options: &EvmRun, words: &Words, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {

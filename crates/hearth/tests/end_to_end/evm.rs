@@ -461,11 +461,17 @@ fn send(rpc: Rpc, seed: u64, number: u8) -> Load {
 #[test]
 fn options_that_would_do_nothing_are_refused() {
     let genesis = tempfile::NamedTempFile::new().expect("a file");
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["run", "--snapshot-interval", "5"], "--snapshot-interval does nothing without --consensus cometbft"),
         (&["run", "--snapshots-kept", "5"], "--snapshots-kept does nothing without --consensus cometbft"),
         (&["run", "--genesis", text(genesis.path()), "--gas-limit", "30000"], "'--gas-limit <GAS>'"),
         (&["run", "--genesis", text(genesis.path()), "--balance", "3"], "'--balance <ETH>'"),
+        (&["run", "--genesis", text(genesis.path()), "--hardfork", "prague"], "'--hardfork <NAME>'"),
+        (&["run", "--hardfork", "berlin"], "a chain begins with paris, shanghai, cancun, prague or osaka"),
+        (
+            &["run", "--consensus", "cometbft", "--code-size-limit", "9"],
+            "--code-size-limit is for a chain of one node: with --consensus cometbft",
+        ),
         (&["run", "--comet-rpc", "http://127.0.0.1:1"], "--comet-rpc does nothing without --consensus cometbft"),
     ];
     for (arguments, says) in cases {

@@ -17,7 +17,6 @@ use revm::DatabaseRef;
 use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, InvalidTransaction};
 use revm::context_interface::either::Either;
-use revm::primitives::hardfork::SpecId;
 use serde::Deserialize;
 
 use super::overrides::{BlockOverrides, StateOverrides};
@@ -33,8 +32,6 @@ use crate::trace::{Budget, Watchman, halt_words};
 const TRANSFER_GAS: u64 = 21_000;
 /// What a call that carries value gives the callee on top.
 const STIPEND: u64 = 2_300;
-/// The most gas of a transaction from Osaka on (EIP-7825).
-const OSAKA_TX_GAS: u64 = 1 << 24;
 /// An estimate may be above what is needed by so many thousandths: geth's precision.
 const ESTIMATE_PRECISION: u64 = 15;
 /// How often an access list is made anew until it no longer changes.
@@ -310,10 +307,7 @@ fn estimate<D: DatabaseRef>(
     call_gas: u64,
 ) -> Result<u64, Failure> {
     let mut high = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(scene.env.gas_limit);
-    if scene.env.spec.is_enabled_in(SpecId::OSAKA) {
-        high = high.min(OSAKA_TX_GAS);
-    }
-    high = high.min(call_gas);
+    high = high.min(scene.env.limits.tx_gas(scene.env.spec)).min(call_gas);
     if tx.gas_price > 0 {
         let balance = scene.db.basic_ref(tx.caller).map_err(Failure::state)?.unwrap_or_default().balance;
         let Some(rest) = balance.checked_sub(tx.value) else {

@@ -152,6 +152,7 @@ mod tests {
             parent_beacon_block_root: None,
             chain_id: 7,
             spec: SpecId::OSAKA,
+            limits: Default::default(),
         };
         let blob_base_fee = overrides.apply(&mut env, &genesis).map_err(|why| why.message().to_owned())?;
         Ok((env, blob_base_fee))

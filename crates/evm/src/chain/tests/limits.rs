@@ -1,0 +1,88 @@
+//! Chains that lift a limit, or begin with older rules.
+
+use super::*;
+use crate::genesis::TxLimits;
+
+fn limited(dir: Option<&std::path::Path>, limits: TxLimits) -> Result<Chain, ChainError> {
+    let accounts: Vec<_> = (1..=2).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
+    let genesis = Genesis { limits, ..Genesis::dev(CHAIN, &accounts, 500_000_000) };
+    let dir = dir.map(std::path::Path::to_owned);
+    Chain::open(ChainConfig { dir, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })
+}
+
+/// A transaction that deploys `bytes` zeros of code.
+fn deploying(nonce: u64, bytes: u32, gas_limit: u64) -> Bytes {
+    let mut input = vec![0x62];
+    input.extend_from_slice(&bytes.to_be_bytes()[1..]);
+    // PUSH3 bytes, PUSH0 RETURN
+    input.extend([0x5f, 0xf3]);
+    let tx = TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit,
+        max_fee_per_gas: 100 * GWEI,
+        max_priority_fee_per_gas: 1,
+        to: TxKind::Create,
+        input: input.into(),
+        ..Default::default()
+    };
+    Tx::signed(tx.into(), &signer(1)).raw
+}
+
+fn deploys(chain: &Chain, nonce: u64, bytes: u32) -> bool {
+    accepted(chain.submit(vec![deploying(nonce, bytes, 12_000_000)]));
+    chain.mine().expect("it is made").receipts[0].status
+}
+
+#[test]
+fn code_size_is_the_chains_choice() {
+    for (code_size, larger) in [(None, false), (Some(30_000), true), (Some(usize::MAX), true)] {
+        let chain = limited(None, TxLimits { code_size, ..TxLimits::default() }).expect("it opens");
+        assert!(deploys(&chain, 0, 24_576), "{code_size:?}");
+        assert_eq!(deploys(&chain, 1, 24_577), larger, "{code_size:?}");
+        assert_eq!(deploys(&chain, 2, 30_001), code_size == Some(usize::MAX), "{code_size:?}");
+    }
+}
+
+#[test]
+fn gas_cap_is_the_chains_choice() {
+    for without_gas_cap in [false, true] {
+        let chain = limited(None, TxLimits { without_gas_cap, ..TxLimits::default() }).expect("it opens");
+        let result = chain.submit(vec![deploying(0, 1, 20_000_000)]).remove(0);
+        assert_eq!(result.is_ok(), without_gas_cap, "{result:?}");
+        let included = chain.mine().expect("it is made").txs.len();
+        assert_eq!(included, usize::from(without_gas_cap));
+    }
+}
+
+#[test]
+fn folder_keeps_the_limits_of_its_blocks() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let lifted = TxLimits { code_size: Some(30_000), without_gas_cap: true };
+    let chain = limited(Some(dir.path()), lifted).expect("it opens");
+    assert!(deploys(&chain, 0, 30_000));
+    chain.stop();
+    drop(chain);
+    let refused = limited(Some(dir.path()), TxLimits::default()).err().expect("it is refused").to_string();
+    assert!(refused.contains("code size 30000, transactions without a gas cap"), "{refused}");
+    limited(Some(dir.path()), lifted).expect("it opens");
+}
+
+#[test]
+fn older_forks_have_their_headers() {
+    use SpecId::{CANCUN, MERGE, OSAKA, PRAGUE, SHANGHAI};
+    for spec in [MERGE, SHANGHAI, CANCUN, PRAGUE, OSAKA] {
+        let genesis = Genesis::dev(CHAIN, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = genesis.under(spec).expect("it has no outputs");
+        let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+        let chain = Chain::open(config).expect("it opens");
+        accepted(chain.submit(vec![transfer(1, 0)]));
+        let block = chain.mine().expect("it is made");
+        assert_eq!(block.txs.len(), 1, "{spec:?}");
+        assert_eq!(chain.env_of(&block).spec, spec);
+        assert_eq!(block.header.withdrawals_root.is_some(), spec >= SHANGHAI, "{spec:?}");
+        assert_eq!(block.header.parent_beacon_block_root.is_some(), spec >= CANCUN, "{spec:?}");
+        assert_eq!(block.header.requests_hash.is_some(), spec >= PRAGUE, "{spec:?}");
+        assert_eq!(chain.view().account(&hearth_utxo::prism::ADDRESS).is_some(), spec >= CANCUN, "{spec:?}");
+    }
+}
