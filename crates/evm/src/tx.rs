@@ -80,8 +80,8 @@ impl Tx {
         Signature::new(account, account, false)
     }
 
-    /// Whether its account is impersonated instead of having signed. A signature that looks so and gives its own account
-    /// would have to be found among 2^160, so that no signed transaction is taken for one of these.
+    /// Whether its account is impersonated instead of having signed. No signed transaction is taken for one of these: a
+    /// signature that looks so and gives its own account would have to be found among 2^160.
     pub fn is_impersonated(&self) -> bool {
         *self.envelope.signature() == Self::impersonated_signature(&self.sender)
     }

@@ -3,7 +3,8 @@
 //! reads   `beginning` in the chain's folder
 //! writes  the same file, once, before anything else of a new chain
 //! memory  a few words
-//! source  the deployer of <https://github.com/Arachnid/deterministic-deployment-proxy>, which anvil has at this address
+//! source  the deployer of <https://github.com/Arachnid/deterministic-deployment-proxy>, which anvil has at this
+//!         address
 //!
 //! Block zero is not stored: each start makes it again from the options. A folder from before this file was written has
 //! a block zero of time 0, without the deployer.

@@ -64,7 +64,7 @@ pub struct EvmRun {
     #[arg(long, value_name = "SECONDS", conflicts_with = "genesis",
         value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub timestamp: Option<u64>,
-    /// Leave the contract at 0x4e59b44847b379578588920ca78fbf26c0b4956c, which creates others by CREATE2, out of block 0.
+    /// Leave out the contract at 0x4e59b44847b379578588920ca78fbf26c0b4956c, through which tools use CREATE2.
     #[arg(long, alias = "no-create2", conflicts_with = "genesis")]
     pub disable_default_create2_deployer: bool,
     /// Rules from the first block on: `paris`, `shanghai`, `cancun`, `prague` or `osaka` [default: osaka, the newest].
