@@ -45,12 +45,29 @@ pub enum GenesisError {
         source: std::io::Error,
     },
     /// The file is not what this program writes.
-    #[error("the genesis file {} is damaged: {what}; delete it to begin a new chain", path.display())]
+    #[error(
+        "the genesis file {} is damaged: {what}; restore it from a copy or another node of the chain, or begin a new \
+         chain with --reset, which deletes the blocks of this one",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// There are blocks, and no genesis.
+    #[error(
+        "the genesis file {} is missing, and {} is of a chain that began with it; restore it from a copy or another node \
+         of the chain, or begin a new chain with --reset, which deletes the blocks of this one",
+        path.display(),
+        file.display()
+    )]
+    Missing {
+        /// The genesis file.
+        path: PathBuf,
+        /// A file of the chain.
+        file: PathBuf,
     },
     /// The configuration makes no chain.
     #[error("no such chain can begin: {0}")]

@@ -59,7 +59,10 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
     let part = path.with_extension("part");
     std::fs::write(&part, bytes).map_err(failed)?;
     std::fs::File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&part, path).map_err(failed)
+    std::fs::rename(&part, path).map_err(failed)?;
+    // Blocks are synced with their folder: a power failure must not leave them without their genesis.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
 /// The genesis file: its content and a checksum over it. The hash is over the further accounts too.

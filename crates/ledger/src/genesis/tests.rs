@@ -94,7 +94,7 @@ fn a_damaged_file_is_told_from_a_missing_one() {
         std::fs::write(&path, &changed).unwrap();
         let error = Genesis::load(&path).unwrap_err();
         assert!(matches!(error, GenesisError::Damaged { .. }), "{error}");
-        assert!(error.to_string().contains("delete it"), "{error}");
+        assert!(error.to_string().contains("--reset"), "{error}");
     }
 }
 
