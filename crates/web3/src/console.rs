@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use alloy_primitives::{Address, I256, U256, hex};
 use hearth_crypto::keccak::keccak256;
 use hearth_evm::block::Block;
-use hearth_evm::exec::{BlockExecutor, CONSOLE, Checks, simulate};
+use hearth_evm::exec::{BlockExecutor, BlockExtras, CONSOLE, Checks, simulate};
 use hearth_evm::tx::to_tx_env;
 use revm::Inspector;
 use revm::context_interface::ContextTr;
@@ -194,7 +194,14 @@ fn of_block(api: &Api, block: &Block) -> Vec<(alloy_primitives::B256, Vec<String
     let mut heard = Vec::new();
     for tx in &block.txs {
         let mut listener = Listener::default();
-        let done = simulate(&*executor.database(), &env, to_tx_env(tx), Checks::of(tx), &mut listener);
+        let done = simulate(
+            &*executor.database(),
+            &env,
+            &BlockExtras::default(),
+            to_tx_env(tx),
+            Checks::of(tx),
+            &mut listener,
+        );
         let Ok(done) = done else { break };
         executor.database().absorb(done.state);
         if !listener.lines.is_empty() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 use hearth_evm::chain::BlockTime;
-use hearth_evm::exec::{BlockExecutor, Checks, simulate};
+use hearth_evm::exec::{BlockExecutor, BlockExtras, Checks, simulate};
 use hearth_evm::tx::to_tx_env;
 use revm::context::result::{ExecutionResult, HaltReason};
 
@@ -56,7 +56,8 @@ impl Api {
         }
         let tx = &block.txs[index];
         let mut watch = Watchman::new(Budget { bytes: usize::MAX, deadline });
-        let done = simulate(&*executor.database(), &env, to_tx_env(tx), Checks::of(tx), &mut watch);
+        let done =
+            simulate(&*executor.database(), &env, &BlockExtras::default(), to_tx_env(tx), Checks::of(tx), &mut watch);
         watch.check()?;
         done.map(|done| done.result).map_err(Failure::internal)
     }
