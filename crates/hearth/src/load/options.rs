@@ -49,8 +49,8 @@ pub enum Options {
     /// Compare two loads: what changed beyond the noise.
     ///
     /// Reports are compared in pairs, the first before with the first after and so on. Make the runs in turn, so that
-    /// what the machine does to one it does to the other. From six pairs on each ratio has an interval; the intervals of
-    /// all figures hold together in 95 of 100 comparisons.
+    /// what the machine does to one it does to the other. From six pairs on each ratio has an interval, and all intervals
+    /// hold together in 95 of 100 comparisons.
     ///
     /// Exit codes: 0 the reports are compared; 1 they cannot be read, or, with --fail-on-worse, it cannot be told
     /// whether a figure is worse; 2 the command line is wrong, or the reports are of different loads; 3 with
@@ -374,8 +374,8 @@ pub struct Compare {
     /// As many after it.
     #[arg(value_name = "AFTER", value_delimiter = ',', required = true, num_args = 1)]
     pub after: Vec<PathBuf>,
-    /// End with code 3 where a figure is worse, beyond the noise, and with code 1 where that cannot be told, as of fewer
-    /// than six pairs.
+    /// End with code 3 where a figure is worse, beyond the noise, and with code 1 where that cannot be told, as with
+    /// fewer than six pairs.
     #[arg(long)]
     pub fail_on_worse: bool,
 }

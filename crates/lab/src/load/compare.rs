@@ -6,8 +6,8 @@
 //! source  [`crate::tune::paired`]
 //!
 //! A pair is two runs, one after the other on the same machine: what the machine does to one it does to the other. The
-//! noise is what the ratio does from pair to pair. The intervals of all figures hold together: a comparison of runs that
-//! are alike reports any difference at all in one of twenty cases, however many figures it has.
+//! noise is what the ratio does from pair to pair. The intervals of all figures hold together: a comparison of equal
+//! runs reports any difference at all in one of twenty cases, however many figures it has.
 
 use std::fmt::Write;
 
@@ -254,7 +254,9 @@ impl Comparison {
 /// That so many pairs do not show the noise.
 fn too_few(pairs: usize) -> String {
     let pairs = if pairs == 1 { "one pair is".to_owned() } else { format!("{pairs} pairs are") };
-    format!("too few pairs to tell a change from noise: {pairs} there, {ROUNDS_MIN} are needed, and more show less")
+    format!(
+        "too few pairs to tell a change from noise: {pairs} there, {ROUNDS_MIN} are needed, and more show smaller changes"
+    )
 }
 
 #[cfg(test)]

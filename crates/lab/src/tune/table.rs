@@ -159,7 +159,7 @@ impl Table {
         Reader::new(from)?.read()
     }
 
-    /// A table of numbers that were not printed: for each metric its name, and the values of each build, round by round.
+    /// A table of numbers that were not printed: for each metric its name and the values of each build, round by round.
     /// Panics where a metric has not a value for each build and round.
     pub fn of_values(builds: &[&str], metrics: Vec<(String, Vec<f64>)>, rounds: usize) -> Self {
         let metric = |(name, values): (String, Vec<f64>)| {
