@@ -49,8 +49,8 @@ pub enum Options {
     /// Compare two loads: what changed beyond the noise.
     ///
     /// Reports are compared in pairs, the first before with the first after and so on. Make the runs in turn, so that
-    /// what the machine does to one it does to the other. From six pairs on each ratio has an interval, and all intervals
-    /// hold together in 95 of 100 comparisons.
+    /// what the machine does to one it does to the other. From six pairs on each ratio has an interval, and all of
+    /// these hold together in 95 of 100 comparisons.
     ///
     /// Exit codes: 0 the reports are compared; 1 they cannot be read, or, with --fail-on-worse, it cannot be told
     /// whether a figure is worse; 2 the command line is wrong, or the reports are of different loads; 3 with

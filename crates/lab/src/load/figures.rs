@@ -194,10 +194,6 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     let late_max = rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
     outcomes.with(|counts| Report {
-        client: found.client.clone(),
-        kind: found.asked.mix.to_string(),
-        accounts: found.accounts,
-        rate,
         seconds,
         tps: ours as f64 / seconds.max(1e-9),
         tps_median: median_of_seconds(&intervals(chain, seen), seconds),
@@ -220,8 +216,6 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         server_resident: window.resident,
         client_cpu_us: each(window.client),
         client_cores,
-        behind_for_node_s: behind.node.as_secs_f64(),
-        behind_by_itself_s: behind.own.as_secs_f64(),
         noise: noise(&shares, window),
         senders_busy: shares.busy,
         senders_waiting: shares.answers,
@@ -264,7 +258,14 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
     let Window { series, profile, begin, began_unix_s, .. } = &found.window;
     let Found { chain, tolds, .. } = found;
     let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
+    let behind = behind(tolds);
     Report {
+        client: found.client.clone(),
+        kind: found.asked.mix.to_string(),
+        accounts: found.accounts,
+        rate: found.asked.pace.rate,
+        behind_for_node_s: behind.node.as_secs_f64(),
+        behind_by_itself_s: behind.own.as_secs_f64(),
         unanswered: sum(|told| told.unanswered) + chain.errors,
         too_long: tolds.iter().filter_map(|told| told.too_long.as_ref()).next_back().map(ToString::to_string),
         last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),

@@ -318,16 +318,7 @@ impl Report {
         for (reason, count) in &self.reasons {
             line("", format!("{count} × {reason}"));
         }
-        if let Some(latency) = &self.latency {
-            line("latency", format!("{latency} (due → block readable)"));
-        }
-        if let Some(lag) = &self.send_lag {
-            line("send lag", lag.to_string());
-        }
-        let (for_node, by_itself) = (self.behind_for_node_s, self.behind_by_itself_s);
-        if self.limit != Limit::Rate && for_node + by_itself >= 0.1 {
-            line("", format!("behind the rate for {for_node:.1} s by the node, {by_itself:.1} s by the load itself"));
-        }
+        self.delays(&mut line);
         if let Some((median, highest)) = self.pool_depth() {
             line("node's pool", format!("{median} waiting in the median, {highest} at most"));
         }
@@ -350,6 +341,20 @@ impl Report {
         }
         self.oddities(&mut line);
         text
+    }
+
+    /// How long transactions took, and how late the load was.
+    fn delays(&self, line: &mut impl FnMut(&str, String)) {
+        if let Some(latency) = &self.latency {
+            line("latency", format!("{latency} (due → block readable)"));
+        }
+        if let Some(lag) = &self.send_lag {
+            line("send lag", lag.to_string());
+        }
+        let (for_node, by_itself) = (self.behind_for_node_s, self.behind_by_itself_s);
+        if self.limit != Limit::Rate && for_node + by_itself >= 0.1 {
+            line("", format!("behind the rate for {for_node:.1} s by the node, {by_itself:.1} s by the load itself"));
+        }
     }
 
     /// How many blocks there were.

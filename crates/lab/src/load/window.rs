@@ -58,7 +58,6 @@ impl Window {
         let cpu = || (process::cpu_time_of_all(&timing.pids), process::cpu_time(own).unwrap_or_default());
         let (start, warmup) = (course.begun(), timing.warmup);
         let (mut begin, mut before) = (start + warmup, None);
-        let mut machine = None;
         let (mut second, mut included) = (start + Duration::from_secs(1), 0);
         let mut still = Standstill::new(&course.outcomes);
         let end = loop {
@@ -70,8 +69,7 @@ impl Window {
                 || now >= start + warmup + PROFILER_PATIENCE
                 || warmup.is_zero();
             if before.is_none() && now >= begin && is_ready {
-                before = Some((cpu(), now));
-                machine = quiet::counted();
+                before = Some((cpu(), now, quiet::counted()));
                 // Without a warm-up what falls due from the first moment on is measured, however late that is seen.
                 begin = if warmup.is_zero() { start } else { now };
                 let _ = course.begin.set(begin);
@@ -101,7 +99,8 @@ impl Window {
         // At once: what is sent after the end is not in the measured time.
         let _ = course.stop.set(end);
         let (server, client) = cpu();
-        let ((server_before, client_before), counted_from) = before.unwrap_or(((server, client), Instant::now()));
+        let ((server_before, client_before), counted_from, machine) =
+            before.unwrap_or(((server, client), Instant::now(), None));
         let known = !timing.pids.is_empty();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let window = Self {
