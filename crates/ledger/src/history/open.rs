@@ -6,9 +6,9 @@
 //! drops   batches of blocks that were never closed, and blocks above the last one wanted
 //! source  after a kill only the end can be torn; after a power failure whatever was not synced
 //!
-//! Damage in the middle takes the blocks that it hits and no other: the log is read on behind it, and [`Recovery`](super::Recovery) says
-//! where it is. Whether those blocks can be executed once more is for the caller to find out; then the log is opened
-//! again up to the block before them.
+//! Damage in the middle takes the blocks that it hits and no other: the log is read on behind it, and
+//! [`Recovery`](super::Recovery) says where it is. Whether those blocks can be executed once more is for the caller to
+//! find out; then the log is opened again up to the block before them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
