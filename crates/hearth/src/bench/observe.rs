@@ -336,7 +336,10 @@ impl Observed {
     /// CPU time per executed transaction. What no tile accounts for (RPC, disk sync) is the node's. What the tiles'
     /// threads used beyond their tiles' busy time is polling.
     pub fn cpu_us_per_txn(&self) -> CpuPerTxn {
-        let txns = self.at_end.ended().saturating_sub(self.at_begin.ended()).max(1) as f64;
+        let txns = self.at_end.ended().saturating_sub(self.at_begin.ended()) as f64;
+        if txns == 0.0 {
+            return CpuPerTxn::default();
+        }
         let of = |s: &Snapshot, load: bool| s.tiles.iter().filter(|t| t.load == load).map(|t| t.cpu_ns).sum::<u64>();
         let load = of(&self.at_end, true).saturating_sub(of(&self.at_begin, true));
         let all = self.at_end.process_cpu_ns.saturating_sub(self.at_begin.process_cpu_ns);
@@ -365,7 +368,10 @@ impl Observed {
 
     /// CPU time per landed transaction where the node is not in this process: all of this one is the load's.
     pub fn cpu_us_per_landed(&self, landed: u64) -> CpuPerTxn {
-        let per_txn = |ns: u64| ns as f64 / 1e3 / landed.max(1) as f64;
+        if landed == 0 {
+            return CpuPerTxn::default();
+        }
+        let per_txn = |ns: u64| ns as f64 / 1e3 / landed as f64;
         let used = self.at_end.process_cpu_ns.saturating_sub(self.at_begin.process_cpu_ns);
         let spent = self.at_end.tiles.iter().zip(&self.at_begin.tiles);
         let polled =

@@ -200,8 +200,11 @@ impl Report {
         }
         let all = cpu.node.unwrap_or(0.0) + cpu.load;
         let (node, load) = (cpu.node.unwrap_or(0.0), cpu.load);
-        write!(s, "  cpu        {all:.1} µs a transaction: node {node:.1}, load {load:.1}")?;
-        writeln!(s, "; {:.1} of {} cores used", self.cores_used, self.cores)?;
+        match all > 0.0 {
+            true => write!(s, "  cpu        {all:.1} µs a transaction: node {node:.1}, load {load:.1}; ")?,
+            false => write!(s, "  cpu        ")?,
+        }
+        writeln!(s, "{:.1} of {} cores used", self.cores_used, self.cores)?;
         if let (Some(node), Some(signatures)) = (cpu.node, cpu.signatures) {
             let beside = node - signatures;
             writeln!(s, "             node: {signatures:.1} µs checking signatures, {beside:.1} µs all else")?;
@@ -224,8 +227,9 @@ impl Report {
     fn write_costs_apart(&self, s: &mut String, target: &Target) -> std::fmt::Result {
         let (cpu, without_load) = (&self.cpu_us_per_txn, self.is_without_load() || self.sent == 0);
         if !without_load {
-            write!(s, "  load       {:.1} µs of CPU a transaction; ", cpu.load)?;
-            write!(s, "{:.1} of {} cores used", self.cores_used, self.cores)?;
+            let each =
+                if cpu.load > 0.0 { format!("{:.1} µs of CPU a transaction; ", cpu.load) } else { String::new() };
+            write!(s, "  load       {each}{:.1} of {} cores used", self.cores_used, self.cores)?;
             writeln!(s, "; {} MB of memory at most", self.rss_bytes_max / 1_000_000)?;
         }
         let (Some(cores), Some(rss)) = (target.cores_used, target.rss_bytes_max) else {
@@ -366,6 +370,17 @@ mod tests {
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         let busy = CpuPerTxn { polling: 1.0, ..cpu_us_per_txn };
         assert!(!Report { cpu_us_per_txn: busy, ..report }.summary().contains("polling"));
+    }
+
+    #[test]
+    fn of_no_transaction_there_is_no_cost() {
+        let none = Report { cores: 2.0, cores_used: 1.4, ..Default::default() };
+        assert!(none.summary().contains("  cpu        1.4 of 2 cores used\n"), "{}", none.summary());
+        let target = Report { sent: 7, target: Some(Target::default()), ..none };
+        assert!(target.summary().contains("  load       1.4 of 2 cores used; 0 MB"), "{}", target.summary());
+        let cpu_us_per_txn = CpuPerTxn { node: Some(9.5), load: 2.5, ..CpuPerTxn::default() };
+        let some = Report { cores: 2.0, cores_used: 1.4, cpu_us_per_txn, ..Default::default() }.summary();
+        assert!(some.contains("12.0 µs a transaction: node 9.5, load 2.5; 1.4 of 2 cores used"), "{some}");
     }
 
     #[test]
