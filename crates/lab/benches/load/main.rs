@@ -64,7 +64,7 @@ fn asked<K>(url: &str, kind: K, senders: usize, presign: u64, rate: Option<f64>)
 /// Runs flat out, then at half the rate that this gave.
 fn tell(name: &str, goal: f64, run: fn(Option<f64>) -> Report) {
     let most = run(None);
-    let cost = most.client_cpu_us;
+    let cost = most.client_cpu_us.expect("some were included");
     println!(
         "{name}: {:.0} txn/s in blocks, {cost:.1} µs of the load's core each, limit: {:?} (goal: {goal} txn/s)",
         most.tps, most.limit

@@ -127,11 +127,18 @@ impl Blocks {
     }
 
     /// Whatever a report adds up stays what it was: the first block stands alone, as nobody knows since when what it
-    /// has had been on its way; no line has blocks of the measured time and others. A run that has sent all ends with
+    /// has had been on its way; no line has blocks of the measured time and others, and a block that the edge of the
+    /// measured time cuts stands alone, as only a part of it counts. A run that has sent all ends with
     /// the last block that has some of it, so that what follows that one is apart too.
     fn merge_once(&mut self, edges: &Edges) {
         let newest = self.lines.len() - self.lines_max / NEWEST_SHARE;
         let last_ours = self.lines.iter().rposition(|line| line.ours > 0);
+        // Whether an edge is in the time between a line and the one before it.
+        let cut: Vec<bool> = std::iter::once(false)
+            .chain(
+                self.lines.windows(2).map(|pair| edges.iter().flatten().any(|edge| pair[0].is_parted(&pair[1], *edge))),
+            )
+            .collect();
         let (each, mut index) = (self.each, 0);
         self.lines.dedup_by(|line, before| {
             index += 1;
@@ -139,7 +146,8 @@ impl Blocks {
                 || index >= newest
                 || last_ours == Some(index - 1)
                 || before.count + line.count > each
-                || edges.iter().flatten().any(|edge| before.is_parted(line, *edge));
+                || cut[index]
+                || cut[index - 1];
             if !stays {
                 before.join(line);
             }

@@ -11,22 +11,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, U256};
+use hdrhistogram::Histogram;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::blocks::{Block, Blocks};
+use super::blocks::{Block, Blocks, Edges};
 use super::course::Course;
+use super::heights::{Heights, POLL};
+use super::outcome::{histogram, record_many};
 use super::rpc::{Refusal, Rpc, RpcError, to_quantity};
 use super::run::Node;
 
-/// How often the node is asked for its newest block.
-const POLL: Duration = Duration::from_millis(20);
 /// So many times between the newest blocks tell how often the chain makes one; more than this is not believed.
 const BLOCKS_TIMED: u64 = 3;
 const BLOCK_TIME_MAX: Duration = Duration::from_secs(60);
 const METHOD: &str = "eth_getBlockByNumber";
-/// Blocks asked for at once when there are several.
+/// Blocks asked for at once when there are several; and when they have few transactions each.
 const BLOCKS_TOGETHER: u64 = 20;
+const SMALL_TOGETHER: u64 = 100;
+const SMALL: u64 = 100;
 /// Receipts asked for at once where those of a whole block are too many for the node.
 const RECEIPTS_TOGETHER: usize = 100;
 
@@ -42,6 +45,24 @@ struct Header {
     transactions: Vec<B256>,
 }
 
+/// How far the reader was behind the node.
+pub struct ReadingLag(pub Histogram<u64>);
+
+impl Default for ReadingLag {
+    fn default() -> Self {
+        Self(histogram())
+    }
+}
+
+impl ReadingLag {
+    /// A block of the measured time with so many of the load's transactions was read that long after it could be.
+    pub(super) fn record(&mut self, block: &Block, read: Instant, edges: &Edges) {
+        if block.ours > 0 && edges[0].is_some_and(|begin| block.seen >= begin) {
+            record_many(&mut self.0, read.saturating_duration_since(block.seen), block.ours);
+        }
+    }
+}
+
 /// What reading the chain gave.
 #[derive(Default)]
 pub struct Chain {
@@ -53,6 +74,8 @@ pub struct Chain {
     pub reorganised: u64,
     /// Questions without an answer.
     pub errors: u64,
+    /// How long after a block could first be read the load read it, for each of the load's transactions in it.
+    pub reading_lag_us: ReadingLag,
     /// Why it ends before it was to.
     pub lost: Option<RpcError>,
 }
@@ -60,7 +83,19 @@ pub struct Chain {
 /// Reads blocks from number `next` on until `stop`; then once more. A node that gives nothing but errors for
 /// `patience`, or at the end, ends it with what there is.
 pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patience: Duration) -> Chain {
-    let mut reader = Reader { node, course, next, tip: None, chain: Chain::default() };
+    let (heights, is_over) = (Heights::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| heights.watch(|| node.rpc.number("eth_blockNumber", &json!([])), &is_over));
+        let reader =
+            Reader { node, course, heights: &heights, next, is_small: false, tip: None, chain: Chain::default() };
+        let chain = read(reader, stop, patience);
+        is_over.store(true, Ordering::Release);
+        chain
+    })
+}
+
+/// The same, with a reader.
+fn read(mut reader: Reader<'_>, stop: &AtomicBool, patience: Duration) -> Chain {
     let mut answered = Instant::now();
     loop {
         // Looked at before the node is asked: what came before the stop is read after it.
@@ -90,8 +125,11 @@ pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patien
 struct Reader<'a> {
     node: &'a Node,
     course: &'a Course,
+    heights: &'a Heights,
     /// The first block that has not been read.
     next: u64,
+    /// Whether the blocks that were read last have few transactions each.
+    is_small: bool,
     tip: Option<B256>,
     chain: Chain,
 }
@@ -99,12 +137,15 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn step(&mut self) -> Result<(), RpcError> {
         let newest = self.node.rpc.number("eth_blockNumber", &json!([]))?;
+        self.heights.note(newest, Instant::now());
         while self.next <= newest {
-            let last = newest.min(self.next + BLOCKS_TOGETHER - 1);
+            let together = if self.is_small { SMALL_TOGETHER } else { BLOCKS_TOGETHER };
+            let last = newest.min(self.next + together - 1);
             for value in blocks(&self.node.rpc, self.next, last)? {
                 let value = value?;
                 if value.is_null() {
                     self.chain.number_ahead += 1;
+                    self.heights.cannot_give(self.next);
                     return Ok(());
                 }
                 self.add(value)?;
@@ -115,7 +156,7 @@ impl Reader<'_> {
 
     /// Adds a block that was read just now.
     fn add(&mut self, value: Value) -> Result<(), RpcError> {
-        let seen = Instant::now();
+        let read = Instant::now();
         let garbled = |why: String| self.node.rpc.garbled(METHOD, &why);
         let header: Header = serde_json::from_value(value).map_err(|why| garbled(why.to_string()))?;
         let number = |text: &str| {
@@ -128,6 +169,8 @@ impl Reader<'_> {
         let timestamp = number(&header.timestamp)?;
         self.chain.reorganised += u64::from(self.tip.is_some_and(|tip| tip != header.parent_hash));
         self.tip = Some(header.hash);
+        self.is_small = header.transactions.len() as u64 <= SMALL;
+        let seen = self.heights.readable(self.next, read);
         let ours = self.course.outcomes.included(&header.transactions, seen);
         let block = Block {
             timestamp,
@@ -139,7 +182,9 @@ impl Reader<'_> {
             under_way: self.course.outcomes.under_way(),
             ..Block::one(self.next, seen)
         };
-        self.chain.blocks.push(block, &self.course.edges());
+        let edges = self.course.edges();
+        self.chain.reading_lag_us.record(&block, read, &edges);
+        self.chain.blocks.push(block, &edges);
         self.next += 1;
         Ok(())
     }
@@ -217,6 +262,12 @@ impl Receipts {
             open = left;
         }
         sum
+    }
+
+    /// How many transactions of the load's accounts were found that the run did not send.
+    pub fn foreign(&self, lines: &[Block]) -> u64 {
+        let seen = |line: &Block| self.of_lines.get(&line.first).map_or(0, |(seen, _)| *seen);
+        lines.iter().map(|line| seen(line).saturating_sub(line.ours)).sum()
     }
 
     /// How many of a line's transactions failed; none where not all of them were looked at.
@@ -322,5 +373,9 @@ mod tests {
         let ours_in_one = [Block { ours: 2, ..lines[1].clone() }];
         let receipts = Receipts::gather(&ours_in_one, &|| false, |number| (number == 12).then_some((2, 1)));
         assert_eq!(receipts.failed_in(&ours_in_one[0]), Some(1));
+        assert_eq!(receipts.foreign(&ours_in_one), 0);
+        // Somebody else sends with the same keys.
+        let receipts = Receipts::gather(&ours_in_one, &|| false, |number| (number == 12).then_some((7, 1)));
+        assert_eq!(receipts.foreign(&ours_in_one), 5);
     }
 }

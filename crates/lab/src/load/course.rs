@@ -283,6 +283,8 @@ pub struct Told {
     pub other_hash: u64,
     /// Transactions signed anew, as their time had run out and no block had them.
     pub resigned: u64,
+    /// Of a load that signs ahead, what had to be signed while it sent.
+    pub signed_late: SignedLate,
     /// How the measured time went by.
     pub spent: Spent,
     /// How long it was behind its timetable in the measured time, at a given rate.
@@ -293,6 +295,29 @@ pub struct Told {
     pub too_long: Option<RpcError>,
     /// The last words of a node that had no room.
     pub full_words: Option<String>,
+}
+
+/// What had to be signed while the load sent, though it had signed ahead: there was no more of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignedLate {
+    /// How many.
+    pub count: u64,
+    /// When the first was.
+    pub first: Option<Instant>,
+}
+
+impl SignedLate {
+    /// Counts one.
+    pub fn count(&mut self, now: Instant) {
+        self.count += 1;
+        self.first.get_or_insert(now);
+    }
+
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.first = self.first.into_iter().chain(other.first).min();
+    }
 }
 
 /// How a sender spent its measured time.
@@ -353,6 +378,7 @@ impl Default for Told {
             healed: 0,
             other_hash: 0,
             resigned: 0,
+            signed_late: SignedLate::default(),
             spent: Spent::default(),
             behind: Behind::default(),
             error: None,

@@ -3,6 +3,10 @@
 //! reads   blocks, counts, what the senders tell, CPU times
 //! writes  a [`Report`]
 
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+
 use super::asked::Asked;
 use super::blocks::Block;
 use super::collect::{Chain, Receipts};
@@ -13,6 +17,10 @@ use super::refusal::Reason;
 use super::report::{BlockLine, Limit, Percentiles, Report, cores, distribution, median_of_seconds};
 use super::window::Window;
 
+/// A block leaves no more than this part of what it took behind where it was not full.
+const LEFT_BEHIND: f64 = 0.1;
+/// A reader that is behind by less than this is not late.
+const READS_LATE_US: u64 = 100_000;
 /// A thread that is busy for this share of its time has none left.
 const BUSY: f64 = 0.9;
 /// The share of what may be under way that a block takes which could not be fuller.
@@ -96,6 +104,8 @@ struct Seen {
     behind: Behind,
     /// Whether the node had no room at the end for some of what was due, where there was a rate.
     no_room: bool,
+    /// Whether the load read blocks so late that most of what seemed under way was in blocks already.
+    reads_late: bool,
     /// Whether blocks took nearly all that may be under way, so that they could not be fuller.
     emptied: bool,
     /// Whether accounts had no money.
@@ -126,6 +136,7 @@ fn limit_at_a_rate(shares: &Shares, seen: Seen) -> Limit {
 fn limit_without_a_rate(shares: &Shares, seen: Seen) -> Limit {
     match () {
         () if shares.busy > BUSY || seen.client_cores > BUSY * seen.threads => Limit::Load,
+        () if shares.idle > 1.0 - BUSY && seen.reads_late => Limit::Load,
         // A sender has time while as much is under way as may be.
         () if shares.idle > 1.0 - BUSY && seen.emptied => Limit::UnderWay,
         () if shares.idle > 1.0 - BUSY => Limit::Node,
@@ -167,23 +178,54 @@ fn intervals(chain: &Chain, seen: impl Fn(&Block) -> f64) -> Vec<(f64, f64, u64)
     first.into_iter().chain(pairs).collect()
 }
 
+/// What part of each line's transactions came in the measured time. A block has what came, evenly, since the block
+/// before: a rate over few blocks is so not one of whole blocks. Sending begins at `start` and ends with the measured
+/// time: the first block after it that leaves nothing behind has nothing that came later.
+fn parts(lines: &[Block], start: Instant, (begin, end): (Instant, Instant)) -> Vec<f64> {
+    let mut before = start;
+    let part = |line: &Block| {
+        let from = before.max(start);
+        let is_first_after = from < end && line.seen > end;
+        let is_drained = line.under_way as f64 <= LEFT_BEHIND * line.ours as f64;
+        let to = if is_first_after && is_drained { end } else { line.seen };
+        before = before.max(line.seen);
+        let all = to.saturating_duration_since(from);
+        if all.is_zero() {
+            return f64::from(u8::from(line.seen >= begin && line.seen <= end));
+        }
+        let inside = to.min(end).saturating_duration_since(from.max(begin));
+        inside.as_secs_f64() / all.as_secs_f64()
+    };
+    lines.iter().map(part).collect()
+}
+
+/// When something was, in seconds after `begin`; below 0 before it.
+fn seconds_after(at: Instant, begin: Instant) -> f64 {
+    match at.checked_duration_since(begin) {
+        Some(after) => after.as_secs_f64(),
+        None => -begin.duration_since(at).as_secs_f64(),
+    }
+}
+
 /// The report.
 pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     let Found { window, chain, outcomes, tolds, receipts, .. } = found;
     let rate = found.asked.pace.rate;
     let seconds = window.end.duration_since(window.begin).as_secs_f64();
-    let seen = |block: &Block| match block.seen.checked_duration_since(window.begin) {
-        Some(after) => after.as_secs_f64(),
-        None => -window.begin.duration_since(block.seen).as_secs_f64(),
-    };
+    let seen = |block: &Block| seconds_after(block.seen, window.begin);
     let lines = chain.blocks.lines();
     let inside: Vec<_> = lines.iter().filter(|line| line.seen >= window.begin && line.seen <= window.end).collect();
-    let (ours, gas) = inside.iter().fold((0, 0), |(ours, gas), block| (ours + block.ours, gas + block.gas_used));
+    let start = window.begin.checked_sub(found.asked.timing().warmup).unwrap_or(window.begin);
+    let parts = parts(lines, start, (window.begin, window.end));
+    let measured =
+        |of: fn(&Block) -> u64| lines.iter().zip(&parts).map(|(line, part)| of(line) as f64 * part).sum::<f64>();
+    let (ours, gas) = (measured(|line| line.ours), measured(|line| line.gas_used));
     let mut lag = histogram();
     tolds.iter().for_each(|told| lag.add(&told.lag_us).expect("of one shape"));
     let send_lag = Percentiles::of(&lag);
     let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
-    let each = |cpu: std::time::Duration| cpu.as_secs_f64() * 1e6 / ours.max(1) as f64;
+    // Of none there is no cost.
+    let each = |cpu: std::time::Duration| (ours > 0.0).then(|| cpu.as_secs_f64() * 1e6 / ours);
     let client_cores = cores(window.client, window.counted);
     let machine = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = found.asked.senders.min(machine) as f64;
@@ -195,9 +237,10 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
     outcomes.with(|counts| Report {
         seconds,
-        tps: ours as f64 / seconds.max(1e-9),
+        tps: ours / seconds.max(1e-9),
         tps_median: median_of_seconds(&intervals(chain, seen), seconds),
-        mgas_per_s: gas as f64 / 1e6 / seconds.max(1e-9),
+        mgas_per_s: gas / 1e6 / seconds.max(1e-9),
+        blocks_measured: inside.iter().map(|line| line.count).sum(),
         block_time_s: block_time(&inside),
         sent: counts.sent,
         included: counts.included,
@@ -211,9 +254,7 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         latency: Percentiles::of(&counts.latency_us),
         latency_distribution: distribution(&counts.latency_us),
         send_lag,
-        server_cpu_us: window.server.map(each),
-        server_cores: window.server.map(|cpu| cores(cpu, window.counted)),
-        server_resident: window.resident,
+        server_cpu_us: window.server.and_then(each),
         client_cpu_us: each(window.client),
         client_cores,
         noise: noise(&shares, window),
@@ -228,6 +269,7 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
                 kept,
                 behind,
                 no_room: no_room > 0,
+                reads_late: reads_late(&counts.latency_us, &chain.reading_lag_us.0),
                 emptied: emptied(&inside, found.asked.pace.under_way),
                 poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
             },
@@ -246,6 +288,12 @@ fn behind(tolds: &[Told]) -> Behind {
     })
 }
 
+/// Whether transactions waited longer for the load to read their block than for the block.
+fn reads_late(latency_us: &Histogram<u64>, reading_lag_us: &Histogram<u64>) -> bool {
+    let [waited, unread] = [latency_us, reading_lag_us].map(|all| all.value_at_quantile(0.5));
+    unread > waited.max(READS_LATE_US)
+}
+
 /// Whether half of the blocks that have something of the load's took nearly all that may be under way.
 fn emptied(blocks: &[&Block], under_way: usize) -> bool {
     let mut each: Vec<_> = blocks.iter().map(|line| line.ours / line.count).filter(|ours| *ours > 0).collect();
@@ -255,8 +303,10 @@ fn emptied(blocks: &[&Block], under_way: usize) -> bool {
 
 /// What is told beside the figures.
 fn beside<K: Named>(found: &Found<'_, K>) -> Report {
-    let Window { series, profile, begin, began_unix_s, .. } = &found.window;
-    let Found { chain, tolds, .. } = found;
+    let Window { series, profile, begin, began_unix_s, server, counted, resident, .. } = &found.window;
+    let Found { chain, tolds, receipts, .. } = found;
+    let mut signed_late = course::SignedLate::default();
+    tolds.iter().for_each(|told| signed_late.add(&told.signed_late));
     let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
     let behind = behind(tolds);
     Report {
@@ -264,8 +314,11 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
         kind: found.asked.mix.to_string(),
         accounts: found.accounts,
         rate: found.asked.pace.rate,
+        reading_lag: Percentiles::of(&chain.reading_lag_us.0),
         behind_for_node_s: behind.node.as_secs_f64(),
         behind_by_itself_s: behind.own.as_secs_f64(),
+        server_cores: server.map(|cpu| cores(cpu, *counted)),
+        server_resident: *resident,
         unanswered: sum(|told| told.unanswered) + chain.errors,
         too_long: tolds.iter().filter_map(|told| told.too_long.as_ref()).next_back().map(ToString::to_string),
         last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),
@@ -275,6 +328,9 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
         blocks_too_dear: chain.blocks.lines().iter().map(|line| line.too_dear).sum(),
         healed: sum(|told| told.healed),
         resigned: sum(|told| told.resigned),
+        signed_late: signed_late.count,
+        signed_late_from_s: signed_late.first.map(|first| seconds_after(first, *begin)),
+        foreign: receipts.foreign(chain.blocks.lines()),
         other_hash: sum(|told| told.other_hash),
         renonced: sum(|told| told.renonced),
         number_ahead: chain.number_ahead,
@@ -315,7 +371,7 @@ fn line(block: &Block, seen_s: f64, receipts: &Receipts) -> BlockLine {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use proptest::prelude::*;
 
@@ -327,8 +383,13 @@ mod tests {
 
     /// The report of a run that had these blocks.
     fn of(blocks: Blocks, begin: Instant, end: Instant) -> Report {
+        report_of(blocks, begin, end, Duration::ZERO)
+    }
+
+    /// The same with a warm-up.
+    fn report_of(blocks: Blocks, begin: Instant, end: Instant, warmup: Duration) -> Report {
         let timing = Timing {
-            warmup: Duration::ZERO,
+            warmup,
             duration: Duration::ZERO,
             pids: vec![],
             beside: Beside::default(),
@@ -374,7 +435,8 @@ mod tests {
         ) {
             let (whole, few, begin, end) = blocks::both(&run, (begin, end), sent_all);
             let (whole, few) = (of(whole, begin, end), of(few, begin, end));
-            prop_assert_eq!((few.tps, few.mgas_per_s), (whole.tps, whole.mgas_per_s));
+            let is_near = |one: f64, other: f64| (one - other).abs() <= 1e-9 * other.abs();
+            prop_assert!(is_near(few.tps, whole.tps) && is_near(few.mgas_per_s, whole.mgas_per_s), "{few:?}");
             let apart = few.block_time_s.zip(whole.block_time_s).map_or(0.0, |(few, whole)| (few - whole).abs());
             prop_assert!(apart < 1e-9 && few.block_time_s.is_some() == whole.block_time_s.is_some(), "{few:?}");
             let counts = |report: &Report| (report.block_count(), report.blocks_too_dear);
@@ -399,6 +461,7 @@ mod tests {
             kept: true,
             behind: Behind::default(),
             no_room: false,
+            reads_late: false,
             emptied: false,
             poor: false,
         };
@@ -412,6 +475,8 @@ mod tests {
         let stood_still = Shares { stalled: 0.2, ..shares(0.7, 0.25, 0.05) };
         assert_eq!(limit(&Shares { busy: 0.05, ..stood_still }, free), Limit::Node);
         assert_eq!(limit(&Shares::default(), free), Limit::Unknown, "nothing was measured");
+        let unread = Seen { reads_late: true, emptied: true, ..free };
+        assert_eq!(limit(&shares(0.05, 0.0, 0.95), unread), Limit::Load, "what seems under way is in blocks");
         // At a rate that was not kept: a machine without a core for the senders, whose threads are seldom busy.
         let missed = Seen { rate: true, kept: false, ..free };
         let late = Seen { behind: computes, ..missed };
@@ -454,5 +519,55 @@ mod tests {
         let text = noise(&starved, &window(None, Some((0.9, 0.2)))).unwrap();
         assert!(text.contains("waited 40 % of its time for a core, which the node or other programs had"), "{text}");
         assert!(text.ends_with("the hypervisor gave 20 % of the time to others"), "{text}");
+    }
+
+    /// What a rate of 100 a second is measured as, over 30 s with a block every `each` seconds, the first of them at
+    /// `first`; sending ends with the measured time.
+    fn measured_rate(each: f64, first: f64, warmup: f64) -> Report {
+        let zero = Instant::now();
+        let at = |seconds: f64| zero + Duration::from_secs_f64(seconds);
+        let (begin, end) = (warmup, warmup + 30.0);
+        let mut blocks = Blocks::default();
+        let (mut seen, mut before, mut number) = (first, 0.0f64, 1);
+        while before < end {
+            let ours = (100.0 * (seen.min(end) - before)).round() as u64;
+            blocks.push(Block { ours, gas_used: 21_000 * ours, ..Block::one(number, at(seen)) }, &[None, None]);
+            (before, seen, number) = (seen, seen + each, number + 1);
+        }
+        let begin_at = at(begin);
+        report_of(blocks, begin_at, at(end), Duration::from_secs_f64(warmup))
+    }
+
+    #[test]
+    fn a_rate_over_few_blocks_is_not_one_of_whole_blocks() {
+        for (each, first, warmup) in
+            [(12.0, 7.0, 3.0), (12.0, 12.0, 3.0), (12.0, 1.0, 0.0), (20.0, 5.0, 3.0), (0.5, 0.1, 3.0)]
+        {
+            let report = measured_rate(each, first, warmup);
+            assert!((report.tps - 100.0).abs() < 1.0, "a block every {each} s: {} a second", report.tps);
+            assert!((report.mgas_per_s - 2.1).abs() < 0.03);
+            assert_eq!(report.text().contains("of few blocks"), each > 5.0, "{}", report.text());
+        }
+    }
+
+    #[test]
+    fn a_full_block_at_the_end_counts_by_its_time() {
+        // A node that makes 1,000 every ten seconds and has a backlog: the block after the end is not the load's merit.
+        let zero = Instant::now();
+        let at = |seconds: u64| zero + Duration::from_secs(seconds);
+        let mut blocks = Blocks::default();
+        for number in 1..=6u64 {
+            let block = Block { ours: 1000, under_way: 20_000, ..Block::one(number, at(10 * number)) };
+            blocks.push(block, &[None, None]);
+        }
+        let report = report_of(blocks, at(5), at(35), Duration::from_secs(5));
+        assert!((report.tps - 100.0).abs() < 0.1, "{}", report.tps);
+    }
+
+    #[test]
+    fn of_no_transaction_there_is_no_cost() {
+        let report = of(Blocks::default(), Instant::now(), Instant::now() + Duration::from_secs(1));
+        assert_eq!((report.client_cpu_us, report.server_cpu_us), (None, None));
+        assert!(!report.text().contains("µs a transaction"), "{}", report.text());
     }
 }

@@ -18,6 +18,7 @@ pub mod compare;
 pub mod course;
 mod figures;
 pub mod fund;
+mod heights;
 pub mod look;
 pub mod mix;
 pub mod outcome;

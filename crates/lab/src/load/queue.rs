@@ -15,6 +15,7 @@ use alloy_primitives::{Address, B256};
 use hearth_crypto::secp256k1::Signer;
 
 use super::account::address;
+use super::course::SignedLate;
 use super::sender::Shared;
 use super::workload::{Terms, sign};
 
@@ -50,6 +51,8 @@ pub struct Queue<'a> {
     rests_until: Option<Instant>,
     /// The nonce that the node waits for, when it was seen to wait.
     stuck_at: Option<u64>,
+    /// What had to be signed while it sent.
+    pub signed_late: SignedLate,
     /// How many looks pass before the next time that it is taken for stuck; and how many did.
     patience: (u32, u32),
 }
@@ -84,6 +87,7 @@ impl<'a> Queue<'a> {
             rests_until: None,
             stuck_at: None,
             patience: (1, 0),
+            signed_late: SignedLate::default(),
         }
     }
 
@@ -132,6 +136,9 @@ impl<'a> Queue<'a> {
         for _ in 0..PASSED_OVER {
             if !self.ahead.is_empty() || self.left(shared) == 0 {
                 break;
+            }
+            if shared.pace.presign > 0 && self.unsigned >= self.fresh {
+                self.signed_late.count(now);
             }
             self.sign_ahead(shared);
         }

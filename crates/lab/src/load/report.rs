@@ -14,6 +14,11 @@ use serde::{Deserialize, Serialize};
 use super::profile::Profile;
 use super::series::Moment;
 
+/// A load that reads blocks later than this says so.
+const READING_LAG_MS: f64 = 100.0;
+/// A rate over fewer blocks than this is told with their number.
+const FEW_BLOCKS: u64 = 10;
+
 /// Percentiles, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -181,8 +186,11 @@ pub struct Report {
     pub rate: Option<f64>,
     /// Seconds measured.
     pub seconds: f64,
-    /// Of the load's transactions, those in blocks that could first be read in the measured time, per second of it.
+    /// Of the load's transactions in blocks, those that came in the measured time, per second of it: a block's came
+    /// evenly since the block before.
     pub tps: f64,
+    /// Blocks that could first be read in the measured time.
+    pub blocks_measured: u64,
     /// The median over its whole seconds.
     pub tps_median: f64,
     /// Gas used per second, in millions, by the same blocks.
@@ -213,14 +221,17 @@ pub struct Report {
     pub latency_distribution: Vec<Bin>,
     /// From when a request was due to when it was sent, at a given rate; to the end, for what was not.
     pub send_lag: Option<Percentiles>,
+    /// From when a block could first be read to when the load had read it, for each of the load's transactions in it:
+    /// the load's own delay, which no latency has.
+    pub reading_lag: Option<Percentiles>,
     /// CPU time of the node per included transaction, in µs, where its process is known.
     pub server_cpu_us: Option<f64>,
     /// Cores it used.
     pub server_cores: Option<f64>,
     /// Its memory at the end, in bytes.
     pub server_resident: Option<u64>,
-    /// CPU time of the load per included transaction, in µs.
-    pub client_cpu_us: f64,
+    /// CPU time of the load per included transaction, in µs; none where none was included in the measured time.
+    pub client_cpu_us: Option<f64>,
     /// Cores the load used.
     pub client_cores: f64,
     /// At a given rate: seconds for which a thread of the load was behind it as the node did not answer or had no room,
@@ -254,6 +265,12 @@ pub struct Report {
     pub healed: u64,
     /// Transactions signed anew, as their time had run out and no block had them.
     pub resigned: u64,
+    /// Transactions that were signed while the load sent, though it signed ahead: those had run out, or were too old.
+    pub signed_late: u64,
+    /// When the first of these was, in seconds after measuring began; below 0 in the warm-up.
+    pub signed_late_from_s: Option<f64>,
+    /// Transactions of the load's accounts in its blocks, as far as receipts were looked at, that it did not send.
+    pub foreign: u64,
     /// Answers with another hash than that of what was sent.
     pub other_hash: u64,
     /// Times an account's nonce was asked for anew.
@@ -284,10 +301,7 @@ impl Report {
         line("node", self.client.clone());
         let rate = self.rate.map_or("as many as it takes".into(), |rate| format!("{rate} a second"));
         line("load", format!("{}, {} accounts, {rate}", self.kind, self.accounts));
-        line(
-            "rate",
-            format!("{:.0} txn/s over {:.1} s (median second {:.0})", self.tps, self.seconds, self.tps_median),
-        );
+        line("rate", self.rate_text());
         let gas = self.mgas_per_s;
         let gas = if gas > 0.0 { format!(", {gas:.1} Mgas/s") } else { String::new() };
         let every = self.block_time_s.map_or_else(String::new, |time| match time < 0.1 {
@@ -322,11 +336,12 @@ impl Report {
         if let Some((median, highest)) = self.pool_depth() {
             line("node's pool", format!("{median} waiting in the median, {highest} at most"));
         }
-        if let (Some(cpu), Some(cores)) = (self.server_cpu_us, self.server_cores) {
+        let each = |cpu: Option<f64>| cpu.map_or(String::new(), |cpu| format!("{cpu:.1} µs a transaction, "));
+        if let Some(cores) = self.server_cores {
             let memory = self.server_resident.map_or(String::new(), |bytes| format!(", {} MB", bytes / 1_000_000));
-            line("node's CPU", format!("{cpu:.1} µs a transaction, {cores:.2} cores{memory}"));
+            line("node's CPU", format!("{}{cores:.2} cores{memory}", each(self.server_cpu_us)));
         }
-        line("load's CPU", format!("{:.1} µs a transaction, {:.2} cores", self.client_cpu_us, self.client_cores));
+        line("load's CPU", format!("{}{:.2} cores", each(self.client_cpu_us), self.client_cores));
         let (busy, waiting) = (self.senders_busy * 100.0, self.senders_waiting * 100.0);
         line("load's threads", format!("{busy:.0} % busy (the busiest), {waiting:.0} % waiting for answers"));
         line("limit", self.limit.told().into());
@@ -343,6 +358,15 @@ impl Report {
         text
     }
 
+    /// The rate, and of how many blocks it is where they are few.
+    fn rate_text(&self) -> String {
+        let few = match self.blocks_measured {
+            count if (1..FEW_BLOCKS).contains(&count) => format!("; of few blocks, {count}: measure for longer"),
+            _ => String::new(),
+        };
+        format!("{:.0} txn/s over {:.1} s (median second {:.0}){few}", self.tps, self.seconds, self.tps_median)
+    }
+
     /// How long transactions took, and how late the load was.
     fn delays(&self, line: &mut impl FnMut(&str, String)) {
         if let Some(latency) = &self.latency {
@@ -351,9 +375,19 @@ impl Report {
         if let Some(lag) = &self.send_lag {
             line("send lag", lag.to_string());
         }
+        if let Some(lag) = self.reading_lag.filter(|lag| lag.p99_ms >= READING_LAG_MS) {
+            line("reading lag", format!("{lag} (block readable → read by the load; no latency has it)"));
+        }
         let (for_node, by_itself) = (self.behind_for_node_s, self.behind_by_itself_s);
         if self.limit != Limit::Rate && for_node + by_itself >= 0.1 {
             line("", format!("behind the rate for {for_node:.1} s by the node, {by_itself:.1} s by the load itself"));
+        }
+        if let Some(from) = self.signed_late_from_s {
+            let count = self.signed_late;
+            line(
+                "signed ahead",
+                format!("ran out at {from:.1} s: {count} were signed while the load sent; see --presign"),
+            );
         }
     }
 
@@ -400,7 +434,7 @@ impl Report {
     }
 
     /// What should not have happened, and how often it did.
-    pub fn odd_counts(&self) -> [(&'static str, u64); 10] {
+    pub fn odd_counts(&self) -> [(&'static str, u64); 11] {
         [
             ("requests without an answer", self.unanswered),
             ("times the pool was full", self.pool_full),
@@ -409,6 +443,7 @@ impl Report {
             ("nonces asked for anew", self.renonced),
             ("transactions that the node had lost, sent again", self.healed),
             ("transactions signed anew, as their blockhash had expired", self.resigned),
+            ("transactions of the load's accounts that it did not send: another load has their keys", self.foreign),
             ("answers with another hash", self.other_hash),
             ("block numbers ahead of their block", self.number_ahead),
             ("blocks on another parent", self.reorganised),
@@ -444,6 +479,13 @@ fn sparks(figures: &[f64]) -> String {
 pub fn counts_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> Vec<f64> {
     let mut counts = vec![0.0; seconds.floor() as usize];
     for &(from, to, count) in intervals {
+        // Several blocks may have become readable at one time.
+        if to <= from {
+            if let Some(sum) = counts.get_mut(to as usize).filter(|_| to >= 0.0) {
+                *sum += count as f64;
+            }
+            continue;
+        }
         let rate = count as f64 / (to - from).max(1e-9);
         let end = (to.max(0.0).ceil() as usize).min(counts.len());
         for (second, sum) in counts.iter_mut().enumerate().take(end).skip(from.max(0.0) as usize) {
@@ -482,6 +524,7 @@ mod tests {
         assert_eq!(median_of_seconds(&quick, 3.9).round(), 20.0);
         assert_eq!(median_of_seconds(&[(0.0, 1.0, 6)], 4.0), 0.0, "seconds without anything count");
         assert_eq!(median_of_seconds(&[], 0.5), 0.0);
+        assert_eq!(counts_of_seconds(&[(0.25, 1.25, 8), (1.25, 1.25, 5)], 2.0), [6.0, 7.0], "two at one time");
     }
 
     #[test]

@@ -481,3 +481,32 @@ fn a_node_its_blocks_and_what_is_in_them_are_looked_at() {
     let text = look::transaction(&node.rpc, Default::default()).unwrap();
     assert!(text.contains("does not know it"), "{text}");
 }
+
+#[test]
+fn what_was_signed_ahead_may_run_out_and_that_is_reported() {
+    let mut enough = scene(4, Manners::default()).counted(5);
+    enough.asked.pace.presign = 5;
+    let report = enough.run();
+    assert_eq!((report.included, report.signed_late, report.signed_late_from_s), (20, 0, None));
+    let mut few = scene(4, Manners::default()).counted(5);
+    few.asked.pace.presign = 2;
+    let report = few.run();
+    assert_eq!((report.included, report.signed_late), (20, 12), "{}", report.text());
+    assert!(report.text().contains("12 were signed while the load sent"), "{}", report.text());
+    // Who signs nothing ahead has nothing that runs out.
+    let none = scene(4, Manners::default()).counted(5).run();
+    assert_eq!((none.included, none.signed_late), (20, 0));
+}
+
+#[test]
+fn how_late_the_load_reads_is_no_latency_of_the_node() {
+    // Fifty blocks a second, and the load takes a second for those of each.
+    let mut scene = scene(4, Manners { block_ms: 20, blocks_slow_ms: 1000, ..Manners::default() });
+    scene.asked.pace.rate = Some(100.0);
+    scene.asked.timing.duration = Duration::from_secs(5);
+    let report = scene.run();
+    assert_eq!(report.included, report.sent, "{}", report.text());
+    let (latency, lag) = (report.latency.unwrap(), report.reading_lag.unwrap());
+    assert!(lag.p50_ms > 300.0 && latency.p50_ms < lag.p50_ms, "{}", report.text());
+    assert!(report.text().contains("reading lag"), "{}", report.text());
+}

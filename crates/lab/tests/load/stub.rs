@@ -59,6 +59,8 @@ pub struct Manners {
     pub genesis: B256,
     /// Time that each request which sends takes.
     pub slow_ms: u64,
+    /// Time that each request for blocks takes.
+    pub blocks_slow_ms: u64,
     /// Whether it knows receipts of whole blocks.
     pub no_block_receipts: bool,
     /// What a transaction must pay for a unit of gas at least, when so many have been taken.
@@ -182,9 +184,11 @@ fn garbled(answers: &Value, turn: u64) -> Reply {
 fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     let request: Value = serde_json::from_slice(body).unwrap();
     let sends = is_send(&request, "eth_sendRawTransaction");
-    let slow_ms = lock(world).manners.slow_ms;
-    if sends && slow_ms > 0 {
-        wait(Duration::from_millis(slow_ms));
+    let Manners { slow_ms, blocks_slow_ms, .. } = lock(world).manners;
+    let reads = is_send(&request, "eth_getBlockByNumber");
+    let time_ms = if sends { slow_ms } else { u64::from(reads) * blocks_slow_ms };
+    if time_ms > 0 {
+        wait(Duration::from_millis(time_ms));
     }
     let mut world = lock(world);
     if world.dead {

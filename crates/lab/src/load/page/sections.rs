@@ -74,7 +74,10 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         false => format!("{} of {} looked at", whole(failed), whole(report.receipts_seen)),
     });
     let pool = report.pool_depth();
-    let cores = |cores: f64, us: f64| format!("{} cores, {} µs a transaction", figure(cores), figure(us));
+    let cores = |cores: f64, us: Option<f64>| {
+        let each = us.map_or(String::new(), |us| format!(", {} µs a transaction", figure(us)));
+        format!("{} cores{each}", figure(cores))
+    };
     vec![
         ("transactions a second", figure(report.tps)),
         ("median second", figure(report.tps_median)),
@@ -99,7 +102,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
             "node's pool, median and most",
             or_none(pool.map(|(median, most)| format!("{} and {}", whole(median), whole(most)))),
         ),
-        ("node's CPU", or_none(report.server_cores.zip(report.server_cpu_us).map(|(all, each)| cores(all, each)))),
+        ("node's CPU", or_none(report.server_cores.map(|all| cores(all, report.server_cpu_us)))),
         ("node's memory", or_none(report.server_resident.map(|bytes| format!("{} MB", whole(bytes / 1_000_000))))),
         ("load's CPU", cores(report.client_cores, report.client_cpu_us)),
         ("load's threads, busiest", format!("{} % busy", figure(100.0 * report.senders_busy))),

@@ -25,10 +25,9 @@ use super::node::{ChainTime, Node};
 use crate::load::blocks::Block;
 use crate::load::collect::{Chain, Receipts};
 use crate::load::course::Course;
+use crate::load::heights::{Heights, POLL};
 use crate::load::rpc::RpcError;
 
-/// How often the node is asked for its newest slot.
-const POLL: Duration = Duration::from_millis(20);
 /// How often it is asked for a newer blockhash.
 const BLOCKHASH_EVERY: Duration = Duration::from_millis(400);
 /// How often it is asked who leads.
@@ -138,6 +137,7 @@ pub struct Follower<'a> {
     node: &'a Node,
     course: &'a Course,
     time: &'a ChainTime,
+    heights: Heights,
     /// Where to tell who leads; none where whoever runs the load has said where transactions go.
     targets: Option<&'a Targets>,
     /// The first slot that has not been read.
@@ -168,6 +168,7 @@ impl<'a> Follower<'a> {
             node,
             course,
             time,
+            heights: Heights::default(),
             targets,
             next,
             tip: None,
@@ -182,12 +183,26 @@ impl<'a> Follower<'a> {
     /// Reads until `until`; then once more. A node that is silent for too long, or at the end, ends it with what
     /// there is. Gives whether the node still answers.
     pub fn follow(&mut self, until: impl Fn(&Self) -> bool) -> bool {
+        let (node, is_over) = (self.node, AtomicBool::new(false));
+        let heights = std::mem::take(&mut self.heights);
+        let answers = thread::scope(|scope| {
+            scope.spawn(|| heights.watch(|| node.slot(), &is_over));
+            let answers = self.follow_beside(&heights, until);
+            is_over.store(true, Ordering::Release);
+            answers
+        });
+        self.heights = heights;
+        answers
+    }
+
+    /// The same, while the newest slot is asked for beside it.
+    fn follow_beside(&mut self, heights: &Heights, until: impl Fn(&Self) -> bool) -> bool {
         let mut answered = Instant::now();
         loop {
             // Looked at before the node is asked: what came before the end is read after it.
             let last = until(self);
             let before = self.next;
-            match self.step() {
+            match self.step(heights) {
                 Ok(()) => answered = Instant::now(),
                 Err(why) => {
                     self.chain.errors += 1;
@@ -212,7 +227,7 @@ impl<'a> Follower<'a> {
         self.follow(|_| stop.load(Ordering::Acquire));
     }
 
-    fn step(&mut self) -> Result<(), RpcError> {
+    fn step(&mut self, heights: &Heights) -> Result<(), RpcError> {
         if self.renewed.elapsed() > BLOCKHASH_EVERY {
             self.time.renew(self.node.blockhash()?);
             self.renewed = Instant::now();
@@ -227,6 +242,7 @@ impl<'a> Follower<'a> {
             self.led = Instant::now();
         }
         let newest = self.node.slot()?;
+        heights.note(newest, Instant::now());
         if newest < self.next {
             return Ok(());
         }
@@ -237,7 +253,8 @@ impl<'a> Follower<'a> {
             if slot < self.next || slot > newest {
                 return Err(self.node.rpc.garbled("getBlocks", "slots that were not asked for"));
             }
-            if !self.read(slot)? {
+            if !self.read(slot, heights)? {
+                heights.cannot_give(slot);
                 return Ok(());
             }
             self.next = slot + 1;
@@ -246,7 +263,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Reads the block of a slot; whether that is done with.
-    fn read(&mut self, slot: u64) -> Result<bool, RpcError> {
+    fn read(&mut self, slot: u64, heights: &Heights) -> Result<bool, RpcError> {
         let options = json!({
             "commitment": "confirmed",
             "encoding": "base64",
@@ -267,7 +284,8 @@ impl<'a> Follower<'a> {
             }
             Err(why) => return Err(why),
         };
-        let seen = Instant::now();
+        let read = Instant::now();
+        let seen = heights.readable(slot, read);
         let reorganised = self.tip.as_ref().is_some_and(|tip| *tip != block.previous_blockhash);
         self.chain.reorganised += u64::from(reorganised);
         self.tip = Some(block.blockhash);
@@ -280,7 +298,9 @@ impl<'a> Follower<'a> {
             under_way: self.course.outcomes.under_way(),
             ..Block::one(slot, seen)
         };
-        self.chain.blocks.push(found, &self.course.edges());
+        let edges = self.course.edges();
+        self.chain.reading_lag_us.record(&found, read, &edges);
+        self.chain.blocks.push(found, &edges);
         // After its transactions are counted: what has not been seen by then is in no block. After a hole in the chain,
         // as a node shows that lists not all its blocks, nobody can say so any more.
         self.is_whole &= !reorganised;

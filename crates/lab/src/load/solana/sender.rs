@@ -22,7 +22,7 @@ use super::keys::Account;
 use super::node::{self, ChainTime};
 use super::tpu::Tpu;
 use super::workload::{Signed, Workload};
-use crate::load::course::{Course, Pace, Stopwatch, Timetable, Told};
+use crate::load::course::{Course, Pace, SignedLate, Stopwatch, Timetable, Told};
 use crate::load::outcome::{Outcome, record};
 use crate::load::rpc::{Refusal, Rpc, RpcError};
 
@@ -87,6 +87,7 @@ struct Lane {
     next: u64,
     sent: u64,
     ahead: VecDeque<Signed>,
+    signed_late: SignedLate,
 }
 
 impl Lane {
@@ -106,11 +107,22 @@ impl Lane {
         if self.left(shared) == 0 {
             return None;
         }
+        let is_late = shared.pace.presign > 0;
         if self.ahead.is_empty() {
             self.sign_ahead(shared);
+            if is_late {
+                self.signed_late.count(Instant::now());
+            }
         }
         self.sent += 1;
-        Some(shared.with_life(self.ahead.pop_front()?))
+        let signed = self.ahead.pop_front()?;
+        let had = signed.last_valid;
+        let signed = shared.with_life(signed);
+        // Its blockhash was too old: it was signed ahead for nothing.
+        if is_late && signed.last_valid != had {
+            self.signed_late.count(Instant::now());
+        }
+        Some(signed)
     }
 }
 
@@ -206,6 +218,7 @@ pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<T
     shared.course.is_ready();
     sender.run(index);
     sender.told.spent = sender.watch.end().unwrap_or_default();
+    sender.lanes.iter().for_each(|lane| sender.told.signed_late.add(&lane.signed_late));
     sender.give_up_unsent();
     shared.course.at_work.fetch_sub(1, Ordering::AcqRel);
     sender.look_after();
@@ -214,7 +227,13 @@ pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<T
 
 impl<'a> Sender<'a> {
     fn new(shared: &'a Shared<'a>, carrier: Carrier<'a>, accounts: &[usize]) -> Self {
-        let lane = |&account: &usize| Lane { account, next: shared.first_number, sent: 0, ahead: VecDeque::new() };
+        let lane = |&account: &usize| Lane {
+            account,
+            next: shared.first_number,
+            sent: 0,
+            ahead: VecDeque::new(),
+            signed_late: SignedLate::default(),
+        };
         Self {
             shared,
             carrier,

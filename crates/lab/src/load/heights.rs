@@ -1,0 +1,129 @@
+//! When each block of a node could first be read, whatever the load needs to read it.
+//!
+//! reads   the newest block's number, asked for beside the reading of blocks
+//! writes  –
+//! memory  24 B for each answer with a higher number, until the reader has come there
+//! drops   nothing
+//!
+//! On a node with hundreds of blocks a second the reader may be seconds behind. That is the load's delay and not the
+//! node's: latency ends when the node first named a block's number, and the reader's delay is reported apart.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the node is asked for its newest number.
+pub const POLL: Duration = Duration::from_millis(20);
+
+/// The numbers that a node has named.
+#[derive(Default)]
+pub struct Heights(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Numbers with the time at which the node first named one as high, both rising.
+    named: VecDeque<(u64, Instant)>,
+    newest: Option<u64>,
+    /// When it was last asked.
+    asked: Option<Instant>,
+    /// A block that it had named and could not give, so far.
+    not_yet: Option<u64>,
+    /// The time of the block before.
+    before: Option<Instant>,
+}
+
+impl Heights {
+    /// The node names this number as its newest.
+    pub fn note(&self, newest: u64, at: Instant) {
+        let state = &mut *self.0.lock().expect("nobody panics with it");
+        state.asked = Some(at);
+        if state.newest.is_none_or(|before| newest > before) {
+            state.newest = Some(newest);
+            state.named.push_back((newest, at));
+        }
+    }
+
+    /// The node could not give a block that it had named: when it can is known only when it does.
+    pub fn cannot_give(&self, number: u64) {
+        self.0.lock().expect("nobody panics with it").not_yet = Some(number);
+    }
+
+    /// When this block could first be read, which has been read at `read`. Blocks are asked for in their order.
+    pub fn readable(&self, number: u64, read: Instant) -> Instant {
+        let state = &mut *self.0.lock().expect("nobody panics with it");
+        while state.named.front().is_some_and(|(named, _)| *named < number) {
+            state.named.pop_front();
+        }
+        let named = state.named.front().map(|(_, at)| *at).filter(|_| state.not_yet != Some(number));
+        let at = named.map_or(read, |at| at.min(read));
+        let at = state.before.map_or(at, |before| at.max(before));
+        state.before = Some(at);
+        at
+    }
+
+    /// Asks for the newest number whenever the reader has not done so for a while, until `stop`.
+    pub fn watch<E>(&self, newest: impl Fn() -> Result<u64, E>, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            thread::sleep(POLL);
+            let asked = self.0.lock().expect("nobody panics with it").asked;
+            if asked.is_some_and(|asked| asked.elapsed() < POLL) {
+                continue;
+            }
+            // The reader reports errors.
+            if let Ok(newest) = newest() {
+                self.note(newest, Instant::now());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_readable_when_its_number_was_named() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let heights = Heights::default();
+        heights.note(10, at(0));
+        heights.note(10, at(20));
+        heights.note(14, at(40));
+        heights.note(13, at(50));
+        heights.note(20, at(60));
+        // The reader comes there four seconds later.
+        let read = at(4000);
+        let readable: Vec<_> = (9..=20).map(|number| heights.readable(number, read) - zero).collect();
+        let ms = |ms| Duration::from_millis(ms);
+        assert_eq!(readable, [vec![ms(0); 2], vec![ms(40); 4], vec![ms(60); 6]].concat());
+        assert_eq!(heights.readable(21, read), read, "nobody has named it");
+    }
+
+    #[test]
+    fn a_block_that_the_node_could_not_give_is_readable_when_it_does() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let heights = Heights::default();
+        heights.note(6, at(0));
+        heights.cannot_give(5);
+        assert_eq!(heights.readable(5, at(300)), at(300));
+        assert_eq!(heights.readable(6, at(310)), at(300), "no block is readable before the one before it");
+    }
+
+    #[test]
+    fn the_node_is_asked_while_the_reader_is_busy() {
+        let (heights, stop, number) = (Heights::default(), AtomicBool::new(false), std::cell::Cell::new(0));
+        heights.watch(
+            || {
+                number.set(number.get() + 1);
+                stop.store(number.get() == 3, Ordering::Release);
+                if number.get() == 2 { Err(()) } else { Ok(number.get()) }
+            },
+            &stop,
+        );
+        let now = Instant::now();
+        assert!(heights.readable(1, now) < heights.readable(3, now) && heights.readable(3, now) < now);
+    }
+}
