@@ -7,6 +7,7 @@
 mod bar;
 mod etl;
 mod files;
+mod key_file;
 mod options;
 mod prism;
 mod solana;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
-use hearth_lab::load::account::{self, AccountError, address};
+use hearth_lab::load::account::{self, AccountError, KeyLock, address};
 use hearth_lab::load::asked::{Asked, LoadError};
 use hearth_lab::load::chain::{self, ConnectError, Connected};
 use hearth_lab::load::compare::{CompareError, Comparison, compare};
@@ -29,7 +30,7 @@ use hearth_lab::load::fund::{self, FundError};
 use hearth_lab::load::look;
 use hearth_lab::load::mix::Named;
 use hearth_lab::load::page::{PageError, Shown};
-use hearth_lab::load::patient::Patient;
+use hearth_lab::load::patient::{Caller, Patient};
 use hearth_lab::load::profile::ProfileError;
 use hearth_lab::load::ramp::{Bound, ramp};
 use hearth_lab::load::report::Report;
@@ -45,6 +46,7 @@ use crate::say::{Say, note};
 use crate::secrets;
 use crate::stop::StopSignal;
 use bar::Bar;
+use key_file::{KeyFile, Keys};
 use options::{Fund, Run, Target};
 
 /// The first development account of anvil, hardhat and `hearth evm run`: its key is in their documentation.
@@ -128,9 +130,6 @@ pub enum CommandError {
     /// Nothing was collected, or not all.
     #[error(transparent)]
     Etl(#[from] etl::EtlCommandError),
-    /// A key file is there already.
-    #[error("{} is there already: use it with --load, or name another", .0.display())]
-    KeysThere(PathBuf),
 }
 
 impl From<RpcError> for CommandError {
@@ -166,7 +165,7 @@ impl CommandError {
                 | Self::Compare(_)
                 | Self::Page(_)
                 | Self::Connect(ConnectError::Rpc(RpcError::Url(_)))
-                | Self::KeysThere(_)
+                | Self::Account(AccountError::There(_))
         )
     }
 }
@@ -280,8 +279,8 @@ fn ether(text: &str) -> Result<U256, CommandError> {
 fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
     check_funder(options.funder.as_deref())?;
-    if !options.load && options.keys.exists() {
-        return Err(CommandError::KeysThere(options.keys.clone()));
+    if !options.uses_file() && options.keys.exists() {
+        return Err(AccountError::There(options.keys.clone()).into());
     }
     // Before there are keys: the same command can be given again when there is a node.
     let node = match connect(&options.target, stop)? {
@@ -289,39 +288,77 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
         Connected::Solana(node) => return solana::make_accounts(&node, options, stop, say),
     };
     let amount = ether(&options.amount)?;
-    let signers = match options.load {
-        true => account::load(&options.keys)?,
-        false => {
-            let signers = account::generate(options.count)?;
-            // Before any money goes there: Ctrl-C then loses nothing.
-            account::save(&options.keys, &signers)?;
-            signers
+    let keys = Keys { generate: account::generate, load: account::load, save: account::save };
+    let file = KeyFile::open(options, keys)?;
+    say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
+    say_others(&file, options, say);
+    let funded = fund_file(options, &node, &file, amount, stop, say);
+    let short = match funded {
+        Ok(short) => short,
+        Err(CommandError::Fund(FundError::Stopped { done, count })) => {
+            say_stopped(&file, options, (done, count), say);
+            return Ok(());
+        }
+        Err(why) => {
+            note_keys(&file, options);
+            return Err(why);
         }
     };
-    say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
+    let (count, amount, keys) = (file.funded().len(), short_ether(amount), options.keys.display());
+    say.line(format_args!("{count} accounts have {amount} ether or more, {short} of them were short; keys: {keys}"));
+    Ok(())
+}
+
+/// Gives the accounts their money; how many were short.
+fn fund_file(
+    options: &Fund,
+    node: &Node,
+    file: &KeyFile<Signer>,
+    amount: U256,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<usize, CommandError> {
     let stopped = || stop.is_set();
-    let payer = match (&options.utxo_key, &options.funder, signers.first()) {
+    let before_paying = || file.before_paying();
+    let caller = Caller { stop: &stopped, before_paying: &before_paying };
+    let payer = match (&options.utxo_key, &options.funder, file.funded().first()) {
         // Its key is kept with the others: what crosses is never lost, whenever this is stopped.
         (Some(_), None, Some(first)) => first.clone(),
         (_, funder, _) => payer(funder.as_deref())?,
     };
     let brought = match &options.utxo_key {
-        Some(key) => prism::bring(key, &node, &payer, &signers, amount, &stopped, say)?,
+        Some(key) => prism::bring(key, node, &payer, file.funded(), amount, caller, say)?,
         None => 0,
     };
-    let short = match run::prepare(&node, &payer, &signers, amount, &stopped, progress()) {
-        Err(FundError::Stopped { done, count }) => {
-            let keys = options.keys.display();
-            say.line(format_args!(
-                "stopped: {done} of {count} accounts funded; `--load --keys {keys}` goes on from there"
-            ));
-            return Ok(());
-        }
-        short => brought + short?,
-    };
-    let (count, amount, keys) = (signers.len(), short_ether(amount), options.keys.display());
-    say.line(format_args!("{count} accounts have {amount} ether or more, {short} of them were short; keys: {keys}"));
-    Ok(())
+    let short = run::prepare(node, &payer, file.funded(), amount, caller, progress())?;
+    Ok(brought + short)
+}
+
+/// That the file has more accounts than are funded.
+fn say_others<A>(file: &KeyFile<A>, options: &Fund, say: &Say) {
+    let (count, keys) = (file.funded().len(), options.keys.display());
+    if file.others() > 0 {
+        say.line(format_args!("{keys} has {} accounts: its first {count} are funded", count + file.others()));
+    }
+}
+
+/// How far a funding came that was stopped.
+fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usize), say: &Say) {
+    let keys = options.keys.display();
+    match file.is_kept() {
+        true => say.line(format_args!(
+            "stopped: {done} of {count} accounts funded; `--load --keys {keys}` goes on from there"
+        )),
+        false => say.line(format_args!("stopped before any money went out; no new key was written to {keys}")),
+    }
+}
+
+/// Where the keys are when a funding fails, if any account may have money.
+fn note_keys<A>(file: &KeyFile<A>, options: &Fund) {
+    if file.is_kept() {
+        let keys = options.keys.display();
+        note(format_args!("the keys are in {keys}: `--load --keys {keys}` goes on from what the accounts have"));
+    }
 }
 
 /// Ether to six places, without noughts at the end.
@@ -360,6 +397,8 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     let payer = payer(options.funder.as_deref())?;
     check_chains(&node.rpc, &options.target, run::marks)?;
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
+    // Until the end of the run: another load with these keys would take its nonces.
+    let _lock = options.keys.as_deref().map(KeyLock::take).transpose()?;
     let signers = match &options.keys {
         Some(path) => account::load(path)?,
         None => account::generate(options.accounts)?,
@@ -465,7 +504,7 @@ fn fund_for_run(
             "that is their share of what there is; at the highest fees the run would need {needed} each"
         ));
     }
-    match run::prepare(node, payer, signers, amount, &|| stop.is_set(), progress()) {
+    match run::prepare(node, payer, signers, amount, Caller::new(&|| stop.is_set()), progress()) {
         Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),
         prepared => Ok(prepared.map(drop)?),
     }

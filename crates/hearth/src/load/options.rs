@@ -20,7 +20,9 @@ pub enum Options {
     /// Make accounts, give them money, and keep their keys in a file.
     ///
     /// The money goes as a tree, a level in a few blocks, so that ten thousand accounts take seconds. With `--load` the
-    /// accounts are those of the file, and only those that are short get anything: so it goes on after Ctrl-C.
+    /// accounts are those of the file, and only those that are short get anything: so it goes on after Ctrl-C. With
+    /// `--load --count N` the file grows to N accounts first. The file is written before any money goes out, and not
+    /// where none does.
     Fund(Fund),
     /// Send transactions and read blocks: how many a second, how late, at what cost, and what became of each.
     ///
@@ -106,18 +108,21 @@ pub struct Fund {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// How many accounts to make.
-    #[arg(long, value_name = "N", default_value_t = 2000)]
-    pub count: usize,
+    /// How many accounts to fund [default: 2000; with --load, all that the file has].
+    #[arg(long, value_name = "N")]
+    pub count: Option<usize>,
     /// What each is to have, in ether or SOL.
     #[arg(long, value_name = "AMOUNT", default_value = "1")]
     pub amount: String,
     /// Where the keys are kept.
     #[arg(long, value_name = "FILE", default_value = "load-keys.json")]
     pub keys: PathBuf,
-    /// Use the accounts that the file has.
-    #[arg(long, conflicts_with = "count", visible_alias = "redeposit")]
+    /// Use the accounts that the file has; where these are fewer than --count, new ones are added to it.
+    #[arg(long)]
     pub load: bool,
+    /// Pay accounts of the file that are short: the same as --load, and both may be given.
+    #[arg(long)]
+    pub redeposit: bool,
     /// The account that pays: a file with its secret key, or the key itself, which others on this machine can read from
     /// the command line but not from the variable [default: the first development account of `hearth evm run` and
     /// anvil; a node that signs itself, as `geth --dev`, is asked to give that one its money]. For Solana a key file of
@@ -133,7 +138,18 @@ pub struct Fund {
 impl Fund {
     /// Whether the options make sense.
     pub fn check(&self) -> Result<(), String> {
-        within(&[("--count", self.count as u64, 1..=ACCOUNTS_MAX)])
+        within(&[("--count", self.count.unwrap_or(1) as u64, 1..=ACCOUNTS_MAX)])
+    }
+
+    /// Whether the accounts are those of the file.
+    pub fn uses_file(&self) -> bool {
+        self.load || self.redeposit
+    }
+
+    /// How many accounts are funded where the file has `there`.
+    pub fn count(&self, there: usize) -> usize {
+        let all = if self.uses_file() { there } else { COUNT };
+        self.count.unwrap_or(all)
     }
 }
 
@@ -290,6 +306,8 @@ impl Run {
     }
 }
 
+/// So many accounts are made where nothing else is said.
+const COUNT: usize = 2000;
 /// Threads, each with a connection.
 const SENDERS_MAX: u64 = 1024;
 /// Transactions in a request: nodes refuse longer ones.
@@ -430,6 +448,20 @@ mod tests {
             let why = check(&[name, value]).unwrap_err();
             assert!(why.starts_with(&format!("{name}: ")) && why.contains(" to "), "{why}");
         }
+    }
+
+    #[test]
+    fn a_key_file_is_used_and_grows() {
+        let fund = |arguments: &[&str]| {
+            let line = Line::try_parse_from(["load", "fund"].iter().chain(arguments)).unwrap();
+            let Options::Fund(fund) = line.options else { panic!("another command") };
+            (fund.uses_file(), fund.count(30))
+        };
+        assert_eq!(fund(&[]), (false, 2000));
+        assert_eq!(fund(&["--count", "5"]), (false, 5));
+        assert_eq!(fund(&["--load"]), (true, 30));
+        assert_eq!(fund(&["--redeposit"]), (true, 30));
+        assert_eq!(fund(&["--redeposit", "--load", "--count", "2000"]), (true, 2000));
     }
 
     #[test]

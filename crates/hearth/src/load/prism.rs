@@ -12,7 +12,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::address;
 use hearth_lab::load::asked::LoadError;
 use hearth_lab::load::fund::needed;
-use hearth_lab::load::patient::Patient;
+use hearth_lab::load::patient::{Caller, Patient};
 use hearth_lab::load::run::Node;
 use hearth_utxo::amount::{NATIVE_DECIMALS, WEI_PER_UNIT, format};
 
@@ -28,11 +28,11 @@ pub fn bring(
     payer: &Signer,
     accounts: &[Signer],
     amount: U256,
-    stop: &dyn Fn() -> bool,
+    caller: Caller<'_>,
     say: &Say,
 ) -> Result<usize, CommandError> {
     let mut purse = Purse::settled(key, node.rpc.url())?;
-    let (ask, payer) = (Patient { rpc: &node.rpc, stop }, address(payer));
+    let (ask, payer) = (Patient { rpc: &node.rpc, stop: caller.stop }, address(payer));
     let mut lacking = needed(&ask, &node.terms, accounts, amount).map_err(LoadError::from)?;
     let has = ask.balances(&[payer]).map_err(LoadError::from)?[0];
     let is_one = accounts.iter().any(|account| address(account) == payer);
@@ -42,7 +42,7 @@ pub fn bring(
     if lacking.is_zero() {
         return Ok(0);
     }
-    if stop() {
+    if (caller.stop)() {
         return Err(LoadError::Stopped.into());
     }
     let units = lacking.div_ceil(U256::from(WEI_PER_UNIT));
@@ -50,6 +50,7 @@ pub fn bring(
     let raw = purse.prism(payer, units)?;
     let (coins, owner) = (format(units.into(), NATIVE_DECIMALS), purse.owner());
     say.line(format_args!("{coins} coins of {owner} cross by Prism, to {payer} in the EVM"));
+    (caller.before_paying)()?;
     purse.send(&raw, say)?;
     Ok(usize::from(is_one && has < amount))
 }

@@ -6,7 +6,8 @@
 
 use std::path::Path;
 
-use hearth_lab::load::patient::NoAnswer;
+use hearth_lab::load::account::KeyLock;
+use hearth_lab::load::patient::{Caller, NoAnswer};
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::solana::fund::{FundError, fund};
 use hearth_lab::load::solana::keys::{self, Account};
@@ -17,8 +18,9 @@ use hearth_lab::load::solana::workload::{Kind, Mix};
 use hearth_lab::load::solana::{Node, look, setup};
 use hearth_wire::base58::{decode_32, decode_64};
 
+use super::key_file::{KeyFile, Keys};
 use super::options::{Block, Fund, Run};
-use super::{CommandError, asked, check_chains, measure, progress, watch};
+use super::{CommandError, asked, check_chains, measure, note_keys, progress, say_others, say_stopped, watch};
 use crate::keys as key_files;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -85,31 +87,27 @@ pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) 
     }
     say.line(&node.client);
     let amount = lamports(&options.amount)?;
-    let accounts = match options.load {
-        true => keys::load(&options.keys)?,
-        false => {
-            let accounts = keys::generate(options.count)?;
-            // Before any money goes there: Ctrl-C then loses nothing.
-            keys::save(&options.keys, &accounts)?;
-            accounts
-        }
-    };
+    let file = KeyFile::open(options, Keys { generate: keys::generate, load: keys::load, save: keys::save })?;
+    say_others(&file, options, say);
     let funder = funder(options.funder.as_deref())?;
-    let keys = options.keys.display();
-    let short = match fund(node, funder.as_ref(), &accounts, amount, &|| stop.is_set(), progress()) {
+    let stopped = || stop.is_set();
+    let before_paying = || file.before_paying();
+    let caller = Caller { stop: &stopped, before_paying: &before_paying };
+    let short = match fund(node, funder.as_ref(), file.funded(), amount, caller, progress()) {
         Err(FundError::Stopped { done, count }) => {
-            say.line(format_args!(
-                "stopped: {done} of {count} accounts funded; `--load --keys {keys}` goes on from there"
-            ));
+            say_stopped(&file, options, (done, count), say);
             return Ok(());
         }
         Err(why) => {
-            note(format_args!("the keys are in {keys}: `--load --keys {keys}` goes on from what the accounts have"));
+            if matches!(why, FundError::Airdrop { .. }) {
+                file.nothing_was_paid();
+            }
+            note_keys(&file, options);
             return Err(why.into());
         }
         Ok(short) => short,
     };
-    let (count, amount) = (accounts.len(), &options.amount);
+    let (count, amount, keys) = (file.funded().len(), &options.amount, options.keys.display());
     say.line(format_args!("{count} accounts have {amount} SOL or more, {short} of them were short; keys: {keys}"));
     Ok(())
 }
@@ -132,6 +130,8 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
         note("transactions go by QUIC, blocks are read from the first node: --rpc-send sends to all of --network");
     }
     say.line(&node.client);
+    // Until the end of the run: another load with these keys would send the same transactions.
+    let _lock = options.keys.as_deref().map(KeyLock::take).transpose()?;
     let accounts = accounts(node, options, &mix, stop)?;
     let asked = asked(options, mix, Pool::Silent, stop);
     let mut progress = watch(say);
@@ -155,7 +155,7 @@ fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<
         NoAnswer::Rpc(why) => why.into(),
     })?;
     note(format_args!("{} accounts get {amount} lamports each", accounts.len()));
-    match fund(node, funder.as_ref(), &accounts, amount, stop, progress()) {
+    match fund(node, funder.as_ref(), &accounts, amount, Caller::new(stop), progress()) {
         Ok(_) => Ok(accounts),
         // Nobody has these keys any more: calling again goes on from nothing.
         Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),

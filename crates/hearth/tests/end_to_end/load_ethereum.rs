@@ -137,9 +137,10 @@ fn money_of_the_utxo_ledger_crosses_before_it_is_shared_out() {
     let fund = ["--count", "40", "--amount", "2", "--keys", &keys, "--utxo-key"];
     let why = error(1, "fund", &url, &[&fund[..], &[&poor]].concat());
     assert!(why.contains("--utxo-key: 80.") && why.contains("are needed, the fee included, and there are 0"), "{why}");
-    // The keys are there, as they are before any money goes anywhere.
-    let again = ["--load", "--amount", "2", "--keys", &keys, "--utxo-key", &rich];
-    let text = said("fund", &url, &again);
+    // Without money there are no keys, and the corrected command is taken.
+    assert!(!Path::new(&keys).exists());
+    let text = said("fund", &url, &[&fund[..], &[&rich]].concat());
+    let again = ["--redeposit", "--load", "--count", "40", "--amount", "2", "--keys", &keys, "--utxo-key", &rich];
     assert!(text.contains("cross by Prism") && text.contains("or more, 40 of them were short"), "{text}");
     let (after, crossed) = (left(), 100.0 - left());
     assert!((80.0..80.2).contains(&crossed), "{crossed}");

@@ -80,7 +80,7 @@ fn accounts_are_funded_kept_and_used_again() {
     let fund = |arguments: &[&str]| load(&node, folder, &[&["fund"][..], arguments].concat());
     let made = fund(&["--count", "30", "--amount", "0.1", "--funder", &faucet]);
     assert!(said(&made).contains("30 accounts have 0.1 SOL or more, 30 of them were short"), "{}", said(&made));
-    let again = fund(&["--redeposit", "--amount", "0.1", "--funder", &faucet]);
+    let again = fund(&["--redeposit", "--load", "--count", "30", "--amount", "0.1", "--funder", &faucet]);
     assert!(said(&again).contains("30 accounts have 0.1 SOL or more, 0 of them were short"), "{}", said(&again));
     let there = fund(&["--count", "3"]);
     assert!(said(&there).contains("is there already") && there.status.code() == Some(2), "{}", said(&there));

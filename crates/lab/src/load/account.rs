@@ -1,13 +1,15 @@
 //! Accounts that a load sends from, and the file that keeps their keys.
 //!
 //! reads   a key file, JSON: `{"accounts": [{"address": "0x…", "secret": "0x…"}]}`
-//! writes  the same, readable by its owner alone, whole or not at all
+//! writes  the same, readable by its owner alone, whole or not at all; a lock on it
 //! memory  100 B an account
 //! drops   nothing: a damaged file is refused, with the account that is wrong
+//!
+//! Two loads with the same keys would take each other's nonces, so whoever uses a key file holds its [`KeyLock`].
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256};
@@ -53,6 +55,19 @@ pub enum AccountError {
         /// What the node is.
         ours: &'static str,
     },
+    /// Another process uses it.
+    #[error(
+        "{path} is in use by {by}: two loads with the same keys take each other's nonces; wait for it, or name another"
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// Which process.
+        by: String,
+    },
+    /// There is one already where a new one was to be.
+    #[error("{} is there already: use it with --load, or name another", .0.display())]
+    There(PathBuf),
     /// The text is no secret key.
     #[error("`{0}` is no secret key: expected 64 hexadecimal digits")]
     Secret(String),
@@ -72,6 +87,39 @@ struct KeyFile {
 struct Entry {
     address: Address,
     secret: B256,
+}
+
+/// A key file that no other load uses while this lives.
+#[derive(Debug)]
+pub struct KeyLock {
+    /// The lock ends with it.
+    _file: fs::File,
+}
+
+impl KeyLock {
+    /// Locks the file, or says which process has done so. Where a file system knows no locks nothing is locked.
+    pub fn take(path: &Path) -> Result<Self, AccountError> {
+        let file = fs::File::open(path).map_err(|source| AccountError::File { path: path.into(), source })?;
+        match file.try_lock() {
+            Ok(()) | Err(fs::TryLockError::Error(_)) => Ok(Self { _file: file }),
+            Err(fs::TryLockError::WouldBlock) => {
+                let inode = file.metadata().map(|data| data.ino()).unwrap_or_default();
+                let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+                let by = holder(&locks, inode).map_or("another process".into(), |pid| format!("process {pid}"));
+                Err(AccountError::InUse { path: path.into(), by })
+            }
+        }
+    }
+}
+
+/// The process that holds the lock of a file, out of lines as `1: FLOCK  ADVISORY  WRITE 512 08:01:4711 0 EOF`.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
+        let is_it = file.rsplit(':').next()?.parse::<u64>() == Ok(inode);
+        pid.parse().ok().filter(|pid| is_it && *pid > 0)
+    })
 }
 
 /// The address of a signer.
@@ -98,14 +146,23 @@ pub fn generate(count: usize) -> Result<Vec<Signer>, AccountError> {
     Ok(signers)
 }
 
-/// Writes a key file; where there is one, it is replaced when the new one is whole.
-pub fn save(path: &Path, signers: &[Signer]) -> Result<(), AccountError> {
+/// Whether a key file may take another's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It may: it has the keys of the one that is there.
+    Replace,
+    /// It may not: the keys in it may be those of accounts with money.
+    New,
+}
+
+/// Writes a key file; one that takes another's place does so when it is whole.
+pub fn save(path: &Path, signers: &[Signer], place: Place) -> Result<(), AccountError> {
     let accounts = signers.iter().map(|s| Entry { address: address(s), secret: s.secret().into() }).collect();
-    write(path, &KeyFile { accounts })
+    write(path, &KeyFile { accounts }, place)
 }
 
 /// Writes a file that its owner alone may read, whole or not at all.
-pub(super) fn write(path: &Path, content: &impl Serialize) -> Result<(), AccountError> {
+pub(super) fn write(path: &Path, content: &impl Serialize, place: Place) -> Result<(), AccountError> {
     let text = serde_json::to_string_pretty(content).expect("plain data");
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
@@ -118,9 +175,24 @@ pub(super) fn write(path: &Path, content: &impl Serialize) -> Result<(), Account
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&temporary, path)
+        match place {
+            Place::Replace => fs::rename(&temporary, path),
+            // A link is made only where nothing is: another command may have made its file meanwhile.
+            Place::New => match fs::hard_link(&temporary, path) {
+                Ok(()) => fs::remove_file(&temporary),
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists || path.exists() => {
+                    fs::remove_file(&temporary)?;
+                    Err(io::ErrorKind::AlreadyExists.into())
+                }
+                // A file system without links.
+                Err(_) => fs::rename(&temporary, path),
+            },
+        }
     };
-    write().map_err(|source| AccountError::File { path: path.into(), source })
+    write().map_err(|source| match place {
+        Place::New if source.kind() == io::ErrorKind::AlreadyExists => AccountError::There(path.into()),
+        _ => AccountError::File { path: path.into(), source },
+    })
 }
 
 /// A key file's first look: whose keys it has. Those of Ethereum do not say so.
@@ -169,17 +241,45 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let signers = generate(3).unwrap();
-        save(&path, &signers).unwrap();
+        save(&path, &signers, Place::New).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let back: Vec<_> = load(&path).unwrap().iter().map(Signer::secret).collect();
         assert_eq!(back, signers.iter().map(Signer::secret).collect::<Vec<_>>());
     }
 
     #[test]
+    fn a_new_file_takes_no_place_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let (first, second) = (generate(1).unwrap(), generate(2).unwrap());
+        save(&path, &first, Place::New).unwrap();
+        let why = save(&path, &second, Place::New).unwrap_err();
+        assert!(matches!(why, AccountError::There(_)), "{why}");
+        assert_eq!(load(&path).unwrap()[0].secret(), first[0].secret());
+        save(&path, &second, Place::Replace).unwrap();
+        assert_eq!(load(&path).unwrap().len(), 2);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn a_file_in_use_is_refused_with_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        save(&path, &generate(1).unwrap(), Place::New).unwrap();
+        let lock = KeyLock::take(&path).unwrap();
+        let why = KeyLock::take(&path).unwrap_err().to_string();
+        assert!(why.contains("is in use by") && why.contains("take each other's nonces"), "{why}");
+        drop(lock);
+        KeyLock::take(&path).unwrap();
+        let locks = "1: POSIX  ADVISORY  WRITE 7 08:01:99 0 EOF\n2: FLOCK  ADVISORY  WRITE 512 08:01:99 0 EOF\n";
+        assert_eq!((holder(locks, 99), holder(locks, 9), holder("", 99)), (Some(512), None, None));
+    }
+
+    #[test]
     fn a_damaged_file_is_named_with_the_account() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
-        save(&path, &generate(2).unwrap()).unwrap();
+        save(&path, &generate(2).unwrap(), Place::New).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         let other = format!("{:#x}", address(&generate(1).unwrap()[0]));
         let second = text.rfind("\"address\": \"").unwrap() + 12;

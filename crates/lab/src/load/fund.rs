@@ -17,8 +17,8 @@ use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
 use serde_json::json;
 
-use super::account::address;
-use super::patient::{NoAnswer, Patient};
+use super::account::{AccountError, address};
+use super::patient::{Caller, NoAnswer, Patient};
 use super::refusal::Reason;
 use super::rpc::{Refusal, Rpc, RpcError};
 use super::tree::{Survey, Transfer};
@@ -57,6 +57,9 @@ pub enum FundError {
     /// A transfer was refused.
     #[error("the node refuses a transfer that funds: {0}")]
     Refused(String),
+    /// The keys cannot be kept, so nothing is paid.
+    #[error(transparent)]
+    Keys(#[from] AccountError),
     /// Stopped by whoever called.
     #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
     Stopped {
@@ -144,10 +147,11 @@ pub fn fund(
     payer: &Signer,
     accounts: &[Signer],
     amount: U256,
-    stop: &dyn Fn() -> bool,
+    caller: Caller<'_>,
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
     let each = each(terms, amount);
+    let Caller { stop, before_paying } = caller;
     let ask = Patient { rpc, stop };
     let mut open: Vec<&Signer> = accounts.iter().collect();
     let (mut count, mut done) = (accounts.len(), None);
@@ -178,6 +182,7 @@ pub fn fund(
         }
         let transfers = survey.level(FAN);
         let raws = signed(&ask, terms, payer, &transfers, (amount, each)).map_err(|why| stopped(why.into()))?;
+        before_paying()?;
         pay(&ask, &raws).map_err(stopped)?;
         let waiting: Vec<_> = transfers.iter().map(|transfer| address(transfer.to)).collect();
         wait_until_rich(&ask, &waiting, amount, |arrived| told(done + arrived, count)).map_err(stopped)?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, U256};
 
+use super::account::AccountError;
 use super::rpc::{Rpc, RpcError};
 
 /// How long nothing but errors may come.
@@ -37,6 +38,22 @@ pub struct Patient<'a> {
     pub rpc: &'a Rpc,
     /// Ends the patience.
     pub stop: &'a dyn Fn() -> bool,
+}
+
+/// Whoever has accounts funded.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    /// Ends the funding.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Called before any money goes out, each time: keys that are kept nowhere are to be kept by then.
+    pub before_paying: &'a dyn Fn() -> Result<(), AccountError>,
+}
+
+impl<'a> Caller<'a> {
+    /// One that has nothing to keep.
+    pub fn new(stop: &'a dyn Fn() -> bool) -> Self {
+        Self { stop, before_paying: &|| Ok(()) }
+    }
 }
 
 /// Asks until there is an answer, an error that does not pass, or half a minute of such that may is over.

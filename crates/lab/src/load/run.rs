@@ -20,7 +20,7 @@ use super::course::{Course, Progress};
 use super::figures::{self, Found};
 use super::fund::{self, FundError, ask_developer_account};
 use super::outcome::{Outcome, Outcomes};
-use super::patient::{NoAnswer, Patient};
+use super::patient::{Caller, NoAnswer, Patient};
 use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
 use super::sender::{self, Fees, Shared};
@@ -76,10 +76,10 @@ pub fn prepare(
     payer: &Signer,
     accounts: &[Signer],
     amount: U256,
-    stop: &dyn Fn() -> bool,
+    caller: Caller<'_>,
     told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
-    let ask = Patient { rpc: &node.rpc, stop };
+    let ask = Patient { rpc: &node.rpc, stop: caller.stop };
     let stopped = |why| match why {
         NoAnswer::Stopped => FundError::Stopped { done: 0, count: accounts.len() },
         NoAnswer::Rpc(why) => why.into(),
@@ -89,7 +89,7 @@ pub fn prepare(
     if ask.balances(&[rich]).map_err(stopped)?[0] < needed {
         ask_developer_account(&ask, rich, needed)?;
     }
-    fund::fund(&node.rpc, &node.terms, payer, accounts, amount, stop, told)
+    fund::fund(&node.rpc, &node.terms, payer, accounts, amount, caller, told)
 }
 
 /// Runs the load on contracts that are there. `stop` ends it early, with what there is.
@@ -115,7 +115,7 @@ pub fn drive(
         batch: AtomicUsize::new(pace.batch),
         senders: shares.len(),
         workload: Workload { mix: asked.mix.clone(), contracts },
-        fees: Fees::new(node.terms),
+        fees: Fees::new(node.terms.of_one_run()),
         targets: &targets,
         course: &course,
     };

@@ -92,6 +92,19 @@ pub struct Terms {
     pub tip: u128,
 }
 
+/// Beyond this many wei nothing is taken off what a run pays at the most.
+const SALT_MAX: u128 = 1 << 20;
+
+impl Terms {
+    /// These, up to a thousandth lower, drawn for each run. What a load sends follows from its accounts and their nonces:
+    /// two loads with the same keys would else send the same bytes, and each would count the other's as its own.
+    pub fn of_one_run(self) -> Self {
+        let most = SALT_MAX.min(self.max_fee / 1000);
+        let max_fee = self.max_fee - fastrand::u128(..=most);
+        Self { max_fee, tip: self.tip.min(max_fee), ..self }
+    }
+}
+
 /// The contracts of a run; of those that its kinds do not need there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contracts {
@@ -214,6 +227,19 @@ mod tests {
     use super::*;
 
     const TERMS: Terms = Terms { chain_id: 31337, max_fee: 2_000_000_000, tip: 1_000_000_000 };
+
+    #[test]
+    fn two_runs_send_other_bytes() {
+        let terms = Terms { chain_id: 1, max_fee: 2_000_000_000, tip: 2_000_000_000 };
+        let signer = super::super::account::generate(1).unwrap().remove(0);
+        let hash = |terms: Terms| sign(plain(&terms, 7, Address::ZERO, U256::ONE), &signer).1;
+        let runs: Vec<Terms> = (0..8).map(|_| terms.of_one_run()).collect();
+        assert!(runs.iter().all(|run| run.tip <= run.max_fee && run.max_fee * 1000 >= terms.max_fee * 999));
+        let hashes: std::collections::HashSet<_> = runs.iter().map(|run| hash(*run)).collect();
+        // Two of a million numbers are seldom the same.
+        assert!(hashes.len() >= 7, "{runs:?}");
+        assert_eq!(hash(runs[0]), hash(runs[0]), "what a run signs again is the same");
+    }
 
     #[test]
     fn the_signature_is_the_senders() {

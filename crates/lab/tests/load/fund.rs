@@ -1,9 +1,12 @@
 //! Money for accounts on nodes that misbehave: everybody gets theirs, and nothing is paid twice.
 
+use std::cell::Cell;
+
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
-use hearth_lab::load::account::{address, generate};
+use hearth_lab::load::account::{AccountError, address, generate};
 use hearth_lab::load::fund::FundError;
+use hearth_lab::load::patient::Caller;
 use hearth_lab::load::run::{Node, connect, prepare};
 
 use crate::TIMEOUT;
@@ -27,7 +30,7 @@ fn scene(accounts: usize, manners: Manners) -> Scene {
 
 impl Scene {
     fn fund(&self, stop: &dyn Fn() -> bool) -> Result<usize, FundError> {
-        prepare(&self.node, &self.rich, &self.accounts, U256::from(ETHER), stop, |_, _| {})
+        prepare(&self.node, &self.rich, &self.accounts, U256::from(ETHER), Caller::new(stop), |_, _| {})
     }
 
     fn funded(&self) -> usize {
@@ -93,4 +96,26 @@ fn who_is_too_poor_is_named_with_what_is_needed() {
     scene.rich = generate(1).unwrap().remove(0);
     let why = scene.fund(&|| false).unwrap_err().to_string();
     assert!(why.contains(&address(&scene.rich).to_string()) && why.contains("3 accounts"), "{why}");
+}
+
+#[test]
+fn keys_are_kept_before_any_money_goes_out_and_not_without() {
+    let mut scene = scene(3, Manners::default());
+    let kept = Cell::new(0);
+    let fund = |scene: &Scene, result: fn() -> Result<(), AccountError>| {
+        let keep = || {
+            kept.set(kept.get() + 1);
+            result()
+        };
+        let caller = Caller { stop: &|| false, before_paying: &keep };
+        prepare(&scene.node, &scene.rich, &scene.accounts, U256::from(ETHER), caller, |_, _| {})
+    };
+    let rich = std::mem::replace(&mut scene.rich, generate(1).unwrap().remove(0));
+    assert!(matches!(fund(&scene, || Ok(())), Err(FundError::Poor { .. })));
+    assert_eq!(kept.get(), 0, "without money there is nothing to keep");
+    scene.rich = rich;
+    let why = fund(&scene, || Err(AccountError::There("keys.json".into()))).unwrap_err();
+    assert!(matches!(why, FundError::Keys(_)) && scene.funded() == 0, "{why}");
+    assert_eq!(fund(&scene, || Ok(())).unwrap(), 3);
+    assert!(kept.get() >= 2);
 }

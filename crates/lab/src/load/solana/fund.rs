@@ -19,7 +19,8 @@ use super::deliver::{End, deliver};
 use super::keys::Account;
 use super::node::{Blockhash, Node};
 use super::patient::Patient;
-use crate::load::patient::NoAnswer;
+use crate::load::account::AccountError;
+use crate::load::patient::{Caller, NoAnswer};
 use crate::load::rpc::RpcError;
 use crate::load::tree::{Survey, Transfer};
 
@@ -63,6 +64,9 @@ pub enum FundError {
     /// A transfer failed.
     #[error("a transfer that funds failed: {0}")]
     Failed(String),
+    /// The keys cannot be kept, so nothing is paid.
+    #[error(transparent)]
+    Keys(#[from] AccountError),
     /// Stopped by whoever called.
     #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
     Stopped {
@@ -115,12 +119,12 @@ pub fn fund(
     funder: Option<&Account>,
     accounts: &[Account],
     amount: u64,
-    stop: &dyn Fn() -> bool,
+    caller: Caller<'_>,
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
     // Of those that were short: how many no longer are, and how many there were.
     let mut reached = (0, accounts.len());
-    let ended = levels(&Patient { node, stop }, funder, accounts, amount, |done, count| {
+    let ended = levels(node, funder, accounts, amount, caller, |done, count| {
         reached = (done, count);
         told(done, count);
     });
@@ -133,12 +137,14 @@ pub fn fund(
 
 /// The same, a level of the tree after the other.
 fn levels(
-    ask: &Patient<'_>,
+    node: &Node,
     funder: Option<&Account>,
     accounts: &[Account],
     amount: u64,
+    caller: Caller<'_>,
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, Ended> {
+    let ask = &Patient { node, stop: caller.stop };
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
     // A transaction's fee for each transfer in it: more than is needed, and the rest stays with who pays.
     let each = amount + ask.ask(Node::fee)?;
@@ -160,6 +166,7 @@ fn levels(
             Some(funder) if needed > 0 => check(ask, funder, needed, survey.beyond())?,
             None if needed > 0 => {
                 let asked = needed + amount.saturating_sub(balances[0]);
+                (caller.before_paying)().map_err(FundError::from)?;
                 airdrop(ask, &addresses[0], asked, balances[0])?;
                 balances = ask.balances(&addresses)?;
                 survey = self::survey(&balances, amount, each);
@@ -174,6 +181,7 @@ fn levels(
         let blockhash = ask.ask(Node::blockhash)?;
         let (raws, paid) = signed(&transfers, funder, accounts, (amount, each), &blockhash);
         let arrived = |landed: usize| (landed * transfers.len() / raws.len().max(1)).min(paid);
+        (caller.before_paying)().map_err(FundError::from)?;
         for end in deliver(ask, &raws, &blockhash, |landed| told(done + arrived(landed), count))? {
             match end {
                 // What expired is in no block: the next look at balances finds who is still short.

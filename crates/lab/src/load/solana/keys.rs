@@ -12,7 +12,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 use serde::{Deserialize, Serialize};
 
-use crate::load::account::{self, AccountError};
+use crate::load::account::{self, AccountError, Place};
 
 /// An account that signs.
 pub struct Account {
@@ -55,13 +55,13 @@ pub fn generate(count: usize) -> Result<Vec<Account>, AccountError> {
     (0..count).map(account).collect()
 }
 
-/// Writes a key file; where there is one, it is replaced when the new one is whole.
-pub fn save(path: &Path, accounts: &[Account]) -> Result<(), AccountError> {
+/// Writes a key file; one that takes another's place does so when it is whole.
+pub fn save(path: &Path, accounts: &[Account], place: Place) -> Result<(), AccountError> {
     let entry = |account: &Account| Entry {
         address: encode_32(&account.address).to_string(),
         secret: encode_32(&account.seed).to_string(),
     };
-    account::write(path, &KeyFile { chain: "solana".into(), accounts: accounts.iter().map(entry).collect() })
+    account::write(path, &KeyFile { chain: "solana".into(), accounts: accounts.iter().map(entry).collect() }, place)
 }
 
 /// Reads a key file, and checks each account.
@@ -92,7 +92,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let accounts = generate(3).unwrap();
-        save(&path, &accounts).unwrap();
+        save(&path, &accounts, Place::New).unwrap();
         let back: Vec<_> = load(&path).unwrap().iter().map(|account| account.address).collect();
         assert_eq!(back, accounts.iter().map(|account| account.address).collect::<Vec<_>>());
         let text = fs::read_to_string(&path).unwrap();
@@ -108,8 +108,8 @@ mod tests {
     fn keys_of_the_other_chain_are_refused_in_words() {
         let folder = tempfile::tempdir().unwrap();
         let (ours, theirs) = (folder.path().join("a.json"), folder.path().join("b.json"));
-        save(&ours, &generate(1).unwrap()).unwrap();
-        account::save(&theirs, &account::generate(1).unwrap()).unwrap();
+        save(&ours, &generate(1).unwrap(), Place::New).unwrap();
+        account::save(&theirs, &account::generate(1).unwrap(), Place::New).unwrap();
         let why = load(&theirs).err().unwrap().to_string();
         assert!(why.contains("has keys of Ethereum, and the node speaks Solana"), "{why}");
         let why = account::load(&ours).err().unwrap().to_string();

@@ -18,7 +18,7 @@ use super::patient::Patient;
 use super::sender::{self, Shared, Way};
 pub use super::setup::set_up;
 use super::tpu::Tpu;
-use super::workload::{Kind, Workload};
+use super::workload::{Kind, Workload, salt};
 use crate::load::asked::{Asked, LoadError};
 use crate::load::course::{Course, Progress, Timing, Told};
 use crate::load::figures::{self, Found};
@@ -68,7 +68,12 @@ pub fn drive(
         pace: asked.pace_of(accounts.len()),
         senders,
         accounts,
-        workload: Workload { mix: asked.mix.clone(), accounts: addresses.clone(), tokens: tokens.to_vec() },
+        workload: Workload {
+            mix: asked.mix.clone(),
+            accounts: addresses.clone(),
+            tokens: tokens.to_vec(),
+            salt: salt(),
+        },
         first_number,
         time: &time,
         way: if by == By::Rpc { Way::Rpc(&rpcs) } else { Way::Tpu(&targets) },

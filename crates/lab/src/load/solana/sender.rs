@@ -644,7 +644,7 @@ mod tests {
             pace: Pace { rate: Some(1e9), batch: 1, under_way: 1, count: None, presign: 0 },
             senders: 1,
             accounts: &accounts,
-            workload: Workload { mix: Kind::Transfer.into(), accounts: addresses, tokens: vec![] },
+            workload: Workload { mix: Kind::Transfer.into(), accounts: addresses, tokens: vec![], salt: 0 },
             first_number: 0,
             time: &time,
             way: Way::Tpu(&targets),

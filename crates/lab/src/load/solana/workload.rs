@@ -43,8 +43,10 @@ pub type Mix = crate::load::mix::Mix<Kind>;
 
 /// What a transfer asks for: its three instructions take 150 compute units each.
 const TRANSFER_UNITS: u32 = 450;
-/// Bytes of accounts that a transfer may load.
+/// Bytes of accounts that a transfer may load, without the run's salt.
 const TRANSFER_BYTES: u32 = 30 << 10;
+/// Salts are below this: a transfer with any of them loads no more pages of 32 KiB, and costs no more.
+const SALTS: u32 = 2 << 10;
 /// More than any version of the token program takes for a transfer, and for the two instructions before it.
 const TOKEN_UNITS: u32 = 10_000;
 /// More than the token program and its accounts have, in bytes.
@@ -58,6 +60,14 @@ pub struct Workload {
     pub accounts: Vec<Pubkey>,
     /// Where each has its tokens; empty without [`Kind::Token`].
     pub tokens: Vec<Pubkey>,
+    /// The run's own; see [`salt`].
+    pub salt: u32,
+}
+
+/// A number that makes the bytes of a run its own: what a load sends follows from its accounts and a blockhash, so two
+/// loads with the same keys would else send the same transactions, and each would count the other's as its own.
+pub fn salt() -> u32 {
+    fastrand::u32(..SALTS)
 }
 
 /// A transaction as it goes out.
@@ -105,7 +115,7 @@ impl Workload {
         let seed = u64::from_le_bytes(from.address[..8].try_into().expect("8 of 32 bytes"));
         let raw = match self.mix.pick(scatter(seed, number)) {
             Kind::Transfer => {
-                let mut template = TransferTemplate::with_limits(TRANSFER_UNITS, TRANSFER_BYTES);
+                let mut template = TransferTemplate::with_limits(TRANSFER_UNITS, TRANSFER_BYTES + self.salt);
                 template.set_from(&from.address);
                 template.set_to(&self.accounts[to]);
                 template.set_lamports(amount);
@@ -114,7 +124,7 @@ impl Workload {
             }
             Kind::Token => {
                 let instructions = [
-                    ComputeBudgetInstruction::SetLoadedAccountsDataSizeLimit(TOKEN_BYTES).instruction(),
+                    ComputeBudgetInstruction::SetLoadedAccountsDataSizeLimit(TOKEN_BYTES - self.salt).instruction(),
                     ComputeBudgetInstruction::SetComputeUnitLimit(TOKEN_UNITS).instruction(),
                     token::transfer(&self.tokens[account], &self.tokens[to], &from.address, amount),
                 ];
@@ -140,6 +150,7 @@ mod tests {
             mix: mix.parse().unwrap(),
             tokens: (100..100 + accounts.len() as u8).map(|i| [i; 32]).collect(),
             accounts,
+            salt: SALTS - 1,
         }
     }
 
@@ -163,6 +174,20 @@ mod tests {
             }
         }
         assert!((100..200).contains(&tokens) || (400..500).contains(&tokens), "{tokens} of 600");
+    }
+
+    #[test]
+    fn a_runs_salt_changes_its_bytes() {
+        let accounts = generate(2).unwrap();
+        let blockhash = Blockhash { hash: [9; 32], last_valid: 77 };
+        for mix in ["transfer", "token"] {
+            let [one, other] = [3, 4].map(|salt| {
+                let workload = Workload { salt, ..workload(mix, &accounts) };
+                workload.sign(&accounts[0], 0, 0, &blockhash).id()
+            });
+            assert_ne!(one, other);
+        }
+        assert!((0..100).all(|_| salt() < SALTS) && TRANSFER_BYTES + SALTS <= 32 << 10);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hearth_lab::load::asked::{Asked, LoadError};
 use hearth_lab::load::chain::{ConnectError, Connected, check_chains, connect, connect_patiently};
+use hearth_lab::load::patient::Caller;
 use hearth_lab::load::report::Report;
 use hearth_lab::load::solana::fund::{FundError, fund};
 use hearth_lab::load::solana::keys::{Account, generate};
@@ -211,13 +212,18 @@ fn everybody_gets_money_and_nothing_is_paid_twice() {
         let scene = scene(1, manners);
         let (node, accounts) = (node(&scene.stub.url), generate(count).unwrap());
         let amount = 10_000_000;
-        let short = fund(&node, Some(&scene.accounts[0]), &accounts, amount, &|| false, |_, _| {}).unwrap();
+        let short =
+            fund(&node, Some(&scene.accounts[0]), &accounts, amount, Caller::new(&|| false), |_, _| {}).unwrap();
         let has = |account: &Account| scene.stub.with(|world| world.balance(&account.address));
         assert!(short == count && accounts.iter().all(|account| has(account) >= amount), "{manners:?}");
         let paid = 1_000_000_000_000 - has(&scene.accounts[0]);
         let count = count as u64;
         assert!(paid <= count * (amount + 5_000) + (count / 20) * 5_000, "{paid}, {manners:?}");
-        assert_eq!(fund(&node, None, &accounts, amount, &|| false, |_, _| {}).unwrap(), 0, "nobody is short any more");
+        assert_eq!(
+            fund(&node, None, &accounts, amount, Caller::new(&|| false), |_, _| {}).unwrap(),
+            0,
+            "nobody is short any more"
+        );
     };
     std::thread::scope(|scope| {
         for manners in [
@@ -238,12 +244,19 @@ fn everybody_gets_money_and_nothing_is_paid_twice() {
 fn an_airdrop_pays_where_nobody_else_does() {
     let scene = scene(1, Manners::default());
     let (accounts, amount) = (generate(30).unwrap(), 5_000_000);
-    assert_eq!(fund(&node(&scene.stub.url), None, &accounts, amount, &|| false, |_, _| {}).unwrap(), 30);
-    let why = fund(&node(&scene.stub.url), Some(&accounts[1]), &generate(9).unwrap(), amount, &|| false, |_, _| {});
+    assert_eq!(fund(&node(&scene.stub.url), None, &accounts, amount, Caller::new(&|| false), |_, _| {}).unwrap(), 30);
+    let why = fund(
+        &node(&scene.stub.url),
+        Some(&accounts[1]),
+        &generate(9).unwrap(),
+        amount,
+        Caller::new(&|| false),
+        |_, _| {},
+    );
     let why = why.unwrap_err().to_string();
     assert!(why.contains(&*encode_32(&accounts[1].address)) && why.contains("for 9 accounts"), "{why}");
     let stingy = self::scene(1, Manners { no_airdrop: true, ..Manners::default() });
-    let why = fund(&node(&stingy.stub.url), None, &accounts, amount, &|| false, |_, _| {}).unwrap_err();
+    let why = fund(&node(&stingy.stub.url), None, &accounts, amount, Caller::new(&|| false), |_, _| {}).unwrap_err();
     assert!(matches!(why, FundError::Airdrop { .. }) && why.to_string().contains("--funder"), "{why}");
 }
 
@@ -256,7 +269,8 @@ fn an_airdrop_is_asked_for_anew_only_when_no_block_can_have_it() {
     ] {
         let scene = scene(1, manners);
         assert_eq!(
-            fund(&node(&scene.stub.url), None, &generate(30).unwrap(), 5_000_000, &|| false, |_, _| {}).unwrap(),
+            fund(&node(&scene.stub.url), None, &generate(30).unwrap(), 5_000_000, Caller::new(&|| false), |_, _| {})
+                .unwrap(),
             30
         );
         assert_eq!(scene.stub.with(|world| world.airdrops()), airdrops, "{manners:?}");
@@ -270,7 +284,7 @@ fn bad_answers_cost_neither_the_money_nor_the_token() {
         scene.accounts = generate(60).unwrap();
         scene.asked.mix = Kind::Token.into();
         let node = node(&scene.stub.url);
-        fund(&node, None, &scene.accounts, 50_000_000, &|| false, |_, _| {}).unwrap();
+        fund(&node, None, &scene.accounts, 50_000_000, Caller::new(&|| false), |_, _| {}).unwrap();
         let tokens = set_up(&node, &scene.accounts, &scene.asked.mix, &|| false, &mut |_| {}).unwrap();
         let report = drive(&scene.asked, scene.by, &node, &tokens, &scene.accounts, &|| false, |_| {}).unwrap();
         assert_eq!((report.sent, report.included), (180, 180), "{manners:?}\n{}", report.text());
