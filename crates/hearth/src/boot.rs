@@ -40,6 +40,7 @@ use hearth_wire::txn::Txn;
 use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
+use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, Maker, Voter};
 use crate::peers::forward::Forwarder;
@@ -329,40 +330,14 @@ pub fn open_chain(
     replaying: impl FnMut(&Replayed) -> Go,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
+    if !folder.join("genesis.json").exists() {
+        // Before anything is written: a second genesis beside the blocks of the first makes neither chain usable.
+        no_orphans(config, folder)?;
+    }
     std::fs::create_dir_all(folder).map_err(io)?;
     let identity = identity(config, folder)?;
     let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
-    let path = folder.join("genesis.json");
-    let genesis = if path.exists() {
-        let genesis = Genesis::load(&path)?;
-        let began = genesis.config();
-        // Its programs are those of the release that began it.
-        let wanted = GenesisConfig {
-            creation_time: began.creation_time,
-            extra_accounts: began.extra_accounts.clone(),
-            ..genesis_config(config, &identity, &faucet)
-        };
-        beginning.check(&genesis, folder, &wanted)?;
-        if wanted != *began && !config.joins() {
-            let which = differences(began, &wanted).join(", ");
-            crate::say::note(format_args!(
-                "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
-                folder.display()
-            ));
-        }
-        genesis
-    } else {
-        let mut began = genesis_config(config, &identity, &faucet);
-        let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
-        let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
-        began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
-        began.extra_accounts.extend(validators(config));
-        began.extra_accounts.extend(beginning.accounts());
-        beginning.notices().iter().for_each(|notice| crate::say::note(format_args!("notice: {notice}")));
-        let genesis = Genesis::create(began, &mut funded)?;
-        genesis.save(&path)?;
-        genesis
-    };
+    let genesis = genesis(config, folder, beginning, (&identity, &faucet), &mut funded)?;
     let bench = &config.development.bench;
     let disable_from = bench.disable_blockstore_from_slot;
     let store_config = blockstore::Config {
@@ -373,15 +348,24 @@ pub fn open_chain(
     let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
     let snapshots = restore::folder(config, folder);
     let refused = |why: &SnapshotError| crate::say::note(format_args!("notice: {why}; it is not used"));
-    let Restored { ledger, block_id } = restore::newest(config, &genesis, &snapshots, refused)?;
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
+    let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
+    let Restored { ledger, block_id } = plan.restored;
+    if let Some(after) = plan.cut_after {
+        drop(history.take());
+        history = open_history(config, folder, (&genesis, &store), after)?;
+    }
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
     // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
-    let root = match config.gossip.enabled {
-        true => Some(agree::final_slot(folder, &identity.public).map_err(AgreeError::from)?.unwrap_or(0)),
-        false => None,
-    };
+    let root = if config.gossip.enabled { Some(final_slot(folder, &identity)?) } else { None };
+    let root = root.map(|root| root.max(plan.final_slot));
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
+    if let Some(missing) = recovery.missing_segment().filter(|_| root.is_none())
+        && recovery.last_whole_slot.is_some_and(|last| last > replayed.last_slot)
+    {
+        // Going on would discard the blocks behind the hole.
+        return Err(StoreError::Corrupt(missing.clone()).into());
+    }
     if history.as_ref().is_some_and(|history| history.last_slot() > replayed.last_slot) {
         // A power failure took blocks that the history still knows, or they are not final.
         drop(history.take());
@@ -390,6 +374,73 @@ pub fn open_chain(
     let taker = restore::take_snapshots(config, &snapshots, &ledger, store.reader())?;
     let folder = folder.to_owned();
     Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
+}
+
+/// The genesis in `folder`, which must be as `beginning` asks; a new one where there is none.
+fn genesis(
+    config: &Config,
+    folder: &Path,
+    beginning: &Beginning,
+    (identity, faucet): (&Identity, &Identity),
+    funded: impl FnMut(usize),
+) -> Result<Genesis, BootError> {
+    let path = folder.join("genesis.json");
+    if path.exists() {
+        let genesis = Genesis::load(&path)?;
+        let began = genesis.config();
+        // Its programs are those of the release that began it.
+        let wanted = GenesisConfig {
+            creation_time: began.creation_time,
+            extra_accounts: began.extra_accounts.clone(),
+            ..genesis_config(config, identity, faucet)
+        };
+        beginning.check(&genesis, folder, &wanted)?;
+        if wanted != *began && !config.joins() {
+            let which = differences(began, &wanted).join(", ");
+            crate::say::note(format_args!(
+                "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
+                folder.display()
+            ));
+        }
+        return Ok(genesis);
+    }
+    let mut began = genesis_config(config, identity, faucet);
+    let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
+    let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
+    began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
+    began.extra_accounts.extend(validators(config));
+    began.extra_accounts.extend(beginning.accounts());
+    beginning.notices().iter().for_each(|notice| crate::say::note(format_args!("notice: {notice}")));
+    let genesis = Genesis::create(began, funded)?;
+    genesis.save(&path)?;
+    Ok(genesis)
+}
+
+/// The slot up to which blocks are final in a cluster.
+fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, AgreeError> {
+    if agree::is_root_damaged(folder) {
+        let path = folder.join("root.bin");
+        crate::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
+    }
+    Ok(agree::final_slot(folder, &identity.public)?.unwrap_or(0))
+}
+
+/// Refuses a folder that has blocks, a history or snapshots and no genesis to read them by.
+fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
+    let places = [
+        (folder.join("blocks"), "log"),
+        (folder.join("history"), "history"),
+        (restore::folder(config, folder), "snapshot"),
+    ];
+    for (place, extension) in places {
+        let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+        if let Some(file) =
+            entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == extension))
+        {
+            return Err(GenesisError::Missing { path: folder.join("genesis.json"), file });
+        }
+    }
+    Ok(())
 }
 
 /// The history, where one is kept, up to the last block that is wanted and stored.

@@ -331,7 +331,7 @@ pub struct ProfileNode {
 /// `hearth ledger`
 #[derive(Subcommand)]
 pub enum LedgerCommand {
-    /// Check checksums, hash chain, signatures and snapshots.
+    /// Check checksums, hash chain, signatures, the transaction history and snapshots.
     Verify {
         /// Which chain.
         #[command(flatten)]

@@ -16,6 +16,7 @@ mod configure;
 mod developer;
 mod draw;
 mod evm;
+mod history_repair;
 mod keys;
 mod ledger_command;
 mod load;

@@ -24,6 +24,13 @@ pub struct Restored {
     pub block_id: Option<[u8; 32]>,
 }
 
+impl Restored {
+    /// The slot at whose end the state was such.
+    pub fn slot(&self) -> u64 {
+        self.ledger.recent_blocks(1)[0].slot
+    }
+}
+
 /// The snapshot folder of a chain.
 pub fn folder(config: &Config, chain: &Path) -> PathBuf {
     let given = config.expand(&config.snapshots.path);
@@ -42,24 +49,36 @@ pub fn ledger_config(config: &Config) -> LedgerConfig {
     }
 }
 
-/// The state of the newest snapshot in `folder` that is whole; of the genesis when there is none. `refused` is told of
-/// each that is newer and cannot be used.
+/// The state of the newest snapshot in `folder` that is whole; of the genesis when there is none. `refused` receives
+/// why each newer one cannot be used.
 pub fn newest(
     config: &Config,
     genesis: &Genesis,
     folder: &Path,
-    mut refused: impl FnMut(&SnapshotError),
+    refused: impl FnMut(&SnapshotError),
 ) -> Result<Restored, SnapshotError> {
+    let newest = up_to(config, genesis, folder, u64::MAX, refused)?;
+    Ok(newest.expect("a genesis is of no later slot"))
+}
+
+/// As [`newest`], of those whose slot is at most `highest`. `None` when the genesis is of a later slot.
+pub fn up_to(
+    config: &Config,
+    genesis: &Genesis,
+    folder: &Path,
+    highest: u64,
+    mut refused: impl FnMut(&SnapshotError),
+) -> Result<Option<Restored>, SnapshotError> {
     let files = match Folder::existing(folder) {
         Some(folder) => folder.files()?,
         None => vec![],
     };
-    for file in files {
+    for file in files.into_iter().filter(|file| file.slot <= highest) {
         let made = ledger_config(config);
         match snapshot::load(&file.path, genesis.hash(), &made.status_cache) {
             Ok(loaded) => {
                 let block_id = Some(loaded.manifest.block_id);
-                return Ok(Restored { ledger: Ledger::restore(genesis, made, loaded), block_id });
+                return Ok(Some(Restored { ledger: Ledger::restore(genesis, made, loaded), block_id }));
             }
             Err(why) => {
                 refused(&why);
@@ -68,7 +87,8 @@ pub fn newest(
             }
         }
     }
-    Ok(Restored { ledger: Ledger::new(genesis, ledger_config(config)), block_id: None })
+    let is_late = genesis.config().genesis_slot > highest;
+    Ok((!is_late).then(|| Restored { ledger: Ledger::new(genesis, ledger_config(config)), block_id: None }))
 }
 
 /// Begins to take snapshots, when they are configured.

@@ -82,7 +82,20 @@ impl Say {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    static NOTES: RefCell<Vec<String>> = const { RefCell::new(vec![]) };
+}
+
+/// What was noted in this thread since the last call.
+#[cfg(test)]
+pub fn take_notes() -> Vec<String> {
+    NOTES.take()
+}
+
 /// Says a line on standard error. Nothing is lost when nobody reads it.
 pub fn note(text: impl Display) {
+    #[cfg(test)]
+    NOTES.with_borrow_mut(|notes| notes.push(text.to_string()));
     stop::at_hang_up(&std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }

@@ -9,6 +9,7 @@ mod cli;
 mod cluster;
 mod comet;
 mod ethereum;
+mod faults;
 mod fuzz;
 mod gossip;
 mod kill9;
@@ -35,7 +36,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 12] = [
+const SOAKS: [Soak; 13] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -65,6 +66,12 @@ const SOAKS: [Soak; 12] = [
         options: "--rounds N (3) --seconds N (30) [--kind transfer|erc20] [--binary FILE] [--anvil FILE] [--geth FILE]",
         about: "`hearth evm run` under `hearth load run`, beside anvil and `geth --dev` where they are there: rate, CPU time, nothing lost",
         run: ethereum::run,
+    },
+    Soak {
+        name: "faults",
+        options: "--mutations N (300) [--seed N] [--only solana|ethereum]",
+        about: "each kind of file that a Solana and an Ethereum node write, damaged in N ways each: nothing acknowledged is missing without a word",
+        run: faults::run,
     },
     Soak {
         name: "fuzz",

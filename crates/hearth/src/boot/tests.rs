@@ -1,5 +1,7 @@
 //! What a start holds to be final.
 
+mod damage;
+
 use hearth_cluster::consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_ledger::Commitment;
@@ -123,4 +125,38 @@ fn a_chain_keeps_the_accounts_it_began_with() {
     let opened = open(&config, before.path()).unwrap();
     assert_eq!(opened.genesis.hash(), older.hash());
     assert_eq!(opened.ledger.account(&wrapped_sol), None);
+}
+
+/// What a folder holds, all the way down.
+fn names(folder: &Path) -> Vec<PathBuf> {
+    let mut all = vec![];
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(names(&path));
+        }
+        all.push(path);
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn blocks_without_genesis_are_refused_untouched() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
+    let folder = folder.path();
+    chain(&config, folder, &[(1, 0), (2, 1)]);
+    let path = folder.join("genesis.json");
+    let good = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &good[..good.len() / 2]).unwrap();
+    let damaged = open(&config, folder).err().expect("half a genesis").to_string();
+    assert!(damaged.contains("genesis.json is damaged") && damaged.contains("--reset"), "{damaged}");
+    std::fs::remove_file(&path).unwrap();
+    let before = names(folder);
+    let missing = open(&config, folder).err().expect("no genesis").to_string();
+    assert!(missing.contains("genesis.json is missing") && missing.contains("0000000001.log"), "{missing}");
+    assert_eq!(names(folder), before, "nothing was written");
+    // What both errors advise.
+    crate::developer::reset(&config, folder).unwrap();
+    assert_eq!(started(&config, folder), (0, 0));
 }

@@ -12,6 +12,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
+use hearth_ledger::history::HistoryError;
 use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_wire::entry::EntryError;
@@ -53,6 +54,9 @@ pub enum LedgerError {
     /// The blocks, or a node that runs on them.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
@@ -115,12 +119,14 @@ impl Offline {
     fn open(config: &Config) -> Result<Self, LedgerError> {
         let folder = config.expand(&config.ledger.path);
         let (genesis, blocks) = (folder.join("genesis.json"), folder.join("blocks"));
-        if !genesis.exists() || !blocks.is_dir() {
+        // Blocks without their genesis are a damaged chain, which the next line names.
+        if !blocks.is_dir() {
             return Err(LedgerError::NoChain { folder, options: options(config) });
         }
         let genesis = Genesis::load(&genesis)?;
         let store_config = blockstore::Config {
-            sync: SyncPolicy::Kernel,
+            // As a start would: where blocks are synced, an end that is missing is refused.
+            sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
             // Nothing is dropped by looking.
             limit_size: u64::MAX / 2,
             ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())

@@ -1,16 +1,20 @@
 //! `hearth ledger verify`: checks whatever can be checked without executing.
 //!
-//! reads   all of the log, all blocks, all snapshots
+//! reads   all of the log, all blocks, all of the history, all snapshots
 //! writes  what is wrong, each with its place; on standard error how far it is
 //! memory  one block, the state of one snapshot
 //!
 //! Checked are: every record's checksum; that blocks follow one another; the leader's signature of each FEC set and
 //! that each set names the one before; the hash chain with its ticks; the signatures of all transactions; every
-//! snapshot's checksums, and that its accounts add up to the sum that the bank's hash is made from. Not checked is
-//! that a set's Merkle root is that of its shreds: those are not kept.
+//! snapshot's checksums, and that its accounts add up to the sum that the bank's hash is made from; every record of the
+//! history and every page of its tables, and, outside a cluster, that it has each block with all its transactions. Not
+//! checked is that a set's Merkle root is that of its shreds: those are not kept.
+
+use std::collections::BTreeMap;
 
 use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::Block;
+use hearth_ledger::history::{self, HistoryError};
 use hearth_ledger::lattice::Lattice;
 use hearth_ledger::snapshot;
 use hearth_pipeline::poh;
@@ -22,6 +26,7 @@ use crate::bench::i;
 use crate::boot::signatures_are_valid;
 use crate::cli::Slots;
 use crate::config::Config;
+use crate::peers::agree::{is_root_damaged, saved_tower};
 use crate::progress::{Progress, megabytes};
 use crate::replay::entries;
 use crate::say::Say;
@@ -66,6 +71,8 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     })?;
     damage.iter().for_each(|damage| found.wrong(damage));
     found.line(format_args!("log       {} bytes: the checksum of every record, {} wrong", i(read), damage.len()));
+    let recorded = history(chain, &mut found)?;
+    votes(chain, config, &mut found);
     let known = snapshots(chain, config, &mut found);
     let leaders = leaders(chain, config);
     let mut at = At { slot: 0, blockhash: Some(*chain.genesis.hash()), block_id: Some(*chain.genesis.hash()) };
@@ -84,7 +91,11 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
         match chain.block(info.slot) {
             Ok(block) => {
                 sets(chain, &block, &leaders, at.block_id, &mut found)?;
+                let before = txns;
                 let last = hashes(chain, &block, at, &mut txns, &mut found);
+                if !config.gossip.enabled {
+                    compare(&recorded, slot, txns - before, &mut found);
+                }
                 at = At { slot: info.slot, blockhash: last, block_id: Some(block.block_id) };
             }
             Err(why) => {
@@ -103,12 +114,63 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     Ok(())
 }
 
-/// Whose signature a set may have: the identity's at genesis, and the present one's.
-fn leaders(chain: &Offline, config: &Config) -> Vec<Pubkey> {
+/// Checks the history, where one is kept; how many transactions it has of each block.
+fn history(chain: &Offline, found: &mut Findings<'_>) -> Result<BTreeMap<u64, u32>, HistoryError> {
+    let dir = chain.folder.join("history");
+    if !dir.is_dir() {
+        return Ok(BTreeMap::new());
+    }
+    found.progress.tell(|| "checking the history");
+    let checked = history::check(&dir, chain.genesis.hash(), |_| ())?;
+    checked.damage.iter().for_each(|damage| found.wrong(damage));
+    if let Some(torn) = &checked.torn {
+        found.line(format_args!("history   {torn}, nor behind it: an unfinished end, which the next start cuts off"));
+    }
+    let (segments, tables, bytes) = (checked.segments, checked.tables, i(checked.bytes));
+    let (blocks, wrong) = (i(checked.blocks.len() as u64), checked.damage.len());
+    found.line(format_args!(
+        "history   {blocks} blocks in {segments} segments and {tables} tables, {bytes} bytes: every record and every \
+         page, {wrong} wrong"
+    ));
+    Ok(checked.blocks.into_iter().collect())
+}
+
+/// Whether the history has all of a block, if it has blocks before and behind it.
+fn compare(recorded: &BTreeMap<u64, u32>, slot: u64, txns: u64, found: &mut Findings<'_>) {
+    let first = recorded.first_key_value().map(|(slot, _)| *slot);
+    let last = recorded.last_key_value().map(|(slot, _)| *slot);
+    match recorded.get(&slot) {
+        Some(count) if u64::from(*count) != txns => {
+            found.wrong(format_args!("slot {slot}: the history has {count} transactions of it, its block {txns}"));
+        }
+        None if first < Some(slot) && Some(slot) < last => {
+            found.wrong(format_args!("slot {slot}: the history lacks it, its block is stored"));
+        }
+        _ => {}
+    }
+}
+
+/// The node's present identity, if its key can be read.
+fn identity(chain: &Offline, config: &Config) -> Option<Pubkey> {
     let given = config.expand(&config.consensus.identity_path);
     let path = if given.as_os_str().is_empty() { chain.folder.join("identity.json") } else { given };
-    let present = keys::read(&path).map(|identity| identity.public);
-    std::iter::once(chain.genesis.config().identity).chain(present).collect()
+    keys::read(&path).ok().map(|identity| identity.public)
+}
+
+/// Whose signature a set may have: the identity's at genesis, and the present one's.
+fn leaders(chain: &Offline, config: &Config) -> Vec<Pubkey> {
+    std::iter::once(chain.genesis.config().identity).chain(identity(chain, config)).collect()
+}
+
+/// Checks the tower and the root, which a node in a cluster has.
+fn votes(chain: &Offline, config: &Config, found: &mut Findings<'_>) {
+    let tower = identity(chain, config).map(|node| saved_tower(&chain.folder, &node));
+    if let Some(Err(why)) = tower {
+        found.wrong(why);
+    }
+    if is_root_damaged(&chain.folder) {
+        found.wrong(format_args!("{} is not whole", chain.folder.join("root.bin").display()));
+    }
 }
 
 /// Checks every snapshot; where those that are good stand.

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::blockstore::BlockStore;
+use hearth_ledger::genesis::shred_version as shred_version_of;
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_rpc::ClusterNode;
@@ -149,9 +151,14 @@ impl Joiner<'_> {
             }
         }
         let entrypoints = &self.entrypoints;
-        let shred_version = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
-            entrypoints.iter().find_map(|at| echo::shred_version(*at).ok().flatten())
+        let (entrypoint, shred_version) = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
+            entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)))
         })?;
+        // Blocks without their genesis: before another chain's is written beside them.
+        let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| shred_version_of(&hash));
+        if let Some(own) = stored.filter(|own| *own != shred_version) {
+            return Err(JoinError::OtherChain { own, theirs: shred_version, entrypoint });
+        }
         let own = contact(self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
         let start = Start {
             sockets,

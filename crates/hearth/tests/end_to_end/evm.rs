@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use alloy_consensus::TxLegacy;
@@ -43,6 +43,36 @@ impl Chain {
         let address = said.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where");
         let address: SocketAddr = address.trim().trim_start_matches("http://").parse().expect("an address");
         Self { process, rpc: Rpc::on(address.port()), port: address.port(), said }
+    }
+
+    /// The same where it may not come up: then its status, and what it said.
+    pub fn start_or_end(arguments: &[&str]) -> Result<Self, (ExitStatus, String)> {
+        let mut process = Process::start(command(0, arguments));
+        let mut said = vec![];
+        let ready = wait_until("a start or its end", || {
+            said.extend(process.new_lines());
+            match said.iter().any(|line: &String| line.contains("ready;")) {
+                true => Ok(true),
+                false if !process.is_alive() => Ok(false),
+                false => Err(process.errors()),
+            }
+        });
+        if !ready {
+            return Err(process.wait_with_errors());
+        }
+        let address = said.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where");
+        let address: SocketAddr = address.trim().trim_start_matches("http://").parse().expect("an address");
+        Ok(Self { process, rpc: Rpc::on(address.port()), port: address.port(), said })
+    }
+
+    /// Its RPC.
+    pub fn rpc(&self) -> Rpc {
+        self.rpc
+    }
+
+    /// What it said before it was ready, and since then on standard error.
+    pub fn said(&self) -> String {
+        self.said.join("\n") + &self.process.errors()
     }
 
     /// The page for Prometheus.
@@ -401,12 +431,7 @@ fn kill_9(seed: u64, block_time: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let arguments = ["--data-dir", text(folder.path()), "--block-time", block_time];
     let chain = Chain::start(&arguments);
-    let first = Signer::new(&KEY).expect("a key");
-    for number in 0..SENDERS {
-        let to = Address::from(sender(number).address());
-        chain.rpc.call("eth_sendRawTransaction", json!([transfer(&first, number.into(), to, 1 << 60)]));
-    }
-    wait_until("the senders' funds", || same(chain.nonce(&Address::from(first.address())), SENDERS.into()));
+    funded(&chain);
     let rounds = 15 + seed * 7919 % 40;
     let loads: Vec<Load> = std::thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS)
@@ -479,4 +504,33 @@ fn options_that_would_do_nothing_are_refused() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(says), "{arguments:?}: {error}");
     }
+}
+
+/// A transfer that was acknowledged.
+pub struct Sent {
+    pub hash: B256,
+    pub to: Address,
+    pub wei: u64,
+}
+
+/// Gives each sender funds; their numbers.
+pub fn funded(chain: &Chain) -> Vec<u8> {
+    let first = Signer::new(&KEY).expect("a key");
+    for number in 0..SENDERS {
+        let to = Address::from(sender(number).address());
+        chain.rpc.call("eth_sendRawTransaction", json!([transfer(&first, number.into(), to, 1 << 60)]));
+    }
+    wait_until("the senders' funds", || same(chain.nonce(&Address::from(first.address())), SENDERS.into()));
+    (0..SENDERS).collect()
+}
+
+/// Sends `count` transfers of a sender, each to an address of its own.
+pub fn send_count(rpc: Rpc, number: u8, count: u64) -> Vec<Sent> {
+    let signer = sender(number);
+    let one = |nonce| {
+        let (to, wei) = (receiver(0, number, nonce), nonce + 1);
+        let hash = rpc.call("eth_sendRawTransaction", json!([transfer(&signer, nonce, to, wei)]));
+        Sent { hash: serde_json::from_value(hash).expect("a hash"), to, wei }
+    };
+    (0..count).map(one).collect()
 }

@@ -18,6 +18,7 @@ mod durability;
 mod ending;
 mod evm;
 mod fates;
+mod faults;
 mod follow;
 mod history;
 mod hostile;

@@ -442,6 +442,9 @@ fn ledger_folder() {
         fs::write(&genesis, text).unwrap();
         run_fails(&setup, &["genesis file", "genesis.json is damaged", "delete it"]);
     }
+    fs::remove_file(&genesis).unwrap();
+    run_fails(&setup, &["genesis file", "genesis.json is missing", "--reset"]);
+    assert!(!genesis.exists(), "no other chain has begun beside the blocks");
     fs::write(&genesis, &whole).unwrap();
     setup.start().stop();
 }

@@ -239,6 +239,11 @@ impl Process {
         }
     }
 
+    /// The lines of standard output that were not read so far.
+    pub fn new_lines(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+
     /// Waits until a line of either output contains `text`.
     pub fn wait_for_any(&self, text: &str) {
         wait_until(text, || {

@@ -47,7 +47,7 @@ use crate::replay::ReplayError;
 pub use ancestors::Asker;
 pub use driver::Counts;
 use driver::Driver;
-pub use saved::{SavedError, final_since, final_slot, root as saved_root};
+pub use saved::{SavedError, final_since, final_slot, is_root_damaged, root as saved_root, tower as saved_tower};
 #[cfg(test)]
 pub use saved::{save_root, save_tower};
 pub use vote::Voter;

@@ -85,6 +85,11 @@ pub fn root(folder: &Path) -> Option<BankId> {
     (sha256(&[said]) == *sum).then_some(BankId { slot: u64::from_le_bytes(*slot), hash: hash.try_into().ok()? })
 }
 
+/// Whether there is a root's file that is not whole. It is not synced, so a power failure may leave one.
+pub fn is_root_damaged(folder: &Path) -> bool {
+    folder.join(ROOT).exists() && root(folder).is_none()
+}
+
 /// The slot up to which what a node has on disk is final: that of its root, or else of its tower's. `None` where it has
 /// neither: then nothing is known to be.
 ///
@@ -167,5 +172,32 @@ mod tests {
         assert_eq!(last(), Some(9));
         fs::write(folder.path().join(TOWER), [0; 72]).unwrap();
         assert!(matches!(final_slot(folder.path(), &node), Err(SavedError::Tower { .. })));
+    }
+
+    #[test]
+    fn damage_of_either_file_is_found() {
+        use hearth_testkit::damage::Mutation;
+        use hearth_testkit::random::Random;
+        let (folder, node) = (tempfile::tempdir().unwrap(), [1; 32]);
+        let id = BankId { slot: 70_000, hash: [3; 32] };
+        let kept = Tower::new(id);
+        let mut random = Random(5);
+        for _ in 0..300 {
+            save_tower(folder.path(), &kept.save(&node)).unwrap();
+            save_root(folder.path(), id).unwrap();
+            for name in [TOWER, ROOT] {
+                let path = folder.path().join(name);
+                let mutation = Mutation::random(&mut random, fs::metadata(&path).unwrap().len());
+                let changed = mutation.apply(&path).unwrap();
+                if name == ROOT {
+                    assert_eq!((root(folder.path()).is_none(), is_root_damaged(folder.path())), (changed, changed));
+                    continue;
+                }
+                match tower(folder.path(), &node) {
+                    Ok(found) => assert!(!changed && found.as_ref() == Some(&kept), "{mutation}"),
+                    Err(why) => assert!(changed && why.to_string().contains(TOWER), "{mutation}: {why}"),
+                }
+            }
+        }
     }
 }

@@ -1,0 +1,44 @@
+//! Damage to every kind of file that a node writes, hundreds of times: the tests of it, run for longer.
+//!
+//! reads   the command line
+//! writes  what the tests say: a table of outcomes by kind of file, and a line of figures for each
+//! memory  a line
+//!
+//! A Solana ledger is opened in the process; an Ethereum chain is started as a node. Each trial copies a chain whose
+//! transactions were all acknowledged, flips a bit, zeroes a range or cuts a file, and starts on the copy.
+
+use serde_json::json;
+
+use super::Outcome;
+use crate::run::{self, Args, cargo};
+
+const TESTS: [(&str, &[&str], &str); 2] = [
+    ("solana", &["--bin", "hearth"], "boot::tests::damage::no_damage_is_silent"),
+    ("ethereum", &["--test", "end_to_end"], "faults::no_damage_to_ethereum_is_silent"),
+];
+
+pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
+    let mutations = args.number("--mutations", 300)?;
+    let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |now| now.as_secs());
+    let seed = args.number("--seed", clock)?;
+    let only = args.value("--only")?.map(str::to_owned);
+    args.end()?;
+    let (mut said, mut wrong) = (Vec::new(), Vec::new());
+    for (name, target, test) in TESTS.into_iter().filter(|(name, ..)| only.as_ref().is_none_or(|only| only == name)) {
+        let mut command = cargo();
+        command.args(["test", "--release", "--locked", "--package", "hearth"]).args(target);
+        command.args([test, "--", "--exact", "--nocapture"]);
+        command.env("HEARTH_SEED", seed.to_string()).env("HEARTH_FAULTS", mutations.to_string());
+        let result = run::run_seeing(&mut command, |line| {
+            if line.starts_with(&format!("seed {seed}:")) {
+                said.push(line.to_owned());
+            }
+        });
+        wrong.extend(result.err().map(|why| format!("HEARTH_SEED={seed} {name}: {why}")));
+    }
+    if said.is_empty() {
+        wrong.push("no test said how many mutations it made".into());
+    }
+    let figures = json!({ "seed": seed, "mutations_each": mutations, "said": said });
+    Ok(Outcome { figures, wrong })
+}
