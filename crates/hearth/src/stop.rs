@@ -239,7 +239,14 @@ mod tests {
     #[test]
     fn threads_are_listed_by_name() {
         let (end, ended) = sync_channel::<()>(0);
-        let thread = std::thread::Builder::new().name("a test thread".into()).spawn(move || ended.recv()).unwrap();
+        let (begin, begun) = sync_channel(1);
+        // A thread has its name when its work begins.
+        let work = move || {
+            begin.send(()).unwrap();
+            ended.recv()
+        };
+        let thread = std::thread::Builder::new().name("a test thread".into()).spawn(work).unwrap();
+        begun.recv().unwrap();
         let listed = threads();
         assert_eq!(listed.first().map(String::as_str), Some("the main thread"));
         assert!(listed.iter().any(|name| name == "a test thread"), "{listed:?}");
