@@ -125,7 +125,12 @@ impl Api {
         Ok(match *asked {
             Asked::Block(id, whole) => or_null(self.block(id)?.map(|block| shapes::block(&block, stage(id), whole))),
             Asked::Header(id) => or_null(self.block(id)?.map(|block| shapes::head(&block, stage(id)))),
-            Asked::Receipts(id) => or_null(self.block(id)?.map(|block| shapes::receipts(&block))),
+            Asked::Receipts(id) => {
+                // Those of the pending block promise nothing.
+                let block = self.block(id)?;
+                let block = block.filter(|block| id == BlockId::Pending || self.is_acknowledged(block.number()));
+                or_null(block.map(|block| shapes::receipts(&block)))
+            }
             Asked::TransactionCount(BlockId::Pending) => {
                 let pending = self.chain.pending().map_err(pending_failure)?;
                 json::quantity(pending.txs().len() as u64)
@@ -148,11 +153,15 @@ impl Api {
                 let raw = self.chain.tx(&hash).map(|(block, index)| block.txs[index].raw.clone()).or_else(waiting);
                 raw.map_or("\"0x\"".into(), |raw| json::data(&raw))
             }
-            Asked::Receipt(hash) => or_null(self.chain.tx(&hash).map(|(block, index)| {
-                let mut out = String::new();
-                shapes::push_receipt(&mut out, Place { block: &block, index });
-                out
-            })),
+            Asked::Receipt(hash) => {
+                // It may have come into a block since it was looked for.
+                let found = self.chain.tx(&hash).filter(|(block, _)| self.is_acknowledged(block.number()));
+                or_null(found.map(|(block, index)| {
+                    let mut out = String::new();
+                    shapes::push_receipt(&mut out, Place { block: &block, index });
+                    out
+                }))
+            }
         })
     }
 

@@ -1,5 +1,6 @@
 //! What is acknowledged while the disk is slow: what the tags name, and what waits with `durable`.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -106,5 +107,37 @@ fn durable_receipts_wait_for_the_disk() {
         let (receipt, synced) = receipt.join().unwrap();
         assert_eq!(number(&receipt["blockNumber"]), u128::from(block));
         assert!(synced >= block);
+    });
+}
+
+/// Ends the thread that makes blocks, also where the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn no_durable_receipt_is_ahead_of_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::in_folder(dir.path(), |config| config.durable = true);
+    let (chain, done) = (node.chain.clone(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let stop = Stop(&done);
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                chain.mine().unwrap();
+            }
+        });
+        // Blocks come while receipts are asked for: some between the two looks that an answer takes.
+        for nonce in 0..300 {
+            let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, nonce).raw()]));
+            let receipt = node.receipt(&hash);
+            let synced = node.chain.synced();
+            assert!(u128::from(synced) >= number(&receipt["blockNumber"]), "{synced} is on disk: {receipt}");
+        }
+        drop(stop);
     });
 }
