@@ -19,7 +19,7 @@ const SERVERS: [&str; 2] = ["rpc", "web3"];
 /// How the panics begin of tokio and of the standard library where the system gives no thread.
 const NO_THREADS: [&str; 2] = ["OS can't spawn worker thread", "failed to spawn thread"];
 
-/// Ends the process at a panic that nobody catches. Must come before any thread.
+/// Ends the process at a panic that is not caught. Must come before any thread.
 pub fn install() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -68,11 +68,11 @@ mod tests {
 
     #[test]
     fn a_panic_is_one_line() {
-        let told = words(Some("gossip"), "assertion failed\n  left: 1\n right: 2", " (a.rs:7)");
-        assert_eq!(told, "error: thread gossip panicked: assertion failed left: 1 right: 2 (a.rs:7)");
+        let line = words(Some("gossip"), "assertion failed\n  left: 1\n right: 2", " (a.rs:7)");
+        assert_eq!(line, "error: thread gossip panicked: assertion failed left: 1 right: 2 (a.rs:7)");
         let os = "failed to spawn thread: Os { code: 11, kind: WouldBlock, message: \"…\" }";
-        let told = words(Some("main"), os, "");
-        assert!(told.starts_with("error: cannot start another thread: ") && told.contains("ulimit -u"), "{told}");
+        let line = words(Some("main"), os, "");
+        assert!(line.starts_with("error: cannot start another thread: ") && line.contains("ulimit -u"), "{line}");
     }
 
     #[test]

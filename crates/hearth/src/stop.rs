@@ -35,7 +35,7 @@ type Explain = Box<dyn Fn() -> Vec<String> + Send>;
 
 /// The signal of this process, for those that find out that its terminal is gone.
 static INSTALLED: OnceLock<StopSignal> = OnceLock::new();
-/// Whether it makes no difference to this process that nobody reads.
+/// Whether this process goes on without a reader.
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
 /// Set by Ctrl-C, SIGTERM, or SIGHUP where that is not ignored, as `nohup` has it.
@@ -136,7 +136,7 @@ impl StopSignal {
     }
 }
 
-/// Goes on where nobody reads what is said: a node is there for others.
+/// Keeps a command running without a reader: a node is there for others.
 pub fn never_for_readers() {
     GOES_ON.store(true, Ordering::Relaxed);
 }
@@ -231,8 +231,8 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
         let threads = names(&["the main thread", "signals", "rpc", "watchdog", "rpc", "core 1"]);
         assert_eq!(unstopped(vec![], threads.clone()), "threads the main thread, rpc (2 times), core 1");
-        let told = unstopped(names(&["tile bank:0"]), threads);
-        assert_eq!(told, "tile bank:0; threads the main thread, rpc (2 times), core 1");
+        let text = unstopped(names(&["tile bank:0"]), threads);
+        assert_eq!(text, "tile bank:0; threads the main thread, rpc (2 times), core 1");
         assert_eq!(unstopped(vec![], names(&["signals"])), "nothing of this process says why");
     }
 

@@ -58,8 +58,8 @@ pub enum GenesisError {
     },
     /// There are blocks, and no genesis.
     #[error(
-        "the genesis file {} is missing, and {} is of a chain that began with it; restore it from a copy or another node \
-         of the chain, or begin a new chain with --reset, which deletes the blocks of this one",
+        "the genesis file {} is missing, and {} is of a chain that began with it; restore it from a copy or another \
+         node of the chain, or begin a new chain with --reset, which deletes the blocks of this one",
         path.display(),
         file.display()
     )]

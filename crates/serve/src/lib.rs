@@ -3,7 +3,8 @@
 //! reads   connections, requests' heads and bodies
 //! writes  answers of its own where a request does not come to the service: too many, too long, too slow
 //! memory  [`server::Bounds`] and [`body::BodyBounds`] bound it: connections, and the size of what each may send
-//! drops   idle connections where there is no place for a new one, connections over the limit, and clients that do not read: counted by the server's [`Counts`]
+//! drops   idle connections where there is no place for a new one, connections over the limit, and clients that do not
+//!         read: counted by the server's [`Counts`]
 //!
 //! The walk: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
 //! request's body, [`mod@file`] for an answer out of one, or [`websocket`] for a connection that goes on. [`gate`]

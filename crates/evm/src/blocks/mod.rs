@@ -9,9 +9,9 @@
 //!         whatever the machine's end left of one; everything else that is not as it was written is refused, with the
 //!         file's name
 //!
-//! A block is in the kernel's hands before anybody sees it, so the end of the program loses none. A power
-//! loss may cost the newest blocks, at most [`AHEAD_MAX`]: the writer waits for the disk rather than get further ahead of
-//! it. Readers wait for the moments in which a block's place is noted, never for the disk.
+//! A block is in the kernel's hands before anybody sees it, so the end of the program loses none. A power loss may cost
+//! the newest blocks, at most [`AHEAD_MAX`]: the writer waits for the disk rather than get further ahead of it. Readers
+//! wait for the moments in which a block's place is noted, never for the disk.
 
 mod base;
 mod blooms;

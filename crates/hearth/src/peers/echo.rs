@@ -238,7 +238,8 @@ mod tests {
         let open = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = open.local_addr().unwrap().port();
         assert!(call([port, 0, 0, port]).is_ok());
-        assert!(call([port, listen().1.port(), 0, 0]).is_err(), "nobody is there");
+        let gone = listen().1.port();
+        assert!(call([port, gone, 0, 0]).is_err(), "nobody is there");
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn as_leader(command: &Command) -> Command {
 fn a_monitor_ends_with_its_terminal() {
     let setup = Setup::new("closed");
     let node = setup.start();
-    // The first is not told by a signal.
+    // The first gets no signal.
     closed_after(&mut setup.command("monitor"), "verify:0").ended("the monitor's end");
     closed_after(&mut as_leader(&setup.command("monitor")), "verify:0").ended("the monitor's end by SIGHUP");
     for signal in [Signal::TERM, Signal::HUP] {
@@ -92,7 +92,7 @@ fn a_bench_ends_with_its_terminal() {
     closed_after(&mut as_leader(bench.args(options)), "   1 s ").ended("the bench's end by SIGHUP");
 }
 
-/// What a program says to nobody: its standard output takes no byte more.
+/// A program whose standard output takes no byte more.
 fn stuck(command: &mut Command) -> (Killed, std::io::PipeReader, File) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     // As much as a pipe holds.

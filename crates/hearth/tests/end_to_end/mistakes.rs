@@ -440,7 +440,7 @@ fn ledger_folder() {
     assert_ne!(changed, whole);
     for text in [&whole[..whole.len() / 2], "", &changed] {
         fs::write(&genesis, text).unwrap();
-        run_fails(&setup, &["genesis file", "genesis.json is damaged", "delete it"]);
+        run_fails(&setup, &["genesis file", "genesis.json is damaged", "--reset"]);
     }
     fs::remove_file(&genesis).unwrap();
     run_fails(&setup, &["genesis file", "genesis.json is missing", "--reset"]);

@@ -3,8 +3,8 @@
 //! reads   the workspace, read-only: counters and links of all tiles; what the process and its disk tell; its socket
 //! writes  HTTP responses
 //! memory  at most 16 connections, 4 KiB of request and one response each
-//! drops   the longest idle connection for one beyond 16, and the new one, with a 503, where none is idle; requests that
-//!         are malformed, longer than 4 KiB or unfinished after 5 s; counted
+//! drops   the longest idle connection for one beyond 16, and the new one, with a 503, where none is idle; requests
+//!         that are malformed, longer than 4 KiB or unfinished after 5 s; counted
 //! source  the Prometheus text exposition format, version 0.0.4
 //!
 //! It never slows another tile: it only loads words that they store, all its sockets are non-blocking, a turn takes one

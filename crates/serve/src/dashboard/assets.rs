@@ -144,6 +144,12 @@ mod tests {
         }
     }
 
+    /// A page that is captured whole would have blank cards, and scripts that measure would find no width.
+    #[test]
+    fn cards_out_of_sight_are_drawn() {
+        assert!(!STYLE.contains("content-visibility"));
+    }
+
     #[test]
     fn tags_follow_the_text() {
         assert_eq!(tag(""), "\"cbf29ce484222325\"");

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{U256, hex};
@@ -9,7 +10,7 @@ use hearth_evm::chain::BlockTime;
 use hearth_web3::Limits;
 use serde_json::{Value, json};
 
-use crate::node::{GWEI, Node, Plan, account, connect, raw, read_answer, send, word};
+use crate::node::{DEADLINE, GWEI, Node, Plan, account, connect, raw, read_answer, send, word};
 
 #[test]
 fn bad_transactions_are_refused_in_geths_words() {
@@ -154,12 +155,18 @@ fn one_connection_too_many_is_told_so() {
 #[test]
 fn idle_connections_make_room() {
     let node = Node::limited(Limits { connections: 2, ..Default::default() });
+    let counters = node.server.counters();
     let mut silent = vec![];
     for _ in 0..20 {
         silent.push(connect(&node.server));
+        // Each is accepted before the next request, so that the connection that asks was idle for less long.
+        let deadline = Instant::now() + DEADLINE;
+        while counters.connections.load(Relaxed) < 1 + silent.len() as u64 {
+            assert!(Instant::now() < deadline, "{counters:?}");
+            std::thread::yield_now();
+        }
         assert_eq!(node.ask("eth_chainId", json!([]))["result"], "0x7a69");
     }
-    let counters = node.server.counters();
     assert_eq!(counters.connections_refused.load(Relaxed), 0);
     assert!(counters.connections_idle_closed.load(Relaxed) >= 19, "{counters:?}");
 }
@@ -178,8 +185,8 @@ fn an_address_that_asks_too_often_is_told_so() {
 fn methods_without_parameters_refuse_any() {
     let node = Node::new(BlockTime::Manual);
     let methods = "eth_blockNumber eth_chainId eth_gasPrice eth_maxPriorityFeePerGas eth_blobBaseFee eth_syncing \
-                   eth_mining eth_hashrate eth_protocolVersion eth_coinbase eth_accounts eth_newBlockFilter net_version \
-                   net_listening net_peerCount web3_clientVersion rpc_modules txpool_status txpool_content \
+                   eth_mining eth_hashrate eth_protocolVersion eth_coinbase eth_accounts eth_newBlockFilter \
+                   net_version net_listening net_peerCount web3_clientVersion rpc_modules txpool_status txpool_content \
                    txpool_inspect debug_getBadBlocks";
     for method in methods.split_whitespace() {
         node.call(method, json!([]));

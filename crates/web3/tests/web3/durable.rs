@@ -78,19 +78,25 @@ fn durable_receipts_wait_for_the_disk() {
             .map(|(method, params)| {
                 let other = node.another();
                 scope.spawn(move || {
-                    let answer: Value = other.call(method, params.clone());
-                    // As of the moment of the answer.
-                    (answer, other.synced())
+                    let end = Instant::now() + DEADLINE;
+                    loop {
+                        let answer: Value = other.call(method, params.clone());
+                        // A disk that takes too long is no answer, and the client asks again.
+                        if !answer.is_null() {
+                            return (answer, other.synced());
+                        }
+                        assert!(Instant::now() < end, "{method}");
+                    }
                 })
             })
             .collect();
-        wait_until("all requests are read", || read() == before + asks.len() as u64);
+        wait_until("all requests are read", || read() >= before + asks.len() as u64);
         assert!(answers.iter().all(|answer| !answer.is_finished()));
         assert_eq!(node.chain.synced(), 1);
         drop(held);
         for answer in answers {
             let (answer, synced) = answer.join().unwrap();
-            assert!(!answer.is_null() && synced >= 2, "{synced}: {answer}");
+            assert!(synced >= 2, "{synced}: {answer}");
         }
     });
     let held = node.chain.hold_syncs();

@@ -418,8 +418,8 @@ fn objects_have_the_execution_apis_fields() {
     let receipt = node.receipt(&legacy);
     fields(
         &receipt,
-        "blockHash blockNumber contractAddress cumulativeGasUsed effectiveGasPrice from gasUsed logs logsBloom status to \
-         transactionHash transactionIndex type",
+        "blockHash blockNumber contractAddress cumulativeGasUsed effectiveGasPrice from gasUsed logs logsBloom \
+         status to transactionHash transactionIndex type",
     );
     fields(
         &receipt["logs"][0],
@@ -427,8 +427,8 @@ fn objects_have_the_execution_apis_fields() {
     );
     fields(
         &node.call("eth_getBlockByNumber", json!(["latest", true])),
-        "baseFeePerGas blobGasUsed difficulty excessBlobGas extraData gasLimit gasUsed hash logsBloom miner mixHash nonce \
-         number parentBeaconBlockRoot parentHash receiptsRoot requestsHash sha3Uncles size stateRoot timestamp \
+        "baseFeePerGas blobGasUsed difficulty excessBlobGas extraData gasLimit gasUsed hash logsBloom miner mixHash \
+         nonce number parentBeaconBlockRoot parentHash receiptsRoot requestsHash sha3Uncles size stateRoot timestamp \
          transactions transactionsRoot uncles withdrawals withdrawalsRoot",
     );
 }
