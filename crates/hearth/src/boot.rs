@@ -510,7 +510,6 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
-    let newest_snapshot = Box::new(restore::newest_slot(ledger.snapshots()));
     let kinds = Vec::from_iter(topology.tiles.iter().map(|tile| tile.kind.clone()).collect::<BTreeSet<_>>());
     let profiler = Arc::new(profile::Service::new(ledger.clone(), kinds));
     let token = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
@@ -543,6 +542,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
     let alive = Tiles::of(&node);
     let words = node.workspace().counters(RPC).expect("the topology has the service");
     let rpc_node = RpcNode {
+        newest_snapshot: Box::new(restore::newest_slot(ledger.snapshots())),
         ledger,
         inlet,
         identity,
@@ -569,7 +569,6 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
         look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
         admin: Some(Admin { profiler, token }),
-        newest_snapshot,
         liveness: alive.clone().liveness(),
     };
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;

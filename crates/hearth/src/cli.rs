@@ -216,8 +216,8 @@ pub struct Why {
     /// The file; it says on which port the node's JSON-RPC is.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// The transaction's first signature, in base58; or `0x` and the hash of one of the Ethereum chain, or of the ledger
-    /// of outputs beside it.
+    /// The transaction's first signature, in base58; or `0x` and the hash of one of the Ethereum chain or of its ledger
+    /// of outputs.
     pub signature: String,
     /// The node's JSON-RPC; by default, where the running node of that name has it.
     #[arg(short = 'u', long, value_name = "URL", conflicts_with = "name")]

@@ -63,7 +63,8 @@ pub enum WhyError {
     SeveralEthereum(Vec<String>),
     /// The node is of the other chain.
     #[error(
-        "the node at {url} does not know of such transactions: it is {what}, which a node of `{node}` answers for; --url says where one is"
+        "the node at {url} does not know such transactions: this is {what}, for which a node of `{node}` answers; --url \
+         says where one is"
     )]
     OtherChain {
         /// The node.

@@ -53,11 +53,11 @@ mod tests {
     #[test]
     fn a_client_gets_a_reason_and_a_number() {
         let error = "/srv/node/ledger/blocks/0001.log at byte 7: no record";
-        let told = report("the block cannot be read", &error);
-        assert!(told.starts_with("the block cannot be read (fault ") && !told.contains("ledger"), "{told}");
-        assert!(!told.contains('/') && !told.contains("byte"), "{told}");
-        assert_eq!(told, report("the block cannot be read", &error), "the same number again");
-        assert_ne!(told, report("the block cannot be read", &"another"));
+        let words = report("the block cannot be read", &error);
+        assert!(words.starts_with("the block cannot be read (fault ") && !words.contains("ledger"), "{words}");
+        assert!(!words.contains('/') && !words.contains("byte"), "{words}");
+        assert_eq!(words, report("the block cannot be read", &error), "the same number again");
+        assert_ne!(words, report("the block cannot be read", &"another"));
     }
 
     #[test]
