@@ -11,6 +11,9 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// The state of a connection that is over, as the kernel's tables have it.
+const TIME_WAIT: &str = "06";
+
 /// What a socket speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -89,9 +92,11 @@ fn sockets(text: &str) -> impl Iterator<Item = Socket> {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let local = address(fields.next()?)?;
         let peer = address(fields.next()?)?;
+        let state = fields.next()?;
         let usage = if peer.port() == 0 { Usage::Listens } else { Usage::Connected(peer) };
-        let inode = fields.nth(6)?.parse().ok()?;
-        Some(Socket { local, usage, inode })
+        let inode = fields.nth(5)?.parse().ok()?;
+        // A connection that both ends have closed lingers there for a minute, and keeps no server from its port.
+        (state != TIME_WAIT).then_some(Socket { local, usage, inode })
     })
 }
 
@@ -141,7 +146,8 @@ mod tests {
     fn addresses_are_words_of_the_machine() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
                      0: 0100007F:22C3 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1060 1 0\n\
-                     1: 0100007F:A1B2 0200007F:01BB 01 00000000:00000000 00:00000000 00000000     0        0 2061 1 0\n";
+                     1: 0100007F:A1B2 0200007F:01BB 01 00000000:00000000 00:00000000 00000000     0        0 2061 1 0\n\
+                     2: 0100007F:22C3 0200007F:01BB 06 00000000:00000000 03:00001770 00000000     0        0 0 3 0\n";
         let found: Vec<Socket> = sockets(table).collect();
         let connected = Usage::Connected("127.0.0.2:443".parse().unwrap());
         let expected = [

@@ -5,7 +5,8 @@
 //! memory  the end of a log
 
 use std::fs;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use hearth_machine::sockets::{self, Protocol};
@@ -53,7 +54,10 @@ impl<'a> Started<'a> {
         for &number in numbers {
             let node = &self.cluster.nodes[number];
             let rpc = Rpc::at(&node.rpc())?.address;
-            if let Some(holder) = sockets::holder(Protocol::Tcp, rpc) {
+            // Connections of an earlier run that are not quite over keep nobody from the port.
+            if TcpListener::bind(rpc).is_err_and(|why| why.kind() == ErrorKind::AddrInUse)
+                && let Some(holder) = sockets::holder(Protocol::Tcp, rpc)
+            {
                 return Err(LocalError::Taken { node: node.name.clone(), address: rpc, holder });
             }
             let (config, log) = (self.cluster.config(node), self.cluster.log(node));
