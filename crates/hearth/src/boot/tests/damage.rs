@@ -229,5 +229,7 @@ fn history_without_older_state_keeps_the_rest() {
         assert!(found.as_ref().is_ok_and(Option::is_some) || found.as_ref().is_err_and(|why| why.contains("at byte")));
         found.is_err()
     });
-    assert_eq!(lost.count() as u64, TRANSFERS, "those of one batch, which is one block here");
+    // The flipped bit is in the batch of one block, or in a mark between two.
+    let lost = lost.count() as u64;
+    assert!(lost == TRANSFERS || lost == 0, "{lost} are lost, one block has {TRANSFERS}");
 }
