@@ -9,7 +9,7 @@ use crate::say::note;
 
 /// Warns where a secret is an argument of this process: every user of the machine can list these.
 pub fn warn_of_arguments(option: &str, secret: &str, instead: &str) {
-    if std::env::args().any(|argument| argument.contains(secret)) {
+    if std::env::args_os().any(|argument| argument.to_string_lossy().contains(secret)) {
         note(format_args!(
             "notice: everybody on this machine can list processes, and read the secret after {option}. Give it {instead}"
         ));

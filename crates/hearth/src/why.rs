@@ -190,10 +190,12 @@ fn place_of(config: &Config, options: &Why) -> Result<SocketAddr, WhyError> {
 
 /// The only node of those that run.
 fn only(running: &[String]) -> Result<Option<&str>, WhyError> {
-    match running {
+    // Nodes of the Ethereum chain know no signatures.
+    let running: Vec<&str> = running.iter().map(String::as_str).filter(|name| !name.starts_with("evm-")).collect();
+    match running[..] {
         [] => Ok(None),
         [only] => Ok(Some(only)),
-        several => Err(WhyError::Several(several.to_vec())),
+        _ => Err(WhyError::Several(running.into_iter().map(str::to_owned).collect())),
     }
 }
 

@@ -92,6 +92,7 @@ impl Failure {
             | ChainError::NotNext { .. }
             | ChainError::OtherParent { .. }
             | ChainError::Timestamp { .. }
+            | ChainError::TimestampTooLate(_)
             | ChainError::Interval
             | ChainError::State(
                 StateError::BadEntry(_)

@@ -158,7 +158,7 @@ impl Driver<'_> {
         if let Some(noise) = self.seen.new_noise(self.cores) {
             self.say.line(format_args!("          notice: {noise}"));
         }
-        if self.say.is_closed() && options.json.is_none() {
+        if self.say.is_closed() {
             self.stop.set();
         }
     }

@@ -51,6 +51,9 @@ impl WordOptions {
             (None, Some(words)) => Words::of("--mnemonic", words)?,
             (None, None) => match std::env::var(VARIABLE).map(Zeroizing::new) {
                 Ok(words) if !words.trim().is_empty() => Words::of(VARIABLE, &words)?,
+                Err(std::env::VarError::NotUnicode(_)) => {
+                    return Err(EvmError::Mnemonic { from: VARIABLE.into(), what: "it is no text".into() });
+                }
                 _ => Words::of("--mnemonic", MNEMONIC)?,
             },
         };

@@ -8,7 +8,7 @@
 //! A chain that begins so begins with block 0; its time goes on from that of the newest block.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::Path;
 
 use hearth_evm::chain::Chain;
@@ -27,7 +27,7 @@ pub fn write(path: &Path, chain: &Chain) -> Result<(), EvmError> {
     let write = || {
         let mut out = BufWriter::new(File::create(&next)?);
         serde_json::to_writer(&mut out, &genesis)?;
-        out.into_inner()?.flush()?;
+        out.into_inner()?.sync_all()?;
         fs::rename(&next, path)
     };
     write().map_err(|error| failed(format!("cannot write it: {error}")))

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,8 @@ use crate::ports::{PortError, Protocol};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
+/// Texts for the console that may wait for their reader.
+const CONSOLE_QUEUE: usize = 1_024;
 /// How often the chain's health is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the state may be written at the end: well within the time in which the process ends.
@@ -121,9 +124,18 @@ fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
     PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--port", source).explained()
 }
 
-/// Beside what the node itself says.
+/// Prints what contracts send to the console, beside what the node itself says. Lines wait for their reader in a
+/// bounded queue and are dropped when it is full: a call must not wait for a pipe that nobody reads.
 fn print_console(text: &str) {
-    Say::default().line(text);
+    static LINES: OnceLock<SyncSender<String>> = OnceLock::new();
+    let lines = LINES.get_or_init(|| {
+        let (lines, waiting) = sync_channel(CONSOLE_QUEUE);
+        let print = move || waiting.iter().for_each(|text: String| Say::default().line(text));
+        // Without the thread the queue has no end that takes anything, and all is dropped.
+        let _ = std::thread::Builder::new().name("console".into()).spawn(print);
+        lines
+    });
+    let _ = lines.try_send(text.to_owned());
 }
 
 /// Refuses options that contradict each other.

@@ -95,8 +95,11 @@ fn a_bench_ends_with_its_terminal() {
 /// A program whose standard output takes no byte more.
 fn stuck(command: &mut Command) -> (Killed, std::io::PipeReader, File) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    // As much as a pipe holds.
-    writer.write_all(&[b'\n'; 1 << 16]).expect("it has room");
+    // As much as the pipe holds, which is less where the user has many.
+    let flags = rustix::fs::fcntl_getfl(&writer).expect("a pipe");
+    rustix::fs::fcntl_setfl(&writer, flags | rustix::fs::OFlags::NONBLOCK).expect("a pipe");
+    while writer.write(b"\n").is_ok() {}
+    rustix::fs::fcntl_setfl(&writer, flags).expect("a pipe");
     let errors = tempfile::tempfile().expect("a temporary file");
     let child = command.stdout(writer).stderr(errors.try_clone().expect("a second handle")).spawn();
     (Killed(child.expect("the program starts")), reader, errors)

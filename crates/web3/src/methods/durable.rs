@@ -50,11 +50,11 @@ impl Api {
                 let made = || Some(number).filter(|number| *number <= self.chain.head().number());
                 self.on_disk(made).await.then_some(id)
             }
-            BlockId::Latest | BlockId::Pending => {
+            BlockId::Latest => {
                 let number = self.chain.head().number();
                 self.on_disk(|| Some(number)).await.then_some(BlockId::Number(number))
             }
-            BlockId::Earliest | BlockId::Safe | BlockId::Finalized => Some(id),
+            BlockId::Pending | BlockId::Earliest | BlockId::Safe | BlockId::Finalized => Some(id),
         }
     }
 

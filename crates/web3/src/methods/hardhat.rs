@@ -10,7 +10,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 use hearth_evm::chain::BlockTime;
-use hearth_evm::exec::{BlockExecutor, BlockExtras, Checks, simulate};
+use hearth_evm::exec::{BlockExecutor, BlockExtras, Checks, SimulateError, simulate};
 use hearth_evm::tx::to_tx_env;
 use revm::context::result::{ExecutionResult, HaltReason};
 
@@ -59,7 +59,10 @@ impl Api {
         let done =
             simulate(&*executor.database(), &env, &BlockExtras::default(), to_tx_env(tx), Checks::of(tx), &mut watch);
         watch.check()?;
-        done.map(|done| done.result).map_err(Failure::internal)
+        done.map(|done| done.result).map_err(|why| match why {
+            SimulateError::State(why) => Failure::state(why),
+            why => Failure::server(why),
+        })
     }
 }
 

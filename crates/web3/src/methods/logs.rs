@@ -107,6 +107,10 @@ impl Api {
                     _ => head,
                 };
                 let (from, to) = (number(from), number(to));
+                // A filter may be of blocks to come.
+                if from > to && from <= head {
+                    return Err(Failure::invalid_params("invalid block range params"));
+                }
                 if from > 0 && from < self.earliest() {
                     return Err(Failure::pruned());
                 }

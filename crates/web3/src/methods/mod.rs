@@ -202,7 +202,7 @@ impl Api {
 
 /// Why there is no pending block.
 fn pending_failure(why: ChainError) -> Failure {
-    Failure::internal(format!("the pending block cannot be executed: {why}"))
+    Failure::stored("the pending block cannot be executed", why)
 }
 
 /// Who asks.
