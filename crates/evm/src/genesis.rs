@@ -175,8 +175,8 @@ impl Genesis {
     }
 
     /// A chain for development: the newest rules from block zero, the system contracts of EIP-2935, 4788, 7002 and
-    /// 7251, the deployer that uses `CREATE2`, and the way to the other ledger ([`crate::prism`]) in place, and `accounts`
-    /// with their balances in wei. [`Genesis::under`] gives it older rules.
+    /// 7251, the deployer that uses `CREATE2`, and the way to the other ledger ([`crate::prism`]) in place, and
+    /// `accounts` with their balances in wei. [`Genesis::under`] gives it older rules.
     pub fn dev(chain_id: u64, accounts: &[(Address, U256)], gas_limit: u64) -> Self {
         let mut alloc: BTreeMap<Address, GenesisAccount> = BTreeMap::new();
         for (address, code) in system_contracts() {

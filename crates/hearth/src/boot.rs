@@ -501,6 +501,13 @@ fn unix_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
+/// Returns what administrators of the node may ask for: profiles, by a token where the configuration has one.
+fn admin(config: &Config, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
+    let kinds = Vec::from_iter(topology.tiles.iter().map(|tile| tile.kind.clone()).collect::<BTreeSet<_>>());
+    let profiler = Arc::new(profile::Service::new(ledger.clone(), kinds));
+    Admin { profiler, token: Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty()) }
+}
+
 /// Boots tiles and RPC on an opened chain, at ports that are bound.
 pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<Running, BootError> {
     let Unbooted { topology, mut bound, mut chain } = unbooted;
@@ -510,9 +517,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
-    let kinds = Vec::from_iter(topology.tiles.iter().map(|tile| tile.kind.clone()).collect::<BTreeSet<_>>());
-    let profiler = Arc::new(profile::Service::new(ledger.clone(), kinds));
-    let token = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
+    let admin = admin(config, &ledger, &topology);
     let idle = idle(config);
     let history = chain.history.as_ref().map(History::reader);
     let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
@@ -568,7 +573,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
         look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
-        admin: Some(Admin { profiler, token }),
+        admin: Some(admin),
         liveness: alive.clone().liveness(),
     };
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;

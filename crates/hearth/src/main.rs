@@ -1,8 +1,8 @@
 //! hearth: the one binary. Commands, configuration, wiring.
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 3 to 5 what `hearth why` says, 3 a
-//! machine that does not come to what `hearth tune machine` was asked for, or what `--fail-on-worse` found, 101 a panic,
-//! 130 interrupted: `tune machine` has told what there was by then, the others had nothing to say.
+//! machine that does not come to what `hearth tune machine` was asked for, or what `--fail-on-worse` found, 101 a
+//! panic, 130 interrupted: `tune machine` has told what there was by then, the others had nothing to say.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 

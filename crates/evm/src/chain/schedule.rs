@@ -1,7 +1,7 @@
 //! Under which forks a folder's blocks were made.
 //!
-//! reads   `forks` in the folder: a line for each fork and when it begins, one for each limit that is not the usual one,
-//!         and a checksum
+//! reads   `forks` in the folder: a line for each fork and when it begins, one for each limit that is not the usual
+//!         one, and a checksum
 //! writes  it anew where the forks to come are others
 //!
 //! The genesis' hash says nothing of the forks after block zero nor of the limits, and the blocks executed under other

@@ -69,8 +69,7 @@ pub struct EvmRun {
     pub disable_default_create2_deployer: bool,
     /// Rules from the first block on: `paris`, `shanghai`, `cancun`, `prague` or `osaka` [default: osaka, the newest].
     ///
-    /// A genesis names its forks itself, so --genesis and --hardfork exclude each other. A file of --state has the newest
-    /// rules.
+    /// A genesis names its forks itself, and a file of --state has the newest rules, so neither goes with --hardfork.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["genesis", "state"], value_parser = hardfork)]
     pub hardfork: Option<SpecId>,
     /// Bytes that a contract's code may have; code that creates one may have twice as many [default: 24576, EIP-170].

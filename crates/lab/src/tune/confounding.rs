@@ -11,8 +11,8 @@
 
 use super::effects::Level;
 
-/// An option's column is partly confounded if the other options explain more than this share of its variance. At 0.8 its
-/// effect has √5 times the standard error that it would have in a balanced design.
+/// An option's column is partly confounded if the other options explain more than this share of its variance. At 0.8
+/// its effect has √5 times the standard error that it would have in a balanced design.
 const PARTLY: f64 = 0.8;
 /// Below this share of its length a column's remainder is rounding.
 const ROUNDING: f64 = 1e-9;

@@ -67,8 +67,8 @@ impl Consensus {
         }
     }
 
-    /// Returns the last vote, which tells the cluster after a start how far this node is. At the beginning of a chain it
-    /// is a vote for the genesis, which locks nothing out. A node that has lost its tower has none.
+    /// Returns the last vote, which tells the cluster after a start how far this node is. At the beginning of a chain
+    /// it is a vote for the genesis, which locks nothing out. A node that has lost its tower has none.
     pub fn last_vote(&self) -> Option<TowerVote> {
         if let Some(last) = self.tower.last_vote() {
             return Some(self.told(last, None));

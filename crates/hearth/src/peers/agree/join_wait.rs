@@ -4,8 +4,8 @@
 //! writes  whether the node still waits, whether it counts slots from now on, when it refreshes its last vote
 //! memory  40 B for each vote account with stake, and one vote
 //!
-//! A block made too early builds on an old parent when the cluster is ahead of this node. At the beginning of a chain the
-//! other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without them.
+//! A block made too early builds on an old parent when the cluster is ahead of this node. At the beginning of a chain
+//! the other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use hearth_wire::Pubkey;
 /// The longest that a joining node waits for news of the cluster before it makes its own blocks. A cluster with too few
 /// nodes up goes on after that.
 const JOIN_FOR: Duration = Duration::from_secs(20);
-/// The newest slot heard is the cluster's tip once no newer one was heard for this long. Votes arrive in any order, and a
-/// cluster that runs votes every slot, 0.4 s.
+/// The newest slot heard is the cluster's tip once no newer one was heard for this long. Votes arrive in any order, and
+/// a cluster that runs votes every slot, 0.4 s.
 const SURE_FOR: Duration = Duration::from_millis(500);
 /// A node has caught up when it has executed all but this many slots of those voted for.
 const NEAR: u64 = 4;

@@ -83,7 +83,7 @@ impl Key {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// Returns the option that a column of results names, also where another program wrote them: `codegen_units`, `LTO`.
+    /// Returns the option that a column of results names, also as another program writes it: `codegen_units`, `LTO`.
     pub fn named(column: &str) -> Option<Self> {
         Self::of(&column.trim().to_lowercase().replace(['_', ' '], "-"))
     }
