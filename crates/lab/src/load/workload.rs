@@ -97,7 +97,8 @@ const SALT_MAX: u128 = 1 << 20;
 
 impl Terms {
     /// These, up to a thousandth lower, drawn for each run. What a load sends follows from its accounts and their
-    /// nonces: two loads with the same keys would else send the same bytes, and each would count the other's as its own.
+    /// nonces: two loads with the same keys would else send the same bytes, and each would count the other's as its
+    /// own.
     pub fn of_one_run(self) -> Self {
         let most = SALT_MAX.min(self.max_fee / 1000);
         let max_fee = self.max_fee - fastrand::u128(..=most);

@@ -5,7 +5,8 @@
 //! memory  40 B for each vote account with stake, and one vote
 //!
 //! A block made too early builds on an old parent when the cluster is ahead of this node. At the beginning of a chain
-//! the other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without them.
+//! the other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
