@@ -58,8 +58,13 @@ fn a_chain_on_demand_lands_all_that_it_takes() {
     let node = setup.start_with(&["--slots-on-demand"]);
     let (said, result) = drive(&node, setup.folder.path(), &["--duration", "2", "--warmup", "1", "--presign"]);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    assert_eq!((&result["unresolved"], &result["target"]["waited"]), (&0.into(), &"all_landed".into()), "{result:#}");
     assert!(result["landed"].as_u64() > Some(10_000), "{result:#}");
+    // On a busy machine slots are short, and 150 of them pass before all presigned transfers are sent. The node refuses
+    // those that name an older blockhash; nothing waits.
+    let metrics = node.metrics();
+    let too_old = metrics.total("pack_dropped_expired") + metrics.total("bank_dropped_blockhash_not_found");
+    assert!(result["unresolved"].as_u64().is_some_and(|count| count <= too_old), "{too_old} too old: {result:#}");
+    assert_eq!(metrics.gauge("pack_pending"), 0, "{result:#}");
     node.stop();
 }
 

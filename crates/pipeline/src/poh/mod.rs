@@ -175,7 +175,7 @@ impl Tile for Poh {
         let until = began + began.saturating_sub(self.left_ns).max(TURN_NS_MIN);
         let mut now = began;
         let (mut work, mut told) = (Poll::Idle, 0);
-        for _ in 0..STEPS_MAX {
+        for steps in 1..=STEPS_MAX {
             let step = self.chain.step(now);
             self.due_ns = Some(now);
             match step {
@@ -203,7 +203,9 @@ impl Tile for Poh {
             told += usize::from(step != Step::Hashed);
             // A slot that ends is followed by the next at once: until pack hears of it nothing is executed.
             let ended = matches!(step, Step::Tick(Entry { last: true, .. }));
-            if told == TOLD_MAX || (now >= until && !ended) {
+            // The next turn asks whether the next slot may begin: an answer that is not used would be lost, and with it
+            // the request of the work that waits.
+            if told == TOLD_MAX || steps == STEPS_MAX || (now >= until && !ended) {
                 break;
             }
             if ended && let Err(look_at) = self.may_begin(now) {
