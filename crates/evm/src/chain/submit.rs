@@ -105,8 +105,8 @@ impl Chain {
         if !self.is_catching_up() {
             return hashes.clear();
         }
-        let mut held = self.inner.pool.holds(hashes.iter()).into_iter();
-        hashes.retain(|hash| held.next() == Some(true) || self.outputs_pool().get(hash).is_some());
+        let mut next = self.inner.pool.are_next(hashes.iter()).into_iter();
+        hashes.retain(|hash| next.next() == Some(true) || self.outputs_pool().get(hash).is_some());
     }
 
     /// Whether blocks are made as transactions come, and some have come at which the sequencer has not looked.

@@ -441,6 +441,13 @@ impl Pool {
         hashes.into_iter().map(|hash| locked.table.get(hash).is_some()).collect()
     }
 
+    /// Whether each is here and can be in the next block, as far as there is room: nothing of its account is missing
+    /// before it, and it pays the base fee.
+    pub fn are_next<'a>(&self, hashes: impl IntoIterator<Item = &'a B256>) -> Vec<bool> {
+        let locked = self.lock();
+        hashes.into_iter().map(|hash| locked.table.is_next(hash)).collect()
+    }
+
     /// The nonce an account should use next: after its executable transactions here, if it has some. `state_nonce` may
     /// be of a block before the one that the pool was told of last.
     pub fn next_nonce(&self, address: &Address, state_nonce: u64) -> u64 {

@@ -106,6 +106,13 @@ impl Table {
         self.by_hash.get(hash)
     }
 
+    /// Whether a transaction is here, nothing of its account is missing before it, and it pays the base fee.
+    pub fn is_next(&self, hash: &B256) -> bool {
+        let Some(tx) = self.get(hash) else { return false };
+        let missing = self.queue(&tx.sender).map_or(0, Queue::next);
+        tx.envelope.nonce() < missing && tx.envelope.max_fee_per_gas() >= u128::from(self.base_fee)
+    }
+
     /// An account's queue.
     pub fn queue(&self, address: &Address) -> Option<&Queue> {
         self.queues[*self.index.get(address)? as usize].as_ref()

@@ -227,6 +227,9 @@ impl Answerer for Caller<'_> {
     }
 
     async fn call(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        if !matches!(method, "eth_chainId" | "net_version" | "web3_clientVersion" | "eth_sendRawTransactionSync") {
+            self.api.read_after_sends().await;
+        }
         match method.split_once('_').map_or("", |(namespace, _)| namespace) {
             "eth" => self.eth(method, params).await,
             "net" | "web3" | "rpc" => self.node(method, params),

@@ -63,7 +63,7 @@ impl Caller<'_> {
                 // A signature is verified and the disk written meanwhile.
                 let sent = tokio::task::block_in_place(|| chain.submit_outputs(&[&raw]).remove(0));
                 let id = sent.map_err(Failure::submit)?;
-                self.api.mined(vec![id]).await;
+                self.api.mined(id).await;
                 Ok(json::data(id.as_slice()))
             }
             "utxo_getOutputs" => {

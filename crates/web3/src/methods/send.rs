@@ -9,19 +9,23 @@
 //! Requests with one transaction each, from whatever connections, wait for a thread that takes all there are at once:
 //! alone they wait for nobody, under load they travel together.
 //!
-//! Where blocks are made as transactions come, a request is answered once its transactions can be read in one, as
-//! Hardhat and anvil do, so that no read after it is stale. What has to wait for something else is answered at once.
-//! One thread looks after all requests that wait, so that those of other connections come into the same block.
+//! Where blocks are made as transactions come, no answer is older than what was acknowledged before it: a send that
+//! finds the chain at rest is answered once its transactions can be read in a block, as Hardhat and anvil do. Where
+//! others are under way it is answered at once, so that whoever sends much is not slowed down to a request a block;
+//! then every other request waits until the blocks of what was acknowledged before it can be read. What has to wait for
+//! something else, such as a missing nonce, holds up nobody.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_consensus::Transaction;
 use alloy_primitives::{B256, Bytes};
-use hearth_evm::chain::Chain;
+use hearth_evm::chain::{Chain, SubmitError};
+use hearth_evm::pool::PoolError;
 use hearth_evm::tx::SharedTx;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Api, Caller, dev::Span, shapes};
@@ -46,29 +50,66 @@ const PATIENCE_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) type Answer = Result<B256, Failure>;
-type Queue = mpsc::Sender<(Bytes, oneshot::Sender<Answer>)>;
+type Queue = mpsc::Sender<(Bytes, oneshot::Sender<Handed>)>;
+
+/// What became of a transaction that was handed to the chain.
+type Handed = Result<B256, Refused>;
+
+struct Refused {
+    failure: Failure,
+    /// Whether it could be taken after the next block.
+    for_now: bool,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self { failure, for_now: false }
+    }
+}
+
+impl From<SubmitError> for Refused {
+    fn from(error: SubmitError) -> Self {
+        use PoolError::{AuthorityReserved, DelegatedGapped, DelegatedInFlight, InsufficientFunds};
+        let of_state = matches!(
+            error,
+            SubmitError::Pool(InsufficientFunds(_) | AuthorityReserved | DelegatedGapped | DelegatedInFlight)
+        );
+        Self { failure: Failure::submit(error), for_now: of_state }
+    }
+}
 
 /// A request whose transactions are under way into blocks.
 struct Waiting {
+    /// Its number: requests are handed over in order.
+    number: u64,
     hashes: Vec<B256>,
     until: std::time::Instant,
-    done: oneshot::Sender<()>,
 }
 
 /// The ways to the threads that gather single transactions, and that look after those under way.
-#[derive(Default)]
 pub struct Sender {
     singles: OnceLock<Queue>,
-    waiting: OnceLock<std::sync::mpsc::Sender<Waiting>>,
+    waiting: Mutex<Option<std::sync::mpsc::Sender<Waiting>>>,
+    /// The number of the last request in `waiting`.
+    last: AtomicU64,
+    /// That and all requests before it can be read in blocks, or wait for something else.
+    settled: watch::Sender<u64>,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        let (last, settled) = (AtomicU64::new(0), watch::Sender::new(0));
+        Self { singles: OnceLock::new(), waiting: Mutex::new(None), last, settled }
+    }
 }
 
 /// Starts the threads. They end with the last sender to their queues.
 pub fn start(api: &Api) -> std::io::Result<()> {
     let (waiting, requests) = std::sync::mpsc::channel();
-    let chain = api.chain.clone();
-    std::thread::Builder::new().name("web3-mined".into()).spawn(move || look_after(&chain, &requests))?;
-    let _ = api.sender.waiting.set(waiting);
-    let (queue, mut waiting) = mpsc::channel::<(Bytes, oneshot::Sender<Answer>)>(QUEUE);
+    let (chain, settled) = (api.chain.clone(), api.sender.settled.clone());
+    std::thread::Builder::new().name("web3-mined".into()).spawn(move || look_after(&chain, &requests, &settled))?;
+    *api.sender.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
+    let (queue, mut waiting) = mpsc::channel::<(Bytes, oneshot::Sender<Handed>)>(QUEUE);
     let (chain, counters) = (api.chain.clone(), Arc::clone(&api.counters));
     let thread = std::thread::Builder::new().name("web3-send".into()).stack_size(crate::server::STACK_BYTES);
     thread.spawn(move || {
@@ -90,23 +131,24 @@ pub fn start(api: &Api) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ends the waiting of each request whose transactions are all in blocks, or wait for something else.
-fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>) {
+/// Looks after requests until their transactions are all in blocks, or wait for something else.
+fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>, settled: &watch::Sender<u64>) {
     while let Ok(first) = requests.recv() {
+        let mut last = first.number;
         let mut waiting = vec![first];
         while !waiting.is_empty() {
-            waiting.extend(requests.try_iter());
+            for next in requests.try_iter() {
+                last = next.number;
+                waiting.push(next);
+            }
             // Before the look: what happens during it ends the wait after it.
             let seen = chain.moves();
             let now = std::time::Instant::now();
-            let is_over = |one: &mut Waiting| {
+            waiting.retain_mut(|one| {
                 chain.retain_under_way(&mut one.hashes);
-                // Who went away waits for nothing.
-                one.hashes.is_empty() || one.until <= now || one.done.is_closed()
-            };
-            for one in waiting.extract_if(.., is_over) {
-                let _ = one.done.send(());
-            }
+                !one.hashes.is_empty() && one.until > now
+            });
+            settled.send_replace(waiting.first().map_or(last, |oldest| oldest.number - 1));
             if !waiting.is_empty() {
                 chain.wait_for_move(seen, LOOK_FOR_OTHERS);
             }
@@ -114,58 +156,117 @@ fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>) {
     }
 }
 
-fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<Answer> {
+fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<Handed> {
     count(&counters.bursts);
     count_many(&counters.transactions_in, burst.len());
     let results = chain.submit(burst);
     let refused = results.iter().filter(|result| result.is_err()).count();
     counters.transactions_refused.fetch_add(refused as u64, Relaxed);
-    results.into_iter().map(|result| result.map_err(Failure::submit)).collect()
+    results.into_iter().map(|result| result.map_err(Refused::from)).collect()
 }
 
 impl Api {
     /// Hands a raw transaction to the chain; for who may wait.
     pub(super) fn send_now(&self, raw: Bytes) -> Answer {
         let result = submit(&self.chain, &self.counters, vec![raw]).pop();
-        result.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))
+        let result = result.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer").into()));
+        result.map_err(|refused| refused.failure)
     }
 
-    /// Hands raw transactions to the chain, and waits until they can be read in blocks, where these are made at once.
+    /// Hands raw transactions to the chain. Where it is at rest and blocks are made at once, waits for theirs.
     pub(super) async fn send(self: &Arc<Self>, burst: Vec<Bytes>) -> Vec<Answer> {
-        let mut answers = self.hand_over(burst).await;
-        self.mined(answers.iter().filter_map(|answer| answer.as_ref().ok()).copied().collect()).await;
-        for answer in &mut answers {
-            if let Ok(hash) = *answer {
-                *answer = self.as_hardhat(Ok(hash)).await;
-            }
+        let at_rest = self.is_at_rest();
+        // Bytes are shared.
+        let again = if at_rest { Vec::new() } else { burst.clone() };
+        let mut handed = self.hand_over(burst).await;
+        if !at_rest {
+            self.hand_over_again(&mut handed, again).await;
+        }
+        let hashes = handed.iter().filter_map(|handed| handed.as_ref().ok()).copied().collect();
+        let number = self.look_after(hashes);
+        // Hardhat's answer says what became of them.
+        if at_rest || self.is_hardhat() {
+            self.settled(number).await;
+        }
+        let mut answers: Vec<Answer> = Vec::with_capacity(handed.len());
+        for one in handed {
+            answers.push(self.as_hardhat(one.map_err(|refused| refused.failure)).await);
         }
         answers
     }
 
-    /// Waits until these transactions can be read in blocks, where they are made as transactions come.
-    pub(super) async fn mined(&self, mut hashes: Vec<B256>) {
-        self.chain.retain_under_way(&mut hashes);
-        let Some(waiting) = self.sender.waiting.get().filter(|_| !hashes.is_empty()) else { return };
-        let (done, is_done) = oneshot::channel();
-        let until = std::time::Instant::now() + UNTIL_MINED;
-        if waiting.send(Waiting { hashes, until, done }).is_ok() {
-            let _ = is_done.await;
+    /// Hands over once more, after the blocks under way, what was refused for the state before them.
+    async fn hand_over_again(&self, handed: &mut [Handed], burst: Vec<Bytes>) {
+        let (mut places, mut again) = (Vec::new(), Vec::new());
+        for (place, raw) in handed.iter_mut().zip(burst) {
+            if matches!(place, Err(refused) if refused.for_now) {
+                places.push(place);
+                again.push(raw);
+            }
+        }
+        if again.is_empty() {
+            return;
+        }
+        self.read_after_sends().await;
+        for (place, answer) in places.into_iter().zip(self.hand_over(again).await) {
+            *place = answer;
         }
     }
 
-    async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<Answer> {
+    /// Whether nothing that was acknowledged is under way into a block.
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.chain.is_catching_up()
+    }
+
+    /// From now on what is asked waits for these transactions' blocks; gives the number to wait for.
+    pub(super) fn look_after(&self, mut hashes: Vec<B256>) -> u64 {
+        self.chain.retain_under_way(&mut hashes);
+        if hashes.is_empty() {
+            return 0;
+        }
+        let until = std::time::Instant::now() + UNTIL_MINED;
+        let queue = self.sender.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.sender.last.load(Relaxed) + 1;
+        match queue.as_ref().map(|queue| queue.send(Waiting { number, hashes, until })) {
+            Some(Ok(())) => self.sender.last.store(number, Release),
+            // The server stops.
+            Some(Err(_)) | None => return 0,
+        }
+        number
+    }
+
+    /// Waits until the requests up to that number are settled.
+    async fn settled(&self, number: u64) {
+        if *self.sender.settled.borrow() < number {
+            let mut settled = self.sender.settled.subscribe();
+            // Longer than the thread takes for any of them.
+            let _ = tokio::time::timeout(2 * UNTIL_MINED, settled.wait_for(|settled| *settled >= number)).await;
+        }
+    }
+
+    /// Waits until what was acknowledged before this can be read in blocks.
+    pub(super) async fn read_after_sends(&self) {
+        self.settled(self.sender.last.load(Acquire)).await;
+    }
+
+    /// Waits until a transaction that was just taken can be read in a block, where these are made at once.
+    pub(super) async fn mined(&self, hash: B256) {
+        self.settled(self.look_after(vec![hash])).await;
+    }
+
+    async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<Handed> {
         if burst.len() > 1 {
             // It takes as long as the cryptography does: meanwhile the other connections are another thread's.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));
         }
         let (Some(queue), Some(one)) = (self.sender.singles.get(), burst.pop()) else {
-            return vec![Err(Failure::internal("the node stops"))];
+            return vec![Err(Failure::internal("the node stops").into())];
         };
         let (answer, answered) = oneshot::channel();
         if queue.send((one, answer)).await.is_err() {
-            return vec![Err(Failure::internal("the node stops"))];
+            return vec![Err(Failure::internal("the node stops").into())];
         }
-        vec![answered.await.unwrap_or_else(|_| Err(Failure::internal("the node stops")))]
+        vec![answered.await.unwrap_or_else(|_| Err(Failure::internal("the node stops").into()))]
     }
 }
 
@@ -182,7 +283,8 @@ impl Caller<'_> {
         let events = chain.subscribe_with(move || wake.notify_one());
         let _watch = self.api.watch_disk(&news);
         let answer = self.api.hand_over(vec![raw]).await.pop();
-        let hash = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))?;
+        let answer = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer").into()));
+        let hash = answer.map_err(|refused| refused.failure)?;
         let end = Instant::now() + patience;
         loop {
             while events.try_next().is_some() {}

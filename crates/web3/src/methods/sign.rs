@@ -141,7 +141,7 @@ impl Caller<'_> {
             };
             api.send_now(Tx::signed(transaction, signer).envelope.encoded_2718().into())
         })?;
-        api.mined(vec![hash]).await;
+        api.mined(hash).await;
         api.as_hardhat(Ok(hash)).await.map(|hash| json::data(hash.as_slice()))
     }
 

@@ -1,5 +1,7 @@
 //! What developers do to a chain, and that it holds.
 
+use std::time::Duration;
+
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
 use hearth_crypto::secp256k1::Signer;
@@ -195,4 +197,22 @@ fn console_calls_are_noticed() {
         let block = chain.mine().expect("made");
         assert_eq!(blocks.try_recv().expect("it called the console").hash, block.hash);
     }
+}
+
+#[test]
+fn what_waits_for_more_than_time_is_not_under_way() {
+    let chain = chain(BlockTime::Instant);
+    let gapped = accepted(chain.submit(vec![transfer(1, 1)]));
+    let mut hashes = gapped.clone();
+    chain.retain_under_way(&mut hashes);
+    assert!(hashes.is_empty(), "a nonce is missing, whether the sequencer has looked or not");
+    let cheap = chain.submit_as(account(2), unsigned(0, 2)).expect("taken");
+    hashes.push(cheap);
+    chain.retain_under_way(&mut hashes);
+    assert!(hashes.is_empty(), "it does not pay the base fee");
+    let mut sent = accepted(chain.submit(vec![transfer(1, 0)]));
+    assert!(chain.caught_up(Duration::from_secs(60)));
+    assert!(gapped.iter().chain(&sent).all(|hash| chain.tx(hash).is_some()));
+    chain.retain_under_way(&mut sent);
+    assert!(sent.is_empty(), "it can be read");
 }
