@@ -2,7 +2,7 @@
 //!
 //! reads   connections on the HTTP and the WebSocket address
 //! writes  nothing itself
-//! memory  that of [`hearth_serve::server`] for as many connections as [`Limits`](crate::Limits) says
+//! memory  that of [`hearth_serve::server`] for as many connections as [`Limits`] says
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
