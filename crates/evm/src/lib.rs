@@ -3,6 +3,7 @@
 pub mod block;
 pub mod blocks;
 pub mod chain;
+mod checksummed;
 mod disk;
 pub mod exec;
 pub mod genesis;

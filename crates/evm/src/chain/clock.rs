@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Address, B256};
 
 use super::{ChainConfig, now_s};
+use crate::checksummed::{verified, with_checksum};
 
 const FIRST_LINE: &str = "hearth clock 1";
 
@@ -89,7 +90,7 @@ impl ClockFile {
     pub(super) fn keep(&mut self, clock: &Clock) {
         let Some(path) = self.path.as_deref().filter(|_| self.kept_s != clock.offset_s) else { return };
         let next = path.with_extension("next");
-        let text = format!("{FIRST_LINE}\noffset {}\n", clock.offset_s);
+        let text = with_checksum(&format!("{FIRST_LINE}\noffset {}\n", clock.offset_s));
         match fs::write(&next, text).and_then(|()| fs::rename(&next, path)) {
             Ok(()) => self.kept_s = clock.offset_s,
             Err(error) => tracing::error!(%error, "the next start goes by an older offset of the chain's time"),
@@ -102,8 +103,9 @@ fn path(dir: &Path) -> PathBuf {
 }
 
 fn read(path: &Path) -> Option<i64> {
-    let text = fs::read_to_string(path).ok()?;
-    let offset = text.strip_prefix(FIRST_LINE)?.trim().strip_prefix("offset ")?.parse().ok();
+    let bytes = fs::read(path).ok()?;
+    let offset = |lines: &str| lines.strip_prefix(FIRST_LINE)?.trim().strip_prefix("offset ")?.parse().ok();
+    let offset = verified(&bytes).and_then(offset);
     if offset.is_none() {
         tracing::warn!(path = %path.display(), "the offset of the chain's time cannot be read: there is none");
     }
@@ -139,10 +141,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = path(dir.path());
         for text in ["", "hearth clock 1\noffset x\n", "hearth clock 2\noffset 7\n"] {
-            fs::write(&path, text).expect("it is written");
+            fs::write(&path, with_checksum(text)).expect("it is written");
             assert_eq!(read(&path), None, "{text}");
         }
         fs::write(&path, "hearth clock 1\noffset -7\n").expect("it is written");
+        assert_eq!(read(&path), None, "a file without a checksum");
+        fs::write(&path, with_checksum("hearth clock 1\noffset -7\n")).expect("it is written");
         assert_eq!(read(&path), Some(-7));
     }
 }

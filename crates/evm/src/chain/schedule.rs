@@ -17,6 +17,7 @@ use revm::primitives::hardfork::SpecId;
 use super::ChainError;
 use crate::block::Block;
 use crate::blocks::BlocksError;
+use crate::checksummed::{verified, with_checksum};
 use crate::genesis::{Activation, Genesis, TxLimits};
 
 const FIRST_LINE: &str = "hearth forks 2";
@@ -71,8 +72,7 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
 fn list(forks: &[(SpecId, Activation)], limits: &TxLimits) -> String {
     let lines: String = forks.iter().map(|fork| line(fork) + "\n").collect();
     let lines = format!("{FIRST_LINE}\n{lines}{}", limit_lines(limits));
-    let checksum = crc32fast::hash(lines.as_bytes());
-    format!("{lines}crc {checksum:08x}\n")
+    with_checksum(&lines)
 }
 
 /// The forks that hold or held in some block up to `head`: of those that begin together the last.
@@ -108,9 +108,7 @@ fn parse(text: &str) -> Option<(Vec<(SpecId, Activation)>, TxLimits)> {
     match first {
         FIRST_LINE_BEFORE => {}
         FIRST_LINE => {
-            let at = text.rfind("crc ")?;
-            let checksum = format!("crc {:08x}\n", crc32fast::hash(&text.as_bytes()[..at]));
-            rest = text.get(first.len() + 1..at).filter(|_| text[at..] == checksum)?;
+            rest = verified(text.as_bytes())?.get(first.len() + 1..)?;
         }
         _ => return None,
     }

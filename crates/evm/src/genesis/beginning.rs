@@ -17,6 +17,7 @@ use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, Bytes, address, bytes};
 
 use super::Genesis;
+use crate::checksummed::{verified, with_checksum};
 
 /// Where the contract is that creates others by `CREATE2`, at addresses that are the same on every chain.
 pub const CREATE2_DEPLOYER: Address = address!("4e59b44847b379578588920ca78fbf26c0b4956c");
@@ -40,10 +41,10 @@ impl Beginning {
     /// The beginning of the chain in `dir`. Where there is no chain yet, it is `new`, and `dir` keeps that.
     pub fn in_folder(dir: &Path, new: Self) -> io::Result<Self> {
         let path = dir.join("beginning");
-        match fs::read_to_string(&path) {
-            Ok(text) => {
+        match fs::read(&path) {
+            Ok(bytes) => {
                 let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
-                return Self::parse(&text).ok_or_else(wrong);
+                return verified(&bytes).and_then(Self::parse).ok_or_else(wrong);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -62,7 +63,8 @@ impl Beginning {
     }
 
     fn text(&self) -> String {
-        format!("{FIRST_LINE}\ntimestamp {}\ncreate2-deployer {}\n", self.timestamp_s, self.create2_deployer)
+        let Self { timestamp_s, create2_deployer } = self;
+        with_checksum(&format!("{FIRST_LINE}\ntimestamp {timestamp_s}\ncreate2-deployer {create2_deployer}\n"))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -108,7 +110,8 @@ mod tests {
         fs::create_dir_all(old.join("blocks")).expect("made");
         let before = Beginning { timestamp_s: 0, create2_deployer: false };
         assert_eq!(Beginning::in_folder(&old, first).expect("read"), before);
-        fs::write(new.join("beginning"), "hearth beginning 1\ntimestamp x\n").expect("written");
+        let text = fs::read_to_string(new.join("beginning")).expect("written");
+        fs::write(new.join("beginning"), text.replace("1700000000", "1700000001")).expect("written");
         assert!(Beginning::in_folder(&new, first).is_err(), "a damaged file would make another chain");
     }
 
