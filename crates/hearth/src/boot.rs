@@ -26,6 +26,7 @@ use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
+use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
@@ -357,7 +358,11 @@ pub fn open_chain(
     }
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
     // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
-    let root = if config.gossip.enabled { Some(final_slot(folder, &identity)?) } else { None };
+    let root = if config.gossip.enabled {
+        Some(final_slot(folder, &identity).map_err(|why| AgreeError::from(TowerError::from(why)))?)
+    } else {
+        None
+    };
     let root = root.map(|root| root.max(plan.final_slot));
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
     if let Some(missing) = recovery.missing_segment().filter(|_| root.is_none())
@@ -417,12 +422,12 @@ fn genesis(
 }
 
 /// The slot up to which blocks are final in a cluster.
-fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, AgreeError> {
-    if agree::is_root_damaged(folder) {
+fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
+    if tower::is_root_damaged(folder) {
         let path = folder.join("root.bin");
         crate::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
     }
-    Ok(agree::final_slot(folder, &identity.public)?.unwrap_or(0))
+    Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }
 
 /// Refuses a folder that has blocks, a history or snapshots and no genesis to read them by.

@@ -107,7 +107,7 @@ pub(super) fn tile_configs(
         },
         store: store_config(store::Config::new(store, ledger), history, identity.public, cluster),
         metric: metric_config(config, &ports, metrics, folder),
-        sign: sign::Config { seed: *identity.seed },
+        sign: sign::Config { seed: *identity.seed, votes: None },
         load: load.map(|load| load_configs(config, &ports, load)),
     })
 }

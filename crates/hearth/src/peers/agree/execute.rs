@@ -9,7 +9,10 @@
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyItem};
 use hearth_ledger::blockstore::Block;
 use hearth_ledger::history::HistoryKey;
-use hearth_ledger::{BlockSummary, Genesis, Ledger};
+use hearth_ledger::tower::Voted;
+use hearth_ledger::{Genesis, Ledger};
+use hearth_pipeline::replay::cast;
+use hearth_pipeline::replay::position::{BlockExecutor, ExecuteError, Executed};
 use hearth_wire::base58::encode_64;
 use hearth_wire::{Pubkey, Signature, Txn};
 
@@ -24,42 +27,44 @@ const TABLE_BYTES: usize = 16 << 20;
 
 /// Executes blocks.
 pub struct Replay {
+    genesis: Genesis,
     hands: Hands,
+    records: bool,
     /// One for each thread.
     verifiers: Vec<Verifier>,
 }
 
-/// A block that was executed.
-pub struct Done {
-    /// What it came to.
-    pub block: BlockSummary,
-    /// What its transactions did, where a history is kept.
-    pub batches: Vec<Vec<u8>>,
+impl BlockExecutor for Replay {
+    type Error = ReplayError;
+
+    fn execute(
+        &mut self,
+        ledger: &Ledger,
+        block: &Block,
+        is_known: bool,
+    ) -> Result<Executed, ExecuteError<ReplayError>> {
+        self.block(ledger, block, is_known).map_err(|why| match why {
+            why @ (ReplayError::Store(_) | ReplayError::History(_)) => ExecuteError::Failed(why),
+            why => ExecuteError::Wrong(why.to_string()),
+        })
+    }
 }
 
 impl Replay {
     /// Records where a history is kept.
-    pub fn new(recording: Option<(HistoryKey, bool)>) -> Self {
-        Self { hands: Hands::new(recording), verifiers: verifiers() }
+    pub fn new(genesis: Genesis, recording: Option<(HistoryKey, bool)>) -> Self {
+        let records = recording.is_some();
+        Self { genesis, hands: Hands::new(recording), records, verifiers: verifiers() }
     }
 
-    /// Executes a block on the ledger's last. One that was executed before needs no second look at its signatures.
-    ///
-    /// # Errors
-    /// It is wrong; its slot may have begun and not ended.
-    pub fn block(
-        &mut self,
-        ledger: &Ledger,
-        genesis: &Genesis,
-        block: &Block,
-        is_known: bool,
-    ) -> Result<Done, ReplayError> {
+    fn block(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError> {
         if !is_known {
             self.verify(block)?;
         }
         let parent_hash = ledger.recent_blocks(1)[0].blockhash;
-        let (block, batches) = execute_block(ledger, genesis, block, &parent_hash, &mut self.hands, true)?;
-        Ok(Done { block, batches })
+        let (summary, batches) = execute_block(ledger, &self.genesis, block, &parent_hash, &mut self.hands, true)?;
+        let votes = if is_known { vec![] } else { votes(ledger, block)? };
+        Ok(Executed { transactions: summary.counts.committed, votes, batches: self.records.then_some(batches) })
     }
 
     /// Checks every signature of a block, on as many threads as it is worth.
@@ -78,6 +83,14 @@ impl Replay {
             None => Ok(()),
         }
     }
+}
+
+/// The votes in a block that was executed.
+fn votes(ledger: &Ledger, block: &Block) -> Result<Vec<Voted>, ReplayError> {
+    let slot = block.info.slot;
+    let entries = entries(&block.data).map_err(|source| ReplayError::Entries { slot, source })?;
+    let transactions = entries.iter().flat_map(|entry| entry.transactions());
+    Ok(transactions.filter_map(|txn| cast(ledger, &txn)).collect())
 }
 
 /// As many as there are cores.
