@@ -2,8 +2,8 @@
 //!
 //! reads   tower's commands; what the store has; which slot proof of history makes
 //! writes  the ledger, by an executor; [`Output`]s
-//! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block; what
-//!         [`super::vote_hashes`] keeps
+//! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block;
+//!         what [`super::vote_hashes`] keeps
 //! drops   blocks that cannot be executed: counted
 //! source  –
 //!

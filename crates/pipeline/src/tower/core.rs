@@ -96,8 +96,8 @@ pub struct Now {
 pub enum Output {
     /// Tell replay.
     Replay(Command),
-    /// Have the message of a vote signed by each of its signers, and tell that to [`Core::on_signed`]. The tower that it
-    /// is of is on disk.
+    /// Have the message of a vote signed by each of its signers, and give that to [`Core::on_signed`]. Its tower is on
+    /// disk.
     Sign {
         /// Which vote it is.
         number: u64,
