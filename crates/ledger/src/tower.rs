@@ -176,8 +176,8 @@ pub fn is_vote_message(bytes: &[u8], node: &Pubkey) -> bool {
         && bytes[at..].starts_with(&TOWER_SYNC.to_le_bytes())
 }
 
-/// Whether the bytes are a message that does nothing but vote with the account `vote`, as [`Told::message_by`] makes it:
-/// `node` pays, it and `voter` sign, and the one instruction is to the vote program and tells a tower.
+/// Whether the bytes are a message that does nothing but vote with the account `vote`, as [`Told::message_by`] makes
+/// it: `node` pays, it and `voter` sign, and the one instruction is to the vote program and tells a tower.
 pub fn is_vote_message_by(bytes: &[u8], node: &Pubkey, voter: &Pubkey, vote: &Pubkey) -> bool {
     let is_alone = node == voter;
     let mut frame = if is_alone { vec![1, 0, 1, 3] } else { vec![2, 1, 1, 4] };
