@@ -92,11 +92,12 @@ mod tests {
     use hearth_tile::CounterSet;
 
     use super::*;
-    use crate::{bank, dedup, pack, quic, verify};
+    use crate::{bank, dedup, pack, quic, txsend, verify};
 
     #[test]
     fn every_counter_of_drops_has_its_reason() {
         let counters = [
+            ("txsend", txsend::Counters::DECLS),
             ("quic", quic::Counters::DECLS),
             ("verify", verify::Counters::DECLS),
             ("dedup", dedup::Counters::DECLS),

@@ -23,4 +23,5 @@ pub mod sign;
 pub mod store;
 pub mod tag_cache;
 pub mod topology;
+pub mod txsend;
 pub mod verify;

@@ -18,8 +18,8 @@ use hearth_tile::topology::{LinkSpec, TileSpec, Topology};
 use hearth_tile::wake::{Neighbours, Waker};
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
-use crate::links::{AGAIN, RPC_VERIFY};
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::links::AGAIN;
+use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, txsend, verify};
 
 /// What each tile is made from. The load generator's are there when the topology has its tiles.
 pub struct TileConfigs {
@@ -41,6 +41,8 @@ pub struct TileConfigs {
     pub shred: shred::Config,
     /// For `store`.
     pub store: store::Config,
+    /// For `txsend`, where the topology has it.
+    pub txsend: Option<txsend::Config>,
     /// For `metric`.
     pub metric: metric::Config,
     /// For `sign`.
@@ -103,11 +105,11 @@ pub struct Node {
     pub clock: Clock,
     workspace: Workspace,
     fleet: Fleet,
-    rpc: Option<Inlet>,
+    inlets: BTreeMap<String, Inlet>,
     poh: Option<Waker>,
 }
 
-/// The way into `verify` for transactions that do not come over the network.
+/// The way onto a link for who is no tile: transactions that do not come over the network.
 pub struct Inlet {
     producer: Producer,
     waker: Waker,
@@ -181,21 +183,21 @@ impl Node {
             let tiles = tiles.iter().map(|t| made.remove(&t.name()).expect("made above, on one core")).collect();
             cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle });
         }
-        let rpc = match wakers.get("verify:0") {
-            Some((_, waker)) if topology.links.iter().any(|link| link.name == RPC_VERIFY) => {
-                let producer = workspace.producer(RPC_VERIFY)?;
-                Some(Inlet { producer, waker: waker.clone(), clock: clock.clone() })
-            }
-            _ => None,
-        };
+        let mut inlets = BTreeMap::new();
+        for link in topology.links.iter().filter(|link| topology.tile(&link.producer).is_none()) {
+            let (_, waker) = &wakers[&link.consumers[0].tile];
+            let inlet =
+                Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
+            inlets.insert(link.name.clone(), inlet);
+        }
         let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());
         let fleet = Fleet::start(cores)?;
-        Ok(Self { topology, clock, workspace, fleet, rpc, poh })
+        Ok(Self { topology, clock, workspace, fleet, inlets, poh })
     }
 
-    /// The way in for the RPC. There is one.
-    pub fn take_inlet(&mut self) -> Option<Inlet> {
-        self.rpc.take()
+    /// The way onto a link that no tile writes, if the topology has it. There is one.
+    pub fn take_inlet(&mut self, link: &str) -> Option<Inlet> {
+        self.inlets.remove(link)
     }
 
     /// Lets poh look at whether a slot shall begin, where it may be asleep.
@@ -239,6 +241,9 @@ impl Launcher<'_> {
             poh::Poh::NAME => self.make::<poh::Poh>(spec, &configs.poh),
             shred::Shred::NAME => self.make::<shred::Shred>(spec, &configs.shred),
             store::Store::NAME => self.make::<store::Store>(spec, &configs.store),
+            txsend::TxSend::NAME => {
+                self.make::<txsend::TxSend>(spec, configs.txsend.as_ref().expect("in a cluster there is one"))
+            }
             metric::Metric::NAME => self.make::<metric::Metric>(spec, &configs.metric),
             sign::Sign::NAME => self.make::<sign::Sign>(spec, &configs.sign),
             _ => self.load_tile(spec, configs.load.as_ref().expect("load tiles come with their configuration")),

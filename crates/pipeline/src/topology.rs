@@ -10,7 +10,7 @@ use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
 
 use crate::links::*;
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, txsend, verify};
 
 /// How many tiles of the kinds of which there may be several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Counts {
 
 /// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. From the shares that
 /// `hearth bench --json` reports; only the proportions matter.
-const WEIGHTS: [(&str, f64); 14] = [
+const WEIGHTS: [(&str, f64); 15] = [
     ("bencho", 0.1),
     ("benchg", 5.0),
     ("benchs", 2.5),
@@ -52,6 +52,7 @@ const WEIGHTS: [(&str, f64); 14] = [
     ("poh", 0.1),
     ("shred", 1.0),
     ("store", 0.4),
+    ("txsend", 0.1),
     ("sign", 0.2),
     ("metric", 0.1),
 ];
@@ -179,7 +180,9 @@ pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores)
     tiles.retain(|tile| FOLLOWER.contains(&tile.kind.as_str()));
     let mut links = links(counts);
     let is_there = |name: &str| tiles.iter().any(|tile| tile.name() == name);
-    links.retain(|link| is_there(&link.producer) && link.consumers.iter().all(|end| is_there(&end.tile)));
+    let is_outside = |name: &str| matches!(name, RPC | TOWER);
+    let has_producer = |link: &LinkSpec| is_there(&link.producer) || is_outside(&link.producer);
+    links.retain(|link| has_producer(link) && link.consumers.iter().all(|end| is_there(&end.tile)));
     let affinity = Affinity { node: affinity.into(), load: affinity.into() };
     place(&mut tiles, &affinity, cores, false)?;
     let topology = Topology { name: name.into(), tiles, links, services: vec![] };
@@ -187,9 +190,26 @@ pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores)
     Ok(topology)
 }
 
+/// The RPC's threads, which hand transactions in.
+pub const RPC: &str = "rpc:0";
+/// The thread that agrees with others on blocks, which hands votes in.
+pub const TOWER: &str = "tower:0";
+
 /// The tiles of a node that makes no blocks.
-const FOLLOWER: [&str; 5] =
-    [net::Net::NAME, shred::Shred::NAME, store::Store::NAME, sign::Sign::NAME, metric::Metric::NAME];
+const FOLLOWER: [&str; 6] = [
+    net::Net::NAME,
+    shred::Shred::NAME,
+    store::Store::NAME,
+    txsend::TxSend::NAME,
+    sign::Sign::NAME,
+    metric::Metric::NAME,
+];
+
+/// How many tiles a node in a cluster has, with one of each kind; `follows` says whether it makes no blocks.
+pub fn tiles_in_cluster(follows: bool) -> usize {
+    let counts = Counts { cluster: true, ..Counts::default() }.at_least_one(false);
+    tiles(counts).iter().filter(|tile| !follows || FOLLOWER.contains(&tile.kind.as_str())).count()
+}
 
 /// The topology of a load generator alone, which drives a node somewhere else.
 pub fn build_load(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
@@ -226,6 +246,7 @@ fn tiles(c: Counts) -> Vec<TileSpec> {
         .chain(of::<poh::Poh>(1, false))
         .chain(of::<shred::Shred>(c.shred, false))
         .chain(of::<store::Store>(1, false))
+        .chain(of::<txsend::TxSend>(c.cluster.into(), false))
         .chain(of::<sign::Sign>(1, false))
         .chain(of::<metric::Metric>(1, false))
         .collect()
@@ -258,7 +279,18 @@ fn links(c: Counts) -> Vec<LinkSpec> {
             link(tile(QUIC_VERIFY, q * c.verify + v), 256, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
         }
     }
-    link(RPC_VERIFY.into(), 1024, TXN_MTU, "rpc:0".into(), vec![tile("verify", 0)]);
+    if c.cluster {
+        // Whose turn it is, txsend knows.
+        link(RPC_TXSEND.into(), 1024, TXN_MTU, RPC.into(), vec![tile("txsend", 0)]);
+        link(TOWER_TXSEND.into(), 64, TXN_MTU, TOWER.into(), vec![tile("txsend", 0)]);
+        link(NET_TXSEND.into(), 256, TXSEND_DATAGRAM_MTU, tile("net", 0), vec![tile("txsend", 0)]);
+        link(TXSEND_NET.into(), 128, OUTGOING_MTU, tile("txsend", 0), vec![tile("net", 0)]);
+        link(TXSEND_SIGN.into(), 16, TXSEND_SIGN_MTU, tile("txsend", 0), vec![tile("sign", 0)]);
+        link(SIGN_TXSEND.into(), 16, 64, tile("sign", 0), vec![tile("txsend", 0)]);
+        link(TXSEND_VERIFY.into(), 256, TXN_MTU, tile("txsend", 0), vec![tile("verify", 0)]);
+    } else {
+        link(RPC_VERIFY.into(), 1024, TXN_MTU, RPC.into(), vec![tile("verify", 0)]);
+    }
     for v in 0..c.verify {
         link(tile(VERIFY_DEDUP, v), 512, TXN_MTU, tile("verify", v), vec![tile("dedup", 0)]);
     }
@@ -387,7 +419,7 @@ mod tests {
         };
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
-            assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);
+            assert!([RPC, TOWER].contains(&&*link.producer) || topology.tile(&link.producer).is_some(), "{}", link.name);
             assert!(!link.consumers.is_empty(), "{}", link.name);
         }
     }

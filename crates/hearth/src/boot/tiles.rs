@@ -4,7 +4,7 @@
 //! writes  the configurations of the tiles
 //! memory  none of its own
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::node::{LoadConfigs, TileConfigs};
-use hearth_pipeline::{bank, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use hearth_pipeline::{bank, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, txsend, verify};
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
 use hearth_tile::core::IdlePolicy;
@@ -78,7 +78,7 @@ pub(super) fn tile_configs(
         },
         bank: bank::Config {
             ledger: ledger.clone(),
-            drops,
+            drops: drops.clone(),
             recording: history.as_ref().map(|history| bank::Recording {
                 key: history.key(),
                 extended: config.rpc.extended_tx_metadata_storage,
@@ -105,7 +105,14 @@ pub(super) fn tile_configs(
                 views: cluster.views.clone(),
             }),
         },
-        store: store_config(store::Config::new(store, ledger), history, identity.public, cluster),
+        store: store_config(store::Config::new(store, ledger.clone()), history, identity.public, cluster),
+        txsend: cluster.map(|cluster| txsend::Config {
+            identity: identity.public,
+            votes: config.consensus.vote && !config.follows(),
+            ledger: ledger.clone(),
+            views: cluster.views.clone(),
+            drops: drops.clone(),
+        }),
         metric: metric_config(config, &ports, metrics, folder),
         sign: sign::Config { seed: *identity.seed },
         load: load.map(|load| load_configs(config, &ports, load)),
@@ -152,6 +159,7 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
     net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
+        sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
         ..net::Config::default()

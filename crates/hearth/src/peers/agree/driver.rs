@@ -600,11 +600,11 @@ impl Driver {
     }
 
     fn vote(&mut self, vote: &TowerVote) {
-        let Some(voter) = &self.start.voter else { return };
+        let Some(voter) = &mut self.start.voter else { return };
         let ledger = &self.start.ledger;
         let named = self.forks.get(vote.blockhash_of.slot).map(|block| block.blockhash);
         let transaction = voter.transaction(vote, named.unwrap_or_else(|| ledger.recent_blocks(1)[0].blockhash));
-        voter.send(&transaction, ledger.recent_blocks(1)[0].slot + 1, ledger);
+        voter.send(&transaction);
         self.counts.votes += 1;
         let account = voter.account;
         self.refresh = Some(VoteRefresh::new(transaction.clone(), Instant::now()));
