@@ -38,8 +38,6 @@ const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
 
-/// How long an answer waits for the transactions' block, where blocks are made as transactions come.
-const UNTIL_MINED: Duration = Duration::from_secs(10);
 /// How long requests that have come meanwhile wait where no block comes.
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(5);
 
@@ -224,7 +222,7 @@ impl Api {
         if hashes.is_empty() {
             return 0;
         }
-        let until = std::time::Instant::now() + UNTIL_MINED;
+        let until = std::time::Instant::now() + self.config.limits.until_mined;
         let queue = self.sender.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.sender.last.load(Relaxed) + 1;
         match queue.as_ref().map(|queue| queue.send(Waiting { number, hashes, until })) {
@@ -240,7 +238,8 @@ impl Api {
         if *self.sender.settled.borrow() < number {
             let mut settled = self.sender.settled.subscribe();
             // Longer than the thread takes for any of them.
-            let _ = tokio::time::timeout(2 * UNTIL_MINED, settled.wait_for(|settled| *settled >= number)).await;
+            let patience = 2 * self.config.limits.until_mined;
+            let _ = tokio::time::timeout(patience, settled.wait_for(|settled| *settled >= number)).await;
         }
     }
 
