@@ -145,6 +145,22 @@ fn on_demand_a_slot_needs_work_or_a_block_to_make_final() {
     }
 }
 
+/// A turn may end with the step that ends a slot: whether the next slot may begin is then asked in the next turn.
+#[test]
+fn waiting_work_gets_a_slot_at_any_length_of_the_last() {
+    // From 104 to 164 steps a slot, four apart: one of them is a whole turn.
+    for steps in 25..=40 {
+        let (mut rig, ledger) = rig_on(Some(steps * chain::HASHES_PER_STEP), Some(OnDemand::default()));
+        rig.run();
+        rig.advance(SLOT);
+        let done = DonePacking { slot: 1, microblocks: 0 }.encode();
+        rig.give_control("pack_poh", 1, HAD_WORK | WORK_WAITS, &done);
+        rig.run();
+        assert_eq!(ledger.recent_blocks(1)[0].slot, 1);
+        assert!(ledger.bank(2).is_some(), "{steps} steps of hashes in each of four ticks");
+    }
+}
+
 #[test]
 fn a_slot_ends_when_pack_is_done_and_all_is_in() {
     for hashes in [None, Some(1000)] {
