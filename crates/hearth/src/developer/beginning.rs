@@ -250,7 +250,12 @@ impl Beginning {
         for value in &flags.maybe_clone {
             let flag = "--maybe-clone";
             let key = address(flag, value)?;
-            if !exists && let Some(account) = fetch(flags, flag, &key)? {
+            if exists {
+                // The chain may have begun with the other node's account or with this one.
+                if self.accounts.iter().any(|request| request.key == key) {
+                    self.accounts.push(AccountRequest { flag, from: there(flags), key, account: None });
+                }
+            } else if let Some(account) = fetch(flags, flag, &key)? {
                 self.add(flag, there(flags), key, account);
             }
         }
@@ -392,6 +397,28 @@ mod tests {
             serde_json::json!({ "lamports": lamports, "data": ["", "base64"], "owner": OWNER, "executable": false });
         let key = encode_32(key).to_string();
         fs::write(path, serde_json::json!({ "pubkey": key, "account": account }).to_string()).unwrap();
+    }
+
+    /// On the first start the other node's account may have counted; on a later one it is not read again.
+    #[test]
+    fn maybe_clone_beside_another_option_survives_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, key) = (folder.path().join("account.json"), [7; 32]);
+        dump(&file, &key, 1_000_000);
+        let mut config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+        config.extra_accounts = vec![(key, Account::wallet(2_000_000))];
+        let genesis = Genesis::create(config.clone(), |_| {}).unwrap();
+        let flags = Flags {
+            account: vec!["-".into(), file.display().to_string()],
+            maybe_clone: vec![encode_32(&key).to_string()],
+            url: Some("http://127.0.0.1:1".into()),
+            ..Flags::default()
+        };
+        let beginning = Beginning::of(&flags, true).unwrap();
+        beginning.check(&genesis, folder.path(), &config).unwrap();
+        // Without the account of either option it is another chain.
+        let other = Genesis::create(GenesisConfig { extra_accounts: vec![], ..config.clone() }, |_| {}).unwrap();
+        assert!(beginning.check(&other, folder.path(), &config).is_err());
     }
 
     #[test]
