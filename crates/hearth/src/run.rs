@@ -86,6 +86,9 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         opened => opened?,
     };
     tell_chain(config, &folder, &chain, say);
+    if let Some(cloned) = beginning.cloned(flags) {
+        say.line(format_args!("  cloned    {cloned}"));
+    }
     say.line(crate::draw::layout(&topology));
     let moved = bound.are_moved.then(|| bound.ports.numbers());
     let running = boot::boot(config, Unbooted { topology, bound, chain }, None)?;

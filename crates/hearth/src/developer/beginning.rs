@@ -23,7 +23,7 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 
 use super::dump::{self, Dump};
-use super::remote::{self, AS_OF};
+use super::remote::{self, AS_OF, COMMITMENT};
 use super::{FlagError, Flags};
 use crate::keys;
 
@@ -118,6 +118,14 @@ impl Beginning {
             })
         };
         self.replaced.iter().cloned().chain(self.accounts.iter().filter_map(notice)).collect()
+    }
+
+    /// How many accounts were read from the node at `--url`, and at which commitment; `None` where none was.
+    pub fn cloned(&self, flags: &Flags) -> Option<String> {
+        let url = flags.url.as_ref()?;
+        let count = self.accounts.iter().filter(|request| request.account.is_some() && request.from == *url).count();
+        let accounts = if count == 1 { "account" } else { "accounts" };
+        (count > 0).then(|| format!("{count} {accounts} of {url} at commitment `{COMMITMENT}`"))
     }
 
     /// The accounts for a new chain.
@@ -416,6 +424,7 @@ mod tests {
         };
         let beginning = Beginning::of(&flags, true).unwrap();
         beginning.check(&genesis, folder.path(), &config).unwrap();
+        assert_eq!(beginning.cloned(&flags), None);
         // Without the account of either option it is another chain.
         let other = Genesis::create(GenesisConfig { extra_accounts: vec![], ..config.clone() }, |_| {}).unwrap();
         assert!(beginning.check(&other, folder.path(), &config).is_err());
