@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
@@ -359,7 +359,14 @@ pub fn open_chain(
     // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
     let root = if config.gossip.enabled { Some(final_slot(folder, &identity)?) } else { None };
     let root = root.map(|root| root.max(plan.final_slot));
+    let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
+    if let Some(after) = plan.cut_after {
+        let (blocks, seconds) = (replayed.blocks, begun.elapsed().as_secs_f64());
+        crate::say::note(format_args!(
+            "notice: the history behind slot {after} is complete: {blocks} blocks were executed in {seconds:.1} s"
+        ));
+    }
     if let Some(missing) = recovery.missing_segment().filter(|_| root.is_none())
         && recovery.last_whole_slot.is_some_and(|last| last > replayed.last_slot)
     {

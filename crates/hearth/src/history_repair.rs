@@ -65,7 +65,11 @@ pub fn plan(
             // A snapshot that is damaged leaves an older state, to which blocks may be missing.
             let Some(restored) = restored.filter(|restored| restored.slot() == state) else { continue };
             let why = gap.why;
-            note(format_args!("notice: {why}; the history behind slot {after} is recorded again from the blocks"));
+            note(format_args!(
+                "notice: {why}; the history behind slot {after} is recorded again from the blocks: those of slots {} to \
+                 {newest} are executed, from the state of slot {state}",
+                state + 1
+            ));
             return Ok(Plan { restored, cut_after: Some(after), final_slot: newest });
         }
         note(format_args!("notice: {}; {}", gap.why, gap.lost()));
