@@ -1,14 +1,16 @@
-//! That a process ends: when its terminal is closed, when it is asked to and cannot, and when memory does not suffice
-//! to begin.
+//! That a process ends: when its terminal is closed, when it is asked to and cannot, and when it has too little memory
+//! or too few threads to begin.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::Value;
 
 use super::node::{DEADLINE, Process, Setup, hearth, wait_until};
 use super::terminal::Terminal;
@@ -136,6 +138,24 @@ fn what_cannot_stop_is_named_and_ended() {
         assert_eq!(status.code(), Some(1), "{said}");
         assert!(said.contains("error: not stopped within 10 s") && said.contains("threads the main thread"), "{said}");
     }
+}
+
+/// The file is a pipe here, which takes nothing until somebody reads it.
+#[test]
+fn a_state_that_is_written_slowly_is_not_lost() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pipe = folder.path().join("state.next");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    let arguments = ["evm", "run", "--port", "0", "--no-dashboard", "--state", "state.json"];
+    let node = Process::start(hearth().current_dir(folder.path()).args(arguments));
+    node.wait_for_line("ready;");
+    node.signal(Signal::TERM);
+    node.wait_for_any("the file of --state is not written yet");
+    let written = std::fs::read_to_string(&pipe).expect("the state");
+    assert!(serde_json::from_str::<Value>(&written).is_ok_and(|state| state["alloc"].is_object()), "{written}");
+    // A pipe cannot be synced, so the file that it stands for would not be replaced.
+    let (status, said) = node.wait_with_errors();
+    assert!(status.code() == Some(1) && said.contains("--state") && said.contains("cannot write it"), "{said}");
 }
 
 #[test]
