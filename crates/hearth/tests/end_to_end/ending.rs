@@ -158,6 +158,56 @@ fn a_state_that_is_written_slowly_is_not_lost() {
     assert!(status.code() == Some(1) && said.contains("--state") && said.contains("cannot write it"), "{said}");
 }
 
+/// `hearth` with these arguments, whose user may have so many processes and threads. Root has no such limit, so it
+/// becomes a user who runs nothing else, and reaches the files of the test all the same.
+fn with_threads(count: u32, arguments: &[&str]) -> Command {
+    let limit = format!("--nproc={count}");
+    let user = 60_000 + std::process::id() % 5_000;
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={user}")).arg("--clear-groups");
+        command.args(["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "prlimit", &limit]);
+        command
+    } else {
+        let mut command = Command::new("prlimit");
+        command.arg(&limit);
+        command
+    };
+    command.arg(hearth().get_program()).args(arguments).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn without_threads_no_process_stays() {
+    let setup = Setup::new("few-threads");
+    let config = setup.config().display().to_string();
+    let run = ["run", "--config", &config];
+    let evm = ["evm", "run", "--port", "0"];
+    let mut refused = 0;
+    for count in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 1_000] {
+        for arguments in [&run[..], &evm] {
+            let mut process = Process::start(with_threads(count, arguments).current_dir(setup.folder.path()));
+            let is_up = wait_until("it to be ready or to end", || process.is_ready_or_ended("ready;"));
+            if is_up {
+                process.signal(Signal::TERM);
+            }
+            let (status, said) = process.wait_with_errors();
+            let errors = said.lines().filter(|line| line.starts_with("error")).count();
+            if is_up {
+                assert!(status.success(), "{count} threads, {arguments:?}: {status}: {said}");
+            } else {
+                refused += 1;
+                assert!(
+                    status.code().is_some_and(|code| code != 0),
+                    "{count} threads, {arguments:?}: {status}: {said}"
+                );
+                assert_eq!(errors, 1, "{count} threads, {arguments:?}: {status}: {said}");
+            }
+        }
+    }
+    assert!(refused > 4, "the limit counts: {refused}");
+}
+
 #[test]
 fn without_memory_no_process_stays() {
     let setup = Setup::new("scarce");
