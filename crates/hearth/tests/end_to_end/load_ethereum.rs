@@ -133,6 +133,25 @@ fn a_stopped_load_writes_its_report_whatever_the_node_does() {
 }
 
 #[test]
+fn a_node_that_stood_still_for_a_while_leaves_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, url) = chain("0.1");
+    let load = ["load", "run", "--network", &url, "--accounts", "10", "--rate", "200", "--json", "report.json"];
+    let options = ["--warmup", "0", "--duration", "8"];
+    let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
+    load.wait_for_line(" included ");
+    node.signal(Signal::STOP);
+    wait_for_standstill(&load);
+    node.signal(Signal::CONT);
+    let (status, text) = load.wait_with_errors();
+    assert!(status.success(), "{status}: {text}");
+    let report = report(&folder.path().join("report.json"));
+    assert_ne!(report["limit"], "unknown", "{report:#}");
+    let limit = text.lines().find(|line| line.starts_with("limit ")).unwrap_or_else(|| panic!("a limit: {text}"));
+    assert!(!limit.contains("not known"), "{limit}");
+}
+
+#[test]
 fn money_of_the_utxo_ledger_crosses_before_it_is_shared_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
