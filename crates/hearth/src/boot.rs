@@ -171,7 +171,7 @@ impl Chain {
 }
 
 /// A node before it runs.
-pub struct Unbooted {
+pub struct NodeParts {
     /// Its tiles.
     pub topology: Topology,
     /// Where it will listen.
@@ -516,8 +516,8 @@ fn admin(config: &Config, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
 }
 
 /// Boots tiles and RPC on an opened chain, at ports that are bound.
-pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<Running, BootError> {
-    let Unbooted { topology, mut bound, mut chain } = unbooted;
+pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
+    let NodeParts { topology, mut bound, mut chain } = unbooted;
     let ports = bound.ports;
     let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());

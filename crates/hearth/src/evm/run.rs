@@ -12,7 +12,7 @@ use hearth_evm::genesis::{Genesis, GenesisError, TxLimits};
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::Shortened;
 
-use super::accounts::{self, DevAccount, Words};
+use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
 use super::{EvmError, EvmRun, comet, dump};
 use crate::boot::{look_at, reachable, workspace_path};
@@ -296,7 +296,7 @@ fn limit_option(options: &EvmRun) -> Option<&'static str> {
     given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
-fn greet(options: &EvmRun, words: &Words, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
+fn greet(options: &EvmRun, words: &Mnemonic, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
     let head = chain.head();
     say.line(format_args!("hearth {}, EVM chain {}", env!("CARGO_PKG_VERSION"), chain.chain_id()));
     match &options.data_dir {

@@ -32,7 +32,7 @@ use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
 use super::report::{Asked, Rate, Report, Target, Waited};
 use super::summary::is_kept;
-use super::verdict::{Driven, limit_of_load};
+use super::verdict::{LoadSummary, limit_of_load};
 use super::{BenchError, Nobody, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
 use crate::cli;
@@ -236,7 +236,7 @@ impl Observed {
         let CoresHad { had, waited_for } = self.cores();
         let sent_per_s = self.sent_per_s();
         let lag_s_max = self.lag_s_max();
-        let driven = Driven {
+        let driven = LoadSummary {
             rate: options.rate,
             is_kept: options.rate.is_none_or(|rate| is_kept(rate, sent_per_s, lag_s_max)),
             sent_per_s,
