@@ -58,7 +58,7 @@ use crate::stop::StopSignal;
 use liveness::Tiles;
 use tiles::tile_configs;
 
-pub use tiles::{huge_pages, idle, pack_config, server_config, workspace_path};
+pub use tiles::{huge_pages, idle, load_configs, pack_config, server_config, workspace_path};
 
 /// The RPC's name among the services.
 pub const RPC: &str = "rpc";
@@ -539,7 +539,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     });
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), cluster.as_ref())?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
-    let mut node = Node::boot(topology, Clock::real(), &node_config)?;
+    let mut node = Node::boot(topology, Clock::real(), node_config)?;
     for (name, words) in peers.iter().flat_map(Peers::words) {
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }

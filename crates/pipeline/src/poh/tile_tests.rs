@@ -26,7 +26,7 @@ fn rig_with(
     let slot_ns = SLOT.as_nanos() as u64;
     let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
     let config = Config { chain, on_demand, lead, ledger: ledger.clone() };
-    (Rig::new(&config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
+    (Rig::new(config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
 }
 
 fn executed(slot: u64, id: u64, txns: u16) -> Vec<u8> {
