@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
@@ -57,7 +57,7 @@ use crate::stop::StopSignal;
 use liveness::Tiles;
 use tiles::tile_configs;
 
-pub use tiles::{huge_pages, idle, pack_config, server_config, workspace_path};
+pub use tiles::{huge_pages, idle, load_configs, pack_config, server_config, workspace_path};
 
 /// The RPC's name among the services.
 pub const RPC: &str = "rpc";
@@ -170,7 +170,7 @@ impl Chain {
 }
 
 /// A node before it runs.
-pub struct Unbooted {
+pub struct NodeParts {
     /// Its tiles.
     pub topology: Topology,
     /// Where it will listen.
@@ -358,7 +358,14 @@ pub fn open_chain(
     // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
     let root = if config.gossip.enabled { Some(final_slot(folder, &identity)?) } else { None };
     let root = root.map(|root| root.max(plan.final_slot));
+    let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
+    if let Some(after) = plan.cut_after {
+        let (blocks, seconds) = (replayed.blocks, begun.elapsed().as_secs_f64());
+        crate::say::note(format_args!(
+            "notice: the history behind slot {after} is complete: {blocks} blocks were executed in {seconds:.1} s"
+        ));
+    }
     if let Some(missing) = recovery.missing_segment().filter(|_| root.is_none())
         && recovery.last_whole_slot.is_some_and(|last| last > replayed.last_slot)
     {
@@ -508,8 +515,8 @@ fn admin(config: &Config, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
 }
 
 /// Boots tiles and RPC on an opened chain, at ports that are bound.
-pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<Running, BootError> {
-    let Unbooted { topology, mut bound, mut chain } = unbooted;
+pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
+    let NodeParts { topology, mut bound, mut chain } = unbooted;
     let ports = bound.ports;
     let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
@@ -530,7 +537,7 @@ pub fn boot(config: &Config, unbooted: Unbooted, load: Option<Load>) -> Result<R
     });
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), cluster.as_ref())?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
-    let mut node = Node::boot(topology, Clock::real(), &node_config)?;
+    let mut node = Node::boot(topology, Clock::real(), node_config)?;
     for (name, words) in peers.iter().flat_map(Peers::words) {
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }

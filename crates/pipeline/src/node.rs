@@ -19,46 +19,36 @@ use hearth_tile::wake::{Neighbours, Waker};
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
 use crate::links::AGAIN;
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, txsend, verify};
 
-/// What each tile is made from. The load generator's are there when the topology has its tiles.
-pub struct TileConfigs {
-    /// For `net`.
-    pub net: net::Config,
-    /// For `quic`.
-    pub quic: quic::Config,
-    /// For `verify`.
-    pub verify: verify::Config,
-    /// For `dedup`.
-    pub dedup: dedup::Config,
-    /// For `pack`.
-    pub pack: pack::Config,
-    /// For `bank`.
-    pub bank: bank::Config,
-    /// For `poh`.
-    pub poh: poh::Config,
-    /// For `shred`.
-    pub shred: shred::Config,
-    /// For `store`.
-    pub store: store::Config,
-    /// For `txsend`, where the topology has it.
-    pub txsend: Option<txsend::Config>,
-    /// For `metric`.
-    pub metric: metric::Config,
-    /// For `sign`.
-    pub sign: sign::Config,
-    /// For the load generator's tiles.
-    pub load: Option<LoadConfigs>,
-}
+/// Makes one tile of what was given for it.
+type Maker = Box<dyn FnOnce(Parts) -> Result<Box<dyn Runnable>, InitError>>;
 
-/// What the load generator's tiles are made from.
-pub struct LoadConfigs {
-    /// For `benchg`.
-    pub benchg: benchg::Config,
-    /// For `benchs`.
-    pub benchs: benchs::Config,
-    /// For `bencho`.
-    pub bencho: bencho::Config,
+/// What the tiles of a topology are made from: a configuration for each, which is the tile's own from then on.
+#[derive(Default)]
+pub struct TileConfigs(BTreeMap<String, Maker>);
+
+impl TileConfigs {
+    /// The configuration of the first tile of a kind, or the only one. It is dropped where the topology has no such
+    /// tile.
+    #[must_use]
+    pub fn one<T: Tile>(self, config: T::Config) -> Self {
+        self.add::<T>(0, config)
+    }
+
+    /// A configuration for each tile of a kind that the topology has, by its index.
+    #[must_use]
+    pub fn each<T: Tile>(self, topology: &Topology, mut config: impl FnMut(usize) -> T::Config) -> Self {
+        (0..topology.count(T::NAME)).fold(self, |configs, index| configs.add::<T>(index, config(index)))
+    }
+
+    fn add<T: Tile>(mut self, index: usize, config: T::Config) -> Self {
+        let make = move |parts: Parts| -> Result<Box<dyn Runnable>, InitError> {
+            Ok(Box::new(Runner::<T>::new(config, parts)?))
+        };
+        let before = self.0.insert(format!("{}:{index}", T::NAME), Box::new(make));
+        assert!(before.is_none(), "{}:{index} has two configurations", T::NAME);
+        self
+    }
 }
 
 /// How a node is brought up.
@@ -71,16 +61,6 @@ pub struct NodeConfig {
     pub idle: IdlePolicy,
     /// The tiles.
     pub tiles: TileConfigs,
-}
-
-/// How a load generator is brought up by itself.
-pub struct LoadConfig {
-    /// The workspace file.
-    pub workspace: PathBuf,
-    /// When idle cores park.
-    pub idle: IdlePolicy,
-    /// The tiles.
-    pub tiles: LoadConfigs,
 }
 
 /// Why a node did not come up.
@@ -145,24 +125,11 @@ impl Inlet {
 
 impl Node {
     /// Makes every tile and starts every core.
-    pub fn boot(topology: Topology, clock: Clock, config: &NodeConfig) -> Result<Self, BootError> {
-        let workspace = Workspace::create(&config.workspace, &topology.workspace_plan(config.huge_pages))?;
-        Self::start(topology, clock, workspace, config.idle, |launcher, tile| launcher.tile(tile, &config.tiles))
-    }
-
-    /// The same of a load generator without a node.
-    pub fn boot_load(topology: Topology, clock: Clock, config: &LoadConfig) -> Result<Self, BootError> {
-        let workspace = Workspace::create(&config.workspace, &topology.workspace_plan(HugePages::None))?;
-        Self::start(topology, clock, workspace, config.idle, |launcher, tile| launcher.load_tile(tile, &config.tiles))
-    }
-
-    fn start(
-        topology: Topology,
-        clock: Clock,
-        workspace: Workspace,
-        idle: IdlePolicy,
-        make: impl Fn(&Launcher<'_>, &TileSpec) -> Result<Box<dyn Runnable>, BootError>,
-    ) -> Result<Self, BootError> {
+    ///
+    /// Panics where the topology has a tile without a configuration.
+    pub fn boot(topology: Topology, clock: Clock, config: NodeConfig) -> Result<Self, BootError> {
+        let NodeConfig { workspace, huge_pages, idle, tiles: TileConfigs(mut makers) } = config;
+        let workspace = Workspace::create(&workspace, &topology.workspace_plan(huge_pages))?;
         let mut wakers = BTreeMap::new();
         for (core, tiles) in topology.by_core() {
             let waker = Waker::new()?;
@@ -174,7 +141,9 @@ impl Node {
         // In the order of their numbers: the first net tile makes sure that the ports are free, the others join it.
         let mut made = BTreeMap::new();
         for tile in &topology.tiles {
-            made.insert(tile.name(), make(&launcher, tile)?);
+            let name = tile.name();
+            let make = makers.remove(&name).unwrap_or_else(|| panic!("{name} has no configuration"));
+            made.insert(name, make(launcher.parts(tile)?)?);
         }
         let mut cores = vec![];
         for (pin, tiles) in topology.by_core() {
@@ -229,38 +198,8 @@ struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Makes one tile.
-    fn tile(&self, spec: &TileSpec, configs: &TileConfigs) -> Result<Box<dyn Runnable>, BootError> {
-        match spec.kind.as_str() {
-            net::Net::NAME => self.make::<net::Net>(spec, &configs.net),
-            quic::Quic::NAME => self.make::<quic::Quic>(spec, &configs.quic),
-            verify::Verify::NAME => self.make::<verify::Verify>(spec, &configs.verify),
-            dedup::Dedup::NAME => self.make::<dedup::Dedup>(spec, &configs.dedup),
-            pack::Pack::NAME => self.make::<pack::Pack>(spec, &configs.pack),
-            bank::Bank::NAME => self.make::<bank::Bank>(spec, &configs.bank),
-            poh::Poh::NAME => self.make::<poh::Poh>(spec, &configs.poh),
-            shred::Shred::NAME => self.make::<shred::Shred>(spec, &configs.shred),
-            store::Store::NAME => self.make::<store::Store>(spec, &configs.store),
-            txsend::TxSend::NAME => {
-                self.make::<txsend::TxSend>(spec, configs.txsend.as_ref().expect("in a cluster there is one"))
-            }
-            metric::Metric::NAME => self.make::<metric::Metric>(spec, &configs.metric),
-            sign::Sign::NAME => self.make::<sign::Sign>(spec, &configs.sign),
-            _ => self.load_tile(spec, configs.load.as_ref().expect("load tiles come with their configuration")),
-        }
-    }
-
-    /// Makes one tile of the load generator.
-    fn load_tile(&self, spec: &TileSpec, load: &LoadConfigs) -> Result<Box<dyn Runnable>, BootError> {
-        match spec.kind.as_str() {
-            benchg::Benchg::NAME => self.make::<benchg::Benchg>(spec, &load.benchg),
-            benchs::Benchs::NAME => self.make::<benchs::Benchs>(spec, &load.benchs),
-            bencho::Bencho::NAME => self.make::<bencho::Bencho>(spec, &load.bencho),
-            kind => unreachable!("the topology has a kind of tile that nobody makes: {kind}"),
-        }
-    }
-
-    fn make<T: Tile>(&self, spec: &TileSpec, config: &T::Config) -> Result<Box<dyn Runnable>, BootError> {
+    /// A tile's ends of its links, and the rest of what its loop runs with.
+    fn parts(&self, spec: &TileSpec) -> Result<Parts, BootError> {
         let name = spec.name();
         let (_, waker) = &self.wakers[&name];
         let mut inputs = vec![];
@@ -271,7 +210,7 @@ impl Launcher<'_> {
         for link in self.topology.outputs(&name) {
             outputs.push(self.workspace.producer(&link.name)?);
         }
-        let parts = Parts {
+        Ok(Parts {
             index: spec.index,
             peers: self.topology.count(&spec.kind),
             clock: self.clock.clone(),
@@ -282,8 +221,7 @@ impl Launcher<'_> {
             neighbours: self.neighbours(&name),
             entropy: Entropy::System,
             name,
-        };
-        Ok(Box::new(Runner::<T>::new(config, parts)?))
+        })
     }
 
     /// The other cores to which the tile's links lead.

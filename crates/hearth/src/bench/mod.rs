@@ -30,7 +30,7 @@ use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_tile::topology::Topology;
 
-use crate::boot::{self, BootError, Load, Unbooted};
+use crate::boot::{self, BootError, Load, NodeParts};
 use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
@@ -292,7 +292,7 @@ fn measure(
     };
     let (sender, samples) = channel();
     progress("booting the node");
-    let running = boot::boot(config, Unbooted { topology, bound, chain }, Some(Load { benchg, samples: sender }))?;
+    let running = boot::boot(config, NodeParts { topology, bound, chain }, Some(Load { benchg, samples: sender }))?;
     if config.rpc.dashboard {
         progress(&format!("dashboard: http://{}/dashboard", boot::reachable(running.rpc)));
     }

@@ -17,7 +17,6 @@
 pub mod links;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
@@ -69,7 +68,7 @@ hearth_tile::counters! {
 }
 
 /// Where net listens.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Config {
     /// The ports of transactions; `None` where the node takes none.
     pub transactions: Option<TransactionPorts>,
@@ -81,26 +80,8 @@ pub struct Config {
     pub socket_buffer_bytes: usize,
     /// What is between this node and others of this machine; `None` where nothing is emulated.
     pub links: Option<LinksConfig>,
-    /// Sockets of these ports that are bound already.
-    pub bound: BoundSockets,
-}
-
-/// Sockets that were bound before the tiles are made. The first net tile takes them, and the others share their ports.
-#[derive(Clone, Debug, Default)]
-pub struct BoundSockets(Arc<Mutex<Vec<(PortKind, UdpSocket)>>>);
-
-impl BoundSockets {
-    /// These; where there are several net tiles, bound with [`Sharing::First`].
-    pub fn new(sockets: Vec<(PortKind, UdpSocket)>) -> Self {
-        Self(Arc::new(Mutex::new(sockets)))
-    }
-
-    /// The socket for this, if it is there.
-    fn take(&self, kind: PortKind) -> Option<UdpSocket> {
-        let mut sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = sockets.iter().position(|(other, _)| *other == kind)?;
-        Some(sockets.swap_remove(at).1)
-    }
+    /// Sockets of these ports that are bound already; where there are several net tiles, with [`Sharing::First`].
+    pub bound: Vec<(PortKind, UdpSocket)>,
 }
 
 /// Where transactions come.
@@ -195,15 +176,16 @@ impl Tile for Net {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(mut config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let sharing = match (host.peers(), host.index()) {
             (1, _) => Sharing::None,
             (_, 0) => Sharing::First,
             _ => Sharing::Joins,
         };
         let options = Options { sharing, buffer_bytes: config.socket_buffer_bytes };
-        let bind = |kind, addr: SocketAddr, what: &str| {
-            let bound = config.bound.take(kind).map_or_else(|| UdpSocket::bind(addr, options), Ok);
+        let mut bind = |kind, addr: SocketAddr, what: &str| {
+            let at = config.bound.iter().position(|(other, _)| *other == kind);
+            let bound = at.map_or_else(|| UdpSocket::bind(addr, options), |at| Ok(config.bound.swap_remove(at).1));
             bound.map(|socket| (kind, socket)).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
         };
         let mut sockets = vec![];

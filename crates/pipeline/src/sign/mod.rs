@@ -70,7 +70,7 @@ impl Tile for Sign {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
@@ -145,7 +145,7 @@ mod tests {
     fn signs_a_root_and_nothing_else() {
         let config = Config { seed: [7; 32] };
         let public = SigningKey::from_seed(&config.seed).public_key();
-        let mut rig = Rig::<Sign>::new(&config, &["shred_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0"], &["sign_shred:0"]);
         rig.give("shred_sign:0", 5, &[1; 32]);
         rig.give("shred_sign:0", 6, &[1; 31]);
         rig.give("shred_sign:0", 7, &[1; 150]);
@@ -173,7 +173,7 @@ mod tests {
         transfer.set_from(&node);
         let transfer = hearth_wire::Txn::parse(transfer.bytes()).unwrap().message().to_vec();
         let inputs = ["shred_sign:0", "store_sign"];
-        let mut rig = Rig::<Sign>::new(&config, &inputs, &["sign_shred:0", "sign_store"]);
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_store"]);
         rig.give("store_sign", 1, &vote(&node));
         rig.give("store_sign", 2, &vote(&[9; 32]));
         rig.give("store_sign", 3, &transfer);
@@ -199,7 +199,7 @@ mod tests {
         let mut server = handshake;
         server[73..79].copy_from_slice(b"server");
         let mut rig =
-            Rig::<Sign>::new(&config, &["shred_sign:0", "txsend_sign"], &["sign_shred:0", "sign_txsend"]);
+            Rig::<Sign>::new(config, &["shred_sign:0", "txsend_sign"], &["sign_shred:0", "sign_txsend"]);
         rig.give("txsend_sign", 1, &handshake);
         rig.give("txsend_sign", 2, &server);
         rig.give("txsend_sign", 3, &[1; 32]);
@@ -216,7 +216,7 @@ mod tests {
     fn each_asker_is_answered_on_its_own_link() {
         let config = Config { seed: [7; 32] };
         let public = SigningKey::from_seed(&config.seed).public_key();
-        let mut rig = Rig::<Sign>::new(&config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
         for number in 0..20u8 {
             let asker = if number % 3 == 0 { "shred_sign:1" } else { "shred_sign:0" };
             rig.give(asker, number.into(), &[number; 32]);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_link_of_another_role_is_refused() {
-        let mut rig = Rig::<Sign>::new(&Config { seed: [7; 32] }, &["rpc_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32] }, &["rpc_sign:0"], &["sign_shred:0"]);
         rig.give("rpc_sign:0", 1, &[1; 32]);
         rig.run();
         assert_eq!(rig.take("sign_shred:0"), []);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn no_request_is_lost_while_answers_wait() {
-        let mut rig = Rig::<Sign>::new(&Config { seed: [7; 32] }, &["shred_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32] }, &["shred_sign:0"], &["sign_shred:0"]);
         let mut tags = vec![];
         for round in 0..3u64 {
             (0..200).for_each(|n| rig.give("shred_sign:0", round * 200 + n, &[n as u8; 32]));

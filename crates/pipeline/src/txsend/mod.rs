@@ -81,7 +81,6 @@ const LOOK_EVERY_NS: u64 = 100_000_000;
 const PER_TURN: usize = 128;
 
 /// What the tile needs to know.
-#[derive(Clone)]
 pub struct Config {
     /// The node's identity.
     pub identity: Pubkey,
@@ -127,7 +126,7 @@ impl Tile for TxSend {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (net, sign, verify) =
             (host.output(TXSEND_NET)?, host.output(TXSEND_SIGN)?, host.outputs(TXSEND_VERIFY).first().copied());
         [net, sign].into_iter().chain(verify).for_each(|port| host.elective(port));
@@ -135,7 +134,7 @@ impl Tile for TxSend {
         let quic = ClientConfig { segments_max: 1, ..ClientConfig::default() };
         let client = Client::with_signer(quic, config.identity, &host.secret()).map_err(|e| host.error(e))?;
         Ok(Self {
-            config: config.clone(),
+            config,
             leaders: Leaders::new(client),
             clock: host.clock().clone(),
             nodes: HashMap::new(),

@@ -34,7 +34,7 @@ fn rig(leader: &Pubkey, votes: bool, outputs: &[&str]) -> (Rig<TxSend>, Arc<View
     let views = Arc::new(Views::default());
     let config =
         Config { identity: own().public_key(), votes, ledger, views: Arc::clone(&views), drops: DropLog::default() };
-    (Rig::new(&config, &INPUTS, outputs), views)
+    (Rig::new(config, &INPUTS, outputs), views)
 }
 
 fn see(views: &Views, leader: Pubkey) {

@@ -207,6 +207,20 @@ fn damaged_history_is_rebuilt_from_blocks() {
     }
 }
 
+/// A history that was off for a while, or is gone: what is executed is said before, and how long it took after.
+#[test]
+fn rebuilding_the_history_is_announced() {
+    let made = make();
+    fs::remove_dir_all(made.folder.path().join("history")).unwrap();
+    say::take_notes();
+    let chain = open(&made.config, made.folder.path()).unwrap();
+    let notes = say::take_notes();
+    let at = |text: &str| notes.iter().position(|note| note.contains(text)).unwrap_or_else(|| panic!("{notes:#?}"));
+    assert!(at("are executed, from the state of slot 0") < at("blocks were executed in"), "{notes:#?}");
+    let history = chain.history.as_ref().unwrap().reader();
+    assert!(made.transfers.iter().all(|(_, signature, ..)| matches!(history.transaction(signature), Ok(Some(_)))));
+}
+
 /// A start that cannot execute the lost blocks once more keeps all others, and an error names the place.
 #[test]
 fn history_without_older_state_keeps_the_rest() {
