@@ -25,7 +25,7 @@ use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
-use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
+use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::{benchg, bencho};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
@@ -228,19 +228,11 @@ pub fn cores(config: &Config) -> Result<Cores, BootError> {
 /// The topology of a configuration.
 pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topology, LayoutError> {
     let (layout, bench) = (&config.layout, &config.development.bench);
-    let counts = Counts {
-        net: layout.net_tile_count,
-        quic: layout.quic_tile_count,
-        verify: layout.verify_tile_count,
-        bank: layout.bank_tile_count,
-        shred: layout.shred_tile_count,
-        benchg: bench.benchg_tile_count,
-        benchs: bench.benchs_tile_count,
-        history: config.keeps_history(),
-        // In a cluster consensus votes.
-        votes: config.consensus.vote && !config.gossip.enabled,
-        cluster: config.gossip.enabled,
-    };
+    let mut counts = config.tile_counts();
+    counts.history = config.keeps_history();
+    // In a cluster consensus votes.
+    counts.votes = config.consensus.vote && !config.gossip.enabled;
+    counts.cluster = config.gossip.enabled;
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
     let counters = || Counters::DECLS.iter().map(CounterSpec::from).collect();
