@@ -25,7 +25,7 @@ use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY, TOWER_TXSEND};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
-use hearth_pipeline::topology::{self, Affinity, Counts, LayoutError};
+use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::{benchg, bencho};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::LookAt;
@@ -227,19 +227,11 @@ pub fn cores(config: &Config) -> Result<Cores, BootError> {
 /// The topology of a configuration.
 pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topology, LayoutError> {
     let (layout, bench) = (&config.layout, &config.development.bench);
-    let counts = Counts {
-        net: layout.net_tile_count,
-        quic: layout.quic_tile_count,
-        verify: layout.verify_tile_count,
-        bank: layout.bank_tile_count,
-        shred: layout.shred_tile_count,
-        benchg: bench.benchg_tile_count,
-        benchs: bench.benchs_tile_count,
-        history: config.keeps_history(),
-        // In a cluster consensus votes.
-        votes: config.consensus.vote && !config.gossip.enabled,
-        cluster: config.gossip.enabled,
-    };
+    let mut counts = config.tile_counts();
+    counts.history = config.keeps_history();
+    // In a cluster consensus votes.
+    counts.votes = config.consensus.vote && !config.gossip.enabled;
+    counts.cluster = config.gossip.enabled;
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
     let counters = || Counters::DECLS.iter().map(CounterSpec::from).collect();
@@ -360,6 +352,10 @@ pub fn open_chain(
     let root = root.map(|root| root.max(plan.final_slot));
     let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
+    if let Some(history) = &history {
+        // Who asks for a transaction of a block that was executed just now is to find it.
+        history.wait_until_indexed()?;
+    }
     if let Some(after) = plan.cut_after {
         let (blocks, seconds) = (replayed.blocks, begun.elapsed().as_secs_f64());
         crate::say::note(format_args!(

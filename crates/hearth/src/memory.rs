@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use hearth_ledger::Fates;
 use hearth_pipeline::tag_cache::TagCache;
+use hearth_pipeline::txsend;
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
@@ -53,6 +54,9 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
+    if config.gossip.enabled {
+        part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
+    }
     let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
     part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
     part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));

@@ -22,8 +22,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Control};
 use hearth_pipeline::node::{Node, NodeConfig, TileConfigs};
-use hearth_pipeline::topology::{self, Counts};
-use hearth_pipeline::{bencho, benchs};
+use hearth_pipeline::{bencho, benchs, topology};
 use hearth_quic::ClientConfig;
 use hearth_ring::HugePages;
 use hearth_tile::Clock;
@@ -164,11 +163,10 @@ fn boot_load(
     benchs: benchs::Config,
     bencho: bencho::Config,
 ) -> Result<Node, BenchError> {
-    let bench = &config.development.bench;
+    let affinity = &config.development.bench.affinity;
     let cores = boot::cores(config)?;
-    let counts = Counts { benchg: bench.benchg_tile_count, benchs: bench.benchs_tile_count, ..Counts::default() };
-    let counts = counts.auto(cores.allowed.len(), true);
-    let topology = topology::build_load(&config.name, counts, &bench.affinity, &cores).map_err(BootError::Layout)?;
+    let counts = config.tile_counts().auto(cores.allowed.len(), true);
+    let topology = topology::build_load(&config.name, counts, affinity, &cores).map_err(BootError::Layout)?;
     let config = NodeConfig {
         workspace: boot::workspace_path(config),
         huge_pages: HugePages::None,
