@@ -274,6 +274,11 @@ impl Bank {
         self.shared.transaction_count.fetch_add(counts.committed, Relaxed);
     }
 
+    /// Whether the block has ended: nothing lands any more.
+    pub fn has_ended(&self) -> bool {
+        *self.ended.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for the microblocks that are running, and lets no other begin.
     pub(crate) fn end(&self) {
         *self.ended.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
