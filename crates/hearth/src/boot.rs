@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
-use hearth_ledger::history::{self, History, HistoryError, HistoryKey};
+use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Second, Seconds, Watch};
+use hearth_pipeline::bank::Recording;
 use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY, TOWER_TXSEND};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
@@ -588,7 +589,7 @@ struct Begins {
     blocks: blockstore::Reader,
     block_id: [u8; 32],
     is_begin: bool,
-    recording: Option<(HistoryKey, bool)>,
+    recording: Option<Recording>,
     folder: PathBuf,
     /// The node's: for votes, and for questions.
     keys: [SigningKey; 2],
@@ -605,7 +606,7 @@ impl Begins {
             // Blocks that are not final are executed later.
             is_begin: chain.replayed.last_slot == chain.genesis.config().genesis_slot
                 && chain.recovery.last_whole_slot.is_none(),
-            recording: chain.history.as_ref().map(|history| (history.key(), extended)),
+            recording: chain.history.as_ref().map(|history| Recording { key: history.key(), extended }),
             folder: chain.folder.clone(),
             keys: [(); 2].map(|()| SigningKey::from_seed(&chain.identity.seed)),
         }

@@ -13,6 +13,7 @@ use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
 use crate::cli;
 use crate::config::Config;
+use crate::replay;
 
 /// What a status takes, bytes: see [`hearth_ledger::StatusCacheConfig`].
 const STATUS_BYTES: u64 = 71;
@@ -52,6 +53,9 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     let mut part = |name: &str, bytes: u64| parts.push((name.to_owned(), bytes));
     part("verify: history", verify * TagCache::bytes(tiles.verify.signature_cache_size));
     part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
+    if config.gossip.enabled {
+        part("blocks of others: signature tables, at most", replay::TABLE_BYTES as u64);
+    }
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     if config.gossip.enabled {

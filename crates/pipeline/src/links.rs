@@ -21,14 +21,18 @@
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
 //! | `sign_shred`, `sign_store`, `sign_txsend` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
+//! | `replay_exec` | [`ExecOrder`]; the tag is its id |
+//! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
 mod codec;
 mod datagrams;
+mod exec;
 mod microblocks;
 mod slots;
 
 pub use datagrams::{Datagram, Outgoing, PortKind};
+pub use exec::{ExecOrder, ExecVerdict};
 pub use microblocks::{Completion, Executed, Microblock, MicroblockTxn};
 pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
@@ -91,6 +95,10 @@ pub const STORE_PACK: &str = "store_pack";
 pub const SHRED_STORE: &str = "shred_store";
 /// What became of transactions, for the history; only where one is kept.
 pub const BANK_STORE: &str = "bank_store";
+/// Parts of a block to execute, one link per exec tile.
+pub const REPLAY_EXEC: &str = "replay_exec";
+/// What became of them.
+pub const EXEC_REPLAY: &str = "exec_replay";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
 /// The latest blockhash, for the load generator.
