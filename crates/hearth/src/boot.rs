@@ -646,12 +646,7 @@ fn agree(
 }
 
 /// Who votes for the node, where it does.
-fn voter(
-    config: &Config,
-    folder: &Path,
-    key: SigningKey,
-    node: &mut Node,
-) -> Result<Option<Voter>, BootError> {
+fn voter(config: &Config, folder: &Path, key: SigningKey, node: &mut Node) -> Result<Option<Voter>, BootError> {
     if config.follows() || !config.consensus.vote {
         return Ok(None);
     }
@@ -711,8 +706,7 @@ impl Peers {
             (SocketKind::RpcPubsub, told(ports.websocket)),
         ];
         if !config.follows() {
-            let transactions =
-                [
+            let transactions = [
                 (SocketKind::Tpu, ports.udp),
                 (SocketKind::TpuQuic, ports.quic),
                 (SocketKind::TpuVote, ports.udp),

@@ -155,8 +155,7 @@ impl Node {
         let mut inlets = BTreeMap::new();
         for link in topology.links.iter().filter(|link| topology.tile(&link.producer).is_none()) {
             let (_, waker) = &wakers[&link.consumers[0].tile];
-            let inlet =
-                Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
+            let inlet = Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
             inlets.insert(link.name.clone(), inlet);
         }
         let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());

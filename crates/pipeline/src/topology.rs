@@ -390,7 +390,11 @@ pub(crate) mod tests {
         let counts = counts.at_least_one(true);
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
-            assert!([RPC, TOWER].contains(&&*link.producer) || topology.tile(&link.producer).is_some(), "{}", link.name);
+            assert!(
+                [RPC, TOWER].contains(&&*link.producer) || topology.tile(&link.producer).is_some(),
+                "{}",
+                link.name
+            );
             assert!(!link.consumers.is_empty(), "{}", link.name);
         }
     }

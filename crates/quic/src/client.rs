@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::{self, rustls::QuicClientConfig};
 use quinn_proto::{
-    Connection, ConnectionHandle, ConnectionId, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event, StreamEvent,
-    StreamId, TransportConfig, WriteError,
+    Connection, ConnectionHandle, ConnectionId, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event,
+    StreamEvent, StreamId, TransportConfig, WriteError,
 };
 
 use crate::config::ClientConfig;
@@ -259,8 +259,7 @@ impl Client {
     /// A handshake is signed: it goes on. One that has ended meanwhile needs it no more.
     pub fn signed(&mut self, handshake: Handshake, signature: [u8; 64]) {
         let Some(line) = self.lines.get_mut(handshake.line as usize) else { return };
-        if let (true, Some(wanted), Some((_, quic))) =
-            (line.attempt == handshake.attempt, &line.wanted, &mut line.quic)
+        if let (true, Some(wanted), Some((_, quic))) = (line.attempt == handshake.attempt, &line.wanted, &mut line.quic)
         {
             wanted.sign(signature);
             // quinn goes on with the next packet from the server: its answer to this one.

@@ -67,7 +67,7 @@ mod stake;
 pub mod tls;
 mod transport;
 
-pub use client::{Client, Handshake, ClientConnectionId, ConnectionState, Sent, WouldBlock};
+pub use client::{Client, ClientConnectionId, ConnectionState, Handshake, Sent, WouldBlock};
 pub use config::{ClientConfig, ServerConfig};
 pub use counters::{ClientCounters, ServerCounters};
 pub use quinn_proto::EcnCodepoint;

@@ -20,7 +20,8 @@ use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CipherSuite, ConfigBuilder, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, PeerIncompatible, SignatureScheme,
+    CipherSuite, ConfigBuilder, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, PeerIncompatible,
+    SignatureScheme,
 };
 
 use crate::ALPN_TPU;
@@ -168,7 +169,9 @@ pub(crate) fn client_of(identity: Arc<dyn ResolvesClientCert>, alpn: &[u8]) -> R
     Ok(for_tpu(config, alpn))
 }
 
-fn client_builder(provider: Arc<CryptoProvider>) -> Result<ConfigBuilder<rustls::ClientConfig, WantsClientCert>, Error> {
+fn client_builder(
+    provider: Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<rustls::ClientConfig, WantsClientCert>, Error> {
     let builder = rustls::ClientConfig::builder_with_provider(provider.clone());
     let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(KeyIsIdentity(provider))))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
-use hearth_ledger::{Fates, Genesis};
+use hearth_ledger::{Fates, Genesis, Ledger};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::benchg::{self, Benchg};
 use hearth_pipeline::bencho::{self, Bencho};
@@ -114,13 +114,7 @@ pub(super) fn tile_configs(
             }),
         });
     let configs = match cluster {
-        Some(cluster) => configs.one::<TxSend>(txsend::Config {
-            identity: identity.public,
-            votes: config.consensus.vote && !config.follows(),
-            ledger: ledger.clone(),
-            views: cluster.views.clone(),
-            drops,
-        }),
+        Some(cluster) => configs.one::<TxSend>(txsend_config(config, identity.public, ledger.clone(), cluster, drops)),
         None => configs,
     };
     let configs = configs
@@ -132,6 +126,17 @@ pub(super) fn tile_configs(
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,
     })
+}
+
+fn txsend_config(
+    config: &Config,
+    identity: Pubkey,
+    ledger: Arc<Ledger>,
+    cluster: &Cluster,
+    drops: DropLog,
+) -> txsend::Config {
+    let votes = config.consensus.vote && !config.follows();
+    txsend::Config { identity, votes, ledger, views: cluster.views.clone(), drops }
 }
 
 fn with_load(configs: TileConfigs, config: &Config, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {

@@ -26,7 +26,10 @@ use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, 
 
 use hearth_wire::shred::SLOT;
 
-use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, NET_TXSEND, Outgoing, PortKind, SHRED_DATAGRAM_MTU, TXSEND_DATAGRAM_MTU};
+use crate::links::{
+    DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, NET_TXSEND, Outgoing, PortKind, SHRED_DATAGRAM_MTU,
+    TXSEND_DATAGRAM_MTU,
+};
 use links::{LinksConfig, LinksWatch};
 
 hearth_tile::counters! {

@@ -198,8 +198,7 @@ mod tests {
         handshake[97] = 0;
         let mut server = handshake;
         server[73..79].copy_from_slice(b"server");
-        let mut rig =
-            Rig::<Sign>::new(config, &["shred_sign:0", "txsend_sign"], &["sign_shred:0", "sign_txsend"]);
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "txsend_sign"], &["sign_shred:0", "sign_txsend"]);
         rig.give("txsend_sign", 1, &handshake);
         rig.give("txsend_sign", 2, &server);
         rig.give("txsend_sign", 3, &[1; 32]);

@@ -80,7 +80,11 @@ impl Leader {
             while self.server.poll_transmit(now, &mut buffer).is_some() {
                 let mut frag = vec![0; Datagram::HEADER + buffer.len()];
                 let [to, _] = leader_addresses();
-                let datagram = Datagram { from: *self.addresses.last().unwrap_or(&to.into()), port: PortKind::TxSend, data: &buffer };
+                let datagram = Datagram {
+                    from: *self.addresses.last().unwrap_or(&to.into()),
+                    port: PortKind::TxSend,
+                    data: &buffer,
+                };
                 datagram.write(&mut frag);
                 rig.give(NET_TXSEND, 0, &frag);
             }
