@@ -113,10 +113,9 @@ pub(super) fn tile_configs(
                 views: cluster.views.clone(),
             }),
         });
-    let configs = match cluster {
-        Some(cluster) => configs.one::<TxSend>(txsend_config(config, identity.public, ledger.clone(), cluster, drops)),
-        None => configs,
-    };
+    let configs = cluster.into_iter().fold(configs, |configs, cluster| {
+        configs.one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
+    });
     let configs = configs
         .one::<Sign>(sign::Config { seed: *identity.seed })
         .one::<Metric>(metric_config(config, &ports, metrics, folder));
@@ -131,12 +130,12 @@ pub(super) fn tile_configs(
 fn txsend_config(
     config: &Config,
     identity: Pubkey,
-    ledger: Arc<Ledger>,
+    ledger: &Arc<Ledger>,
     cluster: &Cluster,
-    drops: DropLog,
+    drops: &DropLog,
 ) -> txsend::Config {
     let votes = config.consensus.vote && !config.follows();
-    txsend::Config { identity, votes, ledger, views: cluster.views.clone(), drops }
+    txsend::Config { identity, votes, ledger: ledger.clone(), views: cluster.views.clone(), drops: drops.clone() }
 }
 
 fn with_load(configs: TileConfigs, config: &Config, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {
