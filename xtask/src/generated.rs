@@ -1,7 +1,7 @@
 //! `cargo xtask gen`: the pages that the binary knows best.
 //!
 //! reads   what `hearth config show` and `hearth … --help` print
-//! writes  `docs/configuration.md`, `docs/counters.md`, `docs/commands.md`
+//! writes  `docs/configuration.md`, `docs/counters.md`, `docs/tiles.md`, `docs/commands.md`
 //! memory  the pages
 
 use std::path::Path;
@@ -16,9 +16,10 @@ struct Page {
     make: fn(&Path) -> Result<String, String>,
 }
 
-const PAGES: [Page; 3] = [
+const PAGES: [Page; 4] = [
     Page { path: "docs/configuration.md", make: configuration },
     Page { path: "docs/counters.md", make: counters },
+    Page { path: "docs/tiles.md", make: tiles },
     Page { path: "docs/commands.md", make: commands },
 ];
 
@@ -36,6 +37,11 @@ fn configuration(binary: &Path) -> Result<String, String> {
 
 fn counters(binary: &Path) -> Result<String, String> {
     let page = run::output(Command::new(binary).args(["config", "show", "--counters"]))?;
+    Ok(format!("{GENERATED}\n\n{}\n", page.trim()))
+}
+
+fn tiles(binary: &Path) -> Result<String, String> {
+    let page = run::output(Command::new(binary).args(["config", "show", "--tiles"]))?;
     Ok(format!("{GENERATED}\n\n{}\n", page.trim()))
 }
 

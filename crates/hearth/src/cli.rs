@@ -419,14 +419,17 @@ pub enum ConfigCommand {
         #[command(flatten)]
         config: ConfigFile,
         /// Print the default file with a text for every key.
-        #[arg(long, conflicts_with_all = ["config", "memory", "counters"])]
+        #[arg(long, conflicts_with_all = ["config", "memory", "counters", "tiles"])]
         default: bool,
         /// Print what memory `hearth run` and `hearth bench` take at the start, part by part.
-        #[arg(long, conflicts_with = "counters")]
+        #[arg(long, conflicts_with_all = ["counters", "tiles"])]
         memory: bool,
         /// Print every counter with its meaning, as Markdown.
-        #[arg(long, conflicts_with = "config")]
+        #[arg(long, conflicts_with_all = ["config", "tiles"])]
         counters: bool,
+        /// Print every kind of tile: which nodes have it, how many, and what it needs; as Markdown.
+        #[arg(long, conflicts_with = "config")]
+        tiles: bool,
     },
     /// Check a configuration: keys, values, and whether the layout fits this machine.
     ///

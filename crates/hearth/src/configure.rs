@@ -7,7 +7,7 @@
 use clap::{Args, Subcommand};
 use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
-use hearth_pipeline::topology::is_quiet;
+use hearth_pipeline::kinds::Kind;
 use hearth_ring::HugePages;
 use hearth_tile::affinity::Cores;
 use hearth_tile::topology::Topology;
@@ -156,7 +156,7 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
     let seat = |tile: &hearth_tile::topology::TileSpec| Seat {
         name: tile.name(),
         core: tile.core,
-        quiet: is_quiet(&tile.kind),
+        quiet: Kind::named(&tile.kind).is_some_and(|kind| kind.quiet),
     };
     Ok(Wants {
         pages: pages(config, &topology),

@@ -53,18 +53,23 @@ pub fn plan(
     let snapshots: Vec<u64> = files.iter().map(|file| file.slot).collect();
     let newest = snapshots.first().copied().unwrap_or(genesis.config().genesis_slot);
     let gaps = history.map_or(vec![], |history| gaps(history, blocks, newest));
+    let mut walk = Walk::back_from(newest, |slot| readable_parent(blocks, slot));
     for gap in gaps {
         let after = gap.after;
         let states = snapshots.iter().copied().chain([genesis.config().genesis_slot]);
         for state in states.filter(|state| *state <= after) {
-            if !leads(blocks, state, newest) {
+            if !walk.reaches(state) {
                 continue;
             }
             let restored = restore::up_to(config, genesis, folder, state, &mut refused)?;
             // A snapshot that is damaged leaves an older state, to which blocks may be missing.
             let Some(restored) = restored.filter(|restored| restored.slot() == state) else { continue };
             let why = gap.why;
-            note(format_args!("notice: {why}; the history behind slot {after} is recorded again from the blocks"));
+            note(format_args!(
+                "notice: {why}; the history behind slot {after} is recorded again from the blocks: those of slots {} to \
+                 {newest} are executed, from the state of slot {state}",
+                state + 1
+            ));
             return Ok(Plan { restored, cut_after: Some(after), final_slot: newest });
         }
         note(format_args!("notice: {}; {}", gap.why, gap.lost()));
@@ -132,14 +137,58 @@ fn line(blocks: &Reader, tip: u64) -> BTreeSet<u64> {
     line
 }
 
-/// Whether every block from above `state` up to `newest` is stored and can be read.
-fn leads(blocks: &Reader, state: u64, newest: u64) -> bool {
-    let mut at = newest;
-    while at > state {
-        match blocks.slot(at).filter(|info| info.whole && info.parent_slot < at) {
-            Some(info) if matches!(blocks.block(at), Ok(Some(_))) => at = info.parent_slot,
-            _ => return false,
-        }
+/// The parent of a stored block that can be read.
+fn readable_parent(blocks: &Reader, slot: u64) -> Option<u64> {
+    let info = blocks.slot(slot).filter(|info| info.whole && info.parent_slot < slot)?;
+    matches!(blocks.block(slot), Ok(Some(_))).then_some(info.parent_slot)
+}
+
+/// The chain of blocks behind a slot, walked back no further than it is asked for: each block is read once.
+struct Walk<P> {
+    parent_of: P,
+    /// The slots that were reached. From the state of any of them all blocks up to the last can be executed.
+    reached: BTreeSet<u64>,
+    /// The slot to go on from; `None` where its block cannot be read.
+    at: Option<u64>,
+}
+
+impl<P: FnMut(u64) -> Option<u64>> Walk<P> {
+    fn back_from(slot: u64, parent_of: P) -> Self {
+        Self { parent_of, reached: BTreeSet::from([slot]), at: Some(slot) }
     }
-    at == state
+
+    /// Whether every block above `slot` is there.
+    fn reaches(&mut self, slot: u64) -> bool {
+        while let Some(at) = self.at.filter(|at| *at > slot) {
+            self.at = (self.parent_of)(at);
+            self.reached.extend(self.at);
+        }
+        self.reached.contains(&slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn every_block_is_read_once() {
+        let read = RefCell::new(vec![]);
+        // Slots 7 and 4 are skipped, the block of slot 2 is gone.
+        let parent_of = |slot: u64| {
+            read.borrow_mut().push(slot);
+            match slot {
+                2 => None,
+                5 | 8 => Some(slot - 2),
+                _ => Some(slot - 1),
+            }
+        };
+        let mut walk = Walk::back_from(9, parent_of);
+        let reached: Vec<u64> = (0..=9).rev().filter(|slot| walk.reaches(*slot)).collect();
+        assert_eq!(reached, [9, 8, 6, 5, 3, 2]);
+        assert!(walk.reaches(6), "a state that was passed before");
+        assert_eq!(*read.borrow(), [9, 8, 6, 5, 3, 2]);
+    }
 }

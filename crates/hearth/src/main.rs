@@ -39,6 +39,7 @@ mod run;
 mod say;
 mod secrets;
 mod stop;
+mod tile_kinds;
 mod tune;
 mod wallet;
 mod why;
@@ -189,6 +190,7 @@ fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>
     match command {
         ConfigCommand::Show { default: true, .. } => say.text(Config::annotated_default()),
         ConfigCommand::Show { counters: true, .. } => say.text(metrics::markdown()),
+        ConfigCommand::Show { tiles: true, .. } => say.text(tile_kinds::markdown()),
         ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
         ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
         ConfigCommand::Check { file, config } => check::run(file.or(config).as_deref(), say)?,

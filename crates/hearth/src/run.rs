@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hearth_wire::base58::encode_32;
 
-use crate::boot::{self, BootError, Chain, Running, Unbooted};
+use crate::boot::{self, BootError, Chain, NodeParts, Running};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::peers::agree::AgreeError;
@@ -86,9 +86,12 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         opened => opened?,
     };
     tell_chain(config, &folder, &chain, say);
+    if let Some(cloned) = beginning.cloned(flags) {
+        say.line(format_args!("  cloned    {cloned}"));
+    }
     say.line(crate::draw::layout(&topology));
     let moved = bound.are_moved.then(|| bound.ports.numbers());
-    let running = boot::boot(config, Unbooted { topology, bound, chain }, None)?;
+    let running = boot::boot(config, NodeParts { topology, bound, chain }, None)?;
     say.line(addresses(config, &running));
     if let Some(others) = moved {
         note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));

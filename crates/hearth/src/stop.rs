@@ -5,7 +5,8 @@
 //! memory  the names of threads
 //!
 //! Whatever a thread waits for, the process ends within [`GRACE`] of the first request. What must last is on disk
-//! before it is answered for, so that an end in the middle is as safe as a kill.
+//! before it is answered for, so that an end in the middle is as safe as a kill. The exception is what a command
+//! writes only at its end, such as a report: the process waits while its [`Save`] makes progress.
 
 use std::io::{Error, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,6 +31,9 @@ const INTERRUPTED: i32 = 130;
 /// The process did not end by itself.
 const NOT_STOPPED: i32 = 1;
 
+/// How often to look whether a save is done.
+const SAVE_LOOK: Duration = Duration::from_millis(50);
+
 /// Says which parts have not stopped.
 type Explain = Box<dyn Fn() -> Vec<String> + Send>;
 
@@ -46,6 +50,33 @@ pub struct StopSignal {
     /// Starts the clock of the watchdog.
     begun: Option<SyncSender<()>>,
     explain: Arc<Mutex<Option<Explain>>>,
+    unsaved: Arc<Mutex<Option<Unsaved>>>,
+}
+
+/// What would be lost if the process ended now.
+struct Unsaved {
+    what: &'static str,
+    /// How long it may make no progress.
+    patience: Duration,
+    progress: Instant,
+}
+
+/// Keeps the process from being ended before something is written, until it is dropped.
+pub struct Save(Arc<Mutex<Option<Unsaved>>>);
+
+impl Save {
+    /// It is further than before.
+    pub fn progress(&self) {
+        if let Some(unsaved) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            unsaved.progress = Instant::now();
+        }
+    }
+}
+
+impl Drop for Save {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl StopSignal {
@@ -83,14 +114,44 @@ impl StopSignal {
         if begins.recv().is_err() {
             return;
         }
-        let end = Instant::now() + GRACE;
+        let asked = Instant::now();
         std::thread::sleep(HURRY);
         self.presses.fetch_add(1, Ordering::AcqRel);
-        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        std::thread::sleep(GRACE.saturating_sub(asked.elapsed()));
+        if self.wait_for_save(asked) {
+            // What comes after it has as long as it would have had.
+            std::thread::sleep(GRACE);
+        }
+        let seconds = asked.elapsed().as_secs();
         let parts = self.explain.try_lock().ok().and_then(|explain| explain.as_ref().map(|explain| explain()));
         let left = unstopped(parts.unwrap_or_default(), threads());
-        last_words(format!("error: not stopped within {} s, and ended as by a kill: {left}", GRACE.as_secs()));
+        last_words(format!("error: not stopped within {seconds} s, and ended as by a kill: {left}"));
         signal_hook::low_level::exit(NOT_STOPPED);
+    }
+
+    /// Waits while a save makes progress, or may still make some; whether one was under way and has ended.
+    fn wait_for_save(&self, asked: Instant) -> bool {
+        let unsaved = || {
+            let unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
+            unsaved.as_ref().map(|unsaved| (unsaved.what, unsaved.progress.max(asked) + unsaved.patience))
+        };
+        let Some((what, _)) = unsaved() else { return false };
+        last_words(format!("{what} is not written yet; a third Ctrl-C ends the process without it"));
+        while let Some((_, until)) = unsaved() {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(SAVE_LOOK);
+        }
+        true
+    }
+
+    /// From now until the guard is dropped the process is not ended while `what` makes progress, which takes at most
+    /// `patience` each time. For one at a time.
+    pub fn save(&self, what: &'static str, patience: Duration) -> Save {
+        let unsaved = Unsaved { what, patience, progress: Instant::now() };
+        *self.unsaved.lock().unwrap_or_else(PoisonError::into_inner) = Some(unsaved);
+        Save(Arc::clone(&self.unsaved))
     }
 
     /// Stops when this parent has ended, however it did; what does not stop then in time is ended.
@@ -234,6 +295,28 @@ mod tests {
         let text = unstopped(names(&["tile bank:0"]), threads);
         assert_eq!(text, "tile bank:0; threads the main thread, rpc (2 times), core 1");
         assert_eq!(unstopped(vec![], names(&["signals"])), "nothing of this process says why");
+    }
+
+    #[test]
+    fn a_save_is_waited_for_while_it_makes_progress() {
+        let signal = StopSignal::default();
+        let asked = Instant::now();
+        assert!(!signal.wait_for_save(asked), "nothing is unsaved");
+        let save = signal.save("the report", Duration::from_secs(3_600));
+        let written = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let written = &written;
+            scope.spawn(move || {
+                save.progress();
+                written.store(true, Ordering::Release);
+                drop(save);
+            });
+            signal.wait_for_save(asked);
+            assert!(written.load(Ordering::Acquire));
+        });
+        let stuck = signal.save("the report", Duration::ZERO);
+        assert!(!signal.wait_for_save(asked), "its patience is over");
+        drop(stuck);
     }
 
     #[test]

@@ -271,20 +271,14 @@ fn kind_full(sample: &Sample, tile: &TileSample) -> Diagnosis {
 fn advise_more(sample: &Sample, tile: &TileSample, found: Diagnosis) -> Diagnosis {
     let free = sample.cores_allowed.saturating_sub(sample.cores.len());
     let kind = tile.kind.as_str();
-    let key = match kind {
-        "benchg" | "benchs" => format!("development.bench.{kind}_tile_count"),
-        _ => format!("layout.{kind}_tile_count"),
+    let Some(key) = &tile.count_key else {
+        return found.advise(None, "there is one of it: a faster core raises the rate, more cores do not");
     };
-    match kind {
-        "pack" | "dedup" | "poh" | "store" | "metric" | "bencho" => {
-            found.advise(None, "there is one of it: a faster core raises the rate, more cores do not")
-        }
-        _ if free == 0 => found.advise(Some(&key), format!("more {kind} tiles need cores, and none is free")),
-        _ => {
-            let more = sample.tiles.iter().filter(|other| other.kind == tile.kind).count() + 1;
-            found.advise_value(&key, more.to_string(), format!("add a {kind} tile, {}", cores_are_free(free)))
-        }
+    if free == 0 {
+        return found.advise(Some(key), format!("more {kind} tiles need cores, and none is free"));
     }
+    let more = sample.tiles.iter().filter(|other| other.kind == tile.kind).count() + 1;
+    found.advise_value(key, more.to_string(), format!("add a {kind} tile, {}", cores_are_free(free)))
 }
 
 fn cores_are_free(free: usize) -> String {

@@ -165,6 +165,9 @@ pub struct TileSample {
     pub core: Option<usize>,
     /// Whether it belongs to the load generator.
     pub load: bool,
+    /// The configuration's key that says how many of its kind there are, where there may be several.
+    #[serde(skip)]
+    pub count_key: Option<String>,
     /// Its thread.
     pub tid: u64,
     /// What its loop says of itself.
@@ -341,6 +344,7 @@ fn tile(spec: &TileSpec, before: &TileLook, after: &TileLook, seconds: f64, unix
         kind: spec.kind.clone(),
         core: spec.core,
         load: spec.load,
+        count_key: spec.count_key.clone(),
         tid: after.loop_counter("tid"),
         state: TileState::of(after.loop_counter("state")),
         stale_s: (beat > 0).then(|| unix_ns.saturating_sub(beat) as f64 / 1e9),

@@ -16,7 +16,7 @@ use ratatui::layout::Size;
 
 use crate::diagnosis::Diagnosis;
 use crate::sample::Sample;
-use keys::{Keys, Next, Typed};
+use keys::{KeyEvent, Keys, Next};
 use view::View;
 
 /// How often to look at the terminal's size, and whether to stop, while no key comes.
@@ -57,8 +57,8 @@ impl Screen {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.keys.next(left.min(LOOK_EVERY)) {
-                Next::Closed | Next::Typed(Typed::Interrupt) => return Ok(true),
-                Next::Typed(Typed::Key(key)) => {
+                Next::Closed | Next::KeyEvent(KeyEvent::Interrupt) => return Ok(true),
+                Next::KeyEvent(KeyEvent::Key(key)) => {
                     if self.view.key(key) {
                         return Ok(true);
                     }

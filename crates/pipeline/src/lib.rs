@@ -3,7 +3,8 @@
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; `sign` answers `shred`,
 //! `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
 //!
-//! [`topology`] says which tiles there are and which links join them; [`links`] says what travels on each link.
+//! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
+//! link.
 
 pub mod bank;
 pub mod benchg;
@@ -11,6 +12,8 @@ pub mod bencho;
 pub mod benchs;
 pub mod dedup;
 pub mod drops;
+pub mod exec;
+pub mod kinds;
 pub mod links;
 pub mod metric;
 pub mod net;
@@ -25,4 +28,5 @@ pub mod store;
 pub mod tag_cache;
 pub mod topology;
 pub mod tower;
+pub mod txsend;
 pub mod verify;

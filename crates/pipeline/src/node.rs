@@ -18,45 +18,37 @@ use hearth_tile::topology::{LinkSpec, TileSpec, Topology};
 use hearth_tile::wake::{Neighbours, Waker};
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
-use crate::links::{AGAIN, RPC_VERIFY};
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::links::AGAIN;
 
-/// What each tile is made from. The load generator's are there when the topology has its tiles.
-pub struct TileConfigs {
-    /// For `net`.
-    pub net: net::Config,
-    /// For `quic`.
-    pub quic: quic::Config,
-    /// For `verify`.
-    pub verify: verify::Config,
-    /// For `dedup`.
-    pub dedup: dedup::Config,
-    /// For `pack`.
-    pub pack: pack::Config,
-    /// For `bank`.
-    pub bank: bank::Config,
-    /// For `poh`.
-    pub poh: poh::Config,
-    /// For `shred`.
-    pub shred: shred::Config,
-    /// For `store`.
-    pub store: store::Config,
-    /// For `metric`.
-    pub metric: metric::Config,
-    /// For `sign`.
-    pub sign: sign::Config,
-    /// For the load generator's tiles.
-    pub load: Option<LoadConfigs>,
-}
+/// Makes one tile of what was given for it.
+type Maker = Box<dyn FnOnce(Parts) -> Result<Box<dyn Runnable>, InitError>>;
 
-/// What the load generator's tiles are made from.
-pub struct LoadConfigs {
-    /// For `benchg`.
-    pub benchg: benchg::Config,
-    /// For `benchs`.
-    pub benchs: benchs::Config,
-    /// For `bencho`.
-    pub bencho: bencho::Config,
+/// What the tiles of a topology are made from: a configuration for each, which is the tile's own from then on.
+#[derive(Default)]
+pub struct TileConfigs(BTreeMap<String, Maker>);
+
+impl TileConfigs {
+    /// The configuration of the first tile of a kind, or the only one. It is dropped where the topology has no such
+    /// tile.
+    #[must_use]
+    pub fn one<T: Tile>(self, config: T::Config) -> Self {
+        self.add::<T>(0, config)
+    }
+
+    /// A configuration for each tile of a kind that the topology has, by its index.
+    #[must_use]
+    pub fn each<T: Tile>(self, topology: &Topology, mut config: impl FnMut(usize) -> T::Config) -> Self {
+        (0..topology.count(T::NAME)).fold(self, |configs, index| configs.add::<T>(index, config(index)))
+    }
+
+    fn add<T: Tile>(mut self, index: usize, config: T::Config) -> Self {
+        let make = move |parts: Parts| -> Result<Box<dyn Runnable>, InitError> {
+            Ok(Box::new(Runner::<T>::new(config, parts)?))
+        };
+        let before = self.0.insert(format!("{}:{index}", T::NAME), Box::new(make));
+        assert!(before.is_none(), "{}:{index} has two configurations", T::NAME);
+        self
+    }
 }
 
 /// How a node is brought up.
@@ -69,16 +61,6 @@ pub struct NodeConfig {
     pub idle: IdlePolicy,
     /// The tiles.
     pub tiles: TileConfigs,
-}
-
-/// How a load generator is brought up by itself.
-pub struct LoadConfig {
-    /// The workspace file.
-    pub workspace: PathBuf,
-    /// When idle cores park.
-    pub idle: IdlePolicy,
-    /// The tiles.
-    pub tiles: LoadConfigs,
 }
 
 /// Why a node did not come up.
@@ -103,11 +85,11 @@ pub struct Node {
     pub clock: Clock,
     workspace: Workspace,
     fleet: Fleet,
-    rpc: Option<Inlet>,
+    inlets: BTreeMap<String, Inlet>,
     poh: Option<Waker>,
 }
 
-/// The way into `verify` for transactions that do not come over the network.
+/// The way onto a link for who is no tile: transactions that do not come over the network.
 pub struct Inlet {
     producer: Producer,
     waker: Waker,
@@ -143,24 +125,11 @@ impl Inlet {
 
 impl Node {
     /// Makes every tile and starts every core.
-    pub fn boot(topology: Topology, clock: Clock, config: &NodeConfig) -> Result<Self, BootError> {
-        let workspace = Workspace::create(&config.workspace, &topology.workspace_plan(config.huge_pages))?;
-        Self::start(topology, clock, workspace, config.idle, |launcher, tile| launcher.tile(tile, &config.tiles))
-    }
-
-    /// The same of a load generator without a node.
-    pub fn boot_load(topology: Topology, clock: Clock, config: &LoadConfig) -> Result<Self, BootError> {
-        let workspace = Workspace::create(&config.workspace, &topology.workspace_plan(HugePages::None))?;
-        Self::start(topology, clock, workspace, config.idle, |launcher, tile| launcher.load_tile(tile, &config.tiles))
-    }
-
-    fn start(
-        topology: Topology,
-        clock: Clock,
-        workspace: Workspace,
-        idle: IdlePolicy,
-        make: impl Fn(&Launcher<'_>, &TileSpec) -> Result<Box<dyn Runnable>, BootError>,
-    ) -> Result<Self, BootError> {
+    ///
+    /// Panics where the topology has a tile without a configuration.
+    pub fn boot(topology: Topology, clock: Clock, config: NodeConfig) -> Result<Self, BootError> {
+        let NodeConfig { workspace, huge_pages, idle, tiles: TileConfigs(mut makers) } = config;
+        let workspace = Workspace::create(&workspace, &topology.workspace_plan(huge_pages))?;
         let mut wakers = BTreeMap::new();
         for (core, tiles) in topology.by_core() {
             let waker = Waker::new()?;
@@ -172,7 +141,9 @@ impl Node {
         // In the order of their numbers: the first net tile makes sure that the ports are free, the others join it.
         let mut made = BTreeMap::new();
         for tile in &topology.tiles {
-            made.insert(tile.name(), make(&launcher, tile)?);
+            let name = tile.name();
+            let make = makers.remove(&name).unwrap_or_else(|| panic!("{name} has no configuration"));
+            made.insert(name, make(launcher.parts(tile)?)?);
         }
         let mut cores = vec![];
         for (pin, tiles) in topology.by_core() {
@@ -181,21 +152,20 @@ impl Node {
             let tiles = tiles.iter().map(|t| made.remove(&t.name()).expect("made above, on one core")).collect();
             cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle });
         }
-        let rpc = match wakers.get("verify:0") {
-            Some((_, waker)) if topology.links.iter().any(|link| link.name == RPC_VERIFY) => {
-                let producer = workspace.producer(RPC_VERIFY)?;
-                Some(Inlet { producer, waker: waker.clone(), clock: clock.clone() })
-            }
-            _ => None,
-        };
+        let mut inlets = BTreeMap::new();
+        for link in topology.links.iter().filter(|link| topology.tile(&link.producer).is_none()) {
+            let (_, waker) = &wakers[&link.consumers[0].tile];
+            let inlet = Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
+            inlets.insert(link.name.clone(), inlet);
+        }
         let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());
         let fleet = Fleet::start(cores)?;
-        Ok(Self { topology, clock, workspace, fleet, rpc, poh })
+        Ok(Self { topology, clock, workspace, fleet, inlets, poh })
     }
 
-    /// The way in for the RPC. There is one.
-    pub fn take_inlet(&mut self) -> Option<Inlet> {
-        self.rpc.take()
+    /// The way onto a link that no tile writes, if the topology has it. There is one.
+    pub fn take_inlet(&mut self, link: &str) -> Option<Inlet> {
+        self.inlets.remove(link)
     }
 
     /// Lets poh look at whether a slot shall begin, where it may be asleep.
@@ -227,35 +197,8 @@ struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Makes one tile.
-    fn tile(&self, spec: &TileSpec, configs: &TileConfigs) -> Result<Box<dyn Runnable>, BootError> {
-        match spec.kind.as_str() {
-            net::Net::NAME => self.make::<net::Net>(spec, &configs.net),
-            quic::Quic::NAME => self.make::<quic::Quic>(spec, &configs.quic),
-            verify::Verify::NAME => self.make::<verify::Verify>(spec, &configs.verify),
-            dedup::Dedup::NAME => self.make::<dedup::Dedup>(spec, &configs.dedup),
-            pack::Pack::NAME => self.make::<pack::Pack>(spec, &configs.pack),
-            bank::Bank::NAME => self.make::<bank::Bank>(spec, &configs.bank),
-            poh::Poh::NAME => self.make::<poh::Poh>(spec, &configs.poh),
-            shred::Shred::NAME => self.make::<shred::Shred>(spec, &configs.shred),
-            store::Store::NAME => self.make::<store::Store>(spec, &configs.store),
-            metric::Metric::NAME => self.make::<metric::Metric>(spec, &configs.metric),
-            sign::Sign::NAME => self.make::<sign::Sign>(spec, &configs.sign),
-            _ => self.load_tile(spec, configs.load.as_ref().expect("load tiles come with their configuration")),
-        }
-    }
-
-    /// Makes one tile of the load generator.
-    fn load_tile(&self, spec: &TileSpec, load: &LoadConfigs) -> Result<Box<dyn Runnable>, BootError> {
-        match spec.kind.as_str() {
-            benchg::Benchg::NAME => self.make::<benchg::Benchg>(spec, &load.benchg),
-            benchs::Benchs::NAME => self.make::<benchs::Benchs>(spec, &load.benchs),
-            bencho::Bencho::NAME => self.make::<bencho::Bencho>(spec, &load.bencho),
-            kind => unreachable!("the topology has a kind of tile that nobody makes: {kind}"),
-        }
-    }
-
-    fn make<T: Tile>(&self, spec: &TileSpec, config: &T::Config) -> Result<Box<dyn Runnable>, BootError> {
+    /// A tile's ends of its links, and the rest of what its loop runs with.
+    fn parts(&self, spec: &TileSpec) -> Result<Parts, BootError> {
         let name = spec.name();
         let (_, waker) = &self.wakers[&name];
         let mut inputs = vec![];
@@ -266,7 +209,7 @@ impl Launcher<'_> {
         for link in self.topology.outputs(&name) {
             outputs.push(self.workspace.producer(&link.name)?);
         }
-        let parts = Parts {
+        Ok(Parts {
             index: spec.index,
             peers: self.topology.count(&spec.kind),
             clock: self.clock.clone(),
@@ -277,8 +220,7 @@ impl Launcher<'_> {
             neighbours: self.neighbours(&name),
             entropy: Entropy::System,
             name,
-        };
-        Ok(Box::new(Runner::<T>::new(config, parts)?))
+        })
     }
 
     /// The other cores to which the tile's links lead.

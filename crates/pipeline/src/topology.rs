@@ -1,34 +1,22 @@
-//! Which tiles a node has, which links join them: the one place.
+//! Which tiles a node has, by their [kinds](crate::kinds), and which links join them.
 //!
-//! reads   tile counts and affinity strings
+//! reads   the kinds of tiles, tile counts and affinity strings
 //! writes  the [`Topology`] that everything else derives from
 //!
 //! Counts of 0 mean «choose»: [`Counts::auto`] fits them to the cores there are.
 
-use hearth_tile::Tile;
 use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
 
+use crate::kinds::{Auto, Count, KINDS, Kind, Role};
 use crate::links::*;
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
 
-/// How many tiles of the kinds of which there may be several.
+/// How many tiles of each kind there are, and what else decides which links join them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// `layout.net_tile_count`
-    pub net: usize,
-    /// `layout.quic_tile_count`
-    pub quic: usize,
-    /// `layout.verify_tile_count`
-    pub verify: usize,
-    /// `layout.bank_tile_count`
-    pub bank: usize,
-    /// `layout.shred_tile_count`
-    pub shred: usize,
-    /// `development.bench.benchg_tile_count`; 0 without a load generator
-    pub benchg: usize,
-    /// `development.bench.benchs_tile_count`; 0 without a load generator
-    pub benchs: usize,
+    /// In the order of [`KINDS`]. Of kinds of which there may be several 0 means "choose" until
+    /// [`Counts::auto`] or [`Counts::at_least_one`] has chosen.
+    tiles: [usize; KINDS.len()],
     /// Whether a transaction history is kept: then banks tell store of each transaction.
     pub history: bool,
     /// `consensus.vote`: store has the node's votes signed, and gives them to pack.
@@ -37,89 +25,86 @@ pub struct Counts {
     pub cluster: bool,
 }
 
-/// CPU time per transfer of each kind, in microseconds: what the automatic layout balances by. From the shares that
-/// `hearth bench --json` reports; only the proportions matter.
-const WEIGHTS: [(&str, f64); 14] = [
-    ("bencho", 0.1),
-    ("benchg", 5.0),
-    ("benchs", 2.5),
-    ("net", 0.4),
-    ("quic", 1.8),
-    ("verify", 8.0),
-    ("dedup", 0.5),
-    ("pack", 2.0),
-    ("bank", 2.5),
-    ("poh", 0.1),
-    ("shred", 1.0),
-    ("store", 0.4),
-    ("sign", 0.2),
-    ("metric", 0.1),
-];
-/// The weight of poh where it hashes at the cluster's rate: about half a core.
-const HASHING_WEIGHT: f64 = 12.0;
-
-fn weight(kind: &str, hashing: bool) -> f64 {
-    if kind == "poh" && hashing {
-        return HASHING_WEIGHT;
-    }
-    WEIGHTS.iter().find(|(k, _)| *k == kind).map_or(1.0, |(_, w)| *w)
-}
-
 impl Counts {
+    /// How many tiles of this kind there are. Panics where there is no such kind.
+    pub fn of(&self, kind: &str) -> usize {
+        self.tiles[position(kind)]
+    }
+
+    /// Sets how many tiles of this kind there are.
+    pub fn set(&mut self, kind: &str, count: usize) {
+        self.tiles[position(kind)] = count;
+    }
+
     /// Fills in the zeros for a machine of `cores` cores, with or without a load generator on it: each kind by its
     /// share of the work. Where a core for each tile leaves verify its share, it gets all that is left; else cores are
     /// shared, and a verify tile on every core takes whatever that core has left. On two cores one does better: see
     /// `docs/decisions/0011-auto-on-two-cores.md`.
     pub fn auto(self, cores: usize, load: bool) -> Self {
-        let total: f64 = WEIGHTS.iter().map(|(_, w)| w).sum();
-        let share = |kind: &str| ((cores as f64 * weight(kind, false) / total).ceil() as usize).max(1);
-        let or = |given: usize, auto: usize| if given == 0 { auto } else { given };
-        let load_or = |given: usize, auto: usize| if load { or(given, auto) } else { 0 };
-        let mut counts = Self {
-            net: or(self.net, share("net")),
-            quic: or(self.quic, share("quic")),
-            verify: self.verify,
-            bank: or(self.bank, share("bank")),
-            shred: or(self.shred, 1),
-            benchg: load_or(self.benchg, share("benchg")),
-            benchs: load_or(self.benchs, share("benchs")),
-            history: self.history,
-            votes: self.votes,
-            cluster: self.cluster,
-        };
-        if counts.verify == 0 {
-            // One core is left to the operating system.
-            let left = cores.saturating_sub(counts.others() + 1);
-            counts.verify = match share("verify") {
-                share if left >= share => left,
-                share if cores <= 2 => share,
-                _ => cores,
-            };
+        let kinds = KINDS.iter().filter(|kind| self.has(kind.role, true));
+        let total: f64 = kinds.map(|kind| kind.weight_us).sum();
+        let share = |kind: &Kind| ((cores as f64 * kind.weight_us / total).ceil() as usize).max(1);
+        let mut counts = self.filled(load, |kind| match kind.count {
+            Count::One | Count::Several(Auto::One) => 1,
+            Count::Several(Auto::Share) => share(kind),
+            Count::Several(Auto::Rest) => 0,
+        });
+        let others = KINDS.iter().zip(counts.tiles).filter(|(kind, _)| !kind.floats);
+        // One core is left to the operating system.
+        let left = cores.saturating_sub(others.map(|(_, count)| count).sum::<usize>() + 1);
+        for (kind, count) in KINDS.iter().zip(&mut counts.tiles) {
+            if *count == 0 && kind.count == Count::Several(Auto::Rest) && self.has(kind.role, load) {
+                *count = match share(kind) {
+                    share if left >= share => left,
+                    share if cores <= 2 => share,
+                    _ => cores,
+                };
+            }
         }
         counts
     }
 
     /// One of each kind that is not counted, for a layout whose places are counted by hand: more would not fit.
     pub fn at_least_one(self, load: bool) -> Self {
-        let load_one = |given: usize| if load { given.max(1) } else { 0 };
-        Self {
-            net: self.net.max(1),
-            quic: self.quic.max(1),
-            verify: self.verify.max(1),
-            bank: self.bank.max(1),
-            shred: self.shred.max(1),
-            benchg: load_one(self.benchg),
-            benchs: load_one(self.benchs),
-            history: self.history,
-            votes: self.votes,
-            cluster: self.cluster,
+        self.filled(load, |_| 1)
+    }
+
+    /// With as many as `choose` says of each kind that is to be there and not counted.
+    fn filled(self, load: bool, choose: impl Fn(&Kind) -> usize) -> Self {
+        let mut counts = self;
+        for (kind, count) in KINDS.iter().zip(&mut counts.tiles) {
+            *count = match kind.count {
+                _ if !self.has(kind.role, load) => 0,
+                Count::Several(_) if *count > 0 => *count,
+                _ => choose(kind),
+            };
+        }
+        counts
+    }
+
+    fn has(&self, role: Role, load: bool) -> bool {
+        match role {
+            Role::Load => load,
+            Role::Node | Role::Leader => true,
+            Role::Cluster => self.cluster,
         }
     }
 
-    /// Tiles on cores of their own, verify apart: those counted here, and dedup, pack, poh, store and sign.
-    fn others(&self) -> usize {
-        self.net + self.quic + self.bank + self.shred + self.benchg + self.benchs + 5
+    /// Without the kinds of other roles.
+    fn only(self, roles: &[Role]) -> Self {
+        let mut counts = self;
+        for (kind, count) in KINDS.iter().zip(&mut counts.tiles) {
+            if !roles.contains(&kind.role) {
+                *count = 0;
+            }
+        }
+        counts
     }
+}
+
+fn position(kind: &str) -> usize {
+    let found = KINDS.iter().position(|other| other.name == kind);
+    found.unwrap_or_else(|| panic!("there is no kind of tile named {kind}"))
 }
 
 /// Affinity of the node's tiles and of the load's.
@@ -166,136 +151,164 @@ pub fn build(
     cores: &Cores,
     hashing: bool,
 ) -> Result<Topology, LayoutError> {
-    let mut topology = Topology { name: name.into(), tiles: tiles(counts), links: links(counts), services: vec![] };
-    place(&mut topology.tiles, affinity, cores, hashing)?;
+    let mut tiles: Vec<_> = KINDS.iter().flat_map(|kind| (0..counts.of(kind.name)).map(|i| kind.spec(i))).collect();
+    place(&mut tiles, affinity, cores, hashing)?;
+    let mut links = links(&counts);
+    // A name that is no tile's is a thread's, which is always there.
+    let is_there = |tile: &str| {
+        let kind = tile.split(':').next().and_then(Kind::named);
+        kind.is_none_or(|kind| counts.of(kind.name) > 0)
+    };
+    links.retain(|link| is_there(&link.producer) && link.consumers.iter().all(|end| is_there(&end.tile)));
+    let topology = Topology { name: name.into(), tiles, links, services: vec![] };
     topology.check().expect("the declarations below fit together");
     Ok(topology)
 }
 
 /// The topology of a node that makes no blocks, and follows those who do.
 pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
-    let counts = Counts { net: counts.net.max(1), shred: counts.shred.max(1), cluster: true, ..Counts::default() };
-    let mut tiles = tiles(counts);
-    tiles.retain(|tile| FOLLOWER.contains(&tile.kind.as_str()));
-    let mut links = links(counts);
-    let is_there = |name: &str| tiles.iter().any(|tile| tile.name() == name);
-    links.retain(|link| is_there(&link.producer) && link.consumers.iter().all(|end| is_there(&end.tile)));
-    let affinity = Affinity { node: affinity.into(), load: affinity.into() };
-    place(&mut tiles, &affinity, cores, false)?;
-    let topology = Topology { name: name.into(), tiles, links, services: vec![] };
-    topology.check().expect("the declarations below fit together");
-    Ok(topology)
+    let counts = Counts { history: false, votes: false, cluster: true, ..counts };
+    let counts = counts.at_least_one(false).only(&FOLLOWER);
+    build(name, counts, &Affinity { node: affinity.into(), load: affinity.into() }, cores, false)
 }
 
-/// The tiles of a node that makes no blocks.
-const FOLLOWER: [&str; 5] =
-    [net::Net::NAME, shred::Shred::NAME, store::Store::NAME, sign::Sign::NAME, metric::Metric::NAME];
+/// What a node has that makes no blocks.
+const FOLLOWER: [Role; 2] = [Role::Node, Role::Cluster];
+/// The RPC's threads, which hand transactions in.
+pub const RPC: &str = "rpc:0";
+/// The thread that agrees with others on blocks, which hands votes in.
+pub const TOWER: &str = "tower:0";
+
+/// How many tiles a node in a cluster has, with one of each kind; `follows` says whether it makes no blocks.
+pub fn tiles_in_cluster(follows: bool) -> usize {
+    let counts = Counts { cluster: true, ..Counts::default() }.at_least_one(false);
+    let counts = if follows { counts.only(&FOLLOWER) } else { counts };
+    counts.tiles.iter().sum()
+}
 
 /// The topology of a load generator alone, which drives a node somewhere else.
 pub fn build_load(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
-    let node = Counts::default();
-    let counts = Counts { benchg: counts.benchg, benchs: counts.benchs, ..node };
-    let mut tiles = tiles(counts);
-    tiles.retain(|tile| tile.load);
-    let mut links = links(counts);
-    let is_load = |name: &str| tiles.iter().any(|tile| tile.name() == name);
-    links.retain(|link| is_load(&link.producer));
+    let counts = counts.only(&[Role::Load]);
     // With no tiles of a node beside them, theirs are the only places there are.
-    let affinity = Affinity { node: affinity.into(), load: affinity.into() };
-    place(&mut tiles, &affinity, cores, false)?;
-    let topology = Topology { name: name.into(), tiles, links, services: vec![] };
-    topology.check().expect("the declarations below fit together");
-    Ok(topology)
-}
-
-/// The tiles in the order of the data flow: load first, then as a packet meets them.
-fn tiles(c: Counts) -> Vec<TileSpec> {
-    fn of<T: Tile>(count: usize, load: bool) -> impl Iterator<Item = TileSpec> {
-        (0..count).map(move |i| TileSpec { load, ..TileSpec::of::<T>(i) })
-    }
-    let with_load = usize::from(c.benchg > 0);
-    of::<bencho::Bencho>(with_load, true)
-        .chain(of::<benchg::Benchg>(c.benchg, true))
-        .chain(of::<benchs::Benchs>(c.benchs, true))
-        .chain(of::<net::Net>(c.net, false))
-        .chain(of::<quic::Quic>(c.quic, false))
-        .chain(of::<verify::Verify>(c.verify, false))
-        .chain(of::<dedup::Dedup>(1, false))
-        .chain(of::<pack::Pack>(1, false))
-        .chain(of::<bank::Bank>(c.bank, false))
-        .chain(of::<poh::Poh>(1, false))
-        .chain(of::<shred::Shred>(c.shred, false))
-        .chain(of::<store::Store>(1, false))
-        .chain(of::<sign::Sign>(1, false))
-        .chain(of::<metric::Metric>(1, false))
-        .collect()
+    build(name, counts, &Affinity { node: affinity.into(), load: affinity.into() }, cores, false)
 }
 
 /// The links, in the order of the data flow. All are reliable: a full link holds its producer, and at the edge of
-/// the node it is the network that waits.
-fn links(c: Counts) -> Vec<LinkSpec> {
+/// the node it is the network that waits. Those of which an end is missing in this node are left out later.
+fn links(c: &Counts) -> Vec<LinkSpec> {
     let mut links = vec![];
-    let mut link = |name: String, depth: u32, mtu: usize, producer: String, consumers: Vec<String>| {
-        let consumers = consumers.into_iter().map(|tile| Consumption { tile, reliable: true }).collect();
-        links.push(LinkSpec { name, depth, mtu: mtu as u32, producer, consumers });
-    };
-    let tile = |kind: &str, i: usize| format!("{kind}:{i}");
-    if c.benchg > 0 {
-        let all = (0..c.benchg).map(|g| tile("benchg", g)).collect();
-        link(BENCHO_BENCHG.into(), 16, 32, tile("bencho", 0), all);
+    load_links(c, &mut links);
+    transaction_links(c, &mut links);
+    block_links(c, &mut links);
+    shred_links(c, &mut links);
+    vote_links(c, &mut links);
+    links
+}
+
+fn link(links: &mut Vec<LinkSpec>, name: String, depth: u32, mtu: usize, producer: String, consumers: Vec<String>) {
+    let consumers = consumers.into_iter().map(|tile| Consumption { tile, reliable: true }).collect();
+    links.push(LinkSpec { name, depth, mtu: mtu as u32, producer, consumers });
+}
+
+/// The full name of a tile, or of one of several links.
+fn tile(kind: &str, i: usize) -> String {
+    format!("{kind}:{i}")
+}
+
+/// In the load generator.
+fn load_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    let benchg = c.of("benchg");
+    let benchs = c.of("benchs");
+    if benchg > 0 {
+        let all = (0..benchg).map(|g| tile("benchg", g)).collect();
+        link(links, BENCHO_BENCHG.into(), 16, 32, tile("bencho", 0), all);
     }
-    for g in 0..c.benchg {
-        link(tile(BENCHG_BENCHS, g), 1024, TXN_MTU, tile("benchg", g), vec![tile("benchs", g % c.benchs.max(1))]);
+    for g in 0..benchg {
+        link(links, tile(BENCHG_BENCHS, g), 1024, TXN_MTU, tile("benchg", g), vec![tile("benchs", g % benchs.max(1))]);
     }
-    for n in 0..c.net {
-        for q in 0..c.quic {
-            link(tile(NET_QUIC, n * c.quic + q), 512, DATAGRAM_MTU, tile("net", n), vec![tile("quic", q)]);
+}
+
+/// From the network to pack.
+fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    let net = c.of("net");
+    let quic = c.of("quic");
+    let verify = c.of("verify");
+    for n in 0..net {
+        for q in 0..quic {
+            link(links, tile(NET_QUIC, n * quic + q), 512, DATAGRAM_MTU, tile("net", n), vec![tile("quic", q)]);
         }
     }
-    for q in 0..c.quic {
-        link(tile(QUIC_NET, q), 128, OUTGOING_MTU, tile("quic", q), vec![tile("net", q % c.net)]);
-        for v in 0..c.verify {
-            link(tile(QUIC_VERIFY, q * c.verify + v), 256, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
+    for q in 0..quic {
+        link(links, tile(QUIC_NET, q), 128, OUTGOING_MTU, tile("quic", q), vec![tile("net", q % net)]);
+        for v in 0..verify {
+            link(links, tile(QUIC_VERIFY, q * verify + v), 256, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
         }
     }
-    link(RPC_VERIFY.into(), 1024, TXN_MTU, "rpc:0".into(), vec![tile("verify", 0)]);
-    for v in 0..c.verify {
-        link(tile(VERIFY_DEDUP, v), 512, TXN_MTU, tile("verify", v), vec![tile("dedup", 0)]);
+    if c.cluster {
+        // Whose turn it is, txsend knows.
+        link(links, RPC_TXSEND.into(), 1024, TXN_MTU, RPC.into(), vec![tile("txsend", 0)]);
+        link(links, TOWER_TXSEND.into(), 64, TXN_MTU, TOWER.into(), vec![tile("txsend", 0)]);
+        link(links, NET_TXSEND.into(), 256, TXSEND_DATAGRAM_MTU, tile("net", 0), vec![tile("txsend", 0)]);
+        link(links, TXSEND_NET.into(), 128, OUTGOING_MTU, tile("txsend", 0), vec![tile("net", 0)]);
+        link(links, TXSEND_SIGN.into(), 16, TXSEND_SIGN_MTU, tile("txsend", 0), vec![tile("sign", 0)]);
+        link(links, SIGN_TXSEND.into(), 16, 64, tile("sign", 0), vec![tile("txsend", 0)]);
+        link(links, TXSEND_VERIFY.into(), 256, TXN_MTU, tile("txsend", 0), vec![tile("verify", 0)]);
+    } else {
+        link(links, RPC_VERIFY.into(), 1024, TXN_MTU, RPC.into(), vec![tile("verify", 0)]);
     }
-    link(DEDUP_PACK.into(), 1024, TXN_MTU, tile("dedup", 0), vec![tile("pack", 0)]);
-    for b in 0..c.bank {
-        link(tile(PACK_BANK, b), 8, MICROBLOCK_MTU, tile("pack", 0), vec![tile("bank", b)]);
-        link(tile(BANK_POH, b), 16, MICROBLOCK_MTU, tile("bank", b), vec![tile("poh", 0)]);
+    for v in 0..verify {
+        link(links, tile(VERIFY_DEDUP, v), 512, TXN_MTU, tile("verify", v), vec![tile("dedup", 0)]);
+    }
+    link(links, DEDUP_PACK.into(), 1024, TXN_MTU, tile("dedup", 0), vec![tile("pack", 0)]);
+}
+
+/// Between pack, banks and poh, and from poh to shred.
+fn block_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    let bank = c.of("bank");
+    let shred = c.of("shred");
+    for b in 0..bank {
+        link(links, tile(PACK_BANK, b), 8, MICROBLOCK_MTU, tile("pack", 0), vec![tile("bank", b)]);
+        link(links, tile(BANK_POH, b), 16, MICROBLOCK_MTU, tile("bank", b), vec![tile("poh", 0)]);
         if c.history {
-            link(tile(BANK_STORE, b), 64, HISTORY_MTU, tile("bank", b), vec![tile("store", 0)]);
+            link(links, tile(BANK_STORE, b), 64, HISTORY_MTU, tile("bank", b), vec![tile("store", 0)]);
         }
-        link(tile(BANK_PACK, b), 64, COMPLETION_MTU, tile("bank", b), vec![tile("pack", 0)]);
+        link(links, tile(BANK_PACK, b), 64, COMPLETION_MTU, tile("bank", b), vec![tile("pack", 0)]);
     }
-    link(POH_PACK.into(), 64, LeaderSlot::SIZE, tile("poh", 0), vec![tile("pack", 0)]);
-    link(PACK_POH.into(), 64, DonePacking::SIZE, tile("pack", 0), vec![tile("poh", 0)]);
-    let shreds = (0..c.shred).map(|s| tile("shred", s)).collect();
-    link(POH_SHRED.into(), 64, MICROBLOCK_MTU, tile("poh", 0), shreds);
-    for s in 0..c.shred {
-        if c.shred > 1 {
-            link(tile(SHRED_SHRED, s), 16, 32, tile("shred", s), vec![tile("shred", (s + 1) % c.shred)]);
+    link(links, POH_PACK.into(), 64, LeaderSlot::SIZE, tile("poh", 0), vec![tile("pack", 0)]);
+    link(links, PACK_POH.into(), 64, DonePacking::SIZE, tile("pack", 0), vec![tile("poh", 0)]);
+    let shreds = (0..shred).map(|s| tile("shred", s)).collect();
+    link(links, POH_SHRED.into(), 64, MICROBLOCK_MTU, tile("poh", 0), shreds);
+}
+
+/// Of shreds, made here and received.
+fn shred_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    let net = c.of("net");
+    let shred = c.of("shred");
+    for s in 0..shred {
+        if shred > 1 {
+            link(links, tile(SHRED_SHRED, s), 16, 32, tile("shred", s), vec![tile("shred", (s + 1) % shred)]);
         }
         if c.cluster {
-            for n in 0..c.net {
-                let name = tile(NET_SHRED, n * c.shred + s);
-                link(name, 2048, SHRED_DATAGRAM_MTU, tile("net", n), vec![tile("shred", s)]);
+            for n in 0..net {
+                let name = tile(NET_SHRED, n * shred + s);
+                link(links, name, 2048, SHRED_DATAGRAM_MTU, tile("net", n), vec![tile("shred", s)]);
             }
         }
-        link(tile(SHRED_SIGN, s), 64, SHRED_SIGN_MTU, tile("shred", s), vec![tile("sign", 0)]);
-        link(tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
-        link(tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % c.net)]);
-        link(tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
+        link(links, tile(SHRED_SIGN, s), 64, SHRED_SIGN_MTU, tile("shred", s), vec![tile("sign", 0)]);
+        link(links, tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
+        link(links, tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % net)]);
+        link(links, tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
     }
-    if c.votes {
-        link(STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
-        link(SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
-        link(STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
+}
+
+/// Of the votes of a node that votes alone.
+fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    if !c.votes {
+        return;
     }
-    links
+    link(links, STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
+    link(links, SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
+    link(links, STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
 }
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {
@@ -325,29 +338,25 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bo
 
 /// What the automatic layout needs to know of a tile; `hashing` says whether poh hashes.
 pub fn seat(tile: &TileSpec, hashing: bool) -> Seat {
+    let kind = Kind::named(&tile.kind).expect("a tile of this pipeline");
     Seat {
         name: tile.name(),
-        weight: weight(&tile.kind, hashing),
-        floats: matches!(tile.kind.as_str(), "metric" | "bencho"),
-        spread: tile.kind == "verify",
-        quiet: is_quiet(&tile.kind),
+        weight: kind.weight(hashing),
+        floats: kind.floats,
+        spread: kind.spread,
+        quiet: kind.quiet,
     }
-}
-
-/// Whether tiles of a kind want a physical core for themselves: there is one of each, and all waits for it.
-pub fn is_quiet(kind: &str) -> bool {
-    matches!(kind, "pack" | "poh")
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn cores(count: usize) -> Cores {
+    pub(crate) fn cores(count: usize) -> Cores {
         Cores { allowed: (0..count).collect(), siblings: (0..count).map(|c| (c, vec![])).collect() }
     }
 
-    fn auto() -> Affinity {
+    pub(crate) fn auto() -> Affinity {
         Affinity { node: "auto".into(), load: "auto".into() }
     }
 
@@ -373,21 +382,19 @@ mod tests {
 
     #[test]
     fn every_link_has_both_ends() {
-        let counts = Counts {
-            net: 2,
-            quic: 3,
-            verify: 5,
-            bank: 4,
-            shred: 2,
-            benchg: 3,
-            benchs: 2,
-            history: true,
-            votes: true,
-            cluster: true,
-        };
+        let mut counts = Counts { history: true, votes: true, cluster: true, ..Counts::default() };
+        let given = [("net", 2), ("quic", 3), ("verify", 5), ("bank", 4), ("shred", 2), ("benchg", 3), ("benchs", 2)];
+        for (kind, count) in given {
+            counts.set(kind, count);
+        }
+        let counts = counts.at_least_one(true);
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
-            assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);
+            assert!(
+                [RPC, TOWER].contains(&&*link.producer) || topology.tile(&link.producer).is_some(),
+                "{}",
+                link.name
+            );
             assert!(!link.consumers.is_empty(), "{}", link.name);
         }
     }

@@ -307,10 +307,13 @@ fn idle_connections_make_room() {
             }
         }
         held.push(stream);
-        assert_eq!(chain.call("getHealth", json!([])), "ok");
+        // While the server has not read what others have sent, they are not idle, and this one is refused.
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
+        wait_until(|| post(chain.http(), &request).status == 200);
     }
-    assert_eq!(chain.counted(|c| c.connections_refused()), 0);
-    assert!(chain.counted(|c| c.connections_idle_closed()) >= 50, "as many as there was no place for");
+    let (closed, refused) =
+        (chain.counted(|c| c.connections_idle_closed()), chain.counted(|c| c.connections_refused()));
+    assert!(closed > 0 && closed + refused >= 50, "as many as there was no place for: {closed} and {refused}");
     // The longest idle ones are gone, and what was under way has its answer.
     for stream in &mut held[..40] {
         let mut rest = vec![];
@@ -362,8 +365,8 @@ fn start(config: RpcConfig) -> Option<RpcError> {
 }
 
 #[test]
-fn stopping_takes_less_than_a_second_whoever_is_there() {
-    let chain = Chain::new();
+fn stopping_waits_for_no_client() {
+    let chain = Chain::with(Limits { patience: 10 * DEADLINE, ..Limits::default() }, true);
     let address = chain.http();
     let silent = connect(address);
     let mut half = connect(address);
@@ -373,7 +376,7 @@ fn stopping_takes_less_than_a_second_whoever_is_there() {
     chain.wait_counted(|c| c.connections_open(), 3);
     let started = Instant::now();
     chain.server.stop();
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
     drop(silent);
     assert!(std::net::TcpStream::connect(address).is_err());
     // The port is free again.

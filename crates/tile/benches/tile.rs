@@ -29,7 +29,7 @@ impl Tile for Relay {
     type Config = ();
     type Counters = ();
 
-    fn new(_: &(), host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(_: (), host: &mut Host<'_>) -> Result<Self, InitError> {
         host.output("relay_test").map(Self)
     }
 
@@ -119,7 +119,7 @@ fn drain(consumer: &mut Consumer, mut each: impl FnMut(&[u8])) -> u64 {
 
 fn frags(bench: &Bench) {
     let (mut line, parts) = Line::new("loop");
-    let mut relay = Runner::<Relay>::new(&(), parts).expect("a relay");
+    let mut relay = Runner::<Relay>::new((), parts).expect("a relay");
     let through_loop = || {
         line.fill(2);
         while relay.turn(0) == Activity::Worked {}
@@ -142,7 +142,7 @@ fn frags(bench: &Bench) {
 
 fn skipped(bench: &Bench) {
     let (mut line, parts) = Line::new("skip");
-    let mut relay = Runner::<Relay>::new(&(), parts).expect("a relay");
+    let mut relay = Runner::<Relay>::new((), parts).expect("a relay");
     bench.run("frag skipped, sending included", Unit::NanosPerItem, None, || {
         line.fill(1);
         while relay.turn(0) == Activity::Worked {}
@@ -152,7 +152,7 @@ fn skipped(bench: &Bench) {
 
 fn idle(bench: &Bench) {
     let (_line, parts) = Line::new("idle");
-    let mut relay = Runner::<Relay>::new(&(), parts).expect("a relay");
+    let mut relay = Runner::<Relay>::new((), parts).expect("a relay");
     bench.run("turn with nothing to do", Unit::NanosPerItem, None, || {
         for _ in 0..DEPTH {
             black_box(relay.turn(0));

@@ -11,12 +11,12 @@
 //! #     const NAME: &'static str = "echo";
 //! #     type Config = ();
 //! #     type Counters = ();
-//! #     fn new(_: &(), host: &mut Host<'_>) -> Result<Self, InitError> { Ok(Echo(host.output("echo_out")?)) }
+//! #     fn new(_: (), host: &mut Host<'_>) -> Result<Self, InitError> { Ok(Echo(host.output("echo_out")?)) }
 //! #     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
 //! #         out.publish(self.0, frag.tag(), frag.payload())
 //! #     }
 //! # }
-//! let mut rig = Rig::<Echo>::new(&(), &["in_echo"], &["echo_out"]);
+//! let mut rig = Rig::<Echo>::new((), &["in_echo"], &["echo_out"]);
 //! rig.give("in_echo", 7, b"hello");
 //! rig.run();
 //! assert_eq!(rig.take("echo_out"), [(7, b"hello".to_vec())]);
@@ -51,12 +51,12 @@ pub struct Rig<T: Tile> {
 
 impl<T: Tile> Rig<T> {
     /// A tile that reads `inputs` and writes `outputs`, all reliable. Panics when it cannot be made.
-    pub fn new(config: &T::Config, inputs: &[&str], outputs: &[&str]) -> Self {
+    pub fn new(config: T::Config, inputs: &[&str], outputs: &[&str]) -> Self {
         Self::try_new(config, inputs, outputs).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// As [`Rig::new`], with the tile's own error.
-    pub fn try_new(config: &T::Config, inputs: &[&str], outputs: &[&str]) -> Result<Self, InitError> {
+    pub fn try_new(config: T::Config, inputs: &[&str], outputs: &[&str]) -> Result<Self, InitError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let unique = format!("hearth-rig-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(unique);

@@ -136,7 +136,7 @@ impl<T: Tile> Runner<T> {
     const FIRST_PEER: usize = Self::FIRST_LATENCY + T::LATENCIES.len() * latency::WORDS;
 
     /// Makes the tile and its loop.
-    pub fn new(config: &T::Config, mut parts: Parts) -> Result<Self, InitError> {
+    pub fn new(config: T::Config, mut parts: Parts) -> Result<Self, InitError> {
         let need = Self::FIRST_PEER + bandwidth::words(T::PEERS);
         assert!(parts.counters.words().len() >= need, "{}: counters region too small", parts.name);
         let outputs = std::mem::take(&mut parts.outputs);

@@ -94,7 +94,7 @@ impl Wires {
     pub fn runner<T: Tile>(
         &self,
         tile: &str,
-        config: &T::Config,
+        config: T::Config,
         waker: &Waker,
         others: &[(&str, &Waker)],
     ) -> Runner<T> {
@@ -198,9 +198,9 @@ impl<const BURST: usize> Tile for Scripted<BURST> {
     type Config = Shared;
     type Counters = Counted;
 
-    fn new(config: &Shared, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(script: Shared, host: &mut Host<'_>) -> Result<Self, InitError> {
         let outputs = host.outputs("out");
-        Ok(Self { script: config.clone(), clock: host.clock().clone(), outputs, number: 0 })
+        Ok(Self { script, clock: host.clock().clone(), outputs, number: 0 })
     }
 
     fn filter(&mut self, meta: &FragMeta, input: In) -> Filter {

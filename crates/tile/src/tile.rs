@@ -29,13 +29,13 @@ pub trait Tile: Sized + Send + 'static {
     const LATENCIES: &'static [LatencyDecl] = &[];
     /// The peers that it tells apart where it counts their bytes: [`bandwidth::PLACES`] of a tile that talks to any.
     const PEERS: usize = 0;
-    /// What the tile is made from.
+    /// What the tile is made from: each tile has one of its own.
     type Config: Send;
     /// What it counts, declared with [`counters!`](crate::counters!).
     type Counters: CounterSet;
 
-    /// Makes the tile: takes all its memory, opens its sockets, looks up its links.
-    fn new(config: &Self::Config, host: &mut Host<'_>) -> Result<Self, InitError>;
+    /// Makes the tile: takes all its memory, opens its sockets, looks up its links. The tile owns what it is given.
+    fn new(config: Self::Config, host: &mut Host<'_>) -> Result<Self, InitError>;
 
     /// Decides by metadata alone whether the frag is taken, skipped, or left in place to be offered again.
     fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {

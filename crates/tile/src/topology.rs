@@ -48,6 +48,9 @@ pub struct TileSpec {
     pub core: Option<usize>,
     /// Whether it belongs to the load generator and not to the node.
     pub load: bool,
+    /// The configuration's key that says how many of its kind there are; `None` where there is always one.
+    #[serde(default)]
+    pub count_key: Option<String>,
     /// Its own counters, after the loop's.
     pub counters: Vec<CounterSpec>,
     /// Its histograms of latency, after the counters: [`latency::WORDS`] words each.
@@ -94,7 +97,16 @@ impl TileSpec {
     /// A floating tile of `kind` that counts `C`.
     pub fn new<C: CounterSet>(kind: &str, index: usize) -> Self {
         let counters = C::DECLS.iter().map(CounterSpec::from).collect();
-        Self { kind: kind.into(), index, core: None, load: false, counters, latencies: vec![], peers: 0 }
+        Self {
+            kind: kind.into(),
+            index,
+            core: None,
+            load: false,
+            count_key: None,
+            counters,
+            latencies: vec![],
+            peers: 0,
+        }
     }
 
     /// A floating tile of the kind that `T` is, with all that it tells.

@@ -88,6 +88,8 @@ pub struct Limits {
     pub heavy_waiting: usize,
     /// How long such a call may take, the wait included.
     pub heavy_time: Duration,
+    /// Where blocks are made as transactions come: how long an answer waits for the blocks of what was sent before it.
+    pub until_mined: Duration,
     /// Gas that a call or an estimate may use, whatever it asks for: geth's bound.
     pub call_gas: u64,
     /// Logs that one query may find.
@@ -115,6 +117,7 @@ impl Default for Limits {
             heavy_at_once: std::thread::available_parallelism().map_or(2, usize::from).max(2),
             heavy_waiting: 256,
             heavy_time: Duration::from_secs(5),
+            until_mined: Duration::from_secs(10),
             call_gas: 50_000_000,
             logs: 10_000,
         }

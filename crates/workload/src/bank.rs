@@ -37,7 +37,7 @@ impl Load {
         let [from, poh, pack] = [PACK_BANK, BANK_POH, BANK_PACK].map(|link| format!("{link}:0"));
         let blocks = Blocks::new();
         let config = Config { ledger: blocks.ledger.clone(), recording: None, drops: DropLog::default() };
-        let rig = Rig::new(&config, &[&from], &[&poh, &pack]);
+        let rig = Rig::new(config, &[&from], &[&poh, &pack]);
         Self { rig, blocks, buffer: vec![0; MICROBLOCK_MTU], from, poh, pack }
     }
 }

@@ -25,8 +25,9 @@ impl Load {
     /// Of which every `repeats`-th transaction has the tag of the one before; 0: all are new.
     pub fn new(repeats: usize) -> Self {
         let config = Config::default();
-        let mut load = Self { rig: Rig::new(&config, &[IN], &[OUT]), random: fastrand::Rng::with_seed(1), repeats: 0 };
-        (0..config.history / ROUND).for_each(|_| {
+        let history = config.history;
+        let mut load = Self { rig: Rig::new(config, &[IN], &[OUT]), random: fastrand::Rng::with_seed(1), repeats: 0 };
+        (0..history / ROUND).for_each(|_| {
             load.round();
         });
         Self { repeats, ..load }

@@ -56,7 +56,7 @@ impl Load {
         };
         let inputs = [DEDUP_PACK.into(), link(BANK_PACK, 0), link(BANK_PACK, 1), POH_PACK.into()];
         let outputs = [link(PACK_BANK, 0), link(PACK_BANK, 1), PACK_POH.into()];
-        let rig = Rig::new(&Config { limits, ..Config::default() }, &names(&inputs), &names(&outputs));
+        let rig = Rig::new(Config { limits, ..Config::default() }, &names(&inputs), &names(&outputs));
         let made = (0..TRANSFERS).map(|n| {
             let (from, to) = accounts(n);
             transfer(&from, &to, n as u64).bytes().try_into().expect("a transfer of the usual size")

@@ -34,7 +34,7 @@ impl Load {
     pub fn new() -> Self {
         let bank = format!("{BANK_POH}:0");
         let config = Config { chain: LOW_POWER, on_demand: None, lead: None, ledger: ledger(&[]) };
-        let mut rig = Rig::<Poh>::new(&config, &[&bank, PACK_POH], &[POH_PACK, POH_SHRED]);
+        let mut rig = Rig::<Poh>::new(config, &[&bank, PACK_POH], &[POH_PACK, POH_SHRED]);
         rig.run();
         let executed = [vec![0; Executed::HEADER], transfers()].concat();
         Self { rig, executed, slot: 1, id: 0, bank }

@@ -34,7 +34,7 @@ impl Tile {
     /// As a node on this machine has it, with links to two verify tiles.
     pub fn new() -> Self {
         let config = Config { server: ServerConfig::local(), drops: DropLog::default() };
-        Self(Rig::new(&config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET]))
+        Self(Rig::new(config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET]))
     }
 }
 

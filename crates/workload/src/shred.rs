@@ -50,7 +50,7 @@ impl Load {
             destinations: vec![],
             cluster: None,
         };
-        let rig = Rig::new(&config, &[POH_SHRED, &signed], &[&to_sign, &store, &net]);
+        let rig = Rig::new(config, &[POH_SHRED, &signed], &[&to_sign, &store, &net]);
         let (transfers, buffer) = (transfers(), vec![0; MICROBLOCK_MTU]);
         Self { rig, transfers, buffer, slot: 1, entries: 0, given: 0, stored: 0, to_sign, signed, store }
     }

@@ -32,7 +32,7 @@ impl Load {
     /// With so many bytes for tables of signers; where there are any, each signer has one when this returns.
     pub fn new(table_bytes: usize) -> Self {
         let config = Config { history: HISTORY, table_bytes, tag_key: 7, drops: DropLog::default() };
-        let mut load = Self { rig: Rig::new(&config, &[IN], &[OUT]), transfers: transfers(), next: 0 };
+        let mut load = Self { rig: Rig::new(config, &[IN], &[OUT]), transfers: transfers(), next: 0 };
         // Each signer must be seen often enough to be given a table.
         let turns = if table_bytes == 0 { 0 } else { 8 };
         (0..turns * TRANSFERS / ROUND).for_each(|_| {

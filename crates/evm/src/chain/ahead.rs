@@ -13,13 +13,14 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use alloy_eips::eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE};
-use alloy_primitives::map::{B256Map, Entry};
+use alloy_primitives::map::Entry;
 use alloy_primitives::{Address, B256, U256, keccak256};
 use revm::DatabaseRef;
 use revm::bytecode::Bytecode;
 use revm::primitives::hardfork::SpecId;
 use revm::state::AccountInfo;
 
+use super::overlay::Overlay;
 use crate::exec::{Accounts, BlockEnv, system};
 use crate::state::{AccountChange, Changes, StateError, StateView};
 
@@ -48,12 +49,8 @@ impl Drop for Teller {
 
 /// The state after a block whose hash is not known.
 pub(super) struct AheadView {
-    /// Before the block.
-    base: StateView,
+    state: Overlay,
     number: u64,
-    changes: Arc<Changes>,
-    /// Those that the block has set.
-    codes: B256Map<Bytecode>,
     hash: Later,
     /// Whether the history contract has its code.
     has_history: bool,
@@ -65,13 +62,10 @@ impl AheadView {
     /// The state that `changes` of block `number` make of `base`; and who is to tell the block's hash.
     pub(super) fn new(base: StateView, number: u64, changes: Arc<Changes>) -> (Self, Teller) {
         assert_eq!(base.number() + 1, number, "a block changes the state after its parent");
-        let coded = changes.accounts.values().filter_map(|change| change.info.as_ref());
-        let coded = coded.filter_map(|info| Some((info.code_hash, info.code.clone()?)));
-        let codes = coded.filter(|(_, code)| !code.is_empty()).collect();
         let hash = Later::default();
         let teller = Teller(hash.clone());
         let (has_history, keeps_history) = (false, false);
-        let mut view = Self { base, number, changes, codes, hash, has_history, keeps_history };
+        let mut view = Self { state: Overlay::new(base, changes), number, hash, has_history, keeps_history };
         view.has_history = view.history_code().is_some_and(|code| code == *HISTORY_CODE_HASH);
         (view, teller)
     }
@@ -116,9 +110,9 @@ impl AheadView {
 
 impl Accounts for AheadView {
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, StateError> {
-        let mut found = self.base.accounts(addresses)?;
+        let mut found = self.state.base.accounts(addresses)?;
         for (address, found) in addresses.iter().zip(&mut found) {
-            if let Some(change) = self.changes.accounts.get(address) {
+            if let Some(change) = self.state.changes.accounts.get(address) {
                 found.clone_from(&change.info);
             }
         }
@@ -130,35 +124,21 @@ impl DatabaseRef for AheadView {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        match self.changes.accounts.get(&address) {
-            Some(change) => Ok(change.info.clone()),
-            None => self.base.basic_ref(address),
-        }
+        self.state.basic_ref(address)
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
-        match self.codes.get(&hash) {
-            Some(code) => Ok(code.clone()),
-            None => self.base.code_by_hash_ref(hash),
-        }
+        self.state.code_by_hash_ref(hash)
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
         if self.keeps_history && address == HISTORY_STORAGE_ADDRESS && slot == system::history_slot(self.number) {
             return Ok(self.hash().into());
         }
-        if let Some(change) = self.changes.accounts.get(&address) {
-            if let Some(value) = change.storage.get(&slot) {
-                return Ok(*value);
-            }
-            if change.storage_cleared || change.info.is_none() {
-                return Ok(U256::ZERO);
-            }
-        }
-        self.base.storage_ref(address, slot)
+        self.state.storage_ref(address, slot)
     }
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        if number == self.number { Ok(self.hash()) } else { self.base.block_hash_ref(number) }
+        if number == self.number { Ok(self.hash()) } else { self.state.block_hash_ref(number) }
     }
 }

@@ -18,6 +18,7 @@ mod error;
 mod hub;
 mod journal;
 mod outputs;
+mod overlay;
 mod parent;
 mod pending;
 mod pipeline;

@@ -13,16 +13,16 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::DatabaseRef;
 use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
+use super::overlay::Overlay;
 use super::{Chain, ChainError, Inner, lock};
 use crate::block::{Block, Body, Roots};
 use crate::exec::{BlockEnv, BlockExecutor, Executed};
-use crate::state::{Account, Changes, State, StateError, StateView};
+use crate::state::{Account, State, StateError, StateView};
 use crate::tx::SharedTx;
 
 /// How long transactions are executed for a pending block. Those that are left wait for a real one.
@@ -54,12 +54,9 @@ impl Plan {
 /// An executed pending block. Its state reads like that of any other block.
 pub struct Pending {
     plan: Plan,
-    base: StateView,
+    state: Overlay,
     body: Body,
     requests: Vec<Bytes>,
-    changes: Changes,
-    /// Code that the block deploys.
-    codes: B256Map<Bytecode>,
     sealed: OnceLock<Arc<Block>>,
 }
 
@@ -91,10 +88,7 @@ impl Pending {
         let withdrawals = part.withdrawals();
         crate::prism::credit(&base, &mut changes, &withdrawals)?;
         let body = Body { withdrawals, ..Body::new(&plan.txs[..verdicts.len()], verdicts, plan.env.base_fee) };
-        let coded = changes.accounts.values().filter_map(|change| change.info.as_ref());
-        let coded = coded.filter_map(|info| Some((info.code_hash, info.code.clone()?)));
-        let codes = coded.filter(|(_, code)| !code.is_empty()).collect();
-        Ok(Self { plan, base, body, requests, changes, codes, sealed: OnceLock::new() })
+        Ok(Self { plan, state: Overlay::new(base, Arc::new(changes)), body, requests, sealed: OnceLock::new() })
     }
 
     /// The block with its roots, where `state` is still that of its parent.
@@ -103,45 +97,11 @@ impl Pending {
             return None;
         }
         let seal = || {
-            let root = state.root_after(&self.changes);
+            let root = state.root_after(&self.state.changes);
             let roots = Roots::of(&self.body);
             Block::seal(&self.plan.env, self.body.clone(), roots, self.requests.clone(), root, extra_data.clone())
         };
         Some(self.sealed.get_or_init(seal).clone())
-    }
-}
-
-impl DatabaseRef for Pending {
-    type Error = StateError;
-
-    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        match self.changes.accounts.get(&address) {
-            Some(change) => Ok(change.info.clone()),
-            None => self.base.basic_ref(address),
-        }
-    }
-
-    fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
-        match self.codes.get(&hash) {
-            Some(code) => Ok(code.clone()),
-            None => self.base.code_by_hash_ref(hash),
-        }
-    }
-
-    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
-        if let Some(change) = self.changes.accounts.get(&address) {
-            if let Some(value) = change.storage.get(&slot) {
-                return Ok(*value);
-            }
-            if change.storage_cleared || change.info.is_none() {
-                return Ok(U256::ZERO);
-            }
-        }
-        self.base.storage_ref(address, slot)
-    }
-
-    fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        self.base.block_hash_ref(number)
     }
 }
 
@@ -159,13 +119,13 @@ impl StateAt {
     pub fn account(&self, address: &Address) -> Option<Account> {
         match self {
             Self::Block(view) => view.account(address),
-            Self::Pending(pending) => match pending.changes.accounts.get(address) {
+            Self::Pending(pending) => match pending.state.changes.accounts.get(address) {
                 Some(change) => change.info.as_ref().map(|info| Account {
                     nonce: info.nonce,
                     balance: info.balance,
                     code_hash: info.code_hash,
                 }),
-                None => pending.base.account(address),
+                None => pending.state.base.account(address),
             },
         }
     }
@@ -174,7 +134,7 @@ impl StateAt {
     pub fn storage(&self, address: &Address, slot: &U256) -> U256 {
         match self {
             Self::Block(view) => view.storage(address, slot),
-            Self::Pending(pending) => pending.storage_ref(*address, *slot).unwrap_or_default(),
+            Self::Pending(pending) => pending.state.storage_ref(*address, *slot).unwrap_or_default(),
         }
     }
 
@@ -183,7 +143,8 @@ impl StateAt {
         match self {
             Self::Block(view) => view.code(hash),
             Self::Pending(pending) => {
-                pending.codes.get(hash).map(Bytecode::original_bytes).or_else(|| pending.base.code(hash))
+                let deployed = pending.state.codes.get(hash).map(Bytecode::original_bytes);
+                deployed.or_else(|| pending.state.base.code(hash))
             }
         }
     }
@@ -195,28 +156,28 @@ impl DatabaseRef for StateAt {
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
         match self {
             Self::Block(view) => view.basic_ref(address),
-            Self::Pending(pending) => pending.basic_ref(address),
+            Self::Pending(pending) => pending.state.basic_ref(address),
         }
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
         match self {
             Self::Block(view) => view.code_by_hash_ref(hash),
-            Self::Pending(pending) => pending.code_by_hash_ref(hash),
+            Self::Pending(pending) => pending.state.code_by_hash_ref(hash),
         }
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
         match self {
             Self::Block(view) => view.storage_ref(address, slot),
-            Self::Pending(pending) => pending.storage_ref(address, slot),
+            Self::Pending(pending) => pending.state.storage_ref(address, slot),
         }
     }
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
         match self {
             Self::Block(view) => view.block_hash_ref(number),
-            Self::Pending(pending) => pending.block_hash_ref(number),
+            Self::Pending(pending) => pending.state.block_hash_ref(number),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::parent::Parent;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
-use crate::exec::{Accounts, BlockEnv, Executed, Listening, Refusal, RefusalKind, Verdict};
+use crate::exec::{Accounts, BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict};
 use crate::genesis::FIRST_BASE_FEE;
 use crate::pool::{DropReason, Taken};
 use crate::state::{Changes, State, StateError};
@@ -377,7 +377,7 @@ impl Inner {
     where
         D: Accounts<Error = StateError> + Sync,
     {
-        let listening = Listening::new(view);
+        let listening = ConsoleProbe::new(view);
         let mut executed = crate::parallel::execute_parallel(&listening, env, txs, self.config.threads);
         executed.console = listening.heard();
         crate::prism::credit(view, &mut executed.changes, withdrawals)?;

@@ -20,12 +20,12 @@ use super::Accounts;
 pub const CONSOLE: Address = address!("000000000000000000636f6e736f6c652e6c6f67");
 
 /// A state that notices who asks for the console.
-pub(crate) struct Listening<'a, D> {
+pub(crate) struct ConsoleProbe<'a, D> {
     view: &'a D,
     heard: AtomicBool,
 }
 
-impl<'a, D> Listening<'a, D> {
+impl<'a, D> ConsoleProbe<'a, D> {
     /// `view`, whose console nobody has asked for.
     pub(crate) fn new(view: &'a D) -> Self {
         Self { view, heard: AtomicBool::new(false) }
@@ -43,14 +43,14 @@ impl<'a, D> Listening<'a, D> {
     }
 }
 
-impl<D: Accounts> Accounts for Listening<'_, D> {
+impl<D: Accounts> Accounts for ConsoleProbe<'_, D> {
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, D::Error> {
         // Those of plain transfers alone, which call nobody.
         self.view.accounts(addresses)
     }
 }
 
-impl<D: DatabaseRef> DatabaseRef for Listening<'_, D> {
+impl<D: DatabaseRef> DatabaseRef for ConsoleProbe<'_, D> {
     type Error = D::Error;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, D::Error> {

@@ -26,7 +26,7 @@ use revm::state::EvmState;
 use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainContext};
 
 pub use console::CONSOLE;
-pub(crate) use console::Listening;
+pub(crate) use console::ConsoleProbe;
 pub use database::{Accounts, BlockDb};
 pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};

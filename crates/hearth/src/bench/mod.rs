@@ -28,9 +28,10 @@ use std::sync::mpsc::channel;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Account, Control};
+use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
-use crate::boot::{self, BootError, Load, Unbooted};
+use crate::boot::{self, BootError, Load, NodeParts};
 use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
@@ -292,7 +293,7 @@ fn measure(
     };
     let (sender, samples) = channel();
     progress("booting the node");
-    let running = boot::boot(config, Unbooted { topology, bound, chain }, Some(Load { benchg, samples: sender }))?;
+    let running = boot::boot(config, NodeParts { topology, bound, chain }, Some(Load { benchg, samples: sender }))?;
     if config.rpc.dashboard {
         progress(&format!("dashboard: http://{}/dashboard", boot::reachable(running.rpc)));
     }
@@ -349,17 +350,10 @@ pub fn status_capacity(config: &Config, seconds: u64, cores: f64) -> usize {
 /// The configuration with the counts of tiles that `topology` came to, and without what is secret.
 fn resolved(mut config: Config, topology: &Topology) -> Config {
     config.rpc.admin_token.clear();
-    let Config { layout, development, .. } = &mut config;
-    for (count, kind) in [
-        (&mut layout.net_tile_count, "net"),
-        (&mut layout.quic_tile_count, "quic"),
-        (&mut layout.verify_tile_count, "verify"),
-        (&mut layout.bank_tile_count, "bank"),
-        (&mut layout.shred_tile_count, "shred"),
-        (&mut development.bench.benchg_tile_count, "benchg"),
-        (&mut development.bench.benchs_tile_count, "benchs"),
-    ] {
-        *count = topology.count(kind);
+    for kind in &KINDS {
+        if let Some(count) = config.tile_count_mut(kind) {
+            *count = topology.count(kind.name);
+        }
     }
     config
 }

@@ -47,7 +47,7 @@ const WAITED: f64 = 0.1;
 
 /// What a load was asked for and did, whose node is another process.
 #[derive(Clone, Copy, Debug)]
-pub struct Driven {
+pub struct LoadSummary {
     /// The rate asked for.
     pub rate: Option<f64>,
     /// Whether it was kept.
@@ -64,10 +64,10 @@ pub struct Driven {
 
 /// What limited a load of whose node nothing is seen: a full part of its own, the rate that it was held at, if it kept
 /// that, or else whatever the load waited for: cores, or the node.
-pub fn limit_of_load(load: Option<&Diagnosis>, driven: Driven) -> Bottleneck {
+pub fn limit_of_load(load: Option<&Diagnosis>, driven: LoadSummary) -> Bottleneck {
     let is_full =
         |load: &&Diagnosis| matches!(load.finding, Finding::KindFull | Finding::CoreFull | Finding::AllCoresFull);
-    let Driven { rate, is_kept, sent_per_s, lag_s_max, cores, had: CoresHad { had, waited_for } } = driven;
+    let LoadSummary { rate, is_kept, sent_per_s, lag_s_max, cores, had: CoresHad { had, waited_for } } = driven;
     match (load.filter(is_full), rate) {
         (Some(load), _) => return bottleneck(load),
         (None, Some(rate)) if is_kept => {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_load_that_waits_is_limited_by_its_target_and_one_that_is_full_by_itself() {
-        let kept = Driven {
+        let kept = LoadSummary {
             rate: None,
             is_kept: true,
             sent_per_s: 500.0,
@@ -157,7 +157,7 @@ mod tests {
             cores: 4.0,
             had: CoresHad { had: 0.9, waited_for: 0.1 },
         };
-        let limit = |load: Option<&Diagnosis>, rate| limit_of_load(load, Driven { rate, ..kept });
+        let limit = |load: Option<&Diagnosis>, rate| limit_of_load(load, LoadSummary { rate, ..kept });
         let waits = load(0.1, 0.8);
         assert_eq!((waits.finding, waits.kind.as_deref()), (Finding::WaitsOutside, Some("benchs")), "{waits}");
         let target = limit(Some(&waits), None);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_was_not_kept_is_no_limit() {
-        let missed = Driven {
+        let missed = LoadSummary {
             rate: Some(8000.0),
             is_kept: false,
             sent_per_s: 5820.4,
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(found.tile, "target");
         let said = "the load sent 5820 of 8000 txn/s and was 7.0 s behind at the worst; the target takes no more";
         assert!(found.why.starts_with(said), "{}", found.why);
-        let starved = Driven { had: CoresHad { had: 0.9, waited_for: 0.8 }, ..missed };
+        let starved = LoadSummary { had: CoresHad { had: 0.9, waited_for: 0.8 }, ..missed };
         let found = limit_of_load(None, starved);
         assert_eq!(found.tile, "machine");
         assert!(found.why.contains("nothing of it is full, but it got 0.9 of 2 cores and waited for 0.8"), "{found:?}");

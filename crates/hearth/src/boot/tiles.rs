@@ -4,19 +4,34 @@
 //! writes  the configurations of the tiles
 //! memory  none of its own
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
-use hearth_ledger::{Fates, Genesis};
+use hearth_ledger::{Fates, Genesis, Ledger};
+use hearth_pipeline::bank::{self, Bank};
+use hearth_pipeline::benchg::{self, Benchg};
+use hearth_pipeline::bencho::{self, Bencho};
+use hearth_pipeline::benchs::{self, Benchs};
+use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
-use hearth_pipeline::node::{LoadConfigs, TileConfigs};
-use hearth_pipeline::{bank, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use hearth_pipeline::metric::{self, Metric};
+use hearth_pipeline::net::{self, Net};
+use hearth_pipeline::node::TileConfigs;
+use hearth_pipeline::pack::{self, Pack};
+use hearth_pipeline::poh::{self, Poh};
+use hearth_pipeline::quic::{self, Quic};
+use hearth_pipeline::shred::{self, Shred};
+use hearth_pipeline::sign::{self, Sign};
+use hearth_pipeline::store::{self, Store};
+use hearth_pipeline::txsend::{self, TxSend};
+use hearth_pipeline::verify::{self, Verify};
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
+use hearth_tile::Tile;
 use hearth_tile::core::IdlePolicy;
 use hearth_tile::topology::Topology;
 use hearth_wire::Pubkey;
@@ -55,42 +70,35 @@ pub(super) fn tile_configs(
     let lead = cluster.and_then(|cluster| cluster.lead.clone());
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
-    Ok(TileConfigs {
-        net: net::Config { bound: bound.net(), ..net_config(config, &ports) },
-        quic: quic::Config {
-            // The only stake there is so far is the node's own.
-            server: ServerConfig { stakes: Stakes::new([(identity.public, 1)]), ..server_config(config) },
+    // The first net tile has the sockets that are bound, and the others share their ports.
+    let mut bound = bound.net();
+    let configs = TileConfigs::default()
+        .each::<Net>(topology, |_| net::Config { bound: std::mem::take(&mut bound), ..net_config(config, &ports) })
+        .each::<Quic>(topology, |_| quic_config(config, identity.public, drops.clone()))
+        .each::<Verify>(topology, |_| verify_config(config, topology, fates.key(), drops.clone()))
+        .each::<Dedup>(topology, |_| dedup::Config {
+            history: config.tiles.dedup.signature_cache_size,
             drops: drops.clone(),
-        },
-        verify: verify::Config {
-            history: config.tiles.verify.signature_cache_size,
-            table_bytes: config.tiles.verify.table_bytes / topology.count("verify").max(1),
-            tag_key: fates.key(),
-            drops: drops.clone(),
-        },
-        dedup: dedup::Config { history: config.tiles.dedup.signature_cache_size, drops: drops.clone() },
-        pack: pack::Config {
+        })
+        .each::<Pack>(topology, |_| pack::Config {
             blockhashes: (*ledger.blockhashes()).clone(),
             ledger: Some(ledger.clone()),
             takes_turns: lead.is_some(),
             drops: drops.clone(),
             ..pack_config(config)
-        },
-        bank: bank::Config {
+        })
+        .each::<Bank>(topology, |_| bank::Config {
             ledger: ledger.clone(),
-            drops,
-            recording: history.as_ref().map(|history| bank::Recording {
-                key: history.key(),
-                extended: config.rpc.extended_tx_metadata_storage,
-            }),
-        },
-        poh: poh::Config {
+            drops: drops.clone(),
+            recording: history.as_ref().map(|history| recording(config, history)),
+        })
+        .each::<Poh>(topology, |_| poh::Config {
             chain: poh_config(&genesis),
             on_demand: on_demand(config),
             lead: lead.clone(),
             ledger: ledger.clone(),
-        },
-        shred: shred::Config {
+        })
+        .each::<Shred>(topology, |_| shred::Config {
             shred_version: genesis.shred_version(),
             shreds_per_slot_max: pack_config(config).limits.shreds as u32,
             // The first set of a chain chains to its genesis.
@@ -104,12 +112,71 @@ pub(super) fn tile_configs(
                 blocks: store.reader(),
                 views: cluster.views.clone(),
             }),
-        },
-        store: store_config(store::Config::new(store, ledger), history, identity.public, cluster),
-        metric: metric_config(config, &ports, metrics, folder),
-        sign: sign::Config { seed: *identity.seed, votes: None },
-        load: load.map(|load| load_configs(config, &ports, load)),
+        });
+    let configs = cluster.into_iter().fold(configs, |configs, cluster| {
+        configs.one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
+    });
+    let configs = configs
+        .one::<Sign>(sign::Config { seed: *identity.seed, votes: None })
+        .one::<Metric>(metric_config(config, &ports, metrics, folder));
+    let store = store_config(store::Config::new(store, ledger), history, identity.public, cluster);
+    let configs = configs.one::<Store>(store);
+    Ok(match load {
+        Some(load) => with_load(configs, config, topology, &ports, load),
+        None => configs,
     })
+}
+
+fn txsend_config(
+    config: &Config,
+    identity: Pubkey,
+    ledger: &Arc<Ledger>,
+    cluster: &Cluster,
+    drops: &DropLog,
+) -> txsend::Config {
+    let votes = config.consensus.vote && !config.follows();
+    txsend::Config { identity, votes, ledger: ledger.clone(), views: cluster.views.clone(), drops: drops.clone() }
+}
+
+fn with_load(configs: TileConfigs, config: &Config, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {
+    let benchs = benchs::Config {
+        target: reachable(ports.quic),
+        connections: config.development.bench.connections,
+        client: ClientConfig::local(),
+        identity: None,
+    };
+    let bencho = bencho::Config { rpc: reachable(ports.rpc), samples: load.samples };
+    load_configs(configs, topology, load.benchg, benchs, bencho)
+}
+
+/// With what the load's tiles are made from.
+pub fn load_configs(
+    configs: TileConfigs,
+    topology: &Topology,
+    benchg: benchg::Config,
+    benchs: benchs::Config,
+    bencho: bencho::Config,
+) -> TileConfigs {
+    configs
+        .each::<Benchg>(topology, |_| benchg.clone())
+        .each::<Benchs>(topology, |_| benchs.clone())
+        .one::<Bencho>(bencho)
+}
+
+fn quic_config(config: &Config, own: Pubkey, drops: DropLog) -> quic::Config {
+    // The only stake there is so far is the node's own.
+    let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(config) };
+    quic::Config { server, drops }
+}
+
+fn verify_config(config: &Config, topology: &Topology, tag_key: u64, drops: DropLog) -> verify::Config {
+    let verify = &config.tiles.verify;
+    let table_bytes = verify.table_bytes / topology.count(Verify::NAME);
+    verify::Config { history: verify.signature_cache_size, table_bytes, tag_key, drops }
+}
+
+fn recording(config: &Config, history: &History) -> bank::Recording {
+    bank::Recording { key: history.key(), extended: config.rpc.extended_tx_metadata_storage }
 }
 
 /// Who votes alone does so in the store tile; in a cluster consensus does.
@@ -127,31 +194,14 @@ fn store_config(
 }
 
 fn metric_config(config: &Config, ports: &Ports, listener: TcpListener, folder: PathBuf) -> metric::Config {
-    metric::Config {
-        listen: ports.metrics,
-        bound: Some(Arc::new(listener)),
-        workspace: workspace_path(config),
-        ledger: folder,
-    }
-}
-
-fn load_configs(config: &Config, ports: &Ports, load: Load) -> LoadConfigs {
-    LoadConfigs {
-        benchg: load.benchg,
-        benchs: benchs::Config {
-            target: reachable(ports.quic),
-            connections: config.development.bench.connections,
-            client: ClientConfig::local(),
-            identity: None,
-        },
-        bencho: bencho::Config { rpc: reachable(ports.rpc), samples: load.samples },
-    }
+    metric::Config { listen: ports.metrics, bound: Some(listener), workspace: workspace_path(config), ledger: folder }
 }
 
 fn net_config(config: &Config, ports: &Ports) -> net::Config {
     net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
+        sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
         ..net::Config::default()

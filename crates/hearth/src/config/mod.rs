@@ -14,6 +14,8 @@ mod validator;
 
 use std::path::PathBuf;
 
+use hearth_pipeline::kinds::{KINDS, Kind};
+use hearth_pipeline::topology::Counts;
 use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,11 @@ pub use validator::Validator;
 pub trait Annotate {
     /// Appends the key, or the table, at `path`, with its text.
     fn annotate(&self, path: &str, key: &str, help: &str, to: &mut Annotated);
+
+    /// The count at `path` below this value; an empty path is the value itself.
+    fn count_mut(&mut self, _path: &str) -> Option<&mut usize> {
+        None
+    }
 }
 
 /// The annotated file in the making: a table's keys come before its tables.
@@ -57,7 +64,17 @@ macro_rules! plain_values {
     };
 }
 
-plain_values!(String, PathBuf, bool, u16, u32, u64, usize, f64, Vec<String>);
+plain_values!(String, PathBuf, bool, u16, u32, u64, f64, Vec<String>);
+
+impl Annotate for usize {
+    fn annotate(&self, _: &str, key: &str, help: &str, to: &mut Annotated) {
+        to.key(key, help, &self.to_string());
+    }
+
+    fn count_mut(&mut self, path: &str) -> Option<&mut usize> {
+        path.is_empty().then_some(self)
+    }
+}
 
 /// Declares tables of the configuration.
 macro_rules! tables {
@@ -93,6 +110,14 @@ macro_rules! tables {
                     let head = if inner.keys.is_empty() { String::new() } else { format!("{help}[{path}]\n") };
                     to.tables.push(head + &inner.finish());
                 }
+
+                fn count_mut(&mut self, path: &str) -> Option<&mut usize> {
+                    let (key, below) = path.split_once('.').unwrap_or((path, ""));
+                    match key {
+                        $(stringify!($key) => self.$key.count_mut(below),)*
+                        _ => None,
+                    }
+                }
             }
         )*
     };
@@ -127,9 +152,9 @@ tables! {
 
     /// `[layout]`
     pub struct Layout {
-        /// Cores of the node's tiles in the order net, quic, verify, dedup, pack, bank, poh, shred, store, sign,
-        /// metric: `auto`, or a comma list of `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles
-        /// share core 0). Tiles that share a core are polled in turn by one thread.
+        /// Cores of the node's tiles in the order net, quic, verify, dedup, pack, bank, poh, shred, store, txsend,
+        /// sign, metric (txsend in a cluster): `auto`, or a comma list of `3`, `1-16`, `0-10/2`, `f2` (two tiles
+        /// float) and `0*6` (six tiles share core 0). Tiles that share a core are polled in turn by one thread.
         pub affinity: String = "auto".into(),
         /// Cores that `auto` must not use: `0`, `4-7`, `2h` (core 2 and its hyperthread sibling).
         pub blocklist_cores: String = String::new(),
@@ -452,6 +477,24 @@ impl Development {
 }
 
 impl Config {
+    /// How many tiles of each kind there are to be; 0 chooses.
+    pub fn tile_counts(&self) -> Counts {
+        let mut config = self.clone();
+        let mut counts = Counts::default();
+        for kind in &KINDS {
+            if let Some(count) = config.tile_count_mut(kind) {
+                counts.set(kind.name, *count);
+            }
+        }
+        counts
+    }
+
+    /// The key that says how many tiles of a kind there are to be, where there may be several.
+    pub fn tile_count_mut(&mut self, kind: &Kind) -> Option<&mut usize> {
+        let key = kind.count_key()?;
+        Some(self.count_mut(&key).unwrap_or_else(|| panic!("the configuration has no key `{key}`")))
+    }
+
     /// The default file with each key's text.
     pub fn annotated_default() -> String {
         let mut to = Annotated::default();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use hearth_pipeline::kinds::Role;
 use hearth_tile::affinity::Cores;
 
 use super::load::{Loaded, load_str};
@@ -18,6 +19,28 @@ fn the_annotated_default_is_the_default() {
     assert_eq!(loaded.config, Config::default());
     assert!(loaded.notices.is_empty());
     assert!(text.contains("[development.bench]") && text.contains("# Hashes in a tick"), "{text}");
+}
+
+#[test]
+fn every_kind_of_tile_has_its_key_and_its_place() {
+    let mut config = Config::default();
+    for (number, kind) in KINDS.iter().enumerate() {
+        if let Some(count) = config.tile_count_mut(kind) {
+            *count = number;
+        }
+    }
+    for (number, kind) in KINDS.iter().enumerate() {
+        let expected = if kind.count_key().is_some() { number } else { 0 };
+        assert_eq!(config.tile_counts().of(kind.name), expected, "{}", kind.name);
+    }
+    assert_eq!(config.layout.verify_tile_count, config.tile_counts().of("verify"));
+    let text = Config::annotated_default().replace("\n# ", " ");
+    for of_load in [false, true] {
+        let kinds = KINDS.iter().filter(|kind| (kind.role == Role::Load) == of_load);
+        let names: Vec<_> = kinds.map(|kind| kind.name).collect();
+        let order = format!("tiles in the order {}", names.join(", "));
+        assert!(text.contains(&order), "the text of `affinity` does not say: {order}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! A program of another chain names the slot in which it was deployed there, which this chain may reach in years. Here
 //! it was deployed before the chain began.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use hearth_ledger::program_header::{clear_deployment_slot, code_address};
@@ -22,7 +23,7 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 
 use super::dump::{self, Dump};
-use super::remote::{self, AS_OF};
+use super::remote::{self, AS_OF, COMMITMENT};
 use super::{FlagError, Flags};
 use crate::keys;
 
@@ -34,14 +35,14 @@ const NOBODY: Pubkey = [0; 32];
 /// What the options ask for.
 #[derive(Default)]
 pub struct Beginning {
-    accounts: Vec<Asked>,
+    accounts: Vec<AccountRequest>,
     /// What was asked for and does not count.
     replaced: Vec<String>,
     numbers: Vec<(&'static str, fn(&GenesisConfig) -> u64)>,
 }
 
 /// An account that an option asks for.
-struct Asked {
+struct AccountRequest {
     flag: &'static str,
     /// The file, or the node, that it is from; empty where the option is all there is.
     from: String,
@@ -53,41 +54,42 @@ struct Asked {
 impl Beginning {
     /// What `flags` ask for. Of a chain that `exists`, accounts of other nodes are not fetched again.
     pub fn of(flags: &Flags, exists: bool) -> Result<Self, FlagError> {
-        let mut asked = Self::default();
-        asked.numbers(flags);
+        let mut beginning = Self::default();
+        beginning.numbers(flags);
         // In the order in which they count: of one address the last does.
-        asked.files(flags)?;
-        asked.clones(flags, exists)?;
-        asked.programs(flags)?;
+        beginning.files(flags)?;
+        beginning.clones(flags, exists)?;
+        beginning.programs(flags)?;
         if let Some(mint) = &flags.mint {
-            asked.add("--mint", String::new(), address("--mint", mint)?, Account::wallet(MINT_LAMPORTS));
+            beginning.add("--mint", String::new(), address("--mint", mint)?, Account::wallet(MINT_LAMPORTS));
         }
-        asked.refuse_own()?;
-        asked.keep_last();
-        Ok(asked)
+        beginning.refuse_own()?;
+        beginning.keep_last();
+        Ok(beginning)
     }
 
     /// Leaves one account of each address, the last, and notes what it replaces.
     fn keep_last(&mut self) {
-        let mut kept: Vec<Asked> = vec![];
-        for asked in std::mem::take(&mut self.accounts) {
-            if let Some(at) = kept.iter().position(|other| other.key == asked.key) {
-                let other = kept.remove(at);
-                let text = encode_32(&asked.key);
+        let mut kept: Vec<Option<AccountRequest>> = Vec::with_capacity(self.accounts.len());
+        let mut index_of = HashMap::with_capacity(self.accounts.len());
+        for request in std::mem::take(&mut self.accounts) {
+            let earlier = index_of.insert(request.key, kept.len());
+            if let Some(other) = earlier.and_then(|index: usize| kept[index].take()) {
+                let text = encode_32(&request.key);
                 self.replaced.push(format!(
                     "{text} is asked for twice, by {} and by {}; the latter counts",
                     other.origin(),
-                    asked.origin()
+                    request.origin()
                 ));
             }
-            kept.push(asked);
+            kept.push(Some(request));
         }
-        self.accounts = kept;
+        self.accounts = kept.into_iter().flatten().collect();
     }
 
     /// Refuses what the chain has of its own.
     fn refuse_own(&self) -> Result<(), FlagError> {
-        for Asked { flag, key, .. } in &self.accounts {
+        for AccountRequest { flag, key, .. } in &self.accounts {
             let text = encode_32(key);
             let is_own = is_reserved(key) && !programs::is_replaceable(key);
             if is_own || (*flag == "--mint" && programs::is_replaceable(key)) {
@@ -100,7 +102,7 @@ impl Beginning {
 
     /// What whoever asked should know of a chain that begins so.
     pub fn notices(&self) -> Vec<String> {
-        let notice = |Asked { flag, key, account, .. }: &Asked| {
+        let notice = |AccountRequest { flag, key, account, .. }: &AccountRequest| {
             let (text, account) = (encode_32(key), account.as_ref()?);
             let least = minimum_balance(account.data().len());
             if programs::is_replaceable(key) {
@@ -118,9 +120,17 @@ impl Beginning {
         self.replaced.iter().cloned().chain(self.accounts.iter().filter_map(notice)).collect()
     }
 
+    /// How many accounts were read from the node at `--url`, and at which commitment; `None` where none was.
+    pub fn cloned(&self, flags: &Flags) -> Option<String> {
+        let url = flags.url.as_ref()?;
+        let count = self.accounts.iter().filter(|request| request.account.is_some() && request.from == *url).count();
+        let accounts = if count == 1 { "account" } else { "accounts" };
+        (count > 0).then(|| format!("{count} {accounts} of {url} at commitment `{COMMITMENT}`"))
+    }
+
     /// The accounts for a new chain.
     pub fn accounts(&self) -> impl Iterator<Item = (Pubkey, Account)> {
-        self.accounts.iter().filter_map(|asked| Some((asked.key, asked.account.clone()?)))
+        self.accounts.iter().filter_map(|request| Some((request.key, request.account.clone()?)))
     }
 
     /// Whether the chain in `folder` began as the options ask: its numbers as those `wanted`, and the accounts.
@@ -137,7 +147,7 @@ impl Beginning {
         }
         let accounts = genesis.accounts();
         let found = |key: &Pubkey| Some(&accounts[accounts.binary_search_by_key(key, |(key, _)| *key).ok()?].1);
-        for Asked { flag, key, account, .. } in &self.accounts {
+        for AccountRequest { flag, key, account, .. } in &self.accounts {
             // Chains of earlier versions began with the slots of other chains.
             match (found(key).cloned().map(begun), account) {
                 (None, _) => return began(flag, format!("without an account at {}", encode_32(key))),
@@ -151,7 +161,7 @@ impl Beginning {
     }
 
     fn add(&mut self, flag: &'static str, from: String, key: Pubkey, account: Account) {
-        self.accounts.push(Asked { flag, from, key, account: Some(begun(account)) });
+        self.accounts.push(AccountRequest { flag, from, key, account: Some(begun(account)) });
     }
 
     fn numbers(&mut self, flags: &Flags) {
@@ -248,7 +258,12 @@ impl Beginning {
         for value in &flags.maybe_clone {
             let flag = "--maybe-clone";
             let key = address(flag, value)?;
-            if !exists && let Some(account) = fetch(flags, flag, &key)? {
+            if exists {
+                // The chain may have begun with the other node's account or with this one.
+                if self.accounts.iter().any(|request| request.key == key) {
+                    self.accounts.push(AccountRequest { flag, from: there(flags), key, account: None });
+                }
+            } else if let Some(account) = fetch(flags, flag, &key)? {
                 self.add(flag, there(flags), key, account);
             }
         }
@@ -257,7 +272,7 @@ impl Beginning {
             let key = address(flag, value)?;
             self.remote(flags, flag, key, exists)?;
             if !exists {
-                let account = self.accounts.last().and_then(|asked| asked.account.as_ref());
+                let account = self.accounts.last().and_then(|request| request.account.as_ref());
                 let data = account.and_then(code_address).ok_or_else(|| {
                     let what = format!("{} is no program that can be upgraded there ({AS_OF})", encode_32(&key));
                     FlagError::value(flag, what)
@@ -276,12 +291,12 @@ impl Beginning {
                 FlagError::value(flag, what)
             })?),
         };
-        self.accounts.push(Asked { flag, from: there(flags), key, account: account.map(begun) });
+        self.accounts.push(AccountRequest { flag, from: there(flags), key, account: account.map(begun) });
         Ok(())
     }
 }
 
-impl Asked {
+impl AccountRequest {
     /// The option, and what it names.
     fn origin(&self) -> String {
         match self.from.is_empty() {
@@ -390,6 +405,29 @@ mod tests {
             serde_json::json!({ "lamports": lamports, "data": ["", "base64"], "owner": OWNER, "executable": false });
         let key = encode_32(key).to_string();
         fs::write(path, serde_json::json!({ "pubkey": key, "account": account }).to_string()).unwrap();
+    }
+
+    /// On the first start the other node's account may have counted; on a later one it is not read again.
+    #[test]
+    fn maybe_clone_beside_another_option_survives_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, key) = (folder.path().join("account.json"), [7; 32]);
+        dump(&file, &key, 1_000_000);
+        let mut config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+        config.extra_accounts = vec![(key, Account::wallet(2_000_000))];
+        let genesis = Genesis::create(config.clone(), |_| {}).unwrap();
+        let flags = Flags {
+            account: vec!["-".into(), file.display().to_string()],
+            maybe_clone: vec![encode_32(&key).to_string()],
+            url: Some("http://127.0.0.1:1".into()),
+            ..Flags::default()
+        };
+        let beginning = Beginning::of(&flags, true).unwrap();
+        beginning.check(&genesis, folder.path(), &config).unwrap();
+        assert_eq!(beginning.cloned(&flags), None);
+        // Without the account of either option it is another chain.
+        let other = Genesis::create(GenesisConfig { extra_accounts: vec![], ..config.clone() }, |_| {}).unwrap();
+        assert!(beginning.check(&other, folder.path(), &config).is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How sure the other node must be of what is read from it: a program that a tool has just deployed is, by the time
 /// that the tool ends.
-const COMMITMENT: &str = "confirmed";
+pub const COMMITMENT: &str = "confirmed";
 /// The same, for messages.
 pub const AS_OF: &str = "as of the newest confirmed block";
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, U256, hex};
-use bip39::{Language, Mnemonic};
+use bip39::Language;
 use clap::Args;
 use hearth_crypto::secp256k1::{NoSecret, Signer};
 use hmac::{Hmac, Mac};
@@ -28,7 +28,7 @@ const PATH: &str = "m/44'/60'/0'/0";
 
 /// Where the words of the accounts are.
 #[derive(Args)]
-pub struct WordOptions {
+pub struct MnemonicOptions {
     /// The words (BIP-39) that the accounts follow from [default: `test test … junk`, which development chains share].
     ///
     /// Everybody on this machine can read a command line. Give words of your own by --mnemonic-file, or in the variable
@@ -41,20 +41,20 @@ pub struct WordOptions {
 }
 
 /// The words of the accounts.
-pub struct Words(Zeroizing<String>);
+pub struct Mnemonic(Zeroizing<String>);
 
-impl WordOptions {
+impl MnemonicOptions {
     /// The words of the options or the environment, or those that development chains share.
-    pub fn words(&self) -> Result<Words, EvmError> {
+    pub fn words(&self) -> Result<Mnemonic, EvmError> {
         let words = match (&self.mnemonic_file, &self.mnemonic) {
-            (Some(path), _) => Words::of_file(path)?,
-            (None, Some(words)) => Words::of("--mnemonic", words)?,
+            (Some(path), _) => Mnemonic::of_file(path)?,
+            (None, Some(words)) => Mnemonic::of("--mnemonic", words)?,
             (None, None) => match std::env::var(VARIABLE).map(Zeroizing::new) {
-                Ok(words) if !words.trim().is_empty() => Words::of(VARIABLE, &words)?,
+                Ok(words) if !words.trim().is_empty() => Mnemonic::of(VARIABLE, &words)?,
                 Err(std::env::VarError::NotUnicode(_)) => {
                     return Err(EvmError::Mnemonic { from: VARIABLE.into(), what: "it is no text".into() });
                 }
-                _ => Words::of("--mnemonic", MNEMONIC)?,
+                _ => Mnemonic::of("--mnemonic", MNEMONIC)?,
             },
         };
         if let (Some(given), false) = (&self.mnemonic, words.are_public()) {
@@ -65,10 +65,10 @@ impl WordOptions {
     }
 }
 
-impl Words {
+impl Mnemonic {
     fn of(source: &str, text: &str) -> Result<Self, EvmError> {
         let words = Zeroizing::new(text.split_whitespace().collect::<Vec<_>>().join(" "));
-        match Mnemonic::parse_in(Language::English, &*words) {
+        match bip39::Mnemonic::parse_in(Language::English, &*words) {
             Ok(_) => Ok(Self(words)),
             Err(error) => Err(EvmError::Mnemonic { from: source.into(), what: error.to_string() }),
         }
@@ -102,9 +102,10 @@ pub struct DevAccount {
 }
 
 /// The first `count` accounts of `words`.
-pub fn derive(words: &Words, count: u32) -> Result<Vec<DevAccount>, EvmError> {
+pub fn derive(words: &Mnemonic, count: u32) -> Result<Vec<DevAccount>, EvmError> {
     let wrong = |what: String| EvmError::Mnemonic { from: "the words of the accounts".into(), what };
-    let mnemonic = Mnemonic::parse_in(Language::English, words.text()).map_err(|error| wrong(error.to_string()))?;
+    let mnemonic =
+        bip39::Mnemonic::parse_in(Language::English, words.text()).map_err(|error| wrong(error.to_string()))?;
     let unlucky = |_: NoSecret| wrong("a key that follows from them is none".into());
     let mut parent = Extended::root(&mnemonic.to_seed("")).map_err(unlucky)?;
     for index in [HARDENED | 44, HARDENED | 60, HARDENED, 0] {
@@ -156,7 +157,7 @@ fn halves(key: &[u8], parts: &[&[u8]]) -> ([u8; 32], [u8; 32]) {
 }
 
 /// What anvil and Hardhat print of them; of words that are not public, the addresses alone.
-pub fn listing(accounts: &[DevAccount], balance: U256, words: &Words) -> String {
+pub fn listing(accounts: &[DevAccount], balance: U256, words: &Mnemonic) -> String {
     let mut text = String::from("\nAvailable Accounts\n==================\n\n");
     let wei = U256::from(10u128.pow(18));
     let (whole, rest) = balance.div_rem(wei);
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_accounts_are_those_of_anvil_and_hardhat() {
-        let words = Words::of("--mnemonic", MNEMONIC).expect("they are words");
+        let words = Mnemonic::of("--mnemonic", MNEMONIC).expect("they are words");
         let accounts = derive(&words, 10).expect("they are words");
         let first = ["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"];
         assert_eq!(accounts[0].address.to_string(), first[0]);
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn wrong_words_are_refused() {
         for words in ["", "test", "test test test test test test test test test test test test", "hello world"] {
-            assert!(Words::of("--mnemonic", words).is_err(), "{words}");
+            assert!(Mnemonic::of("--mnemonic", words).is_err(), "{words}");
         }
     }
 
@@ -213,7 +214,7 @@ mod tests {
         let own = "legal winner thank year wave sausage worth useful legal winner thank yellow";
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), format!("  {}\n", own.replace(' ', "\n "))).expect("written");
-        let options = WordOptions { mnemonic: None, mnemonic_file: Some(file.path().into()) };
+        let options = MnemonicOptions { mnemonic: None, mnemonic_file: Some(file.path().into()) };
         let words = options.words().expect("they are words");
         assert_eq!((words.text(), words.are_public()), (own, false));
         let accounts = derive(&words, 2).expect("they are words");
@@ -221,7 +222,7 @@ mod tests {
         assert!(accounts.iter().all(|account| text.contains(&account.address.to_string())), "{text}");
         assert!(accounts.iter().all(|account| !text.contains(&hex::encode(account.key))), "{text}");
         assert!(!text.contains("legal") && !text.contains("Everybody knows"), "{text}");
-        let missing = WordOptions { mnemonic: None, mnemonic_file: Some(file.path().join("none")) };
+        let missing = MnemonicOptions { mnemonic: None, mnemonic_file: Some(file.path().join("none")) };
         let error = missing.words().err().expect("it is not there").to_string();
         assert!(error.starts_with("--mnemonic-file "), "{error}");
     }
@@ -229,6 +230,6 @@ mod tests {
     #[test]
     fn the_shared_words_are_public_however_they_are_spaced() {
         let spaced = format!(" {}\n", MNEMONIC.replace(' ', "  "));
-        assert!(Words::of("--mnemonic", &spaced).expect("they are words").are_public());
+        assert!(Mnemonic::of("--mnemonic", &spaced).expect("they are words").are_public());
     }
 }

@@ -52,7 +52,7 @@ pub struct EvmRun {
     pub balance: U256,
     /// What the accounts follow from.
     #[command(flatten)]
-    pub words: accounts::WordOptions,
+    pub words: accounts::MnemonicOptions,
     /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction [default: instant].
     #[arg(long, value_name = "SECONDS", value_parser = block_time)]
     pub block_time: Option<BlockTime>,

@@ -12,7 +12,7 @@ use hearth_evm::genesis::{Genesis, GenesisError, TxLimits};
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::Shortened;
 
-use super::accounts::{self, DevAccount, Words};
+use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
 use super::{EvmError, EvmRun, comet, dump};
 use crate::boot::{look_at, reachable, workspace_path};
@@ -28,6 +28,9 @@ const CONSOLE_QUEUE: usize = 1_024;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the state may be written at the end: well within the time in which the process ends.
 const SHORTEN_MAX: Duration = Duration::from_secs(5);
+/// How long the file of `--state` may make no progress at the end: long enough for a large state to become JSON, and
+/// for a slow disk to sync it.
+const SAVE_PATIENCE: Duration = Duration::from_secs(120);
 /// Gas of a block for each second that blocks are apart, and at least. Half of it is the target, beyond which the base
 /// fee rises: 20,000 transfers a second stay below.
 const GAS_PER_SECOND: u64 = 1_000_000_000;
@@ -85,12 +88,13 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     }
     say.line("  stopping");
     stop.set();
+    let save = options.state.as_ref().map(|path| (path, stop.save("the file of --state", SAVE_PATIENCE)));
     drop(engine);
     server.stop();
     drop(stages);
     chain.stop();
     // Before what only saves time: a chain in memory has nothing else.
-    let written = options.state.as_ref().map(|path| dump::write(path, &chain).map(|()| path)).transpose();
+    let written = save.map(|(path, save)| dump::write(path, &chain, &save).map(|()| path)).transpose();
     shorten(&chain, say);
     if let Some(path) = written? {
         say.line(format_args!("  state     written to {}", path.display()));
@@ -292,7 +296,7 @@ fn limit_option(options: &EvmRun) -> Option<&'static str> {
     given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
-fn greet(options: &EvmRun, words: &Words, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
+fn greet(options: &EvmRun, words: &Mnemonic, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
     let head = chain.head();
     say.line(format_args!("hearth {}, EVM chain {}", env!("CARGO_PKG_VERSION"), chain.chain_id()));
     match &options.data_dir {

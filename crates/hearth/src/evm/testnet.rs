@@ -21,7 +21,7 @@ use hearth_evm::genesis::Genesis;
 use hearth_machine::sockets::{self, Protocol};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::accounts::{self, Words};
+use super::accounts::{self, Mnemonic};
 use super::{EvmError, dump, ether};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -65,7 +65,7 @@ pub struct EvmTestnet {
     pub balance: U256,
     /// What the accounts follow from.
     #[command(flatten)]
-    pub words: accounts::WordOptions,
+    pub words: accounts::MnemonicOptions,
     /// In a new network, have the nodes that only follow begin with a snapshot of the others, not with the first block.
     #[arg(long)]
     pub state_sync: bool,
@@ -157,7 +157,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
 }
 
 /// The chain's beginning as a file has it.
-fn genesis(options: &EvmTestnet, words: &Words, chain_id: u64) -> Result<serde_json::Value, EvmError> {
+fn genesis(options: &EvmTestnet, words: &Mnemonic, chain_id: u64) -> Result<serde_json::Value, EvmError> {
     let funded = accounts::derive(words, options.accounts)?;
     let funded: Vec<_> = funded.iter().map(|account| (account.address, options.balance)).collect();
     let genesis = Genesis::dev(chain_id, &funded, GAS_LIMIT);
@@ -177,7 +177,7 @@ fn lock(dir: &Path) -> Result<File, EvmError> {
 }
 
 /// What runs a node: the application and CometBFT, both in its folder.
-fn commands(options: &EvmTestnet, words: &Words, cometbft: &Path, home: &Home) -> Result<[Command; 2], EvmError> {
+fn commands(options: &EvmTestnet, words: &Mnemonic, cometbft: &Path, home: &Home) -> Result<[Command; 2], EvmError> {
     let itself = std::env::current_exe().map_err(|source| EvmError::Start { what: "hearth".into(), source })?;
     let mut application = Command::new(itself);
     application.args(["evm", "run", "--quiet", "--consensus", "cometbft", "--abci", &home.application()]);
@@ -273,7 +273,7 @@ impl Running {
     fn start_all(
         &mut self,
         options: &EvmTestnet,
-        words: &Words,
+        words: &Mnemonic,
         cometbft: &Path,
         homes: &[Home],
         stop: &StopSignal,

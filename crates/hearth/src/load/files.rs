@@ -31,25 +31,28 @@ pub fn can_be_written(options: &Run) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What a run leaves: `shown` on the page, all of `report` as JSON.
-pub fn write(options: &Run, report: &impl Serialize, shown: Option<&Shown>, say: &Say) -> Result<(), CommandError> {
-    if let Some(shown) = shown {
-        if let Some(path) = &options.html {
-            save(path, &page::html(std::slice::from_ref(shown)))?;
-            say.line(format_args!("page              file://{}", absolute(path).display()));
-        }
-        if let Some(profile) = &shown.report.profile {
-            draw(profile, &options.flame, say)?;
+/// Writes what a run leaves: all of `report` as JSON, `shown` on the page. Returns lines that say where the rest is.
+pub fn write(options: &Run, report: &impl Serialize, shown: Option<&Shown>) -> Result<String, CommandError> {
+    if let Some(path) = &options.json {
+        let json = serde_json::to_string_pretty(report).expect("plain data") + "\n";
+        if path.as_os_str() == "-" {
+            let data = Say::default();
+            data.text(json);
+            data.end().map_err(|why| CommandError::File(path.into(), why))?;
+        } else {
+            save(path, &json)?;
         }
     }
-    let Some(path) = &options.json else { return Ok(()) };
-    let json = serde_json::to_string_pretty(report).expect("plain data") + "\n";
-    if path.as_os_str() == "-" {
-        let data = Say::default();
-        data.text(json);
-        return data.end().map_err(|why| CommandError::File(path.into(), why));
+    let mut places = String::new();
+    let Some(shown) = shown else { return Ok(places) };
+    if let Some(path) = &options.html {
+        save(path, &page::html(std::slice::from_ref(shown)))?;
+        places += &format!("page              file://{}\n", absolute(path).display());
     }
-    save(path, &json)
+    if let Some(profile) = &shown.report.profile {
+        places += &draw(profile, &options.flame)?;
+    }
+    Ok(places)
 }
 
 /// A search's report, where it found any.
@@ -66,20 +69,20 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
-/// The flame graph and its stacks.
-fn draw(profile: &Profile, path: &Path, say: &Say) -> Result<(), CommandError> {
+/// Writes the flame graph and its stacks. Returns lines that say where they are.
+fn draw(profile: &Profile, path: &Path) -> Result<String, CommandError> {
     let stacks = path.with_extension("folded");
     save(&stacks, &profile.folded)?;
     let drawn = hearth_profile::Profile { stacks: stacks_of(&profile.folded), ..hearth_profile::Profile::default() };
+    let mut places = String::new();
     match drawn.drawn(&format!("{}, {}", profile.asked, profile.source), &format!("{} samples", drawn.samples())) {
         Ok(svg) => {
             save(path, &svg)?;
-            say.line(format_args!("flame graph       file://{}", absolute(path).display()));
+            places += &format!("flame graph       file://{}\n", absolute(path).display());
         }
         Err(why) => note(format_args!("no flame graph is drawn: {why}; {} is not of this profile", path.display())),
     }
-    say.line(format_args!("stacks            {}", stacks.display()));
-    Ok(())
+    Ok(places + &format!("stacks            {}\n", stacks.display()))
 }
 
 /// Stacks of folded lines; what is no such line is left out.
@@ -120,7 +123,8 @@ pub fn profile(options: &options::Profile, stop: &StopSignal, say: &Say) -> Resu
     let plan = Plan { node, token: token(), pprof: options.pprof.clone(), span };
     let taken = take(&plan, &|| {}, &|| stop.is_set())?;
     say.line(format_args!("profile           {}, {}, {:.1} s", taken.asked, taken.source, taken.seconds));
-    draw(&taken, &options.output, say)
+    say.text(draw(&taken, &options.output)?);
+    Ok(())
 }
 
 /// `hearth load report`

@@ -44,7 +44,7 @@ use zeroize::Zeroizing;
 use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::secrets;
-use crate::stop::StopSignal;
+use crate::stop::{GRACE, StopSignal};
 use bar::Bar;
 use key_file::{KeyFile, Keys};
 use options::{Fund, Run, Target};
@@ -409,10 +409,10 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     let pool = Pool::of(&options.target.network[0], options.comet.as_deref())?;
     let asked = asked(options, mix, pool, stop);
     let mut progress = watch(say);
-    let stop = || stop.is_set();
-    let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stop, &mut progress)?;
-    measure(options, &asked, &stop, progress, say, |asked, told| {
-        run::drive(asked, &node, contracts, &signers, &stop, told)
+    let stopped = || stop.is_set();
+    let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stopped, &mut progress)?;
+    measure(options, &asked, stop, progress, say, |asked, told| {
+        run::drive(asked, &node, contracts, &signers, &stopped, told)
     })
 }
 
@@ -432,23 +432,35 @@ fn check_chains(
 fn measure<K: Named, T: FnMut(Progress<'_>)>(
     options: &Run,
     asked: &Asked<K>,
-    stop: &dyn Fn() -> bool,
+    stop: &StopSignal,
     mut progress: T,
     say: &Say,
     drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
 ) -> Result<(), CommandError> {
-    if let Some(p99_ms) = options.ramp {
-        let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
-        let mut found = ramp(asked, bound, stop, progress, drive)?;
-        say.text(found.text());
-        found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
-        return files::write(options, &found, files::shown_of(&found).as_ref(), say);
-    }
-    let mut report = drive(asked, &mut progress)?;
-    report.machine = Some(files::machine());
-    say.text(report.text());
-    let shown = Shown { name: String::new(), report, steps: None };
-    files::write(options, &shown.report, Some(&shown), say)
+    // After a Ctrl-C a request may be under way to a node that does not answer, and others follow: of who sends, of who
+    // reads blocks, and for the block that was to be the last.
+    let save = stop.save("the report", 4 * options.target.timeout() + GRACE);
+    let (text, written) = match options.ramp {
+        Some(p99_ms) => {
+            let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
+            let mut found = ramp(asked, bound, &|| stop.is_set(), progress, drive)?;
+            found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
+            save.progress();
+            (found.text(), files::write(options, &found, files::shown_of(&found).as_ref()))
+        }
+        None => {
+            let mut report = drive(asked, &mut progress)?;
+            report.machine = Some(files::machine());
+            save.progress();
+            let shown = Shown { name: String::new(), report, steps: None };
+            (shown.report.text(), files::write(options, &shown.report, Some(&shown)))
+        }
+    };
+    // Only now: it may be that nobody reads what is said.
+    drop(save);
+    say.text(text);
+    say.text(written?);
+    Ok(())
 }
 
 /// Tells how a run goes.

@@ -135,10 +135,10 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
     let accounts = accounts(node, options, &mix, stop)?;
     let asked = asked(options, mix, Pool::Silent, stop);
     let mut progress = watch(say);
-    let stop = || stop.is_set();
-    let tokens = run::set_up(node, &accounts, &asked.mix, &stop, &mut progress)?;
-    measure(options, &asked, &stop, progress, say, |asked, told| {
-        run::drive(asked, by, node, &tokens, &accounts, &stop, told)
+    let stopped = || stop.is_set();
+    let tokens = run::set_up(node, &accounts, &asked.mix, &stopped, &mut progress)?;
+    measure(options, &asked, stop, progress, say, |asked, told| {
+        run::drive(asked, by, node, &tokens, &accounts, &stopped, told)
     })
 }
 

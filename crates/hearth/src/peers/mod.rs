@@ -5,12 +5,10 @@
 //! memory  gossip's table, see `docs/gossip.md`; a few sets
 //!
 //! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds → [`agree`]
-//! executes what is whole, votes and takes turns; [`repair`] serves what others lack, [`forward`] sends
-//! on what clients hand in.
+//! executes what is whole, votes and takes turns; [`repair`] serves what others lack.
 
 pub mod agree;
 mod echo;
-pub mod forward;
 pub mod gossip;
 pub mod join;
 pub mod repair;

@@ -12,7 +12,6 @@ use std::io;
 use std::net::TcpListener;
 
 use hearth_pipeline::links::PortKind;
-use hearth_pipeline::net::BoundSockets;
 use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
 
 use super::held::HeldTcp;
@@ -130,7 +129,7 @@ impl BoundPorts {
     }
 
     /// Those of net.
-    pub fn net(&mut self) -> BoundSockets {
+    pub fn net(&mut self) -> Vec<(PortKind, UdpSocket)> {
         let kinds = [
             (Purpose::Quic, PortKind::Quic),
             (Purpose::Udp, PortKind::Udp),
@@ -144,7 +143,7 @@ impl BoundPorts {
                 found.push((kind, self.udp(purpose)));
             }
         }
-        BoundSockets::new(found)
+        found
     }
 
     /// Those of gossip.

@@ -11,7 +11,7 @@ use hearth_wire::{Pubkey, Signature};
 use serde_json::{Value, json};
 
 use super::client::{fresh_address, signature_of, transaction};
-use super::node::{Node, Rpc, Setup, hearth, output, same, wait_until};
+use super::node::{Node, Process, Rpc, Setup, hearth, output, same, wait_until};
 
 /// Logs what it is given, and checks who has signed. Every chain has it, by the second loader.
 const MEMO: &str = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
@@ -287,7 +287,11 @@ fn accounts_are_cloned_from_dumps_and_from_another_node() {
     refused(&here, &["--clone", &nowhere], &["--clone: ", "needs the file of a dump, or --url"]);
     refused(&here, &["--url", "https://node", "--clone", MEMO], &["--clone: `https://node` is not http://"]);
     assert!(!here.ledger().join("genesis.json").exists());
-    let node = here.start_with(&clones);
+    let process = Process::start(here.command("run").args(clones));
+    let lines = process.wait_for_line("ready;");
+    let cloned = format!("  cloned    3 accounts of {url} at commitment `confirmed`");
+    assert!(lines.contains(&cloned), "{lines:#?}");
+    let node = Node { process, ports: here.ports };
     let rpc = node.rpc();
     assert!(slot(&node) > 5_000, "{}", slot(&node));
     assert_eq!(account(rpc, &noted)["data"][0], base64(b"as dumped"));

@@ -1,14 +1,16 @@
-//! That a process ends: when its terminal is closed, when it is asked to and cannot, and when memory does not suffice
-//! to begin.
+//! That a process ends: when its terminal is closed, when it is asked to and cannot, and when it has too little memory
+//! or too few threads to begin.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::Value;
 
 use super::node::{DEADLINE, Process, Setup, hearth, wait_until};
 use super::terminal::Terminal;
@@ -136,6 +138,72 @@ fn what_cannot_stop_is_named_and_ended() {
         assert_eq!(status.code(), Some(1), "{said}");
         assert!(said.contains("error: not stopped within 10 s") && said.contains("threads the main thread"), "{said}");
     }
+}
+
+/// The file is a pipe here, which takes nothing until somebody reads it.
+#[test]
+fn a_state_that_is_written_slowly_is_not_lost() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pipe = folder.path().join("state.next");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    let arguments = ["evm", "run", "--port", "0", "--no-dashboard", "--state", "state.json"];
+    let node = Process::start(hearth().current_dir(folder.path()).args(arguments));
+    node.wait_for_line("ready;");
+    node.signal(Signal::TERM);
+    node.wait_for_any("the file of --state is not written yet");
+    let written = std::fs::read_to_string(&pipe).expect("the state");
+    assert!(serde_json::from_str::<Value>(&written).is_ok_and(|state| state["alloc"].is_object()), "{written}");
+    // A pipe cannot be synced, so the file that it stands for would not be replaced.
+    let (status, said) = node.wait_with_errors();
+    assert!(status.code() == Some(1) && said.contains("--state") && said.contains("cannot write it"), "{said}");
+}
+
+/// `hearth` with these arguments, whose user may have so many processes and threads. Root has no such limit, so it
+/// becomes a user who runs nothing else, and reaches the files of the test all the same.
+fn with_threads(count: u32, arguments: &[&str]) -> Command {
+    let limit = format!("--nproc={count}");
+    let user = 60_000 + std::process::id() % 5_000;
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={user}")).arg("--clear-groups");
+        command.args(["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "prlimit", &limit]);
+        command
+    } else {
+        let mut command = Command::new("prlimit");
+        command.arg(&limit);
+        command
+    };
+    command.arg(hearth().get_program()).args(arguments).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+    command
+}
+
+#[test]
+fn without_threads_no_process_stays() {
+    let setup = Setup::new("few-threads");
+    let config = setup.config().display().to_string();
+    let run = ["run", "--config", &config];
+    let evm = ["evm", "run", "--port", "0"];
+    let mut refused = 0;
+    for count in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 1_000] {
+        for arguments in [&run[..], &evm] {
+            let mut process = Process::start(with_threads(count, arguments).current_dir(setup.folder.path()));
+            let is_up = wait_until("it to be ready or to end", || process.is_ready_or_ended("ready;"));
+            if is_up {
+                process.signal(Signal::TERM);
+            }
+            let (status, said) = process.wait_with_errors();
+            let errors = said.lines().filter(|line| line.starts_with("error")).count();
+            if !is_up {
+                refused += 1;
+                assert!(
+                    status.code().is_some_and(|code| code != 0),
+                    "{count} threads, {arguments:?}: {status}: {said}"
+                );
+                assert_eq!(errors, 1, "{count} threads, {arguments:?}: {status}: {said}");
+            }
+        }
+    }
+    assert!(refused > 4, "the limit counts: {refused}");
 }
 
 #[test]

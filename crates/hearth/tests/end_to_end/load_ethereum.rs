@@ -94,12 +94,7 @@ fn a_second_interrupt_waits_for_nothing_more() {
     load.wait_for_line(" included ");
     node.signal(Signal::STOP);
     // What is under way stays so: nobody answers any more.
-    wait_until("nothing is included, and some wait", || {
-        let line = load.wait_for_line(" included ").pop().expect("the line");
-        let count = |word: &str| line.split_once(word).and_then(|(front, _)| front.split_whitespace().last());
-        let waits = count(" included") == Some("0") && count(" under way") != Some("0");
-        waits.then_some(()).ok_or(line.clone())
-    });
+    wait_for_standstill(&load);
     load.signal(Signal::INT);
     load.wait_for_any("waiting for what is under way");
     load.signal(Signal::INT);
@@ -107,6 +102,53 @@ fn a_second_interrupt_waits_for_nothing_more() {
     assert!(status.success() && text.contains("nothing more is waited for"), "{status}: {text}");
     let sent = text.lines().find(|line| line.starts_with("sent ")).unwrap_or_else(|| panic!("a report: {text}"));
     assert!(!sent.ends_with("unknown 0"), "{sent}");
+}
+
+/// Waits until nothing is included any more and some transactions wait for an answer.
+fn wait_for_standstill(load: &Process) {
+    wait_until("nothing is included, and some wait", || {
+        let line = load.wait_for_line(" included ").pop().expect("the line");
+        let count = |word: &str| line.split_once(word).and_then(|(front, _)| front.split_whitespace().last());
+        let waits = count(" included") == Some("0") && count(" under way") != Some("0");
+        waits.then_some(()).ok_or(line.clone())
+    });
+}
+
+/// Requests to a node that stands still take longer than a process may take to end.
+#[test]
+fn a_stopped_load_writes_its_report_whatever_the_node_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, url) = chain("0.1");
+    let load = ["load", "run", "--network", &url, "--timeout", "15", "--accounts", "10", "--rate", "50"];
+    let options = ["--warmup", "0", "--duration", "600", "--json", "report.json"];
+    let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
+    load.wait_for_line(" included ");
+    node.signal(Signal::STOP);
+    wait_for_standstill(&load);
+    load.signal(Signal::INT);
+    let (status, text) = load.wait_with_errors();
+    assert!(status.success() && text.contains("the report is not written yet"), "{status}: {text}");
+    let report = report(&folder.path().join("report.json"));
+    assert!(report["sent"].as_u64() > Some(0) && report["unknown"].as_u64() > Some(0), "{report:#}");
+}
+
+#[test]
+fn a_node_that_stood_still_for_a_while_leaves_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, url) = chain("0.1");
+    let load = ["load", "run", "--network", &url, "--accounts", "10", "--rate", "200", "--json", "report.json"];
+    let options = ["--warmup", "0", "--duration", "8"];
+    let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
+    load.wait_for_line(" included ");
+    node.signal(Signal::STOP);
+    wait_for_standstill(&load);
+    node.signal(Signal::CONT);
+    let (status, text) = load.wait_with_errors();
+    assert!(status.success(), "{status}: {text}");
+    let report = report(&folder.path().join("report.json"));
+    assert_ne!(report["limit"], "unknown", "{report:#}");
+    let limit = text.lines().find(|line| line.starts_with("limit ")).unwrap_or_else(|| panic!("a limit: {text}"));
+    assert!(!limit.contains("not known"), "{limit}");
 }
 
 #[test]

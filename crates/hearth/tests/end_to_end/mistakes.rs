@@ -5,6 +5,8 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use hearth_pipeline::kinds::{KINDS, Kind, Role};
+
 use super::node::{Setup, hearth, output};
 
 /// A wrong command line or configuration.
@@ -292,14 +294,24 @@ fn a_second_node_of_the_same_name() {
     node.stop();
 }
 
+/// The kinds of a node that is in no cluster.
+fn kinds() -> impl Iterator<Item = &'static Kind> {
+    const ALL: &[Kind] = &KINDS;
+    ALL.iter().filter(|kind| matches!(kind.role, Role::Node | Role::Leader))
+}
+
+fn one_tile_of_each_kind(setup: &mut Setup) {
+    for key in kinds().filter_map(Kind::count_key) {
+        setup.with(&key, 1);
+    }
+}
+
 #[test]
 fn layout() {
     let affinity = |affinity: &str| {
         let mut setup = Setup::new("layout");
         setup.with("layout.affinity", affinity);
-        for kind in ["net", "quic", "verify", "bank", "shred"] {
-            setup.with(&format!("layout.{kind}_tile_count"), 1);
-        }
+        one_tile_of_each_kind(&mut setup);
         [setup.output("run", &[]), output(hearth().args(["config", "check", "--config"]).arg(setup.config()))]
     };
     for output in affinity("0*3,f2") {
@@ -327,16 +339,15 @@ fn what_firedancer_accepts_is_a_notice() {
     setup.with("layout.affinity", "0*99");
     setup.with("ledger.accounts_path", "/nowhere");
     setup.with("tiles.gui.gui_listen_port", 80);
-    for kind in ["net", "quic", "verify", "bank", "shred"] {
-        setup.with(&format!("layout.{kind}_tile_count"), 1);
-    }
+    one_tile_of_each_kind(&mut setup);
     let output = check(&setup);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
+    let tiles = kinds().count();
     says(
         &said,
         &[
-            "notice: `layout.affinity` has 88 places more than the layout has tiles (11)",
+            &format!("notice: `layout.affinity` has {} places more than the layout has tiles ({tiles})", 99 - tiles),
             "notice: `ledger.accounts_path` has no meaning here and has no effect",
             "notice: `tiles.gui` has no meaning here and has no effect",
         ],
@@ -359,10 +370,8 @@ fn output_of_check(path: &Path) -> Output {
 #[test]
 fn a_layout_without_the_load() {
     let mut setup = Setup::new("no-load");
-    setup.with("layout.affinity", "0*11");
-    for kind in ["net", "quic", "verify", "bank", "shred"] {
-        setup.with(&format!("layout.{kind}_tile_count"), 1);
-    }
+    setup.with("layout.affinity", format!("0*{}", kinds().count()));
+    one_tile_of_each_kind(&mut setup);
     let output = check(&setup);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

@@ -1,24 +1,38 @@
 //! `hearth bench --target`: a node that runs already, driven and watched through its RPC.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::node::{Node, Setup, hearth, output};
+use super::node::{Node, Process, Setup, hearth, output, wait_until};
 
-/// Drives `node` with these arguments; gives what was said and the result.
-fn drive(node: &Node, folder: &Path, arguments: &[&str]) -> (Output, Value) {
+/// How long a node stands still: longer than an answer of any node takes that merely is far away.
+const STANDSTILL: Duration = Duration::from_secs(2);
+
+/// A bench that drives `node` with these arguments and leaves `result.json`.
+fn bench(node: &Node, folder: &Path, arguments: &[&str]) -> Command {
     let config = folder.join("bench.toml");
     let name = format!("name = \"bench-{}\"\n", node.ports.rpc);
     std::fs::write(&config, name + "[development.genesis]\nfund_initial_accounts = 64\n").expect("a file");
-    let json = folder.join("result.json");
     let mut bench = hearth();
-    bench.current_dir(folder).arg("bench").arg("--config").arg(config).arg("--json").arg(&json);
+    bench.current_dir(folder).arg("bench").arg("--config").arg(config).args(["--json", "result.json"]);
     bench.args(["--target", &format!("http://127.0.0.1:{}", node.ports.rpc)]).args(arguments);
-    let output = output(&mut bench);
-    let result = std::fs::read_to_string(json).map(|text| serde_json::from_str(&text).expect("JSON"));
-    (output, result.unwrap_or_default())
+    bench
+}
+
+/// What a bench has left; nothing where it failed.
+fn result(folder: &Path) -> Value {
+    let result = std::fs::read_to_string(folder.join("result.json"));
+    result.map(|text| serde_json::from_str(&text).expect("JSON")).unwrap_or_default()
+}
+
+/// Drives `node` with these arguments; gives what was said and the result.
+fn drive(node: &Node, folder: &Path, arguments: &[&str]) -> (Output, Value) {
+    let output = output(&mut bench(node, folder, arguments));
+    (output, result(folder))
 }
 
 #[test]
@@ -65,6 +79,32 @@ fn a_chain_on_demand_lands_all_that_it_takes() {
     let too_old = metrics.total("pack_dropped_expired") + metrics.total("bank_dropped_blockhash_not_found");
     assert!(result["unresolved"].as_u64().is_some_and(|count| count <= too_old), "{too_old} too old: {result:#}");
     assert_eq!(metrics.gauge("pack_pending"), 0, "{result:#}");
+    node.stop();
+}
+
+/// A fifth of the measured time the node stands still.
+#[test]
+fn a_target_that_stood_still_for_a_while_has_a_limit() {
+    let setup = Setup::new("target-still");
+    let node = setup.start();
+    let arguments = ["--duration", "10", "--warmup", "1", "--rate", "1000"];
+    let bench = Process::start(&mut bench(&node, setup.folder.path(), &arguments));
+    bench.wait_for_line("   2 s ");
+    node.process.signal(Signal::STOP);
+    // The bench says nothing meanwhile: it asks the node what it has done.
+    let stopped = Instant::now();
+    wait_until("two seconds", || (stopped.elapsed() > STANDSTILL).then_some(()).ok_or_else(String::new));
+    node.process.signal(Signal::CONT);
+    let (status, text) = bench.wait_with_errors();
+    assert!(status.success(), "{status}: {text}");
+    let limit = text.lines().find(|line| line.starts_with("  limit ")).unwrap_or_else(|| panic!("a limit: {text}"));
+    assert!(!limit.contains("not known"), "{limit}");
+    let result = result(setup.folder.path());
+    let bottleneck = &result["bottleneck"];
+    assert!(
+        ["tile", "why"].iter().all(|key| bottleneck[key].as_str().is_some_and(|text| !text.is_empty())),
+        "{result:#}"
+    );
     node.stop();
 }
 

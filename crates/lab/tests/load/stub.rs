@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy_consensus::{EthereumTxEnvelope, Transaction, TxEip4844};
 use alloy_eips::eip2718::Decodable2718;
@@ -59,8 +59,9 @@ pub struct Manners {
     pub genesis: B256,
     /// Time that each request which sends takes.
     pub slow_ms: u64,
-    /// Time that each request for blocks takes.
-    pub blocks_slow_ms: u64,
+    /// Blocks can be read only some time after so many transactions are in them: three times as long as that took. 0 is
+    /// at once.
+    pub blocks_held_until: usize,
     /// Whether it knows receipts of whole blocks.
     pub no_block_receipts: bool,
     /// What a transaction must pay for a unit of gas at least, when so many have been taken.
@@ -104,6 +105,10 @@ pub struct World {
     nonces_told: u64,
     lies: u64,
     dead: bool,
+    /// When the first transaction was taken.
+    begun: Option<Instant>,
+    /// From when on blocks can be read.
+    readable: Option<Instant>,
 }
 
 /// A node that listens.
@@ -132,6 +137,8 @@ impl Stub {
             nonces_told: 0,
             lies: 0,
             dead: false,
+            begun: None,
+            readable: None,
         }));
         let (end, ended) = channel();
         let chain = world.clone();
@@ -184,11 +191,12 @@ fn garbled(answers: &Value, turn: u64) -> Reply {
 fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     let request: Value = serde_json::from_slice(body).unwrap();
     let sends = is_send(&request, "eth_sendRawTransaction");
-    let Manners { slow_ms, blocks_slow_ms, .. } = lock(world).manners;
-    let reads = is_send(&request, "eth_getBlockByNumber");
-    let time_ms = if sends { slow_ms } else { u64::from(reads) * blocks_slow_ms };
-    if time_ms > 0 {
-        wait(Duration::from_millis(time_ms));
+    let slow_ms = lock(world).manners.slow_ms;
+    if sends && slow_ms > 0 {
+        wait(Duration::from_millis(slow_ms));
+    }
+    while is_send(&request, "eth_getBlockByNumber") && lock(world).holds_blocks() {
+        wait(Duration::from_millis(5));
     }
     let mut world = lock(world);
     if world.dead {
@@ -248,6 +256,9 @@ impl World {
             transactions.push((hash, STRANGER));
         }
         self.pool.retain(|_, waiting| !waiting.is_empty());
+        if let Some(begun) = self.begun.filter(|_| self.mined.len() >= self.manners.blocks_held_until) {
+            self.readable.get_or_insert_with(|| Instant::now() + 3 * begun.elapsed());
+        }
         let hash = keccak256(number.to_be_bytes());
         self.blocks.push(Block { hash, transactions, is_read: false });
     }
@@ -301,6 +312,11 @@ impl World {
             "eth_sendRawTransaction" => json!(self.send(params[0].as_str().unwrap().parse().unwrap())?),
             other => return Err((-32601, format!("the method {other} does not exist"))),
         })
+    }
+
+    fn holds_blocks(&self) -> bool {
+        let is_held = self.manners.blocks_held_until > 0 && self.begun.is_some();
+        is_held && self.readable.is_none_or(|at| Instant::now() < at)
     }
 
     fn nonce(&self, account: Address, pending: bool) -> u64 {
@@ -369,6 +385,7 @@ impl World {
             return refuse("no room at the inn 17");
         }
         self.taken += 1;
+        self.begun.get_or_insert_with(Instant::now);
         if self.manners.forgets_every == 0 || self.taken % self.manners.forgets_every != 0 {
             let (to, value) = (transaction.to().unwrap_or_default(), transaction.value());
             self.pool.entry(from).or_default().insert(nonce, Pooled { hash, to, value });

@@ -168,7 +168,7 @@ pub(super) struct Feed<'s> {
 
 /// What became of a record that a [`Feed`] took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum RecordOutcome {
     /// It is in the index, or is kept until its block is closed.
     Indexed,
     /// It closes a block of which some batches are missing.
@@ -179,23 +179,29 @@ pub(super) enum Taken {
 
 impl Feed<'_> {
     /// Indexes the record of `segment` that lies from `at` to `end`.
-    pub fn take(&mut self, (segment, at, end): (u32, u64, u64), kind: Kind, body: &[u8], keep_to: u64) -> Taken {
+    pub fn take(
+        &mut self,
+        (segment, at, end): (u32, u64, u64),
+        kind: Kind,
+        body: &[u8],
+        keep_to: u64,
+    ) -> RecordOutcome {
         match kind {
             Kind::Head => {}
             Kind::Reopened => self.pending.clear(),
             Kind::Batch => self.pending.add(&self.shared.key, segment, at, &Batch::read(body)),
             Kind::Close => {
-                let Some(block) = BlockMeta::decode(body) else { return Taken::Misfit };
+                let Some(block) = BlockMeta::decode(body) else { return RecordOutcome::Misfit };
                 if block.slot > keep_to {
-                    return Taken::Beyond;
+                    return RecordOutcome::Beyond;
                 }
                 let ends = self.shared.open(Index::ends);
-                let Some(closed) = self.pending.close(&ends, &block, (at, end)) else { return Taken::Misfit };
+                let Some(closed) = self.pending.close(&ends, &block, (at, end)) else { return RecordOutcome::Misfit };
                 self.shared.publish(closed);
                 self.shared.tell();
             }
         }
-        Taken::Indexed
+        RecordOutcome::Indexed
     }
 
     /// Indexes the records of `segment` from `at` to `end`; returns where the first bad one is, if there is one.
@@ -206,7 +212,7 @@ impl Feed<'_> {
                 Step::End => return Ok(None),
                 Step::Damage { at, .. } => return Ok(Some(at)),
                 Step::Record { kind, body, at, end } => {
-                    if self.take((segment, at, end), kind, body, u64::MAX) != Taken::Indexed {
+                    if self.take((segment, at, end), kind, body, u64::MAX) != RecordOutcome::Indexed {
                         return Ok(Some(at));
                     }
                 }

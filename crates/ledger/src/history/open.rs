@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use super::batch::Batch;
 use super::check::{self, SegmentCheck, TableState};
-use super::historian::{Feed, Shared, State, Taken, remove_segment};
+use super::historian::{Feed, RecordOutcome, Shared, State, remove_segment};
 use super::index::Pending;
 use super::record::{self, Head, Kind, VERSION};
 use super::scan::{Step, Walk};
@@ -169,8 +169,8 @@ impl Opening<'_> {
                     let mut feed = Feed { shared: self.shared, pending: &mut self.pending };
                     match feed.take((segment, at, end), kind, body, self.keep_to) {
                         // A block that lost some of its transactions cannot be found.
-                        Taken::Indexed | Taken::Misfit => {}
-                        Taken::Beyond => return Ok(false),
+                        RecordOutcome::Indexed | RecordOutcome::Misfit => {}
+                        RecordOutcome::Beyond => return Ok(false),
                     }
                 }
             }

@@ -9,6 +9,7 @@ fn tile(name: &str, core: usize, busy: f64) -> TileSample {
         tile: name.into(),
         kind: kind_of(name).into(),
         core: Some(core),
+        count_key: (kind_of(name) == "verify").then(|| "layout.verify_tile_count".into()),
         state: TileState::Run,
         stale_s: Some(0.001),
         heart: true,
@@ -86,6 +87,7 @@ fn a_chain_of_backpressure_is_followed_to_its_end() {
     let sample = node(tiles.clone(), links.clone());
     let says = told(&sample, Finding::KindFull, "store");
     assert!(says.starts_with("store is the limit: it is 97 % busy; bank, poh and shred wait for it"), "{says}");
+    assert!(says.contains("there is one of it"), "{says}");
     // The same, but the end of the chain is idle: it waits for something outside.
     let mut idle = tiles;
     idle[3] = tile("store:0", 3, 0.4);

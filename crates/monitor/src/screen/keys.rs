@@ -17,7 +17,7 @@ use ratatui::crossterm::event::KeyCode;
 
 /// What the thread has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum KeyEvent {
     Key(KeyCode),
     /// Ctrl-C comes as a key while the terminal is taken over.
     Interrupt,
@@ -26,7 +26,7 @@ pub(super) enum Typed {
 /// What came within a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    Typed(Typed),
+    KeyEvent(KeyEvent),
     Nothing,
     /// The terminal is gone.
     Closed,
@@ -34,7 +34,7 @@ pub(super) enum Next {
 
 /// The keys as they come.
 #[derive(Debug)]
-pub(super) struct Keys(Receiver<Typed>);
+pub(super) struct Keys(Receiver<KeyEvent>);
 
 impl Keys {
     /// Reads keys from now on. The thread waits in a read when the process ends.
@@ -58,7 +58,7 @@ impl Keys {
 
     pub(super) fn next(&self, within: Duration) -> Next {
         match self.0.recv_timeout(within) {
-            Ok(typed) => Next::Typed(typed),
+            Ok(typed) => Next::KeyEvent(typed),
             Err(RecvTimeoutError::Timeout) => Next::Nothing,
             Err(RecvTimeoutError::Disconnected) => Next::Closed,
         }
@@ -66,14 +66,14 @@ impl Keys {
 }
 
 /// The keys in what one read gave; a terminal sends the bytes of one key together.
-fn parse(bytes: &[u8]) -> Vec<Typed> {
+fn parse(bytes: &[u8]) -> Vec<KeyEvent> {
     let mut keys = vec![];
     let mut rest = bytes;
     while let Some((&first, after)) = rest.split_first() {
         rest = after;
         let key = match first {
             0x03 => {
-                keys.push(Typed::Interrupt);
+                keys.push(KeyEvent::Interrupt);
                 continue;
             }
             0x1b => {
@@ -95,7 +95,7 @@ fn parse(bytes: &[u8]) -> Vec<Typed> {
             }
             _ => None,
         };
-        keys.extend(key.map(Typed::Key));
+        keys.extend(key.map(KeyEvent::Key));
     }
     keys
 }
@@ -130,8 +130,8 @@ mod tests {
 
     fn keys(bytes: &[u8]) -> Vec<KeyCode> {
         let key = |typed| match typed {
-            Typed::Key(key) => key,
-            Typed::Interrupt => KeyCode::Null,
+            KeyEvent::Key(key) => key,
+            KeyEvent::Interrupt => KeyCode::Null,
         };
         parse(bytes).into_iter().map(key).collect()
     }
@@ -164,7 +164,7 @@ mod tests {
     fn end_of_file_is_no_silence() {
         let keys = Keys::of(&b"q"[..]).unwrap();
         let patience = Duration::from_secs(60);
-        assert_eq!(keys.next(patience), Next::Typed(Typed::Key(KeyCode::Char('q'))));
+        assert_eq!(keys.next(patience), Next::KeyEvent(KeyEvent::Key(KeyCode::Char('q'))));
         assert_eq!(keys.next(patience), Next::Closed);
         let (reader, _writer) = std::io::pipe().unwrap();
         assert_eq!(Keys::of(reader).unwrap().next(Duration::from_millis(1)), Next::Nothing);

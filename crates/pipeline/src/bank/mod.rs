@@ -113,7 +113,7 @@ impl Tile for Bank {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         host.input(PACK_BANK)?;
         let mut executor = Executor::new();
         let recorder = match &config.recording {
@@ -126,8 +126,8 @@ impl Tile for Bank {
             }
         };
         Ok(Self {
-            ledger: config.ledger.clone(),
-            drops: config.drops.clone(),
+            ledger: config.ledger,
+            drops: config.drops,
             current: None,
             executor,
             recorder,

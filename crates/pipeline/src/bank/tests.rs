@@ -44,7 +44,7 @@ fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
 fn what_lands_goes_to_poh_and_the_rest_is_counted_and_told() {
     let (ledger, fates) = (ledger(), Arc::new(Fates::new(100, 7)));
     let mut rig = Rig::<Bank>::new(
-        &Config { ledger: ledger.clone(), recording: None, drops: DropLog::new(fates.clone()) },
+        Config { ledger: ledger.clone(), recording: None, drops: DropLog::new(fates.clone()) },
         &["pack_bank:0"],
         &["bank_poh:0", "bank_pack:0"],
     );
@@ -90,7 +90,7 @@ fn what_lands_goes_to_poh_and_the_rest_is_counted_and_told() {
 fn an_empty_microblock_still_reaches_poh() {
     let ledger = ledger();
     let mut rig = Rig::<Bank>::new(
-        &Config { ledger: ledger.clone(), recording: None, drops: DropLog::default() },
+        Config { ledger: ledger.clone(), recording: None, drops: DropLog::default() },
         &["pack_bank:0"],
         &["bank_poh:0", "bank_pack:0"],
     );
@@ -127,7 +127,7 @@ fn a_table_that_gives_other_accounts_than_were_locked_is_refused() {
     let loaded = LoadedAddresses::resolve(&Txn::parse(&bytes).unwrap(), ledger.accounts(), 1).unwrap();
     let locked = Some(loaded.digest(ledger.accounts()));
     let config = Config { ledger: ledger.clone(), recording: None, drops: DropLog::default() };
-    let mut rig = Rig::<Bank>::new(&config, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
+    let mut rig = Rig::<Bank>::new(config, &["pack_bank:0"], &["bank_poh:0", "bank_pack:0"]);
     let mut run = |id| {
         let mut buffer = vec![0; 2000];
         let txn = MicroblockTxn { reserved_cost: 20_707, origin_us: 0, bytes: &bytes, locked };
@@ -156,7 +156,7 @@ fn store_hears_of_what_landed_in_pieces_and_the_bank_waits_for_room() {
         drops: DropLog::default(),
     };
     let outputs = ["bank_poh:0", "bank_pack:0", "bank_store:0"];
-    let mut rig = Rig::<Bank>::new(&config, &["pack_bank:0"], &outputs);
+    let mut rig = Rig::<Bank>::new(config, &["pack_bank:0"], &outputs);
     rig.tile().recorder.as_mut().unwrap().mtu = 16;
     let to = funded_account_key(1).public_key();
     let txns: Vec<_> = (1..=40).map(|lamports| transfer(&ledger, &funded_account_key(0), &to, lamports)).collect();

@@ -141,7 +141,7 @@ impl Tile for Benchg {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (index, peers) = (host.index(), host.peers());
         if config.senders < peers
             || config.receivers < 2
@@ -154,7 +154,7 @@ impl Tile for Benchg {
         }
         let quota = config.presign / peers as u64 + u64::from((index as u64) < config.presign % peers as u64);
         Ok(Self {
-            config: config.clone(),
+            config,
             template: TransferTemplate::new(),
             ready: false,
             benchs: host.output(BENCHG_BENCHS)?,
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    fn rig(config: &Config) -> Rig<Benchg> {
+    fn rig(config: Config) -> Rig<Benchg> {
         let mut rig = Rig::<Benchg>::new(config, &["bencho_benchg"], &["benchg_benchs"]);
         rig.give("bencho_benchg", 0, &[9; 32]);
         rig.run();
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn transfers_are_valid_and_all_different() {
         let config = config(8);
-        let mut rig = rig(&config);
+        let mut rig = rig(config.clone());
         assert!(rig.take("benchg_benchs").is_empty(), "nothing before it is told to run");
         config.control.set(Phase::Run);
         rig.run();
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_rate_is_kept_on_virtual_time() {
         let config = Config { rate: Some(100.0), ..config(4) };
-        let mut rig = rig(&config);
+        let mut rig = rig(config.clone());
         config.control.set(Phase::Run);
         let mut made = 0;
         for _ in 0..100 {
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_high_rate_is_sent_in_batches() {
         let config = Config { rate: Some(20_000.0), ..config(4) };
-        let mut rig = rig(&config);
+        let mut rig = rig(config.clone());
         config.control.set(Phase::Run);
         let mut batches = Vec::new();
         for _ in 0..42 {
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn a_load_that_is_held_up_is_late_and_catches_up() {
         let config = Config { rate: Some(10_000.0), ..config(4) };
-        let mut rig = rig(&config);
+        let mut rig = rig(config.clone());
         config.control.set(Phase::Run);
         rig.run();
         assert_eq!(rig.count().lag_ns, 0);
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn what_is_signed_ahead_is_sent_once() {
         let config = Config { presign: 100, ..config(4) };
-        let mut rig = rig(&config);
+        let mut rig = rig(config.clone());
         config.control.set(Phase::Presign);
         rig.run();
         assert_eq!(config.control.presigned(), 100);
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn conflicts_share_a_receiver() {
         let config = Config { conflict: 1.0, ..config(8) };
-        let mut rig = rig(&config);
+        let mut rig = rig(config.clone());
         config.control.set(Phase::Run);
         rig.run();
         let hot = config.accounts[0].address;

@@ -72,11 +72,11 @@ impl Tile for Bencho {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let now = host.clock().now();
         Ok(Self {
             http: HttpClient::new(config.rpc),
-            samples: config.samples.clone(),
+            samples: config.samples,
             benchg: host.output(BENCHO_BENCHG)?,
             asked: None,
             next: [(Question::Count, now), (Question::Blockhash, now)],

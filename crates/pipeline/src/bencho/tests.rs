@@ -23,7 +23,7 @@ impl World {
         listener.set_nonblocking(true).unwrap();
         let (sender, samples) = channel();
         let config = Config { rpc: listener.local_addr().unwrap(), samples: sender };
-        let rig = Rig::<Bencho>::new(&config, &[], &[BENCHO_BENCHG]);
+        let rig = Rig::<Bencho>::new(config, &[], &[BENCHO_BENCHG]);
         Self { rig, samples, listener, stream: None }
     }
 

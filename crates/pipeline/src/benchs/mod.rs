@@ -78,15 +78,14 @@ impl Tile for Benchs {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let any: SocketAddr = if config.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().expect("an address");
         let options = Options { sharing: Sharing::None, buffer_bytes: SOCKET_BUFFER };
         let socket = UdpSocket::bind(any, options).map_err(|e| host.socket_error("a UDP port to send from", e))?;
         let (identity, entropy) = (config.identity.unwrap_or_else(|| host.secret()), host.secret());
-        let client_config = if socket.gso() {
-            config.client.clone()
-        } else {
-            ClientConfig { segments_max: 1, ..config.client.clone() }
+        let client_config = match socket.gso() {
+            true => config.client,
+            false => ClientConfig { segments_max: 1, ..config.client },
         };
         let mut client = Client::new(client_config, Some(&identity), &entropy).map_err(|e| host.error(e))?;
         let clock = host.clock().clone();

@@ -25,7 +25,7 @@ impl World {
         socket.set_nonblocking(true).unwrap();
         let config =
             Config { target: socket.local_addr().unwrap(), connections, client: ClientConfig::local(), identity: None };
-        let rig = Rig::<Benchs>::new(&config, &[BENCHG_BENCHS], &[]);
+        let rig = Rig::<Benchs>::new(config, &[BENCHG_BENCHS], &[]);
         let mut world = Self { rig, server: None, socket, reads: true, got: vec![] };
         world.start_server();
         world

@@ -57,9 +57,9 @@ impl Tile for Dedup {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let seen = TagCache::new(config.history, host.entropy()).map_err(|why| host.error(why))?;
-        Ok(Self { seen, drops: config.drops.clone(), pack: host.output(DEDUP_PACK)? })
+        Ok(Self { seen, drops: config.drops, pack: host.output(DEDUP_PACK)? })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn rig(history: usize) -> Rig<Dedup> {
-        Rig::new(&Config { history, ..Config::default() }, &["verify_dedup:0", "verify_dedup:1"], &["dedup_pack"])
+        Rig::new(Config { history, ..Config::default() }, &["verify_dedup:0", "verify_dedup:1"], &["dedup_pack"])
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn no_history_is_refused_in_words() {
         let made =
-            Rig::<Dedup>::try_new(&Config { history: 0, ..Config::default() }, &["verify_dedup"], &["dedup_pack"]);
+            Rig::<Dedup>::try_new(Config { history: 0, ..Config::default() }, &["verify_dedup"], &["dedup_pack"]);
         assert!(made.is_err_and(|error| error.to_string().contains("history")));
     }
 }

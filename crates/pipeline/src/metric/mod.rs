@@ -19,7 +19,6 @@ pub mod text;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
@@ -46,12 +45,12 @@ hearth_tile::counters! {
 }
 
 /// Where metrics are served.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Config {
     /// The HTTP address.
     pub listen: SocketAddr,
     /// A socket that listens there already.
-    pub bound: Option<Arc<TcpListener>>,
+    pub bound: Option<TcpListener>,
     /// The node's workspace.
     pub workspace: PathBuf,
     /// A folder on the file system that the ledger lies on.
@@ -77,14 +76,14 @@ impl Tile for Metric {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let what = format!("the metrics port {}", config.listen);
-        let bound = config.bound.as_ref().map_or_else(|| TcpListener::bind(config.listen), |it| it.try_clone());
+        let bound = config.bound.map_or_else(|| TcpListener::bind(config.listen), Ok);
         let listener = bound.map_err(|e| host.socket_error(&what, e))?;
         listener.set_nonblocking(true).map_err(|e| host.socket_error(&what, e))?;
         let observer = Observer::attach(&config.workspace).map_err(|e| host.error(e))?;
         let topology = Topology::from_workspace(observer.topology()).map_err(|e| host.error(e))?;
-        let template = Template::new(&topology, &observer, config.ledger.clone()).map_err(|e| host.error(e))?;
+        let template = Template::new(&topology, &observer, config.ledger).map_err(|e| host.error(e))?;
         Ok(Self {
             listener,
             connections: Vec::with_capacity(MAX_CONNECTIONS),

@@ -58,7 +58,7 @@ fn serves_what_tiles_count() {
         workspace: path.clone(),
         ledger: std::env::temp_dir(),
     };
-    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let mut rig = Rig::<Metric>::new(config, &[], &[]);
     let answer = ask(&mut rig, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     for line in [
@@ -95,7 +95,7 @@ fn serves_latencies_as_histograms() {
         workspace: path.clone(),
         ledger: std::env::temp_dir(),
     };
-    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let mut rig = Rig::<Metric>::new(config, &[], &[]);
     let answer = ask(&mut rig, b"GET /metrics HTTP/1.1\r\n\r\n");
     let name = "hearth_bank_received_to_executed_seconds";
     let of = |le: &str, count: u64| format!("{name}_bucket{{tile=\"bank:0\",le=\"{le}\"}} {count}");
@@ -126,7 +126,7 @@ fn a_silent_client_is_dropped() {
         workspace: path.clone(),
         ledger: std::env::temp_dir(),
     };
-    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let mut rig = Rig::<Metric>::new(config, &[], &[]);
     let _client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
     while rig.tile().connections.is_empty() {
         rig.turn();
@@ -148,7 +148,7 @@ fn idle_connections_give_way() {
         workspace: path.clone(),
         ledger: std::env::temp_dir(),
     };
-    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let mut rig = Rig::<Metric>::new(config, &[], &[]);
     let addr = rig.tile().listener.local_addr().unwrap();
     let mut clients: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
@@ -220,7 +220,7 @@ fn slow_clients_are_served() {
         workspace: path.clone(),
         ledger: std::env::temp_dir(),
     };
-    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let mut rig = Rig::<Metric>::new(config, &[], &[]);
     let mut client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     for byte in b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" {
@@ -253,7 +253,7 @@ fn a_large_text_is_written_in_pieces() {
         workspace: path.clone(),
         ledger: std::env::temp_dir(),
     };
-    let mut rig = Rig::<Metric>::new(&config, &[], &[]);
+    let mut rig = Rig::<Metric>::new(config, &[], &[]);
     let (observer, mut page) = (Observer::attach(&path).unwrap(), text::Page::default());
     let (mut pieces, mut before) = (1, 0);
     while !rig.tile().template.write(&observer, &mut page) {

@@ -1,12 +1,14 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
+//! reads   `quic_net` ×Q, `shred_net`, `txsend_net`, reliable: datagrams to send; its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster
 //!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
+//!         `net_txsend`, elective: what leaders answer
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
-//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; the
+//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
+//!         leaders answer where txsend has no room, which QUIC sends again; the
 //!         kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
 //!         counted
@@ -14,8 +16,7 @@
 
 pub mod links;
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, SocketAddr};
 
 use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
@@ -25,7 +26,10 @@ use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, 
 
 use hearth_wire::shred::SLOT;
 
-use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, Outgoing, PortKind, SHRED_DATAGRAM_MTU};
+use crate::links::{
+    DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, NET_TXSEND, Outgoing, PortKind, SHRED_DATAGRAM_MTU,
+    TXSEND_DATAGRAM_MTU,
+};
 use links::{LinksConfig, LinksWatch};
 
 hearth_tile::counters! {
@@ -43,6 +47,8 @@ hearth_tile::counters! {
         dropped_oversize: Counter,
         /// Shreds dropped because shred had no room for them.
         dropped_shreds: Counter,
+        /// Datagrams of leaders dropped because txsend had no room for them.
+        dropped_answers: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
         dropped_by_kernel: Counter,
         /// Datagrams not sent, since the kernel knows no way to their address or is told not to send there.
@@ -65,36 +71,20 @@ hearth_tile::counters! {
 }
 
 /// Where net listens.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Config {
     /// The ports of transactions; `None` where the node takes none.
     pub transactions: Option<TransactionPorts>,
     /// The ports of shreds; `None` where the node is alone.
     pub shreds: Option<ShredPorts>,
+    /// The address from which transactions are sent to leaders, from any port; `None` where the node is alone.
+    pub sends_from: Option<IpAddr>,
     /// Kernel buffer asked for per socket and direction, bytes.
     pub socket_buffer_bytes: usize,
     /// What is between this node and others of this machine; `None` where nothing is emulated.
     pub links: Option<LinksConfig>,
-    /// Sockets of these ports that are bound already.
-    pub bound: BoundSockets,
-}
-
-/// Sockets that were bound before the tiles are made. The first net tile takes them, and the others share their ports.
-#[derive(Clone, Debug, Default)]
-pub struct BoundSockets(Arc<Mutex<Vec<(PortKind, UdpSocket)>>>);
-
-impl BoundSockets {
-    /// These; where there are several net tiles, bound with [`Sharing::First`].
-    pub fn new(sockets: Vec<(PortKind, UdpSocket)>) -> Self {
-        Self(Arc::new(Mutex::new(sockets)))
-    }
-
-    /// The socket for this, if it is there.
-    fn take(&self, kind: PortKind) -> Option<UdpSocket> {
-        let mut sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = sockets.iter().position(|(other, _)| *other == kind)?;
-        Some(sockets.swap_remove(at).1)
-    }
+    /// Sockets of these ports that are bound already; where there are several net tiles, with [`Sharing::First`].
+    pub bound: Vec<(PortKind, UdpSocket)>,
 }
 
 /// Where transactions come.
@@ -130,6 +120,7 @@ pub struct Net {
     resume: Option<(usize, usize)>,
     quic: Vec<Port>,
     shred: Vec<Port>,
+    txsend: Option<Port>,
     unsent: Vec<Unsent>,
     /// What is on its way to others, where links are emulated.
     links: Option<Box<Links>>,
@@ -188,15 +179,16 @@ impl Tile for Net {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(mut config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let sharing = match (host.peers(), host.index()) {
             (1, _) => Sharing::None,
             (_, 0) => Sharing::First,
             _ => Sharing::Joins,
         };
         let options = Options { sharing, buffer_bytes: config.socket_buffer_bytes };
-        let bind = |kind, addr: SocketAddr, what: &str| {
-            let bound = config.bound.take(kind).map_or_else(|| UdpSocket::bind(addr, options), Ok);
+        let mut bind = |kind, addr: SocketAddr, what: &str| {
+            let at = config.bound.iter().position(|(other, _)| *other == kind);
+            let bound = at.map_or_else(|| UdpSocket::bind(addr, options), |at| Ok(config.bound.swap_remove(at).1));
             bound.map(|socket| (kind, socket)).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
         };
         let mut sockets = vec![];
@@ -210,6 +202,13 @@ impl Tile for Net {
             sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
             sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
         }
+        let txsend = host.outputs(NET_TXSEND).first().copied();
+        if let Some(ip) = config.sends_from.filter(|_| txsend.is_some()) {
+            let options = Options { sharing: Sharing::None, buffer_bytes: config.socket_buffer_bytes };
+            let socket = UdpSocket::bind(SocketAddr::new(ip, 0), options);
+            let socket = socket.map_err(|e| host.socket_error(format!("a UDP port of {ip} to send from"), e))?;
+            sockets.push((PortKind::TxSend, socket));
+        }
         let seed = host.entropy();
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
@@ -218,7 +217,7 @@ impl Tile for Net {
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
-        for port in quic.iter().chain(&shred) {
+        for port in quic.iter().chain(&shred).chain(&txsend) {
             host.elective(*port);
         }
         Ok(Self {
@@ -227,6 +226,7 @@ impl Tile for Net {
             resume: None,
             quic,
             shred,
+            txsend,
             unsent: Vec::new(),
             links,
             received_us: 0,
@@ -315,6 +315,10 @@ impl Net {
                 publish_shred(&self.shred, Datagram { from, port: kind, data }, out);
                 continue;
             }
+            if let Some(port) = self.txsend.filter(|_| kind == PortKind::TxSend) {
+                publish_answer(port, Datagram { from, port: kind, data }, out);
+                continue;
+            }
             let port = self.quic[flow_hash(from) as usize % self.quic.len()];
             if out.credits(port, 1) == 0 {
                 out.held_up();
@@ -370,6 +374,20 @@ fn publish_shred(shred: &[Port], datagram: Datagram<'_>, out: &mut Out<'_, Net>)
         out.count.dropped_oversize += 1;
     } else if out.credits(port, 1) == 0 {
         out.count.dropped_shreds += 1;
+    } else {
+        out.publish_with(port, 0, |buffer| datagram.write(buffer));
+        out.count.received += 1;
+        out.count.received_bytes += datagram.data.len() as u64;
+        out.received_from(datagram.from, datagram.data.len());
+    }
+}
+
+/// Gives txsend what a leader answers. Nobody waits for it: QUIC sends it again.
+fn publish_answer(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
+    if datagram.data.len() > TXSEND_DATAGRAM_MTU - Datagram::HEADER {
+        out.count.dropped_oversize += 1;
+    } else if out.credits(port, 1) == 0 {
+        out.count.dropped_answers += 1;
     } else {
         out.publish_with(port, 0, |buffer| datagram.write(buffer));
         out.count.received += 1;

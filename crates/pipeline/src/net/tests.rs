@@ -12,7 +12,7 @@ use crate::links::QUIC_NET;
 fn rig(outputs: &[&str]) -> Rig<Net> {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     Rig::new(
-        &Config {
+        Config {
             transactions: Some(TransactionPorts { quic: any, udp: any }),
             socket_buffer_bytes: 1 << 20,
             ..Config::default()
@@ -242,7 +242,7 @@ fn a_port_in_use_is_named() {
         socket_buffer_bytes: 1 << 16,
         ..Config::default()
     };
-    let error = Rig::<Net>::try_new(&config, &[QUIC_NET], &[NET_QUIC]).err().expect("the port is in use").to_string();
+    let error = Rig::<Net>::try_new(config, &[QUIC_NET], &[NET_QUIC]).err().expect("the port is in use").to_string();
     assert!(error.contains("the UDP TPU port") && error.contains(&taken.to_string()), "{error}");
 }
 
@@ -296,7 +296,7 @@ fn an_emulated_link_takes_its_time_and_may_be_cut() {
         links: Some(LinksConfig { file: file.clone(), own: [127, 0, 0, 2].into() }),
         ..Config::default()
     };
-    let mut rig = Rig::<Net>::new(&config, &[QUIC_NET], &[NET_QUIC]);
+    let mut rig = Rig::<Net>::new(config, &[QUIC_NET], &[NET_QUIC]);
     let receiver = sender();
     let mut batch = RecvBatch::new(4);
     let give = |rig: &mut Rig<Net>| {

@@ -170,7 +170,7 @@ impl Tile for Pack {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let banks = host.outputs(PACK_BANK);
         if banks.is_empty() {
             return Err(host.error("there is no bank to pack for: give the layout a bank tile"));
@@ -195,10 +195,10 @@ impl Tile for Pack {
             fill_wait_ns: config.fill_wait_ns,
             hold_when_full: config.hold_when_full,
             capacity: config.capacity,
-            blockhashes: config.blockhashes.clone(),
+            blockhashes: config.blockhashes,
             others: config.ledger.clone().filter(|_| config.takes_turns),
-            tables: Tables::new(config.ledger.clone()),
-            drops: config.drops.clone(),
+            tables: Tables::new(config.ledger),
+            drops: config.drops,
             end_ns: None,
             shortest_slot_ns: config.shortest_slot_ns,
             may_end_ns: None,

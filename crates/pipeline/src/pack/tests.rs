@@ -19,7 +19,7 @@ const SLOT_NS: u64 = 400_000_000;
 /// The blockhash that is known at the start, at height 0.
 const FIRST_HASH: Hash = [3; 32];
 
-fn rig(config: &Config) -> Rig<Pack> {
+fn rig(config: Config) -> Rig<Pack> {
     let inputs = ["dedup_pack", "bank_pack:0", "bank_pack:1", "poh_pack"];
     Rig::new(config, &inputs, &["pack_bank:0", "pack_bank:1", "pack_poh"])
 }
@@ -86,7 +86,7 @@ fn complete(rig: &mut Rig<Pack>, bank: usize, slot: u64, id: u64, txn_count: usi
 
 #[test]
 fn transactions_become_microblocks_that_do_not_conflict() {
-    let mut rig = rig(&small());
+    let mut rig = rig(small());
     let (first, conflicting, other) = (transfer(1, 2, &[]), transfer(1, 3, &[]), transfer(4, 5, &[]));
     for (tag, bytes) in [&first, &conflicting, &other].into_iter().enumerate() {
         give(&mut rig, tag as u64 + 1, bytes);
@@ -110,7 +110,7 @@ fn transactions_become_microblocks_that_do_not_conflict() {
 
 #[test]
 fn who_pays_more_for_its_cost_goes_first() {
-    let mut rig = rig(&small());
+    let mut rig = rig(small());
     let pays = |from, price| transfer(from, from + 100, &[SetComputeUnitPrice(price)]);
     let txns = [pays(1, 10_000), pays(2, 3_000_000), pays(3, 500_000)];
     for (tag, bytes) in txns.iter().enumerate() {
@@ -124,7 +124,7 @@ fn who_pays_more_for_its_cost_goes_first() {
 
 #[test]
 fn the_end_of_a_slot_says_how_many_microblocks_there_are() {
-    let mut rig = rig(&small());
+    let mut rig = rig(small());
     begin(&mut rig, 7);
     give(&mut rig, 1, &transfer(1, 2, &[]));
     rig.run();
@@ -146,7 +146,7 @@ fn the_end_of_a_slot_says_how_many_microblocks_there_are() {
 #[test]
 fn on_demand_a_slot_ends_when_nothing_waits() {
     let shortest = Duration::from_millis(5);
-    let mut rig = rig(&Config { shortest_slot_ns: Some(shortest.as_nanos() as u64), ..small() });
+    let mut rig = rig(Config { shortest_slot_ns: Some(shortest.as_nanos() as u64), ..small() });
     let done = |slot, microblocks| DonePacking { slot, microblocks }.encode().to_vec();
     // Poh is told once that something waits for a slot.
     give(&mut rig, 1, &transfer(1, 2, &[]));
@@ -182,7 +182,7 @@ fn on_demand_a_slot_ends_when_nothing_waits() {
 
 #[test]
 fn a_bank_gets_no_more_than_it_can_have() {
-    let mut rig = rig(&small());
+    let mut rig = rig(small());
     begin(&mut rig, 1);
     let per_bank = FLIGHTS_PER_BANK as usize;
     // Two more than both banks can have, each alone.
@@ -201,7 +201,7 @@ fn a_bank_gets_no_more_than_it_can_have() {
 
 #[test]
 fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
-    let mut rig = rig(&Config { capacity: 2, hold_when_full: true, ..small() });
+    let mut rig = rig(Config { capacity: 2, hold_when_full: true, ..small() });
     for tag in 1..6 {
         give(&mut rig, tag, &transfer(9, 20 + tag as u8, &[]));
     }
@@ -223,7 +223,7 @@ fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
 
 #[test]
 fn a_microblock_waits_a_little_to_be_filled() {
-    let mut rig = rig(&Config { fill_wait_ns: 1_000, ..small() });
+    let mut rig = rig(Config { fill_wait_ns: 1_000, ..small() });
     begin(&mut rig, 1);
     give(&mut rig, 1, &transfer(1, 2, &[]));
     rig.run();
@@ -243,7 +243,7 @@ fn a_microblock_waits_a_little_to_be_filled() {
 
 #[test]
 fn what_is_dropped_is_counted() {
-    let mut rig = rig(&Config { capacity: 2, ..small() });
+    let mut rig = rig(Config { capacity: 2, ..small() });
     begin(&mut rig, 5);
     let price = SetComputeUnitPrice(1_000_000);
     let twice = signed(&[1; 32], &[price.instruction(), price.instruction()]);
@@ -284,7 +284,7 @@ fn slots(rig: &mut Rig<Pack>, slots: std::ops::RangeInclusive<u64>) -> Counters 
 
 #[test]
 fn what_names_a_blockhash_out_of_the_window_expires() {
-    let mut rig = rig(&small());
+    let mut rig = rig(small());
     begin(&mut rig, 1);
     // It holds account 9 to the end: all others stay in the pool.
     give(&mut rig, 1, &transfer(9, 9, &[]));
@@ -318,7 +318,7 @@ fn what_names_a_blockhash_out_of_the_window_expires() {
 
 #[test]
 fn a_nonce_lives_as_long_as_a_blockhash_of_its_arrival() {
-    let mut rig = rig(&small());
+    let mut rig = rig(small());
     begin(&mut rig, 1);
     give(&mut rig, 1, &transfer(9, 9, &[]));
     rig.run();
@@ -334,7 +334,7 @@ fn a_nonce_lives_as_long_as_a_blockhash_of_its_arrival() {
 fn blockhashes_of_before_the_start_are_known() {
     let mut blockhashes = BlockhashQueue::new(FIRST_HASH);
     (1..=1_000).for_each(|height| blockhashes.register(blockhash_before(height)));
-    let mut rig = rig(&Config { blockhashes, ..small() });
+    let mut rig = rig(Config { blockhashes, ..small() });
     // The first holds the account.
     for (to, height) in [(1, 1_000), (2, 850), (3, 851)] {
         let transfer = system::transfer(&[9; 32], &[to; 32], 1);
@@ -353,7 +353,7 @@ fn blockhashes_of_before_the_start_are_known() {
 #[test]
 fn nothing_goes_before_the_nodes_own_vote_or_pushes_it_out() {
     let inputs = ["dedup_pack", "bank_pack:0", "poh_pack", "store_pack"];
-    let mut rig = Rig::<Pack>::new(&small(), &inputs, &["pack_bank:0", "pack_poh"]);
+    let mut rig = Rig::<Pack>::new(small(), &inputs, &["pack_bank:0", "pack_poh"]);
     let vote = transfer(1, 2, &[]);
     rig.give("store_pack", 0, &vote);
     rig.run();
@@ -377,12 +377,12 @@ fn nothing_goes_before_the_nodes_own_vote_or_pushes_it_out() {
 
 #[test]
 fn a_node_without_banks_is_refused() {
-    let made = Rig::<Pack>::try_new(&small(), &["dedup_pack", "poh_pack"], &["pack_poh"]);
+    let made = Rig::<Pack>::try_new(small(), &["dedup_pack", "poh_pack"], &["pack_poh"]);
     assert!(made.is_err_and(|error| error.to_string().contains("bank")));
 }
 
 /// Milliseconds for which a block of 400 was full when the second of two transfers came, by what it ran out of.
-fn full_ms(config: &Config, max_microblocks: u64) -> [u64; 5] {
+fn full_ms(config: Config, max_microblocks: u64) -> [u64; 5] {
     let mut rig = rig(config);
     let start_ns = rig.clock().now();
     let end_ns = start_ns + SLOT_NS;
@@ -414,16 +414,16 @@ fn full_ms(config: &Config, max_microblocks: u64) -> [u64; 5] {
 fn how_long_a_block_is_full_is_counted_by_what_it_ran_out_of() {
     let with = |limits| Config { limits, ..small() };
     let almost_all = 395..=400;
-    assert_eq!(full_ms(&small(), 1000), [0; 5]);
+    assert_eq!(full_ms(small(), 1000), [0; 5]);
     // Room for one transfer as it reserves, or for one as long as it is.
-    let [compute, others @ ..] = full_ms(&with(BlockLimits { block_cost: 30_000, ..BlockLimits::default() }), 1000);
+    let [compute, others @ ..] = full_ms(with(BlockLimits { block_cost: 30_000, ..BlockLimits::default() }), 1000);
     assert!(almost_all.contains(&compute) && others == [0; 4], "{compute} {others:?}");
-    let [_, bytes, ..] = full_ms(&with(BlockLimits { entry_bytes: 300, ..BlockLimits::default() }), 1000);
+    let [_, bytes, ..] = full_ms(with(BlockLimits { entry_bytes: 300, ..BlockLimits::default() }), 1000);
     assert!(almost_all.contains(&bytes), "{bytes}");
-    let [.., microblocks, _] = full_ms(&small(), 1);
+    let [.., microblocks, _] = full_ms(small(), 1);
     assert!(almost_all.contains(&microblocks), "{microblocks}");
-    let [compute, .., account] = full_ms(&with(BlockLimits { account_cost: 30_000, ..BlockLimits::default() }), 1000);
+    let [compute, .., account] = full_ms(with(BlockLimits { account_cost: 30_000, ..BlockLimits::default() }), 1000);
     assert!(almost_all.contains(&account) && compute == 0, "{account} {compute}");
     // Poh takes nothing for it, as at the end of a chain's work: that is no limit.
-    assert_eq!(full_ms(&small(), 0), [0; 5]);
+    assert_eq!(full_ms(small(), 0), [0; 5]);
 }

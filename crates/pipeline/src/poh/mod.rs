@@ -117,7 +117,7 @@ impl Tile for Poh {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let last = config.ledger.recent_blocks(1)[0];
         let now = host.clock().now();
         let chain = PohChain::new(config.chain, last.slot + 1, last.slot, last.blockhash, now);
@@ -128,12 +128,12 @@ impl Tile for Poh {
         host.input(BANK_POH)?;
         Ok(Self {
             chain,
-            ledger: config.ledger.clone(),
+            ledger: config.ledger,
             pack_in: host.input(PACK_POH)?,
             pack: host.output(POH_PACK)?,
             shred: host.output(POH_SHRED)?,
             demand: config.on_demand.map(|rules| Demand::new(rules, last.slot + 1, now)),
-            lead: config.lead.clone(),
+            lead: config.lead,
             heard: 0,
             parent_slot: last.slot,
             due_ns: Some(now),

@@ -26,7 +26,7 @@ fn rig_with(
     let slot_ns = SLOT.as_nanos() as u64;
     let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
     let config = Config { chain, on_demand, lead, ledger: ledger.clone() };
-    (Rig::new(&config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
+    (Rig::new(config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
 }
 
 fn executed(slot: u64, id: u64, txns: u16) -> Vec<u8> {
@@ -142,6 +142,22 @@ fn on_demand_a_slot_needs_work_or_a_block_to_make_final() {
         done(&mut rig, 35, HAD_WORK | WORK_WAITS);
         assert!(ledger.bank(36).is_some(), "something is left for it: that 35 is not stored holds nothing up");
         assert_eq!(rig.count().forgiven_ns, 0, "standing is no delay");
+    }
+}
+
+/// A turn may end with the step that ends a slot: whether the next slot may begin is then asked in the next turn.
+#[test]
+fn waiting_work_gets_a_slot_at_any_length_of_the_last() {
+    // From 104 to 164 steps a slot, four apart: one of them is a whole turn.
+    for steps in 25..=40 {
+        let (mut rig, ledger) = rig_on(Some(steps * chain::HASHES_PER_STEP), Some(OnDemand::default()));
+        rig.run();
+        rig.advance(SLOT);
+        let done = DonePacking { slot: 1, microblocks: 0 }.encode();
+        rig.give_control("pack_poh", 1, HAD_WORK | WORK_WAITS, &done);
+        rig.run();
+        assert_eq!(ledger.recent_blocks(1)[0].slot, 1);
+        assert!(ledger.bank(2).is_some(), "{steps} steps of hashes in each of four ticks");
     }
 }
 

@@ -162,18 +162,19 @@ impl Tile for Quic {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (tls_seed, entropy) = (host.secret(), host.secret());
         let clock = host.clock().clone();
-        let server = Server::new(config.server.clone(), &tls_seed, &entropy, clock.instant(clock.now()))
-            .map_err(|e| host.error(e))?;
+        let server =
+            Server::new(config.server, &tls_seed, &entropy, clock.instant(clock.now())).map_err(|e| host.error(e))?;
         let (verify, net) = (host.outputs(QUIC_VERIFY), host.output(QUIC_NET)?);
         for port in verify.iter().chain([&net]) {
             host.elective(*port);
         }
         host.input(NET_QUIC)?;
-        let (drops, verify) = (config.drops.clone(), Queues::new(verify));
-        Ok(Self { server, clock, drops, verify, net, buffer: Vec::with_capacity(OUTGOING_MTU), received_us: 0 })
+        let verify = Queues::new(verify);
+        let buffer = Vec::with_capacity(OUTGOING_MTU);
+        Ok(Self { server, clock, drops: config.drops, verify, net, buffer, received_us: 0 })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -187,7 +188,7 @@ impl Tile for Quic {
                 self.server.handle_datagram(now, datagram.from, None, datagram.data);
             }
             PortKind::Udp => self.on_udp(datagram.data, out),
-            PortKind::Tvu | PortKind::Repair => unreachable!("net gives these to shred"),
+            PortKind::Tvu | PortKind::Repair | PortKind::TxSend => unreachable!("net gives these to others"),
         }
     }
 

@@ -23,7 +23,7 @@ impl World {
     fn new() -> Self {
         let outputs = [VERIFY[0], VERIFY[1], QUIC_NET];
         let rig = Rig::<Quic>::new(
-            &Config { server: ServerConfig::local(), drops: DropLog::default() },
+            Config { server: ServerConfig::local(), drops: DropLog::default() },
             &[NET_QUIC],
             &outputs,
         );

@@ -23,6 +23,7 @@ use hearth_ledger::tower::Voted;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
 use hearth_wire::{Hash, Pubkey};
 
+use super::ReplayError;
 use super::vote_hashes::{AHEAD, VoteHashes};
 use crate::poh::Parent;
 use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start};
@@ -102,30 +103,13 @@ pub struct Executed {
     pub batches: Option<Vec<Vec<u8>>>,
 }
 
-/// Why a block was not executed.
-#[derive(Debug)]
-pub enum ExecuteError<E> {
-    /// It breaks a rule: so it says.
-    Wrong(String),
-    /// The node cannot execute any.
-    Failed(E),
-}
-
 /// What executes blocks.
 pub trait BlockExecutor {
-    /// Why it can execute no more.
-    type Error;
-
     /// Executes a block on the ledger's head. One that was executed before needs no second look at its signatures.
     ///
     /// # Errors
-    /// The block is wrong, and its slot may have begun and not ended; or there is a failure of this node.
-    fn execute(
-        &mut self,
-        ledger: &Ledger,
-        block: &Block,
-        is_known: bool,
-    ) -> Result<Executed, ExecuteError<Self::Error>>;
+    /// The block is wrong, and its slot may have begun and not ended.
+    fn execute(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError>;
 }
 
 /// What is asked of proof of history. The ledger belongs to it while it makes a slot.
@@ -170,15 +154,13 @@ pub enum Output {
 
 /// Why a node can no longer be in its cluster.
 #[derive(Debug)]
-pub enum PositionError<E> {
+pub enum PositionError {
     /// The store cannot be read.
     Store(StoreError),
     /// The ledger cannot leave a fork.
     Rewind(RewindError),
     /// A block that was executed before cannot be executed again.
-    Again(String),
-    /// The node cannot execute blocks.
-    Failed(E),
+    Again(ReplayError),
     /// A block came to another hash than the first time.
     NotTheSame(u64),
     /// More than a third of the stake has another bank hash for the very block.
@@ -199,13 +181,13 @@ pub enum PositionError<E> {
     },
 }
 
-impl<E> From<StoreError> for PositionError<E> {
+impl From<StoreError> for PositionError {
     fn from(why: StoreError) -> Self {
         Self::Store(why)
     }
 }
 
-impl<E> From<RewindError> for PositionError<E> {
+impl From<RewindError> for PositionError {
     fn from(why: RewindError) -> Self {
         Self::Rewind(why)
     }
@@ -303,7 +285,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     ///
     /// # Errors
     /// The node can no longer be in its cluster.
-    pub fn turn(&mut self) -> Result<bool, PositionError<X::Error>> {
+    pub fn turn(&mut self) -> Result<bool, PositionError> {
         if !std::mem::take(&mut self.has_looked) {
             self.look();
         }
@@ -350,7 +332,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     ///
     /// # Errors
     /// The node can no longer be in its cluster.
-    pub fn command(&mut self, command: Command) -> Result<(), PositionError<X::Error>> {
+    pub fn command(&mut self, command: Command) -> Result<(), PositionError> {
         let needs_ledger = match &command {
             Command::BuildOn(_) | Command::Begin { .. } | Command::Dump(_) => true,
             Command::Root(root) => !self.is_on_line(root.slot),
@@ -364,7 +346,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Does what waited for the ledger, as far as it is replay's.
-    fn catch_up(&mut self) -> Result<(), PositionError<X::Error>> {
+    fn catch_up(&mut self) -> Result<(), PositionError> {
         while !self.later.is_empty() && self.has_ledger() {
             let command = self.later.pop_front().expect("it is not empty");
             self.perform(command)?;
@@ -372,7 +354,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(())
     }
 
-    fn perform(&mut self, command: Command) -> Result<(), PositionError<X::Error>> {
+    fn perform(&mut self, command: Command) -> Result<(), PositionError> {
         match command {
             Command::BuildOn(id) => self.build_on(id),
             Command::Begin { slot, parent } => self.begin(slot, parent)?,
@@ -412,7 +394,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Proof of history has made a slot to its end: its block is as others', once it is on disk.
-    fn own_block(&mut self, slot: u64) -> Result<bool, PositionError<X::Error>> {
+    fn own_block(&mut self, slot: u64) -> Result<bool, PositionError> {
         let Some(Block { info, block_id, .. }) = self.source.block(slot)? else { return Ok(false) };
         if !info.whole {
             return Ok(false);
@@ -426,7 +408,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Executes a block that is whole, if there is one.
-    fn execute_one(&mut self) -> Result<bool, PositionError<X::Error>> {
+    fn execute_one(&mut self) -> Result<bool, PositionError> {
         let Some(info) = self.next() else { return Ok(false) };
         let (slot, parent) = (info.slot, info.parent_slot);
         let Some(block) = self.source.block(slot)? else { return Ok(false) };
@@ -444,11 +426,10 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
                 self.froze(slot, parent, block.block_id)?;
                 votes.into_iter().try_for_each(|voted| self.compare(voted))?;
             }
-            Err(ExecuteError::Failed(why)) => return Err(PositionError::Failed(why)),
-            Err(ExecuteError::Wrong(why)) => {
+            Err(why) => {
                 // The slot may have begun.
                 self.ledger.rewind(parent)?;
-                self.died(slot, Some(block.block_id), why);
+                self.died(slot, Some(block.block_id), why.to_string());
                 self.is_not_refuted(slot)?;
             }
         }
@@ -488,7 +469,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// The head is a block that tower does not know.
-    fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) -> Result<(), PositionError<X::Error>> {
+    fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) -> Result<(), PositionError> {
         self.ledger.hash_all();
         let frozen = self.ledger.frozen(slot).expect("the head is hashed");
         let id = BankId { slot, hash: frozen.bank_hash };
@@ -538,7 +519,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Takes the ledger to a block that was executed before.
-    fn go_to(&mut self, slot: u64) -> Result<(), PositionError<X::Error>> {
+    fn go_to(&mut self, slot: u64) -> Result<(), PositionError> {
         if self.ledger.recent_blocks(1)[0].slot == slot && self.ledger.working_bank().is_none() {
             return Ok(());
         }
@@ -548,11 +529,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.count.forks_left += 1;
         for slot in path {
             let Some(block) = self.source.block(slot)? else { return Err(PositionError::NotTheSame(slot)) };
-            let executed = match self.executor.execute(&self.ledger, &block, true) {
-                Ok(executed) => executed,
-                Err(ExecuteError::Wrong(why)) => return Err(PositionError::Again(why)),
-                Err(ExecuteError::Failed(why)) => return Err(PositionError::Failed(why)),
-            };
+            let executed = self.executor.execute(&self.ledger, &block, true).map_err(PositionError::Again)?;
             self.record(slot, executed.batches);
             self.count.executed_again_blocks += 1;
             let before = *self.blocks.get(slot).expect("it is on the path");
@@ -573,7 +550,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    fn begin(&mut self, slot: u64, parent: BankId) -> Result<(), PositionError<X::Error>> {
+    fn begin(&mut self, slot: u64, parent: BankId) -> Result<(), PositionError> {
         self.go_to(parent.slot)?;
         let Some(poh) = &mut self.poh else { return Ok(()) };
         poh.make(slot);
@@ -581,7 +558,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(())
     }
 
-    fn set_root(&mut self, root: BankId) -> Result<(), PositionError<X::Error>> {
+    fn set_root(&mut self, root: BankId) -> Result<(), PositionError> {
         // From another fork it could not get there any more.
         if !self.is_on_line(root.slot) {
             self.go_to(root.slot)?;
@@ -614,7 +591,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// This node's version of a slot is not the cluster's.
-    fn dump(&mut self, slot: u64) -> Result<(), PositionError<X::Error>> {
+    fn dump(&mut self, slot: u64) -> Result<(), PositionError> {
         self.count.dumped_slots += 1;
         let known = self.blocks.get(slot).map(|block| block.block_id);
         let stored = || self.source.block(slot).ok().flatten().map(|block| block.block_id);
@@ -636,7 +613,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Compares a vote with what came out here, or will.
-    fn compare(&mut self, voted: Voted) -> Result<(), PositionError<X::Error>> {
+    fn compare(&mut self, voted: Voted) -> Result<(), PositionError> {
         let slot = voted.slot;
         let is_near = slot > self.root && slot <= self.blocks.newest() + AHEAD;
         let ours = self.blocks.get(slot);
@@ -653,7 +630,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
 
     /// # Errors
     /// Others have come to another hash than this node for the block of a slot, or to one at all where it is dead here.
-    fn is_not_refuted(&self, slot: u64) -> Result<(), PositionError<X::Error>> {
+    fn is_not_refuted(&self, slot: u64) -> Result<(), PositionError> {
         if let Some(Dead { block_id: Some(block_id), why }) = self.dead.get(&slot)
             && self.stakes(slot).is_some_and(|stakes| self.vote_hashes.have(slot, block_id, &stakes))
         {

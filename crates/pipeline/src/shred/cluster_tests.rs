@@ -136,7 +136,7 @@ impl World {
                 destinations: vec![],
                 cluster: Some(cluster),
             };
-            let rig = Rig::new(&config, &INPUTS, &OUTPUTS);
+            let rig = Rig::new(config.clone(), &INPUTS, &OUTPUTS);
             let server = Server::new(key(node), VERSION, store.reader(), views.clone());
             Peer {
                 config,
@@ -339,7 +339,7 @@ impl World {
     /// The node is killed, and starts again.
     fn restart(&mut self, node: usize) {
         let peer = &mut self.peers[node];
-        peer.rig = Rig::new(&peer.config, &INPUTS, &OUTPUTS);
+        peer.rig = Rig::new(peer.config.clone(), &INPUTS, &OUTPUTS);
     }
 
     /// Runs until every node has every block, with `each` after every 100 ms; panics after so long.

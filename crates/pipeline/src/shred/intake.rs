@@ -80,7 +80,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub fn new(cluster: &Cluster, host: &mut Host<'_>, [net, sign, store]: [Port; 3]) -> Self {
+    pub fn new(cluster: Cluster, host: &mut Host<'_>, [net, sign, store]: [Port; 3]) -> Self {
         let root = cluster.ledger.recent_blocks(1)[0].slot;
         let own = cluster.receiver.own;
         Self {
@@ -90,7 +90,7 @@ impl Intake {
             resending: VecDeque::new(),
             signing: Signing::new(sign),
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
-            cluster: cluster.clone(),
+            cluster,
             look_at: 0,
             tries: BTreeMap::new(),
             share: (host.index() as u64, host.peers() as u64),

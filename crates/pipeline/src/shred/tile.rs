@@ -216,7 +216,7 @@ impl Tile for Shred {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shredder = ShredderConfig {
             version: config.shred_version,
             batch_sets: BATCH_SETS,
@@ -233,7 +233,7 @@ impl Tile for Shred {
         if config.takes_turns && peers > 1 {
             return Err(host.error("a node that takes turns as a leader has one shred tile: layout.shred_tile_count"));
         }
-        let intake = config.cluster.as_ref().map(|cluster| Intake::new(cluster, host, [net, sign, store]));
+        let intake = config.cluster.map(|cluster| Intake::new(cluster, host, [net, sign, store]));
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
@@ -260,7 +260,7 @@ impl Tile for Shred {
             chain_out: host.outputs(SHRED_SHRED).first().copied(),
             answers: host.input(SIGN_SHRED)?,
             net,
-            destinations: config.destinations.clone(),
+            destinations: config.destinations,
             shreds,
             intake,
             roots: BTreeMap::new(),

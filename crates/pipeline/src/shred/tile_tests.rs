@@ -25,7 +25,7 @@ fn rig_with(destinations: Vec<SocketAddr>) -> Rig<Shred> {
         destinations,
         cluster: None,
     };
-    Rig::new(&config, &INPUTS, &OUTPUTS)
+    Rig::new(config, &INPUTS, &OUTPUTS)
 }
 
 fn tick(rig: &mut Rig<Shred>, slot: u64, tick: u8, last: bool) {
@@ -129,7 +129,7 @@ fn worst_slot(len: usize, early: bool) -> u32 {
         destinations: vec![],
         cluster: None,
     };
-    let mut rig = Rig::new(&config, &INPUTS, &OUTPUTS);
+    let mut rig = Rig::new(config, &INPUTS, &OUTPUTS);
     let size = (len + PohEntry::ENTRY_HEADER) as u64;
     let mut shreds = 0;
     for n in 0..entry_bytes_within(SHREDS.into()) / size {

@@ -1,9 +1,10 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; `tower_sign`, reliable, in a cluster: the same
-//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, reliable: the signature, with the request's tag; for tower one
-//!         of each signer
+//!         message of a vote; `tower_sign`, reliable, in a cluster: the same; `txsend_sign`, reliable, in a cluster:
+//!         the handshake of a QUIC client
+//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_txsend`, reliable: the signature, with the request's tag;
+//!         for tower one of each signer
 //! memory  the key, and that of the vote account's authorized voter where it is another
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
@@ -13,7 +14,8 @@
 //! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
 //! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
 //! program, that only the node signs: it moves no lamports but the fee. What tower asks for must be that too, and for
-//! this node's vote account; the authorized voter may be a second signer.
+//! this node's vote account; the authorized voter may be a second signer. What txsend asks for must be the 130 bytes
+//! that a TLS client signs, which begin with 64 spaces.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
@@ -21,10 +23,13 @@ use zeroize::Zeroize;
 
 use hearth_cluster::gossip::pong_hash;
 use hearth_ledger::tower::{is_vote_message, is_vote_message_by};
+use hearth_quic::deferred::is_client_handshake;
 use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
 
-use crate::links::{PONG, SHRED_SIGN, SIGN_SHRED, SIGN_STORE, SIGN_TOWER, STORE_SIGN, TOWER_SIGN};
+use crate::links::{
+    PONG, SHRED_SIGN, SIGN_SHRED, SIGN_STORE, SIGN_TOWER, SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN,
+};
 
 hearth_tile::counters! {
     /// What sign counts.
@@ -37,6 +42,8 @@ hearth_tile::counters! {
         signed_pongs: Counter,
         /// Votes signed for store, or for tower.
         signed_votes: Counter,
+        /// Handshakes with leaders signed for txsend.
+        signed_handshakes: Counter,
         /// Requests refused because their form does not fit the role of the asking link.
         refused: Counter,
     }
@@ -85,6 +92,8 @@ pub struct Sign {
     /// Where votes are asked for, and answered.
     votes: Option<(In, Port)>,
     tower: Option<TowerRole>,
+    /// Where handshakes are asked for, and answered.
+    handshakes: Option<(In, Port)>,
 }
 
 impl Tile for Sign {
@@ -92,7 +101,7 @@ impl Tile for Sign {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
         let links = host.inputs_named(TOWER_SIGN).into_iter().zip(host.outputs(SIGN_TOWER)).next();
@@ -102,7 +111,8 @@ impl Tile for Sign {
             account: keys.account,
             voter: keys.voter.as_ref().map(SigningKey::from_seed),
         });
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, tower })
+        let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
+        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, tower, handshakes })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -113,6 +123,11 @@ impl Tile for Sign {
         }
         if self.tower.as_ref().is_some_and(|role| role.input == frag.input()) {
             return self.tower_vote(&frag, out);
+        }
+        if let Some((input, port)) = self.handshakes
+            && input == frag.input()
+        {
+            return self.handshake(port, &frag, out);
         }
         let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
         let Some(port) = answer else {
@@ -142,6 +157,15 @@ impl Tile for Sign {
 }
 
 impl Sign {
+    fn handshake(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        if !is_client_handshake(frag.payload()) {
+            out.count.refused += 1;
+            return out.filtered();
+        }
+        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
+        out.count.signed_handshakes += 1;
+    }
+
     fn vote(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         if !is_vote_message(frag.payload(), &self.key.public_key()) {
             out.count.refused += 1;
@@ -179,7 +203,7 @@ mod tests {
     fn signs_a_root_and_nothing_else() {
         let config = Config { seed: [7; 32], votes: None };
         let public = SigningKey::from_seed(&config.seed).public_key();
-        let mut rig = Rig::<Sign>::new(&config, &["shred_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0"], &["sign_shred:0"]);
         rig.give("shred_sign:0", 5, &[1; 32]);
         rig.give("shred_sign:0", 6, &[1; 31]);
         rig.give("shred_sign:0", 7, &[1; 150]);
@@ -207,7 +231,7 @@ mod tests {
         transfer.set_from(&node);
         let transfer = hearth_wire::Txn::parse(transfer.bytes()).unwrap().message().to_vec();
         let inputs = ["shred_sign:0", "store_sign"];
-        let mut rig = Rig::<Sign>::new(&config, &inputs, &["sign_shred:0", "sign_store"]);
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_store"]);
         rig.give("store_sign", 1, &vote(&node));
         rig.give("store_sign", 2, &vote(&[9; 32]));
         rig.give("store_sign", 3, &transfer);
@@ -237,7 +261,7 @@ mod tests {
         };
         let keys = VoteKeys { account: ACCOUNT, voter: Some([9; 32]) };
         let config = Config { seed: [7; 32], votes: Some(keys) };
-        let mut rig = Rig::<Sign>::new(&config, &["shred_sign:0", "tower_sign"], &["sign_shred:0", "sign_tower"]);
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "tower_sign"], &["sign_shred:0", "sign_tower"]);
         let own = [vote(&node, &node, &ACCOUNT, false), vote(&node, &node, &ACCOUNT, true)];
         let by_voter = vote(&node, &voter, &ACCOUNT, true);
         let refused = [
@@ -268,10 +292,32 @@ mod tests {
     }
 
     #[test]
+    fn signs_handshakes_for_txsend_alone() {
+        let config = Config { seed: [7; 32], votes: None };
+        let public = SigningKey::from_seed(&config.seed).public_key();
+        let mut handshake = [b' '; 130];
+        handshake[64..97].copy_from_slice(b"TLS 1.3, client CertificateVerify");
+        handshake[97] = 0;
+        let mut server = handshake;
+        server[73..79].copy_from_slice(b"server");
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "txsend_sign"], &["sign_shred:0", "sign_txsend"]);
+        rig.give("txsend_sign", 1, &handshake);
+        rig.give("txsend_sign", 2, &server);
+        rig.give("txsend_sign", 3, &[1; 32]);
+        rig.give("shred_sign:0", 4, &handshake);
+        rig.run();
+        let answers = rig.take("sign_txsend");
+        assert_eq!((answers.len(), answers[0].0), (1, 1));
+        assert!(verify_strict(&public, answers[0].1.as_slice().try_into().unwrap(), &handshake).is_ok());
+        assert_eq!((rig.count().signed_handshakes, rig.count().refused), (1, 3));
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
     fn each_asker_is_answered_on_its_own_link() {
         let config = Config { seed: [7; 32], votes: None };
         let public = SigningKey::from_seed(&config.seed).public_key();
-        let mut rig = Rig::<Sign>::new(&config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
         for number in 0..20u8 {
             let asker = if number % 3 == 0 { "shred_sign:1" } else { "shred_sign:0" };
             rig.give(asker, number.into(), &[number; 32]);
@@ -290,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_link_of_another_role_is_refused() {
-        let mut rig = Rig::<Sign>::new(&Config { seed: [7; 32], votes: None }, &["rpc_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32], votes: None }, &["rpc_sign:0"], &["sign_shred:0"]);
         rig.give("rpc_sign:0", 1, &[1; 32]);
         rig.run();
         assert_eq!(rig.take("sign_shred:0"), []);
@@ -299,7 +345,7 @@ mod tests {
 
     #[test]
     fn no_request_is_lost_while_answers_wait() {
-        let mut rig = Rig::<Sign>::new(&Config { seed: [7; 32], votes: None }, &["shred_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32], votes: None }, &["shred_sign:0"], &["sign_shred:0"]);
         let mut tags = vec![];
         for round in 0..3u64 {
             (0..200).for_each(|n| rig.give("shred_sign:0", round * 200 + n, &[n as u8; 32]));

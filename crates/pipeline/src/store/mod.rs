@@ -25,7 +25,7 @@ pub use agreed::Agreed;
 pub use recorder::block_meta;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
@@ -97,8 +97,8 @@ const RECORD_NS: u64 = 1_000_000;
 
 /// The block store, opened, and the ledger to tell.
 pub struct Config {
-    store: Mutex<Option<BlockStore>>,
-    history: Mutex<Option<History>>,
+    store: BlockStore,
+    history: Option<History>,
     ledger: Arc<Ledger>,
     /// Who votes, where the topology lets it.
     node: Pubkey,
@@ -107,20 +107,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// One tile can be made of it: it takes the store.
+    /// Of a node that keeps no history, votes for nobody and is in no cluster.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
-        Self {
-            store: Mutex::new(Some(store)),
-            history: Mutex::new(None),
-            ledger,
-            node: Pubkey::default(),
-            agreed: None,
-        }
+        Self { store, history: None, ledger, node: Pubkey::default(), agreed: None }
     }
 
     /// With a history to keep.
     pub fn with_history(self, history: History) -> Self {
-        Self { history: Mutex::new(Some(history)), ..self }
+        Self { history: Some(history), ..self }
     }
 
     /// Of a node in a cluster: blocks are of forks, and count as confirmed when the cluster has confirmed them.
@@ -173,37 +167,32 @@ impl Tile for Store {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         host.input(SHRED_STORE)?;
-        let store = config.store.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut store =
-            store.ok_or_else(|| host.error("the block store has a tile already: a node has one store tile"))?;
-        let durable_slot = config.ledger.recent_blocks(1)[0].slot;
-        if config.agreed.is_none() {
+        let Config { mut store, history, ledger, node, agreed } = config;
+        let durable_slot = ledger.recent_blocks(1)[0].slot;
+        if agreed.is_none() {
             // What a kill left behind the last block of the chain is not part of it: those slots come anew.
             store.discard_from(durable_slot + 1).map_err(|e| host.error(e))?;
         }
         let waker = host.waker();
         store.on_durable(move || waker.wake());
-        let history = config.history.lock().unwrap_or_else(PoisonError::into_inner).take();
         let has_banks = !host.inputs_named(BANK_STORE).is_empty();
-        if history.is_some() != has_banks && (has_banks || config.agreed.is_none()) {
+        if history.is_some() != has_banks && (has_banks || agreed.is_none()) {
             return Err(host.error("a history and links from the banks go together"));
         }
         let waker = host.waker();
-        let ledger = config.ledger.clone();
-        let agreed = config.agreed.clone();
         if let Some(agreed) = &agreed {
             let waker = host.waker();
             agreed.on_confirmed(move || waker.wake());
         }
-        let recorder =
-            history.map(|history| Recorder::new(history, ledger, durable_slot, agreed, move || waker.wake()));
+        let recorder = history
+            .map(|history| Recorder::new(history, ledger.clone(), durable_slot, agreed.clone(), move || waker.wake()));
         Ok(Self {
             store: Some(store),
-            voter: Voter::new(&config.ledger, &config.node, host)?,
-            ledger: config.ledger.clone(),
-            agreed: config.agreed.clone(),
+            voter: Voter::new(&ledger, &node, host)?,
+            ledger,
+            agreed,
             recorder,
             sets: host.inputs_named(SHRED_STORE),
             record_at: None,

@@ -30,7 +30,7 @@ fn rig(dir: &Dir, config: blockstore::Config) -> (Rig<Store>, Arc<Ledger>, block
     let (store, _) = BlockStore::open(&dir.0, config).unwrap();
     let reader = store.reader();
     let inputs = ["shred_store:0", "shred_store:1"];
-    let rig = Rig::<Store>::new(&Config::new(store, ledger.clone()), &inputs, &[]);
+    let rig = Rig::<Store>::new(Config::new(store, ledger.clone()), &inputs, &[]);
     for slot in 1..=3 {
         ledger.begin_slot(slot, slot - 1).unwrap();
         ledger.end_slot(slot, [slot as u8; 32]).unwrap();
@@ -157,7 +157,7 @@ fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, hearth_ledger::history::
     let history = History::open(&dir.0.join("history"), config, 0).unwrap();
     let (key, reader) = (history.key(), history.reader());
     let config = Config::new(store, ledger.clone()).with_history(history);
-    let mut rig = Rig::<Store>::new(&config, &["shred_store:0", "bank_store:0", "bank_store:1"], &[]);
+    let mut rig = Rig::<Store>::new(config, &["shred_store:0", "bank_store:0", "bank_store:1"], &[]);
     let mut writer = hearth_ledger::history::BatchWriter::new(key);
     let signatures = [[1; 64], [2; 64], [3; 64]];
     // The later microblock comes first, in three pieces.
@@ -240,7 +240,7 @@ fn in_a_cluster_what_it_confirms_is_confirmed() {
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
     let agreed = Arc::new(Agreed::default());
     let config = Config::new(store, ledger.clone()).agreeing(agreed.clone());
-    let mut rig = Rig::<Store>::new(&config, &["shred_store:0"], &[]);
+    let mut rig = Rig::<Store>::new(config, &["shred_store:0"], &[]);
     for slot in [1, 3] {
         ledger.begin_slot(slot, ledger.recent_blocks(1)[0].slot).unwrap();
         ledger.end_slot(slot, [slot as u8; 32]).unwrap();
@@ -267,7 +267,7 @@ fn agreeing(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, Arc<Agreed>, hearth_ledger::
     let history = History::open(&dir.0.join("history"), config, 0).unwrap();
     let (reader, agreed) = (history.reader(), Arc::new(Agreed::default()));
     let config = Config::new(store, ledger.clone()).with_history(history).agreeing(agreed.clone());
-    (Rig::<Store>::new(&config, &["shred_store:0"], &[]), ledger, agreed, reader)
+    (Rig::<Store>::new(config, &["shred_store:0"], &[]), ledger, agreed, reader)
 }
 
 fn empty_block(ledger: &Ledger, slot: u64) {
@@ -335,7 +335,7 @@ fn in_a_cluster_nothing_that_is_there_is_discarded_at_the_start() {
     let store = open();
     let reader = store.reader();
     let config = Config::new(store, ledger).agreeing(Arc::new(Agreed::default()));
-    let rig = Rig::<Store>::new(&config, &["shred_store:0"], &[]);
+    let rig = Rig::<Store>::new(config, &["shred_store:0"], &[]);
     let kept: Vec<(u64, bool)> = reader.slots(.., 9).iter().map(|slot| (slot.slot, slot.whole)).collect();
     assert_eq!(kept, [(1, true), (2, false)]);
     drop(rig);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{
-    self, Action, BankId, CONSECUTIVE_SLOTS, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError,
+    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError,
     TICKS_PER_SLOT, Tower, TowerVote, VoteStake,
 };
 use hearth_ledger::epoch::EpochSchedule;
@@ -104,13 +104,8 @@ pub enum Output {
         /// The message.
         message: Message,
     },
-    /// Send a vote to these leaders.
-    Vote {
-        /// The transaction.
-        transaction: Vec<u8>,
-        /// Who leads now and who leads next, each once.
-        leaders: Vec<Pubkey>,
-    },
+    /// Send a vote to the leaders of the next slots.
+    Vote(Vec<u8>),
     /// Publish a vote in gossip.
     Gossip(Vec<u8>),
     /// Ask for the block of this slot: others have voted for it.
@@ -344,23 +339,13 @@ impl Core {
         let transaction = message.sign_with(|_, _| *left.next().expect("one for each signer"));
         self.refresh = Some(VoteRefresh::new(transaction.clone(), now.monotonic));
         if let Some(id) = id {
-            let leaders = self.next_leaders();
-            self.out.push(Output::Vote { transaction: transaction.clone(), leaders });
+            self.out.push(Output::Vote(transaction.clone()));
             self.count.votes += 1;
             let account = self.config.vote_account.expect("only a node that votes has votes signed");
             // One that is sent again is known.
             let _ = self.consensus.on_vote(&account, id);
         }
         self.out.push(Output::Gossip(transaction));
-    }
-
-    /// Who leads the slot after the last block, and who leads next.
-    fn next_leaders(&self) -> Vec<Pubkey> {
-        let next = self.head.id.slot + 1;
-        let mut leaders: Vec<Pubkey> =
-            [next, next + CONSECUTIVE_SLOTS].into_iter().filter_map(|slot| self.leader(slot)).collect();
-        leaders.dedup();
-        leaders
     }
 
     /// What is to be done since the last call, in order.

@@ -84,13 +84,13 @@ impl Tile for Verify {
     type Config = Config;
     type Counters = Counters;
 
-    fn new(config: &Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let seen = TagCache::new(config.history, host.entropy()).map_err(|e| host.error(e))?;
         Ok(Self {
             verifier: Verifier::new(VerifierConfig { cache_bytes: config.table_bytes, ..Default::default() }),
             seen,
             key: config.tag_key,
-            drops: config.drops.clone(),
+            drops: config.drops,
             dedup: host.output(VERIFY_DEDUP)?,
             bytes: Box::new([[0; TXN_MTU]; BATCH]),
             pending: Vec::with_capacity(BATCH),

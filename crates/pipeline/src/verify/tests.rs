@@ -24,7 +24,7 @@ fn rig() -> Rig<Verify> {
 
 fn rig_that_tells(drops: DropLog) -> Rig<Verify> {
     let config = Config { history: 1024, table_bytes: 1 << 20, tag_key: 7, drops };
-    Rig::new(&config, &["quic_verify:0"], &["verify_dedup:0"])
+    Rig::new(config, &["quic_verify:0"], &["verify_dedup:0"])
 }
 
 #[test]

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 /// What a funded account holds at genesis.
 pub const RICH: u64 = 500_000_000_000;
 /// How long anything may take in these tests.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The faucet's number among the keys.
 pub const FAUCET: usize = 1_000;

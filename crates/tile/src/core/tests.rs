@@ -24,7 +24,7 @@ fn alone(names: &[&str]) -> Wires {
 }
 
 fn tile(wires: &Wires, name: &str, script: &Script) -> Box<dyn Runnable> {
-    Box::new(wires.runner::<Scripted<1>>(name, script, &waker(), &[]))
+    Box::new(wires.runner::<Scripted<1>>(name, script.clone(), &waker(), &[]))
 }
 
 /// A producer on one core and a consumer on another.
@@ -53,8 +53,8 @@ impl Pair {
             });
         }
         let wakers = [waker(), waker()];
-        let producer = wires.runner::<Scripted<1>>("a:0", &given, &wakers[0], &[("b:0", &wakers[1])]);
-        let consumer = wires.runner::<Scripted<1>>("b:0", &taken, &wakers[1], &[("a:0", &wakers[0])]);
+        let producer = wires.runner::<Scripted<1>>("a:0", given, &wakers[0], &[("b:0", &wakers[1])]);
+        let consumer = wires.runner::<Scripted<1>>("b:0", taken.clone(), &wakers[1], &[("a:0", &wakers[0])]);
         let cores = vec![
             core("a", vec![Box::new(producer)], &wakers[0], &wires, idle),
             core("b", vec![Box::new(consumer)], &wakers[1], &wires, idle),

@@ -25,7 +25,7 @@ struct Stage<const BURST: usize> {
 impl<const BURST: usize> Stage<BURST> {
     fn new(wires: &[Wire]) -> Self {
         let (wires, script) = (Wires::new(Clock::manual(), &["scripted:0"], wires), script());
-        let runner = wires.runner("scripted:0", &script, &Waker::new().unwrap(), &[]);
+        let runner = wires.runner("scripted:0", script.clone(), &Waker::new().unwrap(), &[]);
         Self { wires, runner, script }
     }
 
@@ -417,7 +417,7 @@ impl Tile for Relay {
     type Config = ();
     type Counters = ();
 
-    fn new(_: &(), host: &mut Host<'_>) -> Result<Self, InitError> {
+    fn new(_: (), host: &mut Host<'_>) -> Result<Self, InitError> {
         Ok(Self { port: host.output("out")?, own: 0 })
     }
 
@@ -440,7 +440,7 @@ impl Tile for Relay {
 
 #[test]
 fn receipt_times_travel_and_each_frag_that_has_one_is_told() {
-    let mut rig = Rig::<Relay>::new(&(), &["in"], &["out"]);
+    let mut rig = Rig::<Relay>::new((), &["in"], &["out"]);
     rig.advance(Duration::from_micros(10));
     rig.run();
     assert_eq!(rig.take_origins("out"), [0, 0, 10]);
@@ -465,7 +465,7 @@ fn only_the_cores_that_something_was_moved_for_are_woken() {
     let (script, own) = (script(), Waker::new().unwrap());
     let others = [(); 3].map(|()| Waker::new().unwrap());
     let named = [("a:0", &others[0]), ("b:0", &others[1]), ("c:0", &others[2])];
-    let mut runner = wires.runner::<Scripted<1>>("scripted:0", &script, &own, &named);
+    let mut runner = wires.runner::<Scripted<1>>("scripted:0", script.clone(), &own, &named);
     let mut woken = |publish: [usize; 3], feed: Option<&str>| {
         look(&script).publish = publish;
         if let Some(link) = feed {

@@ -38,8 +38,6 @@ const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
 
-/// How long an answer waits for the transactions' block, where blocks are made as transactions come.
-const UNTIL_MINED: Duration = Duration::from_secs(10);
 /// How long requests that have come meanwhile wait where no block comes.
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(5);
 
@@ -50,10 +48,10 @@ const PATIENCE_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) type Answer = Result<B256, Failure>;
-type Queue = mpsc::Sender<(Bytes, oneshot::Sender<Handed>)>;
+type Queue = mpsc::Sender<(Bytes, oneshot::Sender<SubmitResult>)>;
 
 /// What became of a transaction that was handed to the chain.
-type Handed = Result<B256, Refused>;
+type SubmitResult = Result<B256, Refused>;
 
 struct Refused {
     failure: Failure,
@@ -109,7 +107,7 @@ pub fn start(api: &Api) -> std::io::Result<()> {
     let (chain, settled) = (api.chain.clone(), api.sender.settled.clone());
     std::thread::Builder::new().name("web3-mined".into()).spawn(move || look_after(&chain, &requests, &settled))?;
     *api.sender.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
-    let (queue, mut waiting) = mpsc::channel::<(Bytes, oneshot::Sender<Handed>)>(QUEUE);
+    let (queue, mut waiting) = mpsc::channel::<(Bytes, oneshot::Sender<SubmitResult>)>(QUEUE);
     let (chain, counters) = (api.chain.clone(), Arc::clone(&api.counters));
     let thread = std::thread::Builder::new().name("web3-send".into()).stack_size(crate::server::STACK_BYTES);
     thread.spawn(move || {
@@ -156,7 +154,7 @@ fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>, sett
     }
 }
 
-fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<Handed> {
+fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<SubmitResult> {
     count(&counters.bursts);
     count_many(&counters.transactions_in, burst.len());
     let results = chain.submit(burst);
@@ -196,7 +194,7 @@ impl Api {
     }
 
     /// Hands over once more, after the blocks under way, what was refused for the state before them.
-    async fn hand_over_again(&self, handed: &mut [Handed], burst: Vec<Bytes>) {
+    async fn hand_over_again(&self, handed: &mut [SubmitResult], burst: Vec<Bytes>) {
         let (mut places, mut again) = (Vec::new(), Vec::new());
         for (place, raw) in handed.iter_mut().zip(burst) {
             if matches!(place, Err(refused) if refused.for_now) {
@@ -224,7 +222,7 @@ impl Api {
         if hashes.is_empty() {
             return 0;
         }
-        let until = std::time::Instant::now() + UNTIL_MINED;
+        let until = std::time::Instant::now() + self.config.limits.until_mined;
         let queue = self.sender.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.sender.last.load(Relaxed) + 1;
         match queue.as_ref().map(|queue| queue.send(Waiting { number, hashes, until })) {
@@ -240,7 +238,8 @@ impl Api {
         if *self.sender.settled.borrow() < number {
             let mut settled = self.sender.settled.subscribe();
             // Longer than the thread takes for any of them.
-            let _ = tokio::time::timeout(2 * UNTIL_MINED, settled.wait_for(|settled| *settled >= number)).await;
+            let patience = 2 * self.config.limits.until_mined;
+            let _ = tokio::time::timeout(patience, settled.wait_for(|settled| *settled >= number)).await;
         }
     }
 
@@ -254,7 +253,7 @@ impl Api {
         self.settled(self.look_after(vec![hash])).await;
     }
 
-    async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<Handed> {
+    async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<SubmitResult> {
         if burst.len() > 1 {
             // It takes as long as the cryptography does: meanwhile the other connections are another thread's.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));

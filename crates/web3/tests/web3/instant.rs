@@ -20,9 +20,14 @@ fn request(id: usize, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
+/// A node whose answers wait for blocks for as long as a busy machine may need.
+fn patient() -> Node {
+    Node::with(BlockTime::Instant, |config| config.limits.until_mined = DEADLINE)
+}
+
 #[test]
 fn reads_after_a_send_see_it() {
-    let node = Node::new(BlockTime::Instant);
+    let node = patient();
     for nonce in 0..100 {
         let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, nonce).raw()]));
         assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x1", "{nonce}");
@@ -50,7 +55,7 @@ fn ask(stream: &TcpStream, request: &Value) -> Value {
 /// With others under way a send is answered before its block, and what is asked after it waits.
 #[test]
 fn reads_see_sends_of_many_connections() {
-    let node = Node::new(BlockTime::Instant);
+    let node = patient();
     let server = &node.server;
     let load = |seed: u8| {
         let stream = connect(server);

@@ -21,7 +21,7 @@ pub fn sets(bench: &Bench) {
     let link = format!("{SHRED_STORE}:0");
     let (one, other) = (Dir::new("tile"), Dir::new("bare"));
     let config = Config::new(open(&one), ledger(&[]));
-    let mut rig = Rig::<Store>::new(&config, &[&link], &[]);
+    let mut rig = Rig::<Store>::new(config, &[&link], &[]);
     let (mut sets, mut buffer) = (Sets::new(), vec![0; STORED_SET_MTU]);
     let through_tile = || {
         for _ in 0..ROUND {

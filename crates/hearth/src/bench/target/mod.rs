@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Control};
-use hearth_pipeline::node::{LoadConfig, LoadConfigs, Node};
-use hearth_pipeline::topology::{self, Counts};
-use hearth_pipeline::{bencho, benchs};
+use hearth_pipeline::node::{Node, NodeConfig, TileConfigs};
+use hearth_pipeline::{bencho, benchs, topology};
 use hearth_quic::ClientConfig;
+use hearth_ring::HugePages;
 use hearth_tile::Clock;
 use hearth_wire::base58::encode_32;
 
@@ -32,7 +32,7 @@ use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
 use super::report::{Asked, Rate, Report, Target, Waited};
 use super::summary::is_kept;
-use super::verdict::{Driven, limit_of_load};
+use super::verdict::{LoadSummary, limit_of_load};
 use super::{BenchError, Nobody, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
 use crate::cli;
@@ -96,17 +96,13 @@ pub fn run(
         control: control.clone(),
     };
     let identity = options.target.identity.as_deref().map(keys::read).transpose().map_err(BootError::from)?;
-    let load = LoadConfigs {
-        benchg,
-        benchs: benchs::Config {
-            target: tpu,
-            connections: config.development.bench.connections,
-            client: ClientConfig::local(),
-            identity: identity.map(|identity| *identity.seed),
-        },
-        bencho: bencho::Config { rpc: rpc.address, samples: sender },
+    let benchs = benchs::Config {
+        target: tpu,
+        connections: config.development.bench.connections,
+        client: ClientConfig::local(),
+        identity: identity.map(|identity| *identity.seed),
     };
-    let node = boot_load(config, load)?;
+    let node = boot_load(config, benchg, benchs, bencho::Config { rpc: rpc.address, samples: sender })?;
     let mut seen = Observed::default();
     (seen.pid, seen.is_outside) = (options.target.pid, true);
     let measuring = seen.measuring.clone();
@@ -161,14 +157,23 @@ fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, 
 }
 
 /// The load's tiles, without a node.
-fn boot_load(config: &Config, tiles: LoadConfigs) -> Result<Node, BenchError> {
-    let bench = &config.development.bench;
+fn boot_load(
+    config: &Config,
+    benchg: benchg::Config,
+    benchs: benchs::Config,
+    bencho: bencho::Config,
+) -> Result<Node, BenchError> {
+    let affinity = &config.development.bench.affinity;
     let cores = boot::cores(config)?;
-    let counts = Counts { benchg: bench.benchg_tile_count, benchs: bench.benchs_tile_count, ..Counts::default() };
-    let counts = counts.auto(cores.allowed.len(), true);
-    let topology = topology::build_load(&config.name, counts, &bench.affinity, &cores).map_err(BootError::Layout)?;
-    let config = LoadConfig { workspace: boot::workspace_path(config), idle: boot::idle(config), tiles };
-    Ok(Node::boot_load(topology, Clock::real(), &config).map_err(BootError::from)?)
+    let counts = config.tile_counts().auto(cores.allowed.len(), true);
+    let topology = topology::build_load(&config.name, counts, affinity, &cores).map_err(BootError::Layout)?;
+    let config = NodeConfig {
+        workspace: boot::workspace_path(config),
+        huge_pages: HugePages::None,
+        idle: boot::idle(config),
+        tiles: boot::load_configs(TileConfigs::default(), &topology, benchg, benchs, bencho),
+    };
+    Ok(Node::boot(topology, Clock::real(), config).map_err(BootError::from)?)
 }
 
 fn key_of(path: Option<&Path>) -> Result<Option<SigningKey>, BenchError> {
@@ -194,7 +199,8 @@ fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, 
             break Waited::Interrupted;
         }
         let now = Snapshot::take(driver.node);
-        if now.is_sent() && landed >= now.sent() {
+        // Tiles tell their counters now and then: where more has landed than they say was sent, they are behind.
+        if now.is_sent() && landed == now.sent() {
             break Waited::AllLanded;
         }
         if since.elapsed() > STANDSTILL && !is_valid(rpc, &last)? {
@@ -236,7 +242,7 @@ impl Observed {
         let CoresHad { had, waited_for } = self.cores();
         let sent_per_s = self.sent_per_s();
         let lag_s_max = self.lag_s_max();
-        let driven = Driven {
+        let driven = LoadSummary {
             rate: options.rate,
             is_kept: options.rate.is_none_or(|rate| is_kept(rate, sent_per_s, lag_s_max)),
             sent_per_s,

@@ -142,7 +142,10 @@ impl Made {
 
     /// Looks for all that was confirmed.
     fn look(&self, chain: &Chain, name: &str) -> Outcome {
-        let (history, blocks) = (chain.history.as_ref().unwrap().reader(), chain.store.reader());
+        let (history, blocks) = (chain.history.as_ref().unwrap(), chain.store.reader());
+        // What is recorded again is indexed by a thread of the history's own.
+        wait(|| history.indexed_slot() >= history.last_slot());
+        let history = history.reader();
         let mut worst = Outcome::Whole;
         let mut found = |outcome: Outcome| worst = worst.max(outcome);
         let error = |why: String| if why.contains(name) { Outcome::Named } else { Outcome::Silent };
@@ -205,6 +208,20 @@ fn damaged_history_is_rebuilt_from_blocks() {
             assert_eq!(outcome, Outcome::Whole, "{}: {mutation}", file.display());
         }
     }
+}
+
+/// A history that was off for a while, or is gone: what is executed is said before, and how long it took after.
+#[test]
+fn rebuilding_the_history_is_announced() {
+    let made = make();
+    fs::remove_dir_all(made.folder.path().join("history")).unwrap();
+    say::take_notes();
+    let chain = open(&made.config, made.folder.path()).unwrap();
+    let notes = say::take_notes();
+    let at = |text: &str| notes.iter().position(|note| note.contains(text)).unwrap_or_else(|| panic!("{notes:#?}"));
+    assert!(at("are executed, from the state of slot 0") < at("blocks were executed in"), "{notes:#?}");
+    let history = chain.history.as_ref().unwrap().reader();
+    assert!(made.transfers.iter().all(|(_, signature, ..)| matches!(history.transaction(signature), Ok(Some(_)))));
 }
 
 /// A start that cannot execute the lost blocks once more keeps all others, and an error names the place.

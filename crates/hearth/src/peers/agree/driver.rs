@@ -13,6 +13,7 @@ use hearth_cluster::reports::Dump;
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Reader;
 use hearth_pipeline::poh::Parent;
+use hearth_pipeline::replay::PoolExecutor;
 use hearth_pipeline::replay::position::{self, LeaderControl, Position, PositionError};
 use hearth_pipeline::store::Agreed;
 use hearth_pipeline::tower::{Config, Core, Folder, Now, Output, TowerError, saved_tower};
@@ -22,12 +23,11 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::ancestors::Asker;
 use super::differs::Parted;
-use super::execute::Replay;
 use super::vote::Voter;
 use super::{AgreeError, Maker, Start};
 use crate::peers::gossip::Seen;
 use crate::peers::{Words, now_ms};
-use crate::replay::ReplayError;
+use crate::replay::{self, ReplayError};
 use crate::say::note;
 
 hearth_tile::counters! {
@@ -71,7 +71,7 @@ impl LeaderControl for Maker {
 pub struct Driver {
     node: Pubkey,
     ledger: Arc<Ledger>,
-    position: Position<Reader, Replay, Maker>,
+    position: Position<Reader, PoolExecutor, Maker>,
     tower: Core,
     folder: Folder,
     agreed: Arc<Agreed>,
@@ -96,8 +96,10 @@ impl Driver {
             is_begin: start.is_begin,
             slot,
         };
-        let replay = Replay::new(genesis, start.recording);
-        let position = Position::new(Arc::clone(&ledger), block_id, reader, replay, maker);
+        let records = start.recording.is_some();
+        let pool = replay::pool(replay::TABLE_BYTES, start.recording);
+        let executor = PoolExecutor::new(pool, replay::rules(&genesis), records);
+        let position = Position::new(Arc::clone(&ledger), block_id, reader, executor, maker);
         let begins = position.start(saved.as_ref().and_then(Tower::root).map(|root| root.slot));
         let (root, since) = (begins.block.bank.id.slot, Instant::now());
         let tower = Core::new(config, begins, saved, now(since))?;
@@ -202,9 +204,7 @@ impl Driver {
                 let signatures = voter.as_ref().map(|voter| voter.sign(&message)).unwrap_or_default();
                 self.tower.on_signed(number, &signatures, now(self.since));
             }
-            Output::Vote { transaction, leaders } => {
-                voter.iter().for_each(|voter| voter.send(&transaction, &leaders));
-            }
+            Output::Vote(transaction) => voter.iter_mut().for_each(|voter| voter.send(&transaction)),
             Output::Gossip(transaction) => seen.talk.say(transaction),
             Output::Want(slot) => seen.views.reports.voted(slot),
             Output::Resend(slot) => seen.views.reports.resend(slot),
@@ -223,11 +223,10 @@ impl Driver {
         Ok(())
     }
 
-    fn check<T>(&self, done: Result<T, PositionError<ReplayError>>) -> Result<T, AgreeError> {
+    fn check<T>(&self, done: Result<T, PositionError>) -> Result<T, AgreeError> {
         done.map_err(|why| match why {
             PositionError::Store(why) => ReplayError::from(why).into(),
             PositionError::Rewind(why) => why.into(),
-            PositionError::Failed(why) => why.into(),
             PositionError::Again(why) => AgreeError::Again(why),
             PositionError::NotTheSame(slot) => AgreeError::NotTheSame(slot),
             PositionError::RefutedDead { slot, why } => AgreeError::Dead { slot, why },

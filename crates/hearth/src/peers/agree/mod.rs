@@ -20,7 +20,6 @@
 mod ancestors;
 mod differs;
 mod driver;
-mod execute;
 mod vote;
 
 use std::io;
@@ -31,8 +30,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
-use hearth_ledger::history::HistoryKey;
 use hearth_ledger::{Genesis, Ledger, RewindError};
+use hearth_pipeline::bank::Recording;
 use hearth_pipeline::poh::Lead;
 use hearth_pipeline::store::Agreed;
 use hearth_pipeline::tower::TowerError;
@@ -58,7 +57,7 @@ pub enum AgreeError {
     Replay(#[from] ReplayError),
     /// A block that was executed before.
     #[error("a block of the cluster does not execute here: {0}")]
-    Again(String),
+    Again(hearth_pipeline::replay::ReplayError),
     /// The ledger cannot leave a fork.
     #[error("the ledger cannot leave a fork: {0}")]
     Rewind(#[from] RewindError),
@@ -138,7 +137,7 @@ pub struct Start {
     /// Who asks others for the ancestors of what cannot be executed here.
     pub asker: Asker,
     /// Where a history is kept: what it hashes under, and whether it has logs and calls.
-    pub recording: Option<(HistoryKey, bool)>,
+    pub recording: Option<Recording>,
     /// Whether the chain begins: there is no block yet, executed or not.
     pub is_begin: bool,
     /// Where tower and root are kept.

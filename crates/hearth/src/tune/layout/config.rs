@@ -4,6 +4,7 @@
 //! writes  configurations, with the keys that anybody would set
 
 use hearth_lab::tune::layout::{Found, Kind, Layout, Space, report};
+use hearth_pipeline::kinds::{self, Count, Role};
 use hearth_pipeline::topology::seat;
 use hearth_tile::affinity::{Cores, written};
 use hearth_tile::topology::Topology;
@@ -11,10 +12,6 @@ use hearth_tile::topology::Topology;
 use super::Options;
 use crate::config::Config;
 
-/// Kinds of which there may be several.
-const SEVERAL: [&str; 7] = ["benchg", "benchs", "net", "quic", "verify", "bank", "shred"];
-/// Kinds whose tiles take work as they have time for it: of the others each has its share of the connections.
-const ELASTIC: [&str; 3] = ["benchg", "verify", "bank"];
 /// Characters of a line of the evidence in the configuration.
 const WIDTH: usize = 110;
 
@@ -25,12 +22,13 @@ pub fn space(base: &Config, topology: &Topology, cores: Cores) -> (Space, Layout
     let mut tiles: Vec<Vec<Option<usize>>> = Vec::new();
     for tile in &topology.tiles {
         let seat = seat(tile, hashing);
+        let declared = declared(&tile.kind);
         if kinds.last().is_none_or(|kind| kind.name != tile.kind) {
             kinds.push(Kind {
                 name: tile.kind.clone(),
-                most: if SEVERAL.contains(&&*tile.kind) { cores.allowed.len() } else { 1 },
+                most: if declared.count == Count::One { 1 } else { cores.allowed.len() },
                 floats: seat.floats,
-                is_elastic: ELASTIC.contains(&&*tile.kind),
+                is_elastic: declared.is_elastic,
                 spread: seat.spread,
                 quiet: seat.quiet,
             });
@@ -45,25 +43,20 @@ pub fn space(base: &Config, topology: &Topology, cores: Cores) -> (Space, Layout
     (Space { kinds, cores }, Layout::new(tiles))
 }
 
+fn declared(kind: &str) -> &'static kinds::Kind {
+    kinds::Kind::named(kind).expect("a tile of this pipeline")
+}
+
 /// The configuration with a layout in it, by the keys that anybody would set.
 pub fn with_layout(base: &Config, space: &Space, layout: &Layout) -> Config {
     let mut config = base.clone();
     let (mut load, mut node) = (Vec::new(), Vec::new());
     for (kind, places) in space.kinds.iter().zip(&layout.tiles) {
-        let is_load = matches!(&*kind.name, "bencho" | "benchg" | "benchs");
-        if is_load { &mut load } else { &mut node }.extend(places);
-        let (layout, bench) = (&mut config.layout, &mut config.development.bench);
-        let count = match &*kind.name {
-            "benchg" => &mut bench.benchg_tile_count,
-            "benchs" => &mut bench.benchs_tile_count,
-            "net" => &mut layout.net_tile_count,
-            "quic" => &mut layout.quic_tile_count,
-            "verify" => &mut layout.verify_tile_count,
-            "bank" => &mut layout.bank_tile_count,
-            "shred" => &mut layout.shred_tile_count,
-            _ => continue,
-        };
-        *count = places.len();
+        let declared = declared(&kind.name);
+        if declared.role == Role::Load { &mut load } else { &mut node }.extend(places);
+        if let Some(count) = config.tile_count_mut(declared) {
+            *count = places.len();
+        }
     }
     config.layout.affinity = written(&node);
     config.development.bench.affinity = written(&load);

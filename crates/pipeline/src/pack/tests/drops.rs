@@ -20,7 +20,7 @@ fn give_tagged(rig: &mut Rig<Pack>, fates: &Fates, bytes: &[u8]) {
 fn every_drop_is_told_under_its_signature() {
     let fates = Arc::new(Fates::new(1000, 3));
     let config = Config { capacity: 2, accounts: 256, drops: DropLog::new(fates.clone()), ..small() };
-    let mut rig = rig(&config);
+    let mut rig = rig(config);
     let limit = ComputeBudgetInstruction::SetComputeUnitLimit(1000);
     let pays = |from, price| transfer(from, from + 100, &[SetComputeUnitPrice(price)]);
     let stale = signed_with(&[9; 32], &[system::transfer(&[9; 32], &[99; 32], 1)], &[77; 32]);

@@ -39,7 +39,7 @@ fn with_lookup(from: u8, writable: &[u8], readonly: &[u8]) -> Vec<u8> {
 }
 
 fn reading(ledger: &Arc<Ledger>) -> Rig<Pack> {
-    rig(&Config { ledger: Some(ledger.clone()), ..small() })
+    rig(Config { ledger: Some(ledger.clone()), ..small() })
 }
 
 fn give_all(rig: &mut Rig<Pack>, txns: &[Vec<u8>]) {
@@ -156,7 +156,7 @@ fn without_room_or_ledger_it_is_dropped_at_once() {
     }
     let count = settle(&mut full);
     assert_eq!((count.pending, count.dropped_lookups), (1024, 6));
-    let mut without = rig(&small());
+    let mut without = rig(small());
     give(&mut without, 1, &with_lookup(1, &[0], &[]));
     without.run();
     assert_eq!(settle(&mut without).dropped_lookups, 1);

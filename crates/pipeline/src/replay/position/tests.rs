@@ -1,7 +1,6 @@
 //! Where the ledger goes: a real ledger, with a store, an executor and proof of history that do as they are told.
 
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::rc::Rc;
 
 use hearth_ledger::stakes::validator_accounts;
@@ -97,19 +96,12 @@ struct Executor {
 }
 
 impl BlockExecutor for Executor {
-    type Error = Infallible;
-
-    fn execute(
-        &mut self,
-        ledger: &Ledger,
-        block: &Block,
-        is_known: bool,
-    ) -> Result<Executed, ExecuteError<Infallible>> {
+    fn execute(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError> {
         let slot = block.info.slot;
         let stored = self.store.0.borrow()[&slot].clone();
         ledger.begin_slot(slot, block.info.parent_slot).expect("the ledger is at the parent");
         if stored.is_wrong {
-            return Err(ExecuteError::Wrong("a test says so".into()));
+            return Err(ReplayError::Signature { slot, signature: "a test's".into() });
         }
         let mut hash = stored.id;
         hash[31] ^= u8::from(is_known && *self.is_unsteady.borrow());
@@ -193,7 +185,7 @@ impl World {
         self.try_run().expect("the node agrees with the cluster")
     }
 
-    fn try_run(&mut self) -> Result<Vec<Output>, PositionError<Infallible>> {
+    fn try_run(&mut self) -> Result<Vec<Output>, PositionError> {
         while self.position.turn()? {}
         Ok(self.outputs())
     }
