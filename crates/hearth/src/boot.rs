@@ -4,6 +4,7 @@
 //! writes  the ledger folder, the workspace file; starts tiles and RPC
 //! memory  printed by `hearth config show --memory`
 
+mod consensus;
 mod liveness;
 mod tiles;
 
@@ -23,8 +24,7 @@ use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Second, Seconds, Watch};
-use hearth_pipeline::bank::Recording;
-use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY, TOWER_TXSEND};
+use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
@@ -44,7 +44,7 @@ use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
-use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, Maker, Voter};
+use crate::peers::agree::{AgreeError, Agreement};
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::repair::{self, RepairThread};
@@ -56,6 +56,7 @@ use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
 use crate::restore::{self, Restored};
 use crate::stop::StopSignal;
+use consensus::Consensus;
 use liveness::Tiles;
 use tiles::tile_configs;
 
@@ -193,7 +194,7 @@ pub struct Running {
     pub tiles: Tiles,
     rpc_server: RpcServer,
     taker: Option<Taker>,
-    agree: Option<AgreeThread>,
+    agreement: Option<Agreement>,
     peers: Option<Peers>,
 }
 
@@ -206,14 +207,13 @@ impl Running {
     /// Why the node can no longer be in its cluster, if that is so.
     pub fn failure(&self) -> Option<AgreeError> {
         let is_double = self.peers.as_ref().is_some_and(|peers| peers.gossip.seen.is_double.load(Relaxed));
-        let failure = self.agree.as_ref().and_then(AgreeThread::failure);
+        let failure = self.agreement.as_ref().and_then(Agreement::failure);
         failure.or_else(|| is_double.then_some(AgreeError::Double))
     }
 
     /// Stops RPC and tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();
-        drop(self.agree);
         drop(self.peers);
         // A snapshot under way is given up.
         drop(self.taker);
@@ -530,23 +530,24 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let history = chain.history.as_ref().map(History::reader);
     let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
-    let begins = Begins::of(config, &chain);
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster = peers.as_ref().map(|peers| tiles::Cluster {
         views: peers.gossip.seen.views.clone(),
         agreed: Arc::default(),
-        lead: config.takes_turns().then(Arc::default),
+        leads: config.takes_turns(),
     });
-    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), cluster.as_ref())?;
+    let clock = Clock::real();
+    let consensus = match (&peers, &cluster) {
+        (Some(peers), Some(cluster)) => Some(Consensus::of(config, &chain, peers, cluster, &clock)?),
+        _ => None,
+    };
+    let (consensus, agreement) = consensus.unzip();
+    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), cluster.zip(consensus))?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
-    let mut node = Node::boot(topology, Clock::real(), node_config)?;
+    let mut node = Node::boot(topology, clock, node_config)?;
     for (name, words) in peers.iter().flat_map(Peers::words) {
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }
-    let agree = match (&peers, cluster) {
-        (Some(peers), Some(cluster)) => Some(agree(config, &mut node, (peers, &cluster), begins)?),
-        _ => None,
-    };
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
     let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
     let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
@@ -584,82 +585,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         liveness: alive.clone().liveness(),
     };
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
-    Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, agree, peers })
-}
-
-/// What consensus begins with.
-struct Begins {
-    ledger: Arc<Ledger>,
-    genesis: Genesis,
-    blocks: blockstore::Reader,
-    block_id: [u8; 32],
-    is_begin: bool,
-    recording: Option<Recording>,
-    folder: PathBuf,
-    /// The node's: for votes, and for questions.
-    keys: [SigningKey; 2],
-}
-
-impl Begins {
-    fn of(config: &Config, chain: &Chain) -> Self {
-        let extended = config.rpc.extended_tx_metadata_storage;
-        Self {
-            ledger: chain.ledger.clone(),
-            genesis: chain.genesis.clone(),
-            blocks: chain.store.reader(),
-            block_id: chain.replayed.block_id.unwrap_or(*chain.genesis.hash()),
-            // Blocks that are not final are executed later.
-            is_begin: chain.replayed.last_slot == chain.genesis.config().genesis_slot
-                && chain.recovery.last_whole_slot.is_none(),
-            recording: chain.history.as_ref().map(|history| Recording { key: history.key(), extended }),
-            folder: chain.folder.clone(),
-            keys: [(); 2].map(|()| SigningKey::from_seed(&chain.identity.seed)),
-        }
-    }
-}
-
-/// Starts consensus.
-fn agree(
-    config: &Config,
-    node: &mut Node,
-    (peers, cluster): (&Peers, &tiles::Cluster),
-    begins: Begins,
-) -> Result<AgreeThread, BootError> {
-    let Begins { ledger, genesis, blocks, block_id, is_begin, recording, folder, keys: [key, asks] } = begins;
-    let lead = cluster.lead.clone();
-    let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
-    let asker = Asker::open(asks, ip, &peers.links).map_err(NodeError::Threads)?;
-    let start = agree::Start {
-        node: key.public_key(),
-        ledger,
-        genesis,
-        reader: blocks,
-        block_id,
-        agreed: cluster.agreed.clone(),
-        seen: peers.gossip.seen.clone(),
-        maker: lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake }),
-        voter: voter(config, &folder, key, node)?,
-        asker,
-        recording,
-        is_begin,
-        folder,
-    };
-    let thread = AgreeThread::start(start)?;
-    let words = node.workspace().counters(peers::AGREE).expect("the topology has the service");
-    let _ = thread.words.set(words);
-    Ok(thread)
-}
-
-/// Who votes for the node, where it does.
-fn voter(config: &Config, folder: &Path, key: SigningKey, node: &mut Node) -> Result<Option<Voter>, BootError> {
-    if config.follows() || !config.consensus.vote {
-        return Ok(None);
-    }
-    let given = config.expand(&config.consensus.vote_account_path);
-    let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
-    let account = keys::read(&path)?.public;
-    let inlet = node.take_inlet(TOWER_TXSEND).expect("the topology of a node in a cluster has it");
-    Ok(Some(Voter::new(key, account, inlet)))
+    Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, agreement, peers })
 }
 
 /// What those have at the beginning that have stake from then on, beside the node that begins the chain.

@@ -6,8 +6,9 @@
 use std::fmt::Write;
 
 use hearth_ledger::Fates;
+use hearth_pipeline::replay::position::SLOTS_MAX;
 use hearth_pipeline::tag_cache::TagCache;
-use hearth_pipeline::txsend;
+use hearth_pipeline::{store, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
@@ -15,6 +16,10 @@ use crate::cli;
 use crate::config::Config;
 use crate::replay;
 
+/// Entries in a data shred, bytes.
+const SHRED_BYTES: u64 = 963;
+/// What a slot takes with replay, and with tower, bytes.
+const SLOT_BYTES: usize = 40;
 /// What a status takes, bytes: see [`hearth_ledger::StatusCacheConfig`].
 const STATUS_BYTES: u64 = 71;
 
@@ -54,7 +59,12 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("verify: history", verify * TagCache::bytes(tiles.verify.signature_cache_size));
     part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
     if config.gossip.enabled {
-        part("blocks of others: signature tables, at most", replay::TABLE_BYTES as u64);
+        part("exec: signature tables, at most", replay::TABLE_BYTES as u64);
+        part("replay: a block, at most", boot::pack_config(config).limits.shreds * SHRED_BYTES);
+        part("replay, tower: slots above the root, at most", 2 * (SLOTS_MAX * SLOT_BYTES) as u64);
+        if config.keeps_history() {
+            part("store: history of blocks that are not confirmed, at most", store::UNCONFIRMED_BYTES_MAX as u64);
+        }
     }
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));

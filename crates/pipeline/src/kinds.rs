@@ -9,7 +9,10 @@
 use hearth_tile::Tile;
 use hearth_tile::topology::TileSpec;
 
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, txsend, verify};
+use crate::{
+    bank, benchg, bencho, benchs, dedup, exec, metric, net, pack, poh, quic, replay, shred, sign, store, tower, txsend,
+    verify,
+};
 
 /// One kind of tile.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +89,7 @@ pub enum Need {
 
 /// All kinds, in the order of the data flow: load first, then as a packet meets them. It is the order of
 /// `layout.affinity`, and that in which a core polls its tiles.
-pub const KINDS: [Kind; 15] = [
+pub const KINDS: [Kind; 18] = [
     Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
     Kind {
         role: Role::Load,
@@ -138,6 +141,22 @@ pub const KINDS: [Kind; 15] = [
         ..Kind::of::<shred::Shred>()
     },
     Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
+    Kind {
+        role: Role::Cluster,
+        weight_us: 1.0,
+        needs: &[Need::Files, Need::Ledger],
+        ..Kind::of::<replay::ReplayTile>()
+    },
+    Kind {
+        role: Role::Cluster,
+        count: Count::Several(Auto::Share),
+        // About 9 of a follower; a node that makes blocks needs it only in others' slots.
+        weight_us: 2.0,
+        is_elastic: true,
+        needs: &[Need::Ledger],
+        ..Kind::of::<exec::Exec>()
+    },
+    Kind { role: Role::Cluster, weight_us: 0.2, needs: &[Need::Network, Need::Files], ..Kind::of::<tower::Tower>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
     Kind { weight_us: 0.1, floats: true, needs: &[Need::Network, Need::Files], ..Kind::of::<metric::Metric>() },

@@ -1,7 +1,8 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
-//! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; `sign` answers `shred`,
-//! `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
+//! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; in a cluster `store` → `replay` ⇄
+//! `exec`, `replay` ⇄ `tower` → `txsend`; `sign` answers `shred`, `tower` and `txsend`, `metric` reads everyone's
+//! counters; `benchg` → `benchs` make load, `bencho` observes it.
 //!
 //! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
 //! link.
@@ -13,6 +14,7 @@ pub mod benchs;
 pub mod dedup;
 pub mod drops;
 pub mod exec;
+pub mod failure;
 pub mod kinds;
 pub mod links;
 pub mod metric;

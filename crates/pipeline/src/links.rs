@@ -22,11 +22,17 @@
 //! | `sign_shred`, `sign_store`, `sign_txsend` | a 64-byte signature |
 //! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
+//! | `store_replay` | nothing; the tag is the slot |
+//! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`] |
+//! | `tower_replay` | a [`Command`](crate::tower::Command) |
+//! | `tower_txsend` | a signed vote |
+//! | `replay_poh` | a [`LeaderOrder`](crate::poh::LeaderOrder) |
+//! | `poh_replay` | a [`LeaderAnswer`](crate::poh::LeaderAnswer) |
 //! | `replay_exec` | [`ExecOrder`]; the tag is its id |
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
-mod codec;
+pub(crate) mod codec;
 mod datagrams;
 mod exec;
 mod microblocks;
@@ -100,10 +106,20 @@ pub const STORE_PACK: &str = "store_pack";
 pub const SHRED_STORE: &str = "shred_store";
 /// What became of transactions, for the history; only where one is kept.
 pub const BANK_STORE: &str = "bank_store";
+/// Slots of which the store has something new.
+pub const STORE_REPLAY: &str = "store_replay";
+/// Which block to build on, and which slot to make.
+pub const REPLAY_POH: &str = "replay_poh";
+/// What became of that.
+pub const POH_REPLAY: &str = "poh_replay";
 /// Parts of a block to execute, one link per exec tile.
 pub const REPLAY_EXEC: &str = "replay_exec";
 /// What became of them.
 pub const EXEC_REPLAY: &str = "exec_replay";
+/// What replay tells tower: blocks that were executed, what is stored.
+pub const REPLAY_TOWER: &str = "replay_tower";
+/// What tower wants of replay.
+pub const TOWER_REPLAY: &str = "tower_replay";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
 /// The latest blockhash, for the load generator.
@@ -146,6 +162,14 @@ pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 
 /// Largest piece of a batch of transaction metadata on a link, bytes: a microblock of transfers takes a third.
 pub const HISTORY_MTU: usize = 32_768;
+/// Largest piece of an event of replay: a block's has all the vote accounts that it changed.
+pub const REPLAY_TOWER_MTU: usize = 8_192;
+/// Largest command of tower: a vote of another node.
+pub const TOWER_REPLAY_MTU: usize = 1 + 8 + 3 * 32;
+/// Largest message of a vote that is to be signed.
+pub const TOWER_SIGN_MTU: usize = TXN_MTU;
+/// Most signatures of a vote: the node's and the authorized voter's.
+pub const SIGN_TOWER_MTU: usize = 2 * 64;
 /// Control bit of such a piece: it is not the batch's last.
 pub const MORE: u16 = 1;
 

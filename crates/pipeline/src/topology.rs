@@ -10,6 +10,7 @@ use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
 
 use crate::kinds::{Auto, Count, KINDS, Kind, Role};
 use crate::links::*;
+use crate::poh::{LeaderAnswer, LeaderOrder};
 
 /// How many tiles of each kind there are, and what else decides which links join them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,17 +168,20 @@ pub fn build(
 
 /// The topology of a node that makes no blocks, and follows those who do.
 pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
-    let counts = Counts { history: false, votes: false, cluster: true, ..counts };
+    let mut counts = Counts { history: false, votes: false, cluster: true, ..counts };
+    if is_auto(affinity) && counts.of("exec") == 0 {
+        counts.set("exec", (cores.allowed.len() / 2).clamp(1, FOLLOWER_EXECS_MAX));
+    }
     let counts = counts.at_least_one(false).only(&FOLLOWER);
     build(name, counts, &Affinity { node: affinity.into(), load: affinity.into() }, cores, false)
 }
 
+/// Exec tiles of a node that makes no blocks, at most, where `auto` chooses: few blocks have work for more.
+const FOLLOWER_EXECS_MAX: usize = 8;
 /// What a node has that makes no blocks.
 const FOLLOWER: [Role; 2] = [Role::Node, Role::Cluster];
 /// The RPC's threads, which hand transactions in.
 pub const RPC: &str = "rpc:0";
-/// The thread that agrees with others on blocks, which hands votes in.
-pub const TOWER: &str = "tower:0";
 
 /// How many tiles a node in a cluster has, with one of each kind; `follows` says whether it makes no blocks.
 pub fn tiles_in_cluster(follows: bool) -> usize {
@@ -202,6 +206,7 @@ fn links(c: &Counts) -> Vec<LinkSpec> {
     block_links(c, &mut links);
     shred_links(c, &mut links);
     vote_links(c, &mut links);
+    replay_links(c, &mut links);
     links
 }
 
@@ -247,7 +252,7 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     if c.cluster {
         // Whose turn it is, txsend knows.
         link(links, RPC_TXSEND.into(), 1024, TXN_MTU, RPC.into(), vec![tile("txsend", 0)]);
-        link(links, TOWER_TXSEND.into(), 64, TXN_MTU, TOWER.into(), vec![tile("txsend", 0)]);
+        link(links, TOWER_TXSEND.into(), 64, TXN_MTU, tile("tower", 0), vec![tile("txsend", 0)]);
         link(links, NET_TXSEND.into(), 256, TXSEND_DATAGRAM_MTU, tile("net", 0), vec![tile("txsend", 0)]);
         link(links, TXSEND_NET.into(), 128, OUTGOING_MTU, tile("txsend", 0), vec![tile("net", 0)]);
         link(links, TXSEND_SIGN.into(), 16, TXSEND_SIGN_MTU, tile("txsend", 0), vec![tile("sign", 0)]);
@@ -309,6 +314,22 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
     link(links, SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
     link(links, STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
+}
+
+/// Of a node in a cluster: from blocks on disk to votes.
+fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    let (replay, tower, sign) = (tile("replay", 0), tile("tower", 0), tile("sign", 0));
+    link(links, STORE_REPLAY.into(), 1024, 8, tile("store", 0), vec![replay.clone()]);
+    for e in 0..c.of("exec") {
+        link(links, tile(REPLAY_EXEC, e), 4, MICROBLOCK_MTU, replay.clone(), vec![tile("exec", e)]);
+        link(links, tile(EXEC_REPLAY, e), 16, HISTORY_MTU, tile("exec", e), vec![replay.clone()]);
+    }
+    link(links, REPLAY_POH.into(), 64, LeaderOrder::SIZE, replay.clone(), vec![tile("poh", 0)]);
+    link(links, POH_REPLAY.into(), 64, LeaderAnswer::SIZE, tile("poh", 0), vec![replay.clone()]);
+    link(links, REPLAY_TOWER.into(), 128, REPLAY_TOWER_MTU, replay.clone(), vec![tower.clone()]);
+    link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower.clone(), vec![replay]);
+    link(links, TOWER_SIGN.into(), 16, TOWER_SIGN_MTU, tower.clone(), vec![sign.clone()]);
+    link(links, SIGN_TOWER.into(), 16, SIGN_TOWER_MTU, sign, vec![tower]);
 }
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {
@@ -390,11 +411,7 @@ pub(crate) mod tests {
         let counts = counts.at_least_one(true);
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
-            assert!(
-                [RPC, TOWER].contains(&&*link.producer) || topology.tile(&link.producer).is_some(),
-                "{}",
-                link.name
-            );
+            assert!(link.producer == RPC || topology.tile(&link.producer).is_some(), "{}", link.name);
             assert!(!link.consumers.is_empty(), "{}", link.name);
         }
     }

@@ -33,7 +33,7 @@ impl Load {
     /// In low power, at the begin of the first slot.
     pub fn new() -> Self {
         let bank = format!("{BANK_POH}:0");
-        let config = Config { chain: LOW_POWER, on_demand: None, lead: None, ledger: ledger(&[]) };
+        let config = Config { chain: LOW_POWER, on_demand: None, ledger: ledger(&[]) };
         let mut rig = Rig::<Poh>::new(config, &[&bank, PACK_POH], &[POH_PACK, POH_SHRED]);
         rig.run();
         let executed = [vec![0; Executed::HEADER], transfers()].concat();

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hearth_cluster::view::Views;
+use hearth_ledger::blockstore::Reader;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger};
@@ -36,6 +37,7 @@ use hearth_tile::core::IdlePolicy;
 use hearth_tile::topology::Topology;
 use hearth_wire::Pubkey;
 
+use super::consensus::{Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
 use crate::config::Config;
 use crate::peers::socket::links_config;
@@ -52,8 +54,8 @@ pub(super) struct Cluster {
     pub views: Arc<Views>,
     /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
-    /// Whose turn it is, for poh, where the node makes blocks.
-    pub lead: Option<Arc<poh::Lead>>,
+    /// Whether the node makes blocks, in its turns.
+    pub leads: bool,
 }
 
 pub(super) fn tile_configs(
@@ -63,39 +65,38 @@ pub(super) fn tile_configs(
     chain: Chain,
     load: Option<Load>,
     fates: Arc<Fates>,
-    cluster: Option<&Cluster>,
+    cluster: Option<(Cluster, Consensus)>,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
+    let (cluster, consensus) = cluster.unzip();
+    let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
-    let lead = cluster.and_then(|cluster| cluster.lead.clone());
+    let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
+    let recording = history.as_ref().map(|history| recording(config, history));
     // The first net tile has the sockets that are bound, and the others share their ports.
     let mut bound = bound.net();
     let configs = TileConfigs::default()
         .each::<Net>(topology, |_| net::Config { bound: std::mem::take(&mut bound), ..net_config(config, &ports) })
         .each::<Quic>(topology, |_| quic_config(config, identity.public, drops.clone()))
         .each::<Verify>(topology, |_| verify_config(config, topology, fates.key(), drops.clone()))
-        .each::<Dedup>(topology, |_| dedup::Config {
-            history: config.tiles.dedup.signature_cache_size,
-            drops: drops.clone(),
-        })
+        .each::<Dedup>(topology, |_| dedup_config(config, &drops))
         .each::<Pack>(topology, |_| pack::Config {
             blockhashes: (*ledger.blockhashes()).clone(),
             ledger: Some(ledger.clone()),
-            takes_turns: lead.is_some(),
+            takes_turns,
             drops: drops.clone(),
             ..pack_config(config)
         })
         .each::<Bank>(topology, |_| bank::Config {
             ledger: ledger.clone(),
             drops: drops.clone(),
-            recording: history.as_ref().map(|history| recording(config, history)),
+            recording: recording.clone(),
         })
         .each::<Poh>(topology, |_| poh::Config {
             chain: poh_config(&genesis),
             on_demand: on_demand(config),
-            lead: lead.clone(),
             ledger: ledger.clone(),
         })
         .each::<Shred>(topology, |_| shred::Config {
@@ -104,23 +105,21 @@ pub(super) fn tile_configs(
             // The first set of a chain chains to its genesis.
             chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
             first_slot: replayed.last_slot + 1,
-            takes_turns: lead.is_some(),
+            takes_turns,
             destinations: destinations(config),
-            cluster: cluster.map(|cluster| shred::Cluster {
-                receiver: receiver_config(config, &genesis, identity.public),
-                ledger: ledger.clone(),
-                blocks: store.reader(),
-                views: cluster.views.clone(),
+            cluster: cluster.map(|cluster| {
+                shred_cluster(receiver_config(config, &genesis, identity.public), &ledger, store.reader(), cluster)
             }),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
         configs.one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
     });
-    let configs = configs
-        .one::<Sign>(sign::Config { seed: *identity.seed, votes: None })
+    let (consensus, votes) = consensus.map(|consensus| (consensus.tiles, consensus.votes)).unzip();
+    let configs = with_consensus(configs, topology, consensus, recording.as_ref())
+        .one::<Sign>(sign::Config { seed: *identity.seed, votes: votes.flatten() })
         .one::<Metric>(metric_config(config, &ports, metrics, folder));
-    let store = store_config(store::Config::new(store, ledger), history, identity.public, cluster);
-    let configs = configs.one::<Store>(store);
+    let store = store::Config::new(store, ledger);
+    let configs = configs.one::<Store>(store_config(store, history, identity.public, cluster));
     Ok(match load {
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,
@@ -169,6 +168,10 @@ fn quic_config(config: &Config, own: Pubkey, drops: DropLog) -> quic::Config {
     quic::Config { server, drops }
 }
 
+fn dedup_config(config: &Config, drops: &DropLog) -> dedup::Config {
+    dedup::Config { history: config.tiles.dedup.signature_cache_size, drops: drops.clone() }
+}
+
 fn verify_config(config: &Config, topology: &Topology, tag_key: u64, drops: DropLog) -> verify::Config {
     let verify = &config.tiles.verify;
     let table_bytes = verify.table_bytes / topology.count(Verify::NAME);
@@ -206,6 +209,15 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
         links: links_config(config),
         ..net::Config::default()
     }
+}
+
+fn shred_cluster(
+    receiver: shred::ReceiverConfig,
+    ledger: &Arc<Ledger>,
+    blocks: Reader,
+    cluster: &Cluster,
+) -> shred::Cluster {
+    shred::Cluster { receiver, ledger: ledger.clone(), blocks, views: cluster.views.clone() }
 }
 
 fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {

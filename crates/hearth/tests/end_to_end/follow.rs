@@ -171,14 +171,14 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
         assert_eq!(node.rpc().balance(&fresh_address(7, 49)), 1_000_000);
     }
     assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
-    assert!(taken.metrics().total("agree_executed_blocks") <= newest + 50 - last);
+    assert!(taken.metrics().total("replay_executed_blocks") <= newest + 50 - last);
 
     // Where nobody's word on snapshots counts the chain is executed from its first block.
     let mut from_first = follower("untaken", gossip);
     from_first.with("snapshots.known_validators", vec!["11111111111111111111111111111112"]);
     let untaken = from_first.start();
     reaches(&untaken, newest);
-    assert!(untaken.metrics().total("agree_executed_blocks") >= newest - 10);
+    assert!(untaken.metrics().total("replay_executed_blocks") >= newest - 10);
     assert_eq!(untaken.rpc().balance(&fresh_address(7, 49)), 1_000_000);
 
     // One that was away for long takes one instead of executing what it missed.
@@ -195,7 +195,7 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     let newest = slot(leader.rpc());
     reaches(&taken, newest);
     let metrics = taken.metrics();
-    let (executed, head) = (metrics.total("agree_executed_blocks"), metrics.gauge("agree_head_slot"));
+    let (executed, head) = (metrics.total("replay_executed_blocks"), metrics.gauge("replay_head_slot"));
     assert!(executed > 0 && executed <= head - from, "{executed} blocks up to slot {head}, from {from}");
     assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
     [leader, taken, untaken].into_iter().for_each(Node::stop);

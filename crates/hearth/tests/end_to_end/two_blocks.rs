@@ -64,7 +64,7 @@ fn of_two_blocks_of_a_slot_all_know_and_all_have_one_chain() {
             slots.push(newest + 6);
             send(&other_block(newest + 6, version, &key), follows.tvu());
         }
-        match node.metrics().total("agree_dead_blocks") {
+        match node.metrics().total("replay_dead_blocks") {
             0 => Err(format!("none of {slots:?} is")),
             _ => Ok(()),
         }
@@ -85,7 +85,7 @@ fn of_two_blocks_of_a_slot_all_know_and_all_have_one_chain() {
     assert!(node.metrics().total("shred_dropped_equivocation") > 0);
     // The proof goes round: the leader itself hears that it made two.
     for node in [&node, &leader] {
-        wait_until("it is known of", || match node.metrics().total("agree_duplicate_slots") {
+        wait_until("it is known of", || match node.metrics().total("tower_duplicate_slots") {
             0 => Err("it is not".into()),
             _ => Ok(()),
         });
@@ -123,7 +123,7 @@ fn a_node_with_another_block_than_the_cluster_gets_the_clusters() {
     [&node, &leader].into_iter().for_each(|node| reaches(node, wrong + 8));
     assert_eq!(block(node.rpc(), wrong), block(leader.rpc(), wrong));
     let here = node.metrics();
-    for counted in ["agree_dead_blocks", "agree_dumped_slots", "agree_told_ancestors"] {
+    for counted in ["replay_dead_blocks", "replay_dumped_slots", "tower_told_ancestors"] {
         assert!(here.total(counted) > 0, "{counted}");
     }
     assert!(leader.metrics().total("repair_served_ancestors") > 0);

@@ -116,7 +116,7 @@ fn four_take_turns_and_go_on_without_one() {
     landed(&nodes, &sent);
     // Everybody makes blocks, and everybody's votes count.
     wait_until("all lead", || {
-        let led = |node: &Node| node.metrics().total("agree_begun_slots") > 0;
+        let led = |node: &Node| node.metrics().total("tower_begun_slots") > 0;
         same(nodes.iter().filter(|node| led(node)).count(), NODES)
     });
     reach(&nodes, "finalized", 1);
@@ -169,7 +169,7 @@ fn four_take_turns_and_go_on_without_one() {
         for number in 0..=60 {
             assert_eq!(node.rpc().balance(&fresh_address(9, number)), 1_000_000, "transfer {number}");
         }
-        assert_eq!(node.metrics().total("agree_dumped_slots"), 0);
+        assert_eq!(node.metrics().total("replay_dumped_slots"), 0);
     }
     nodes.into_iter().for_each(Node::stop);
 }

@@ -26,7 +26,7 @@ use crate::links::{EXEC_REPLAY, ExecOrder, ExecVerdict, MICROBLOCK_MTU, MORE, RE
 hearth_tile::counters! {
     /// What exec counts.
     pub struct Counters {
-        /// Orders done.
+        /// Orders of replay that were done.
         orders: Counter,
         /// Orders that found their block wrong.
         orders_failed: Counter,

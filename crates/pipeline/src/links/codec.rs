@@ -7,69 +7,69 @@
 //! source  –
 
 /// Why a message must decode: both ends are of one build.
-pub(super) const TRUSTED: &str = "a message from a tile of this build";
+pub(crate) const TRUSTED: &str = "a message from a tile of this build";
 
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn bytes<const N: usize>(&mut self) -> &'a [u8; N] {
+    pub(crate) fn bytes<const N: usize>(&mut self) -> &'a [u8; N] {
         let (head, rest) = self.0.split_first_chunk().expect(TRUSTED);
         self.0 = rest;
         head
     }
 
-    pub(super) fn slice(&mut self, len: usize) -> &'a [u8] {
+    pub(crate) fn slice(&mut self, len: usize) -> &'a [u8] {
         let (head, rest) = self.0.split_at_checked(len).expect(TRUSTED);
         self.0 = rest;
         head
     }
 
-    pub(super) fn u8(&mut self) -> u8 {
+    pub(crate) fn u8(&mut self) -> u8 {
         self.bytes::<1>()[0]
     }
 
-    pub(super) fn u16(&mut self) -> u16 {
+    pub(crate) fn u16(&mut self) -> u16 {
         u16::from_le_bytes(*self.bytes())
     }
 
-    pub(super) fn u32(&mut self) -> u32 {
+    pub(crate) fn u32(&mut self) -> u32 {
         u32::from_le_bytes(*self.bytes())
     }
 
-    pub(super) fn u64(&mut self) -> u64 {
+    pub(crate) fn u64(&mut self) -> u64 {
         u64::from_le_bytes(*self.bytes())
     }
 }
 
-pub(super) struct Writer<'a> {
-    pub(super) buffer: &'a mut [u8],
-    pub(super) at: usize,
+pub(crate) struct Writer<'a> {
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) at: usize,
 }
 
 impl Writer<'_> {
-    pub(super) fn put(&mut self, bytes: &[u8]) -> &mut Self {
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> &mut Self {
         self.buffer[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
         self
     }
 
-    pub(super) fn u8(&mut self, v: u8) -> &mut Self {
+    pub(crate) fn u8(&mut self, v: u8) -> &mut Self {
         self.put(&[v])
     }
 
-    pub(super) fn u16(&mut self, v: u16) -> &mut Self {
+    pub(crate) fn u16(&mut self, v: u16) -> &mut Self {
         self.put(&v.to_le_bytes())
     }
 
-    pub(super) fn u32(&mut self, v: u32) -> &mut Self {
+    pub(crate) fn u32(&mut self, v: u32) -> &mut Self {
         self.put(&v.to_le_bytes())
     }
 
-    pub(super) fn u64(&mut self, v: u64) -> &mut Self {
+    pub(crate) fn u64(&mut self, v: u64) -> &mut Self {
         self.put(&v.to_le_bytes())
     }
 }
 
-pub(super) fn writer(buffer: &mut [u8]) -> Writer<'_> {
+pub(crate) fn writer(buffer: &mut [u8]) -> Writer<'_> {
     Writer { buffer, at: 0 }
 }

@@ -1,8 +1,10 @@
 //! poh: hashes continuously, mixes microblocks in, and tells slots apart.
 //!
 //! reads   `bank_poh` ×B, reliable: executed microblocks, taken strictly in the order of their ids (the frag's tag);
-//!         `pack_poh`, reliable: how many microblocks a slot has
-//! writes  `poh_pack`, reliable: a leader slot begins or has ended; `poh_shred`, reliable: every entry
+//!         `pack_poh`, reliable: how many microblocks a slot has; in a cluster `replay_poh`, reliable: orders to make
+//!         slots
+//! writes  `poh_pack`, reliable: a leader slot begins or has ended; `poh_shred`, reliable: every entry; in a cluster
+//!         `poh_replay`, reliable: what became of an order
 //! memory  constant; microblocks that are out of order stay on their links
 //! drops   nothing
 //! source  chain.rs for making blocks, check.rs for verifying them
@@ -11,8 +13,8 @@
 //!
 //! While the ledger is held (the disk has no room for blocks) no slot begins.
 //!
-//! Where leaders take turns (lead.rs) a slot begins when consensus says so, on the block that it names; shred is told
-//! that block's last Merkle root first.
+//! Where leaders take turns (leader_control.rs) a slot begins when consensus says so, on the block that it names; shred
+//! is told that block's last Merkle root first.
 //!
 //! The ledger hears of a slot's begin before pack does, so that banks find its bank; and of its end, with the
 //! blockhash, before the next begins.
@@ -23,7 +25,7 @@
 pub mod chain;
 pub mod check;
 mod demand;
-mod lead;
+mod leader_control;
 mod skipped;
 #[cfg(test)]
 mod tests;
@@ -39,14 +41,14 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use crate::links::{
-    BANK_POH, CHAINS_TO, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, PohEntry,
-    PohEntryAt, SLOT_BEGINS, SLOT_ENDED, WORK_WAITS,
+    BANK_POH, CHAINS_TO, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_REPLAY, POH_SHRED,
+    PohEntry, PohEntryAt, REPLAY_POH, SLOT_BEGINS, SLOT_ENDED, WORK_WAITS,
 };
 use chain::{Entry, PohChain, Step};
 pub use demand::OnDemand;
 use demand::{Demand, Progress};
-use lead::Order;
-pub use lead::{Lead, Parent};
+use leader_control::Turns;
+pub use leader_control::{LeaderAnswer, LeaderOrder, Parent};
 
 hearth_tile::counters! {
     /// What poh counts.
@@ -86,8 +88,6 @@ pub struct Config {
     pub chain: chain::Config,
     /// Slots come when there is work; `None`: by the clock.
     pub on_demand: Option<OnDemand>,
-    /// Leaders take turns, as consensus says; `None`: every slot is this node's.
-    pub lead: Option<Arc<Lead>>,
     /// Whose last block the chain goes on from.
     pub ledger: Arc<Ledger>,
 }
@@ -100,9 +100,8 @@ pub struct Poh {
     pack: Port,
     shred: Port,
     demand: Option<Demand>,
-    lead: Option<Arc<Lead>>,
-    /// The number of the last order that was looked at.
-    heard: u64,
+    /// Leaders take turns, as consensus says; `None`: every slot is this node's.
+    turns: Option<Turns>,
     /// The block that the slot under way, or the next one, builds on.
     parent_slot: u64,
     /// When the chain has something to do again.
@@ -122,7 +121,10 @@ impl Tile for Poh {
         let now = host.clock().now();
         let chain = PohChain::new(config.chain, last.slot + 1, last.slot, last.blockhash, now);
         let mut chain = chain.map_err(|e| host.error(e))?;
-        if config.lead.is_some() {
+        let orders = host.inputs_named(REPLAY_POH).first().copied();
+        let turns = orders.zip(host.outputs(POH_REPLAY).first().copied());
+        let turns = turns.map(|(orders, answers)| Turns::new(orders, answers));
+        if turns.is_some() {
             chain.wait_on(last.slot, last.blockhash, now);
         }
         host.input(BANK_POH)?;
@@ -133,8 +135,7 @@ impl Tile for Poh {
             pack: host.output(POH_PACK)?,
             shred: host.output(POH_SHRED)?,
             demand: config.on_demand.map(|rules| Demand::new(rules, last.slot + 1, now)),
-            lead: config.lead,
-            heard: 0,
+            turns,
             parent_slot: last.slot,
             due_ns: Some(now),
             left_ns: now,
@@ -142,13 +143,16 @@ impl Tile for Poh {
     }
 
     fn filter(&mut self, meta: &FragMeta, input: In) -> Filter {
-        let next = input == self.pack_in || self.chain.wants().is_some_and(|(_, id)| id == meta.tag);
+        let is_order = self.turns.as_ref().is_some_and(|turns| turns.orders == input);
+        let next = is_order || input == self.pack_in || self.chain.wants().is_some_and(|(_, id)| id == meta.tag);
         if next { Filter::Take } else { Filter::Later }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         if frag.input() == self.pack_in {
             self.hear_pack(&frag, out.now());
+        } else if let Some(turns) = self.turns.as_mut().filter(|turns| turns.orders == frag.input()) {
+            turns.hear(&frag, out);
         } else {
             let executed = Executed::read(frag.payload());
             let mixin = (executed.txn_count > 0).then_some(executed.mixin);
@@ -249,7 +253,7 @@ impl Poh {
 
     /// Whether the next slot may begin; else when to look again, if ever without being told.
     fn may_begin(&mut self, now: u64) -> Result<(), Option<u64>> {
-        if self.lead.is_some() {
+        if self.turns.is_some() {
             return Ok(());
         }
         if self.ledger.is_held() {
@@ -270,16 +274,10 @@ impl Poh {
 
     /// Between slots: what consensus wants of the chain.
     fn hear_consensus(&mut self, out: &mut Out<'_, Self>) {
-        let Some(lead) = self.lead.as_ref().filter(|_| self.chain.is_between_slots()) else { return };
-        let number = lead.number();
-        if number == self.heard {
-            return;
-        }
+        let Some(turns) = self.turns.as_mut().filter(|_| self.chain.is_between_slots()) else { return };
         let now = out.now();
-        let is_held = self.ledger.is_held();
-        // While the disk has no room consensus finds its order untouched, and may take it back.
-        self.heard = if is_held { self.heard } else { number };
-        let Some(Order { parent, make }) = lead.take(!is_held) else { return };
+        // While the disk has no room the order stays, and may be taken back.
+        let Some((parent, make)) = turns.take(!self.ledger.is_held()) else { return };
         // The ticks that were hashed ahead on it count.
         if self.chain.waits_on() != Some((parent.slot, parent.blockhash)) {
             self.chain.wait_on(parent.slot, parent.blockhash, now);
@@ -303,9 +301,9 @@ impl Poh {
             out.count.slots += 1;
             self.parent_slot = slot;
             self.demand.iter_mut().for_each(|demand| demand.ended(now));
-            if let Some(lead) = &self.lead {
+            if let Some(turns) = &self.turns {
                 self.chain.wait_on(slot, entry.hash, now);
-                lead.ended();
+                turns.ended(slot, out);
             }
         }
     }

@@ -13,20 +13,37 @@ fn rig(hashes_per_tick: Option<u64>) -> (Rig<Poh>, Arc<Ledger>) {
 }
 
 fn rig_on(hashes_per_tick: Option<u64>, on_demand: Option<OnDemand>) -> (Rig<Poh>, Arc<Ledger>) {
-    rig_with(hashes_per_tick, on_demand, None)
+    rig_with(hashes_per_tick, on_demand, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"])
 }
 
 fn rig_with(
     hashes_per_tick: Option<u64>,
     on_demand: Option<OnDemand>,
-    lead: Option<Arc<Lead>>,
+    inputs: &[&str],
+    outputs: &[&str],
 ) -> (Rig<Poh>, Arc<Ledger>) {
     let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
     let slot_ns = SLOT.as_nanos() as u64;
     let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
-    let config = Config { chain, on_demand, lead, ledger: ledger.clone() };
-    (Rig::new(config, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"]), ledger)
+    let config = Config { chain, on_demand, ledger: ledger.clone() };
+    (Rig::new(config, inputs, outputs), ledger)
+}
+
+/// Where leaders take turns.
+fn rig_in_cluster() -> (Rig<Poh>, Arc<Ledger>) {
+    rig_with(None, None, &["bank_poh:0", "pack_poh", "replay_poh"], &["poh_pack", "poh_shred", "poh_replay"])
+}
+
+fn order(rig: &mut Rig<Poh>, order: LeaderOrder) {
+    let mut buffer = [0; LeaderOrder::SIZE];
+    let size = order.write(&mut buffer);
+    rig.give("replay_poh", 0, &buffer[..size]);
+}
+
+fn answers(rig: &mut Rig<Poh>) -> Vec<LeaderAnswer> {
+    rig.run();
+    rig.take("poh_replay").iter().map(|(_, bytes)| LeaderAnswer::read(bytes)).collect()
 }
 
 fn executed(slot: u64, id: u64, txns: u16) -> Vec<u8> {
@@ -220,23 +237,25 @@ fn the_chain_verifies() {
 
 #[test]
 fn where_leaders_take_turns_a_slot_begins_when_it_is_told_to() {
-    let lead = Arc::new(Lead::default());
-    let (mut rig, ledger) = rig_with(None, None, Some(lead.clone()));
+    let (mut rig, ledger) = rig_in_cluster();
     rig.run();
     rig.advance(2 * SLOT);
-    rig.run();
-    assert_eq!((rig.take("poh_pack"), rig.take("poh_shred"), lead.making()), (vec![], vec![], None));
+    assert_eq!(answers(&mut rig), []);
+    assert_eq!((rig.take("poh_pack"), rig.take("poh_shred")), (vec![], vec![]));
 
     let genesis = ledger.recent_blocks(1)[0];
-    lead.reset(Parent { slot: genesis.slot, blockhash: genesis.blockhash, block_id: [9; 32] });
-    lead.make(3);
-    assert!(lead.retract(), "nobody has looked");
-    rig.run();
-    assert!(rig.take("poh_pack").is_empty() && lead.making().is_none());
+    let parent = Parent { slot: genesis.slot, blockhash: genesis.blockhash, block_id: [9; 32] };
+    order(&mut rig, LeaderOrder::Reset(parent));
+    order(&mut rig, LeaderOrder::Make(3));
+    order(&mut rig, LeaderOrder::Retract(3));
+    assert_eq!(answers(&mut rig), [LeaderAnswer::Retracted(3)], "it has not begun");
+    assert!(rig.take("poh_pack").is_empty());
 
-    lead.make(3);
+    order(&mut rig, LeaderOrder::Make(3));
     rig.run();
-    assert!(!lead.retract() && lead.making() == Some(3) && ledger.bank(3).is_some());
+    order(&mut rig, LeaderOrder::Retract(3));
+    assert_eq!(answers(&mut rig), [], "it has begun");
+    assert!(ledger.bank(3).is_some());
     assert_eq!(LeaderSlot::read(&rig.take("poh_pack")[0].1).slot, 3);
     let told = rig.take_control("poh_shred");
     assert_eq!(told[0], (CHAINS_TO, vec![9; 32]));
@@ -245,15 +264,18 @@ fn where_leaders_take_turns_a_slot_begins_when_it_is_told_to() {
 
     rig.give("pack_poh", 0, &DonePacking { slot: 3, microblocks: 0 }.encode());
     rig.advance(SLOT);
-    rig.run();
-    assert_eq!((lead.making(), ledger.recent_blocks(1)[0].slot), (None, 3));
+    assert_eq!(answers(&mut rig), [LeaderAnswer::Ended(3)]);
+    assert_eq!(ledger.recent_blocks(1)[0].slot, 3);
     let controls: Vec<u16> = rig.take_control("poh_pack").iter().map(|(control, _)| *control).collect();
     assert_eq!(controls, [SLOT_ENDED], "no other slot begins by itself");
 
     // While the disk has no room the order stays, and can be taken back.
     ledger.hold(true);
-    lead.reset(Parent { slot: 3, blockhash: ledger.recent_blocks(1)[0].blockhash, block_id: [8; 32] });
-    lead.make(4);
+    let parent = Parent { slot: 3, blockhash: ledger.recent_blocks(1)[0].blockhash, block_id: [8; 32] };
+    order(&mut rig, LeaderOrder::Reset(parent));
+    order(&mut rig, LeaderOrder::Make(4));
     rig.run();
-    assert!(ledger.bank(4).is_none() && lead.making() == Some(4) && lead.retract());
+    order(&mut rig, LeaderOrder::Retract(4));
+    assert_eq!(answers(&mut rig), [LeaderAnswer::Retracted(4)]);
+    assert!(ledger.bank(4).is_none());
 }

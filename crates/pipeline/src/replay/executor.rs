@@ -1,8 +1,8 @@
-//! executor: the blocks that [`super::position`] wants executed, by a [`Pool`].
+//! executor: the blocks that [`super::position`] wants executed, as orders for workers.
 //!
-//! reads   a block
-//! writes  the ledger
-//! memory  that of the pool
+//! reads   a block; reports of workers
+//! writes  the ledger; orders
+//! memory  one block; that of [`Replay`]
 //! drops   –
 //! source  –
 
@@ -10,36 +10,64 @@ use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Block;
 use hearth_wire::Txn;
 
-use super::position::{BlockExecutor, Executed};
-use super::{Job, Pool, ReplayError, Rules, cast};
+use super::position::{BlockExecutor, Executed, Progress};
+use super::{Job, Replay, Rules, Step, cast};
+use crate::exec::{Order, Report};
 
-/// Executes blocks with workers in the process.
-pub struct PoolExecutor {
-    pool: Pool,
+/// Hands out a block's orders, and takes the reports.
+pub struct Dispatcher {
+    replay: Replay,
     rules: Rules,
     /// Whether a history is kept.
     records: bool,
+    block: Option<Block>,
 }
 
-impl PoolExecutor {
+impl Dispatcher {
     /// Executes by the chain's rules, and records what a history wants.
-    pub fn new(pool: Pool, rules: Rules, records: bool) -> Self {
-        Self { pool, rules, records }
+    pub fn new(rules: Rules, records: bool) -> Self {
+        Self { replay: Replay::default(), rules, records, block: None }
+    }
+
+    /// The next order, where there is one that waits for no report, and the bytes that its places lie in.
+    pub fn order(&mut self) -> Option<(Order, &[u8])> {
+        let block = self.block.as_ref()?;
+        Some((self.replay.order()?, &block.data))
+    }
+
+    /// Takes the report of an order.
+    pub fn report(&mut self, report: Report) {
+        if let Some(block) = &self.block {
+            self.replay.take(report, &block.data);
+        }
     }
 }
 
-impl BlockExecutor for PoolExecutor {
-    fn execute(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError> {
-        let Self { pool, rules, records } = self;
+impl BlockExecutor for Dispatcher {
+    fn begin(&mut self, ledger: &Ledger, block: Block, is_known: bool) {
         let parent_hash = ledger.recent_blocks(1)[0].blockhash;
         let (slot, parent) = (block.info.slot, block.info.parent_slot);
-        let job = Job { rules: *rules, slot, parent, parent_hash, is_known, records: *records };
-        let done = pool.block(ledger, job, &block.data)?;
-        let txns = done.votes.iter().map(|place| Txn::parse(place.of(&block.data)).expect("it was executed"));
-        Ok(Executed {
+        self.replay.begin(Job { rules: self.rules, slot, parent, parent_hash, is_known, records: self.records });
+        self.block = Some(block);
+    }
+
+    fn step(&mut self, ledger: &Ledger) -> Progress {
+        let Some(block) = &self.block else { return Progress::Waits };
+        let end = match self.replay.step(ledger, &block.data) {
+            Step::Busy => return Progress::Busy,
+            Step::Waits => return Progress::Waits,
+            Step::Ended(end) => end,
+        };
+        let cast = |place: &crate::exec::Place| {
+            let txn = Txn::parse(place.of(&block.data)).expect("it was executed");
+            cast(ledger, &txn)
+        };
+        let end = end.map(|done| Executed {
             transactions: done.block.counts.committed,
-            votes: txns.filter_map(|txn| cast(ledger, &txn)).collect(),
-            batches: records.then_some(done.batches),
-        })
+            votes: done.votes.iter().filter_map(cast).collect(),
+            batches: self.records.then_some(done.batches),
+        });
+        self.block = None;
+        Progress::Ended(end)
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! [`position`] decides which block is executed next, and on which. [`Replay`] is the state machine of one block: it
 //! parses, checks ticks, hands out [orders](crate::exec::Order) and takes reports. It does no I/O, starts no thread and
-//! holds no bytes of the block, so a tile or a thread can drive it. [`Pool`] drives it with workers in the process.
+//! holds no bytes of the block, so a tile or a thread can drive it. In a cluster [the tile](ReplayTile) drives it with
+//! [exec](crate::exec) tiles; at a start from disk [`Pool`] does, with workers in the process.
 //! Whatever the number of workers and the order of their reports, the block comes to what it comes to one transaction
 //! after the other.
 
@@ -20,11 +21,13 @@ mod pool;
 pub mod position;
 #[cfg(test)]
 mod tests;
+mod tile;
 mod vote_hashes;
 mod votes;
 
 pub use block::{Executed, Job, Replay, Rules, Step};
 pub use error::ReplayError;
-pub use executor::PoolExecutor;
+pub use executor::Dispatcher;
 pub use pool::Pool;
+pub use tile::{Config, ReplayTile};
 pub use votes::cast;

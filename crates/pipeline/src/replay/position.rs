@@ -9,8 +9,9 @@
 //!
 //! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
 //! block that both have below them, and forward by executing again. While proof of history makes a slot the ledger
-//! belongs to it: commands that need the ledger wait.
+//! belongs to it, and while a block is executed it is between two blocks: commands that need the ledger wait.
 //!
+//! A [turn](Position::turn) does a bounded piece of executing a block; that of a block's end hashes what it changed.
 //! Nothing here reads a clock, a file or a socket: the store, the executor and proof of history are given.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,10 +27,10 @@ use hearth_wire::{Hash, Pubkey};
 use super::ReplayError;
 use super::vote_hashes::{AHEAD, VoteHashes};
 use crate::poh::Parent;
-use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start};
+use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start, StoredBlock};
 
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
-const LOOKED_AT: usize = 65_536;
+pub const SLOTS_MAX: usize = 65_536;
 
 hearth_tile::counters! {
     /// What replay counts.
@@ -103,13 +104,24 @@ pub struct Executed {
     pub batches: Option<Vec<Vec<u8>>>,
 }
 
-/// What executes blocks.
+/// What executes blocks, one at a time, in bounded pieces.
 pub trait BlockExecutor {
-    /// Executes a block on the ledger's head. One that was executed before needs no second look at its signatures.
-    ///
-    /// # Errors
-    /// The block is wrong, and its slot may have begun and not ended.
-    fn execute(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError>;
+    /// Begins a block on the ledger's head. One that was executed before needs no second look at its signatures.
+    fn begin(&mut self, ledger: &Ledger, block: Block, is_known: bool);
+
+    /// Does a bounded piece of the block that was begun.
+    fn step(&mut self, ledger: &Ledger) -> Progress;
+}
+
+/// How far a block is.
+#[derive(Debug)]
+pub enum Progress {
+    /// There is more to do.
+    Busy,
+    /// Others work at it.
+    Waits,
+    /// It is at its end, or is wrong: then its slot may have begun and not ended.
+    Ended(Result<Executed, ReplayError>),
 }
 
 /// What is asked of proof of history. The ledger belongs to it while it makes a slot.
@@ -120,7 +132,8 @@ pub trait LeaderControl {
     /// Make a slot on the block that was given last.
     fn make(&mut self, slot: u64);
 
-    /// Takes back a slot that was not begun; false if it was.
+    /// Takes back a slot that was not begun; false if it was, or if that is not known yet: then
+    /// [`Position::retracted`] follows where it was not.
     fn retract(&mut self) -> bool;
 
     /// The slot that is to be made, or under way.
@@ -200,6 +213,33 @@ struct Dead {
     why: String,
 }
 
+/// A block that is being executed.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// A new one, on this parent.
+    New { slot: u64, parent: u64, block_id: Hash },
+    /// One that was executed before, on the way to another fork.
+    Again { slot: u64 },
+}
+
+/// Blocks to execute again, in order, and what is done after them.
+#[derive(Debug)]
+struct Journey {
+    path: VecDeque<u64>,
+    then: Then,
+}
+
+/// What is done at the block to which the ledger goes.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// Execute the block of this slot, which is on it.
+    Execute { slot: u64, parent: u64 },
+    /// Have proof of history make this slot on it.
+    Make(u64),
+    /// It is the root.
+    Root(u64),
+}
+
 /// The state.
 pub struct Position<S, X, P> {
     ledger: Arc<Ledger>,
@@ -216,11 +256,14 @@ pub struct Position<S, X, P> {
     dumped: BTreeMap<u64, Hash>,
     /// What tower knows that the store has above the root, by slot.
     stored: Vec<SlotInfo>,
-    /// Nothing has happened since the store was looked at.
-    has_looked: bool,
-    has_backlog: bool,
+    /// What tower knows of whether a block waits to be executed.
+    has_backlog: Option<bool>,
     /// The slot that proof of history makes: the ledger belongs to it.
     making: Option<u64>,
+    /// The block that is being executed.
+    task: Option<Task>,
+    /// Where the ledger goes meanwhile.
+    journey: Option<Journey>,
     /// What tower wants of the ledger meanwhile.
     later: VecDeque<Command>,
     /// The newest block that is confirmed and was not on the ledger's line yet.
@@ -251,9 +294,10 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             dead: BTreeMap::new(),
             dumped: BTreeMap::new(),
             stored: vec![],
-            has_looked: false,
-            has_backlog: false,
+            has_backlog: None,
             making: None,
+            task: None,
+            journey: None,
             later: VecDeque::new(),
             confirmed: None,
             finalized: 0,
@@ -262,51 +306,58 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    /// What tower begins with, whose own root is of the slot `rooted`. Only before the first turn.
-    pub fn start(&self, rooted: Option<u64>) -> Start {
-        let root = self.blocks.get(self.root).expect("the root is always there");
-        let bank = root.id;
-        let block = self.frozen_block(root, bank, None);
-        Start {
-            block,
-            ancestors: ancestors(&self.ledger, self.root, rooted),
-            schedule: *self.ledger.epoch_schedule(),
-            epochs: self.epochs.iter().filter_map(|epoch| self.ledger.epoch_stakes(*epoch)).collect(),
-            newest_stored: self.source.slots(self.root + 1, usize::MAX).last().map_or(self.root, |info| info.slot),
-        }
-    }
-
     /// What is to be done since the last call, in order.
     pub fn outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.out)
     }
 
-    /// Executes a block, or takes over one that proof of history has made; whether there was one.
+    /// Does a piece of executing a block, begins one, or takes over one that proof of history has made; whether there
+    /// was anything to do. What the store has is what [`Position::look`] found last.
     ///
     /// # Errors
     /// The node can no longer be in its cluster.
     pub fn turn(&mut self) -> Result<bool, PositionError> {
-        if !std::mem::take(&mut self.has_looked) {
-            self.look();
+        if let Some(task) = self.task {
+            return self.step(task);
         }
         if self.poh.as_ref().is_some_and(|poh| poh.making().is_some()) {
             return Ok(false);
         }
-        let has_worked = match self.making {
-            Some(slot) => self.own_block(slot)?,
-            None => self.execute_one()?,
-        };
-        if has_worked {
-            // Executing a block takes a while: tower decides by what is there now.
-            self.look();
-            self.has_looked = true;
+        match self.making {
+            Some(slot) => self.own_block(slot),
+            None => self.begin_next(),
         }
-        Ok(has_worked)
     }
 
-    /// Tells tower what has changed of what the store has.
-    fn look(&mut self) {
-        let found = self.source.slots(self.root + 1, LOOKED_AT);
+    /// Whether a block is being executed.
+    pub fn is_executing(&self) -> bool {
+        self.task.is_some()
+    }
+
+    /// What executes blocks.
+    pub fn executor(&mut self) -> &mut X {
+        &mut self.executor
+    }
+
+    /// Proof of history.
+    pub fn poh(&mut self) -> Option<&mut P> {
+        self.poh.as_mut()
+    }
+
+    /// Proof of history has taken back the slot that it was to make.
+    ///
+    /// # Errors
+    /// The node can no longer be in its cluster.
+    pub fn retracted(&mut self, slot: u64) -> Result<(), PositionError> {
+        if self.making.take_if(|making| *making == slot).is_some() {
+            self.tell(Event::Retracted(slot));
+        }
+        self.catch_up()
+    }
+
+    /// Looks at what the store has, and tells tower what has changed.
+    pub fn look(&mut self) {
+        let found = self.source.slots(self.root + 1, SLOTS_MAX);
         let known = std::mem::take(&mut self.stored);
         let mut before = known.iter().peekable();
         for info in &found {
@@ -316,14 +367,13 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             let is_same = |known: &SlotInfo| known.whole == info.whole && known.parent_slot == info.parent_slot;
             let known = before.next_if(|known| known.slot == info.slot);
             if !known.is_some_and(is_same) {
-                self.tell(Event::Stored { slot: info.slot, parent: info.parent_slot, is_whole: info.whole });
+                self.tell(Event::Stored(stored_block(info)));
             }
         }
         before.for_each(|gone| self.out.push(Output::Tower(Event::Voided(gone.slot))));
         self.stored = found;
         let has_backlog = self.next().is_some();
-        if has_backlog != self.has_backlog {
-            self.has_backlog = has_backlog;
+        if self.has_backlog.replace(has_backlog) != Some(has_backlog) {
             self.tell(Event::Backlog(has_backlog));
         }
     }
@@ -357,8 +407,10 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     fn perform(&mut self, command: Command) -> Result<(), PositionError> {
         match command {
             Command::BuildOn(id) => self.build_on(id),
-            Command::Begin { slot, parent } => self.begin(slot, parent)?,
-            Command::Root(id) => self.set_root(id)?,
+            Command::Begin { slot, parent } => self.go(parent.slot, Then::Make(slot))?,
+            // From another fork the ledger could not get there any more.
+            Command::Root(id) if !self.is_on_line(id.slot) => self.go(id.slot, Then::Root(id.slot))?,
+            Command::Root(id) => self.set_root(id.slot),
             Command::Confirmed(id) => {
                 self.confirmed = Some(id);
                 self.tell_confirmed();
@@ -377,8 +429,11 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.out.push(Output::Tower(event));
     }
 
-    /// Whether the ledger is replay's: an own slot that proof of history has not begun is taken back.
+    /// Whether the ledger is replay's, and at a block: an own slot that proof of history has not begun is taken back.
     fn has_ledger(&mut self) -> bool {
+        if self.task.is_some() {
+            return false;
+        }
         if let Some(slot) = self.making
             && self.poh.as_mut().is_some_and(P::retract)
         {
@@ -395,45 +450,94 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
 
     /// Proof of history has made a slot to its end: its block is as others', once it is on disk.
     fn own_block(&mut self, slot: u64) -> Result<bool, PositionError> {
-        let Some(Block { info, block_id, .. }) = self.source.block(slot)? else { return Ok(false) };
-        if !info.whole {
+        if !self.stored.iter().any(|info| info.slot == slot && info.whole) {
             return Ok(false);
         }
+        let Some(Block { info, block_id, .. }) = self.source.block(slot)? else { return Ok(false) };
         self.making = None;
         let block = self.ledger.recent_blocks(1)[0];
         debug_assert_eq!((block.slot, block.parent), (slot, info.parent_slot), "nobody else has the ledger meanwhile");
         self.froze(slot, info.parent_slot, block_id)?;
         self.catch_up()?;
+        // Making a block takes a while: tower decides by what is there now.
+        self.look();
         Ok(true)
     }
 
-    /// Executes a block that is whole, if there is one.
-    fn execute_one(&mut self) -> Result<bool, PositionError> {
+    /// Begins to execute a block that is whole, if there is one.
+    fn begin_next(&mut self) -> Result<bool, PositionError> {
         let Some(info) = self.next() else { return Ok(false) };
         let (slot, parent) = (info.slot, info.parent_slot);
-        let Some(block) = self.source.block(slot)? else { return Ok(false) };
+        let is_here = |now: &SlotInfo| now.slot == slot && now.whole && now.parent_slot == parent;
+        if !self.source.slots(slot, 1).first().is_some_and(is_here) {
+            self.look();
+            return Ok(true);
+        }
         let wanted = self.blocks.get(parent).map(|parent| parent.block_id);
         if self.source.chained_root(slot)? != wanted {
             self.died(slot, None, "its first set is chained to another block than the parent here".into());
+            self.look();
             return Ok(true);
         }
-        self.go_to(parent)?;
-        match self.executor.execute(&self.ledger, &block, false) {
+        self.go(parent, Then::Execute { slot, parent })?;
+        Ok(true)
+    }
+
+    /// Goes on with the block that is being executed; false where others work at it.
+    fn step(&mut self, task: Task) -> Result<bool, PositionError> {
+        let end = match self.executor.step(&self.ledger) {
+            Progress::Busy => return Ok(true),
+            Progress::Waits => return Ok(false),
+            Progress::Ended(end) => end,
+        };
+        // Executing a block takes a while: tower decides by what is there now.
+        self.look();
+        self.task = None;
+        match task {
+            Task::New { slot, parent, block_id } => self.ended(slot, parent, block_id, end)?,
+            Task::Again { slot } => self.ended_again(slot, end)?,
+        }
+        self.catch_up()?;
+        self.look();
+        Ok(true)
+    }
+
+    /// A new block has come to its end.
+    fn ended(
+        &mut self,
+        slot: u64,
+        parent: u64,
+        block_id: Hash,
+        end: Result<Executed, ReplayError>,
+    ) -> Result<(), PositionError> {
+        match end {
             Ok(Executed { transactions, votes, batches }) => {
                 self.record(slot, batches);
                 self.count.executed_blocks += 1;
                 self.count.executed_transactions += transactions;
-                self.froze(slot, parent, block.block_id)?;
-                votes.into_iter().try_for_each(|voted| self.compare(voted))?;
+                self.froze(slot, parent, block_id)?;
+                votes.into_iter().try_for_each(|voted| self.compare(voted))
             }
             Err(why) => {
                 // The slot may have begun.
                 self.ledger.rewind(parent)?;
-                self.died(slot, Some(block.block_id), why.to_string());
-                self.is_not_refuted(slot)?;
+                self.died(slot, Some(block_id), why.to_string());
+                self.is_not_refuted(slot)
             }
         }
-        Ok(true)
+    }
+
+    /// A block on the way to another fork has come to its end again.
+    fn ended_again(&mut self, slot: u64, end: Result<Executed, ReplayError>) -> Result<(), PositionError> {
+        let executed = end.map_err(PositionError::Again)?;
+        self.record(slot, executed.batches);
+        self.count.executed_again_blocks += 1;
+        let before = *self.blocks.get(slot).expect("it is on the path");
+        if self.ledger.hash_all().1 != before.id.hash {
+            return Err(PositionError::NotTheSame(slot));
+        }
+        self.tell_epochs(slot, before.parent);
+        self.advance()
     }
 
     /// The next block to execute: one on the head first, then the oldest.
@@ -478,31 +582,11 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
         self.blocks.add(block);
         self.vote_hashes.froze(&block);
-        let event = Event::Frozen(Box::new(self.frozen_block(&block, parent_id, Some(&frozen.votes))));
+        let event = Event::Frozen(Box::new(frozen_block(&self.ledger, &block, parent_id, Some(&frozen.votes))));
         self.tell(event);
         self.count.head_slot = slot;
         self.tell_confirmed();
         self.is_not_refuted(slot)
-    }
-
-    /// What tower is told of a block that was executed: `votes` are the accounts that it changed, or else all.
-    fn frozen_block(&self, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
-        let Frozen { id, block_id, blockhash, .. } = *block;
-        let epoch = self.ledger.epoch_schedule().epoch(id.slot);
-        let accounts = self.ledger.vote_accounts_at(id.slot, votes).unwrap_or_default();
-        let voters = accounts.iter().filter(|account| account.stake > 0);
-        let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
-        let lockout =
-            |vote: &hearth_ledger::Lockout| Lockout { slot: vote.slot, confirmation_count: vote.confirmation_count };
-        let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
-            key: account.key,
-            stake: account.stake,
-            votes: account.state.votes.iter().map(lockout).collect(),
-            root: account.state.root,
-        };
-        let leader = self.ledger.leader_at(id.slot).map(|leader| leader.node).unwrap_or_default();
-        let votes = accounts.into_iter().map(of).collect();
-        FrozenBlock { bank: FrozenBank { id, parent, block_id, leader, votes }, blockhash, voters }
     }
 
     /// Tells tower of stakes that it does not know, and of those that this fork has set anew: by a block and its
@@ -518,27 +602,53 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    /// Takes the ledger to a block that was executed before.
-    fn go_to(&mut self, slot: u64) -> Result<(), PositionError> {
+    /// Takes the ledger to a block that was executed before; what is done there follows.
+    fn go(&mut self, slot: u64, then: Then) -> Result<(), PositionError> {
         if self.ledger.recent_blocks(1)[0].slot == slot && self.ledger.working_bank().is_none() {
-            return Ok(());
+            return self.arrive(then);
         }
         let line = self.ledger.line_from(0).into_iter().collect();
         let (back, path) = self.blocks.path(&line, slot).expect("executed blocks hang together above the root");
         self.ledger.rewind(back)?;
         self.count.forks_left += 1;
-        for slot in path {
-            let Some(block) = self.source.block(slot)? else { return Err(PositionError::NotTheSame(slot)) };
-            let executed = self.executor.execute(&self.ledger, &block, true).map_err(PositionError::Again)?;
-            self.record(slot, executed.batches);
-            self.count.executed_again_blocks += 1;
-            let before = *self.blocks.get(slot).expect("it is on the path");
-            if self.ledger.hash_all().1 != before.id.hash {
-                return Err(PositionError::NotTheSame(slot));
+        self.journey = Some(Journey { path: path.into(), then });
+        self.advance()
+    }
+
+    /// Begins the next block on the way, or is there.
+    fn advance(&mut self) -> Result<(), PositionError> {
+        let Some(journey) = &mut self.journey else { return Ok(()) };
+        let Some(slot) = journey.path.pop_front() else {
+            let then = journey.then;
+            self.journey = None;
+            self.tell_confirmed();
+            return self.arrive(then);
+        };
+        let Some(block) = self.source.block(slot)? else { return Err(PositionError::NotTheSame(slot)) };
+        self.executor.begin(&self.ledger, block, true);
+        self.task = Some(Task::Again { slot });
+        Ok(())
+    }
+
+    /// The ledger is where it was to go.
+    fn arrive(&mut self, then: Then) -> Result<(), PositionError> {
+        match then {
+            Then::Execute { slot, parent } => {
+                let Some(block) = self.source.block(slot)?.filter(|block| block.info.parent_slot == parent) else {
+                    // It is void since.
+                    self.look();
+                    return Ok(());
+                };
+                self.task = Some(Task::New { slot, parent, block_id: block.block_id });
+                self.executor.begin(&self.ledger, block, false);
             }
-            self.tell_epochs(slot, before.parent);
+            Then::Make(slot) => {
+                let Some(poh) = &mut self.poh else { return Ok(()) };
+                poh.make(slot);
+                self.making = Some(slot);
+            }
+            Then::Root(slot) => self.set_root(slot),
         }
-        self.tell_confirmed();
         Ok(())
     }
 
@@ -550,29 +660,16 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    fn begin(&mut self, slot: u64, parent: BankId) -> Result<(), PositionError> {
-        self.go_to(parent.slot)?;
-        let Some(poh) = &mut self.poh else { return Ok(()) };
-        poh.make(slot);
-        self.making = Some(slot);
-        Ok(())
-    }
-
-    fn set_root(&mut self, root: BankId) -> Result<(), PositionError> {
-        // From another fork it could not get there any more.
-        if !self.is_on_line(root.slot) {
-            self.go_to(root.slot)?;
-        }
-        self.root = root.slot;
-        self.blocks.set_root(root.slot);
-        self.vote_hashes.set_root(root.slot);
-        self.dead = self.dead.split_off(&root.slot);
-        self.dumped = self.dumped.split_off(&root.slot);
-        self.stored.retain(|info| info.slot > root.slot);
-        let epoch = self.ledger.epoch_schedule().epoch(root.slot);
+    fn set_root(&mut self, root: u64) {
+        self.root = root;
+        self.blocks.set_root(root);
+        self.vote_hashes.set_root(root);
+        self.dead = self.dead.split_off(&root);
+        self.dumped = self.dumped.split_off(&root);
+        self.stored.retain(|info| info.slot > root);
+        let epoch = self.ledger.epoch_schedule().epoch(root);
         self.epochs = self.epochs.split_off(&epoch);
         self.mark_final();
-        Ok(())
     }
 
     /// What two thirds have rooted, and this node too, is final.
@@ -646,6 +743,43 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
         self.ledger.epoch_stakes(self.ledger.epoch_schedule().epoch(slot))
     }
+}
+
+/// What tower begins with at the ledger's last block, whose id is given; its own root is of the slot `rooted`.
+pub fn start(ledger: &Ledger, block_id: Hash, source: &impl BlockSource, rooted: Option<u64>) -> Start {
+    let root = head(ledger, block_id);
+    let slot = root.id.slot;
+    Start {
+        block: frozen_block(ledger, &root, root.id, None),
+        ancestors: ancestors(ledger, slot, rooted),
+        schedule: *ledger.epoch_schedule(),
+        epochs: epochs(ledger, slot).into_iter().filter_map(|epoch| ledger.epoch_stakes(epoch)).collect(),
+        stored: source.slots(slot + 1, SLOTS_MAX).iter().map(stored_block).collect(),
+    }
+}
+
+fn stored_block(info: &SlotInfo) -> StoredBlock {
+    StoredBlock { slot: info.slot, parent: info.parent_slot, is_whole: info.whole }
+}
+
+/// What tower is told of a block that was executed: `votes` are the accounts that it changed, or else all.
+fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
+    let Frozen { id, block_id, blockhash, .. } = *block;
+    let epoch = ledger.epoch_schedule().epoch(id.slot);
+    let accounts = ledger.vote_accounts_at(id.slot, votes).unwrap_or_default();
+    let voters = accounts.iter().filter(|account| account.stake > 0);
+    let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
+    let lockout =
+        |vote: &hearth_ledger::Lockout| Lockout { slot: vote.slot, confirmation_count: vote.confirmation_count };
+    let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
+        key: account.key,
+        stake: account.stake,
+        votes: account.state.votes.iter().map(lockout).collect(),
+        root: account.state.root,
+    };
+    let leader = ledger.leader_at(id.slot).map(|leader| leader.node).unwrap_or_default();
+    let votes = accounts.into_iter().map(of).collect();
+    FrozenBlock { bank: FrozenBank { id, parent, block_id, leader, votes }, blockhash, voters }
 }
 
 /// The ledger's last block.

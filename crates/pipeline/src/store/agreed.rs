@@ -12,12 +12,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
 
 use hearth_ledger::history::Batch;
 
 /// Bytes of batches that wait for their blocks to be confirmed.
-const BYTES_MAX: usize = 256 << 20;
+pub const BYTES_MAX: usize = 256 << 20;
 
 /// The batches of a block.
 #[derive(Debug, Default)]
@@ -59,7 +58,6 @@ pub struct Agreed {
     confirmed: AtomicU64,
     held: Mutex<Held>,
     tell: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    waiting: OnceLock<Thread>,
 }
 
 impl Agreed {
@@ -79,16 +77,6 @@ impl Agreed {
     /// Has `tell` called whenever more is confirmed. The first one given stays.
     pub(super) fn on_confirmed(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.tell.set(Box::new(tell));
-    }
-
-    /// The calling thread is woken whenever a block is stored whole. The first one that says so stays.
-    pub fn wait_for_blocks(&self) {
-        let _ = self.waiting.set(std::thread::current());
-    }
-
-    /// A block is stored whole.
-    pub(super) fn stored(&self) {
-        self.waiting.get().into_iter().for_each(Thread::unpark);
     }
 
     /// The newest slot that is confirmed.

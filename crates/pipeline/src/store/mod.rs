@@ -4,7 +4,8 @@
 //!         where a history is kept: a piece of a batch of transaction metadata; `sign_store`, reliable, where the node
 //!         votes: the signature
 //! writes  the block store; the history; the ledger's stored slot; where the node votes (voter.rs), `store_sign`,
-//!         reliable: the message of a vote, and `store_pack`, reliable: the signed vote
+//!         reliable: the message of a vote, and `store_pack`, reliable: the signed vote; in a cluster `store_replay`,
+//!         reliable: a slot that is begun, whole, or void
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable, and 4 B for each of
 //!         their sets; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted
@@ -21,7 +22,7 @@ mod recorder;
 mod tests;
 mod voter;
 
-pub use agreed::Agreed;
+pub use agreed::{Agreed, BYTES_MAX as UNCONFIRMED_BYTES_MAX};
 pub use recorder::block_meta;
 
 use std::collections::BTreeMap;
@@ -31,10 +32,10 @@ use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
 use hearth_ledger::history::{History, HistoryError};
 use hearth_ring::FragMeta;
-use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Tile, WaitFor};
+use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Pubkey;
 
-use crate::links::{BANK_STORE, DUMP, SHRED_STORE, read_set};
+use crate::links::{BANK_STORE, DUMP, SHRED_STORE, STORE_REPLAY, read_set};
 use recorder::Recorder;
 use voter::Voter;
 
@@ -140,6 +141,8 @@ pub struct Store {
     record_at: Option<u64>,
     voter: Option<Voter>,
     agreed: Option<Arc<Agreed>>,
+    /// Who executes the blocks of others.
+    replay: Option<Port>,
     /// The newest block that is durable with all before it.
     durable_slot: u64,
     /// Where blocks are of forks: those that have just become durable.
@@ -191,6 +194,7 @@ impl Tile for Store {
         Ok(Self {
             store: Some(store),
             voter: Voter::new(&ledger, &node, host)?,
+            replay: host.outputs(STORE_REPLAY).first().copied(),
             ledger,
             agreed,
             recorder,
@@ -307,7 +311,11 @@ impl Store {
             Ok(Appended::Stored { slot_whole }) => {
                 out.count.sets += 1;
                 out.count.bytes += set.data.len() as u64;
+                let is_first = !self.origins_us.contains_key(&set.slot);
                 self.origins_us.entry(set.slot).or_default().push(out.origin_us());
+                if is_first || slot_whole {
+                    self.replay.iter().for_each(|replay| out.publish(*replay, set.slot, &[]));
+                }
                 if slot_whole {
                     out.count.blocks += 1;
                     self.whole.insert(set.slot, set.parent_slot);
@@ -315,7 +323,6 @@ impl Store {
                         recorder.whole(set.slot, set.parent_slot);
                     }
                     self.voter.iter_mut().for_each(|voter| voter.block(set.slot, set.merkle_root));
-                    self.agreed.iter().for_each(|agreed| agreed.stored());
                 }
             }
             Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,
@@ -346,6 +353,7 @@ impl Store {
                 self.whole.remove(&slot);
                 self.early.retain(|_, early| *early != slot);
                 self.origins_us.remove(&slot);
+                self.replay.iter().for_each(|replay| out.publish(*replay, slot, &[]));
                 true
             }
             Err(fatal @ StoreError::SyncFailed(_)) => panic!("{fatal}"),

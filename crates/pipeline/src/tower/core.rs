@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{
-    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError,
-    TICKS_PER_SLOT, Tower, TowerVote, VoteStake,
+    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError, TICKS_PER_SLOT, Tower,
+    TowerVote, VoteStake,
 };
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::EpochStakes;
@@ -22,7 +22,7 @@ use hearth_wire::{Pubkey, Signature};
 
 use super::blocks::{Blocks, Frozen};
 use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
-use super::messages::{Command, Event, FrozenBlock, Start};
+use super::messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 use super::saved::{Files, SavedError};
 use super::votes;
 
@@ -49,6 +49,12 @@ hearth_tile::counters! {
         duplicate_slots: Counter,
         /// Votes not sent yet since the disk did not take the tower, and roots that it did not take.
         unsaved: Counter,
+        /// Votes and slots that gossip heard, or was to tell, and that were lost since too many waited.
+        lost_messages: Counter,
+        /// Questions to others for the ancestors of a block that is not executed here, again ones included.
+        asked_ancestors: Counter,
+        /// Answers to them.
+        told_ancestors: Counter,
         /// The newest slot that this node has rooted: it will not leave it.
         root_slot: Gauge,
         /// Blocks above the root, of all forks.
@@ -120,13 +126,6 @@ pub enum Output {
     Confirmed(BankId),
 }
 
-/// What the store has of a slot.
-#[derive(Clone, Copy, Debug)]
-struct StoredSlot {
-    parent: u64,
-    is_whole: bool,
-}
-
 /// A vote that is being signed.
 #[derive(Debug)]
 struct Unsigned {
@@ -147,7 +146,7 @@ pub struct Core {
     blocks: Blocks,
     /// The last block that replay executed.
     head: Frozen,
-    stored: BTreeMap<u64, StoredSlot>,
+    stored: BTreeMap<u64, StoredBlock>,
     /// Slots whose blocks cannot be executed.
     dead: BTreeSet<u64>,
     /// Slots whose blocks replay was told to drop, and has not yet.
@@ -181,7 +180,7 @@ impl Core {
     /// # Errors
     /// The tower is of another chain.
     pub fn new(config: Config, start: Start, saved: Option<Tower>, now: Now) -> Result<Self, TowerError> {
-        let Start { block, ancestors, schedule, epochs, newest_stored } = start;
+        let Start { block, ancestors, schedule, epochs, stored } = start;
         let FrozenBlock { bank, blockhash, voters } = block;
         let root = bank.id.slot;
         let frozen = Frozen { id: bank.id, parent: bank.parent.slot, block_id: bank.block_id, blockhash };
@@ -202,7 +201,8 @@ impl Core {
         for (epoch, stakes) in &epochs {
             consensus.on_epoch(schedule.first_slot(*epoch), weights(stakes));
         }
-        let join_wait = have_others_stake.then(|| JoinWait::new(newest_stored.max(root), now.monotonic));
+        let newest = stored.last().map_or(root, |block| block.slot);
+        let join_wait = have_others_stake.then(|| JoinWait::new(newest.max(root), now.monotonic));
         let mut core = Self {
             config,
             consensus,
@@ -211,12 +211,13 @@ impl Core {
             voters: voters.into_iter().collect(),
             blocks: Blocks::new(frozen),
             head: frozen,
-            stored: BTreeMap::new(),
+            // Until replay says that there is nothing to execute.
+            has_backlog: stored.iter().any(|block| block.is_whole),
+            stored: stored.into_iter().map(|block| (block.slot, block)).collect(),
             dead: BTreeSet::new(),
             dumping: VecDeque::new(),
             begun: BTreeSet::new(),
             making: None,
-            has_backlog: false,
             reset: (root, now.monotonic),
             unsaved: None,
             unsigned: None,
@@ -259,8 +260,8 @@ impl Core {
                 let done = self.dumping.pop_front();
                 assert_eq!(done, Some(slot), "replay drops blocks in the order in which it was told to");
             }
-            Event::Stored { slot, parent, is_whole } => {
-                self.stored.insert(slot, StoredSlot { parent, is_whole });
+            Event::Stored(block) => {
+                self.stored.insert(block.slot, block);
             }
             Event::Voided(slot) => {
                 self.stored.remove(&slot);
@@ -525,7 +526,7 @@ impl Leaders<'_> {
 struct View<'a> {
     node: &'a Pubkey,
     leaders: Leaders<'a>,
-    stored: &'a BTreeMap<u64, StoredSlot>,
+    stored: &'a BTreeMap<u64, StoredBlock>,
     dead: &'a BTreeSet<u64>,
     begun: &'a BTreeSet<u64>,
     is_busy: bool,

@@ -40,8 +40,19 @@ pub struct Start {
     pub schedule: EpochSchedule,
     /// The stakes of the root's epoch and of those that its leaders are known for.
     pub epochs: Vec<Arc<EpochStakes>>,
-    /// The newest slot of which the store holds anything.
-    pub newest_stored: u64,
+    /// What the store has above the root, by slot. Without it an own slot of the run before could be made again.
+    pub stored: Vec<StoredBlock>,
+}
+
+/// What the store has of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredBlock {
+    /// The slot.
+    pub slot: u64,
+    /// The slot of its parent.
+    pub parent: u64,
+    /// Whether the block is whole.
+    pub is_whole: bool,
 }
 
 /// What replay tells tower.
@@ -59,14 +70,7 @@ pub enum Event {
     /// [`Command::Dump`] of this slot is done: no message behind this one is about what was dropped.
     Dumped(u64),
     /// What the store has of a slot has changed.
-    Stored {
-        /// The slot.
-        slot: u64,
-        /// The slot of its parent.
-        parent: u64,
-        /// Whether the block is whole.
-        is_whole: bool,
-    },
+    Stored(StoredBlock),
     /// The store no longer has anything of this slot.
     Voided(u64),
     /// Whether a whole block waits to be executed.

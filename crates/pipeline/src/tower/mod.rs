@@ -16,25 +16,32 @@
 //!
 //! ```text
 //! replay ── Event ──► Core ── Command ──► replay
-//! gossip's votes ──►   │  ├─► tower.bin ─► sign ─► vote, to leaders and gossip
+//! gossip's votes ──►   │  ├─► tower.bin ─► sign ─► vote: txsend, gossip
 //! duplicates     ──►   │  └─► root.bin
 //!                      └─► slots to ask for, blocks to send again, ancestors to ask for
 //! ```
 
 mod blocks;
+mod codec;
 mod core;
 mod join_wait;
 mod messages;
 mod saved;
+mod tile;
 mod votes;
 
-pub use self::core::{Config, Core, Counters, Now, Output, TowerError};
+pub use self::core::{Config as CoreConfig, Core, Counters, Now, Output, TowerError};
 pub use blocks::{Blocks, Frozen};
-pub use messages::{Command, Event, FrozenBlock, Start};
+#[cfg(test)]
+pub(crate) use codec::Pieces;
+pub(crate) use codec::pieces;
+pub use messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 pub use saved::{
     Files, Folder, SavedError, final_since, final_slot, is_root_damaged, root as saved_root, save_root, save_tower,
     tower as saved_tower,
 };
+
+pub use tile::{Config, Peers, Tower};
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,9 @@ use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_ledger::tower::{Told, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
-use super::*;
+use super::{CoreConfig as Config, *};
+
+mod tile;
 
 const NODES: u8 = 4;
 const STAKE: u64 = 10;
@@ -80,7 +82,7 @@ fn start() -> Start {
         ancestors: vec![],
         schedule: SCHEDULE,
         epochs: vec![Arc::new(stakes())],
-        newest_stored: 0,
+        stored: vec![],
     }
 }
 
@@ -170,7 +172,7 @@ impl Node {
     }
 
     fn store(&mut self, slot: u64, parent: u64) {
-        self.event(Event::Stored { slot, parent, is_whole: true });
+        self.event(Event::Stored(StoredBlock { slot, parent, is_whole: true }));
     }
 
     /// Does what is due, and has votes signed.
@@ -555,6 +557,18 @@ fn restart_keeps_to_the_saved_tower() {
 }
 
 #[test]
+fn own_slot_of_the_run_before_is_not_made_again() {
+    let own = leader(1);
+    let of_before = StoredBlock { slot: 1, parent: 0, is_whole: true };
+    for (stored, is_made) in [(vec![], true), (vec![of_before], false)] {
+        let mut node = Node::started(config(own), Start { stored, ..start() }, None);
+        node.step();
+        node.at = JOINED;
+        assert_eq!(begun(&node.step()).iter().any(|(slot, _)| *slot == 1), is_made);
+    }
+}
+
+#[test]
 fn node_that_lost_its_tower_does_not_lead() {
     let own = leader(1);
     let mut node = Node::started(Config { is_begin: false, ..config(own) }, start(), None);
@@ -615,7 +629,6 @@ fn stakes_of_a_new_epoch_weigh_its_votes() {
     let mut near = start();
     near.block.bank.id = BankId { slot: first - 2, hash };
     near.block.bank.parent = near.block.bank.id;
-    near.newest_stored = first - 2;
     let mut node = Node::started(Config { is_begin: false, ..config(0) }, near, None);
     node.core.on_vote(&vote_by(1, 1, BankId { slot: first, hash }));
     assert!(!wanted(&mut node), "no stakes are known for that epoch");

@@ -91,12 +91,30 @@ impl BlockSource for Store {
 struct Executor {
     store: Store,
     executed: Rc<RefCell<Vec<u64>>>,
+    begun: Rc<RefCell<Option<(Block, bool)>>>,
+    /// Whether others work at the block that was begun.
+    is_held: Rc<RefCell<bool>>,
     /// Blocks come to another hash when they are executed again.
     is_unsteady: Rc<RefCell<bool>>,
 }
 
 impl BlockExecutor for Executor {
-    fn execute(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError> {
+    fn begin(&mut self, _ledger: &Ledger, block: Block, is_known: bool) {
+        let before = self.begun.borrow_mut().replace((block, is_known));
+        assert!(before.is_none(), "one block at a time");
+    }
+
+    fn step(&mut self, ledger: &Ledger) -> Progress {
+        if *self.is_held.borrow() {
+            return Progress::Waits;
+        }
+        let (block, is_known) = self.begun.borrow_mut().take().expect("a block was begun");
+        Progress::Ended(self.execute(ledger, &block, is_known))
+    }
+}
+
+impl Executor {
+    fn execute(&self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError> {
         let slot = block.info.slot;
         let stored = self.store.0.borrow()[&slot].clone();
         ledger.begin_slot(slot, block.info.parent_slot).expect("the ledger is at the parent");
@@ -166,7 +184,7 @@ impl World {
         let executor = Executor { store: store.clone(), ..Executor::default() };
         let position =
             Position::new(Arc::clone(&ledger), GENESIS_ID, store.clone(), executor.clone(), Some(poh.clone()));
-        let root = position.start(None).block.bank.id;
+        let root = start(&ledger, GENESIS_ID, &store, None).block.bank.id;
         Self { position, ledger, store, executor, poh, frozen: BTreeMap::from([(root.slot, root)]) }
     }
 
@@ -186,13 +204,20 @@ impl World {
     }
 
     fn try_run(&mut self) -> Result<Vec<Output>, PositionError> {
+        self.position.look();
         while self.position.turn()? {}
         Ok(self.outputs())
     }
 
     fn command(&mut self, command: Command) -> Vec<Output> {
-        self.position.command(command).expect("it can be done");
-        self.outputs()
+        self.try_command(command).expect("it can be done")
+    }
+
+    /// Has a command done, with the blocks that are executed again for it.
+    fn try_command(&mut self, command: Command) -> Result<Vec<Output>, PositionError> {
+        self.position.command(command)?;
+        while self.position.is_executing() && self.position.turn()? {}
+        Ok(self.outputs())
     }
 
     fn head(&self) -> u64 {
@@ -237,10 +262,10 @@ fn confirmed(outputs: &[Output]) -> Vec<u64> {
 #[test]
 fn start_tells_all_vote_accounts_and_stakes() {
     let world = World::new();
-    let start = world.position.start(None);
+    let start = start(&world.ledger, GENESIS_ID, &world.store, None);
     assert_eq!((start.block.bank.votes.len(), start.block.voters.len()), (4, 4));
     assert_eq!(start.block.voters[0], (account(0), node(0)));
-    assert_eq!((start.epochs.len(), start.epochs[0].votes.len(), start.newest_stored), (2, 4, 0));
+    assert_eq!((start.epochs.len(), start.epochs[0].votes.len(), start.stored.len()), (2, 4, 0));
     assert_eq!((start.block.bank.id.slot, start.block.bank.block_id), (0, GENESIS_ID));
 }
 
@@ -284,8 +309,62 @@ fn block_that_comes_to_another_hash_ends_the_node() {
     world.run();
     *world.executor.is_unsteady.borrow_mut() = true;
     let parent = world.frozen[&2];
-    let done = world.position.command(Command::Begin { slot: 8, parent });
+    let done = world.try_command(Command::Begin { slot: 8, parent });
     assert!(matches!(done, Err(PositionError::NotTheSame(2))));
+}
+
+#[test]
+fn commands_wait_while_a_block_is_executed() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 1)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    let two = world.frozen[&2];
+    world.store.add(4, 3, 1);
+    *world.executor.is_held.borrow_mut() = true;
+    assert!(frozen(&world.run()).is_empty() && world.position.is_executing());
+    world.command(Command::Begin { slot: 8, parent: two });
+    world.command(Command::Dump(1));
+    assert!(world.poh.making().is_none() && world.head() == 3, "the block is not at its end");
+    *world.executor.is_held.borrow_mut() = false;
+    let outputs = world.run();
+    assert_eq!(frozen(&outputs), [(4, 3)]);
+    assert!(outputs.iter().any(|output| matches!(output, Output::Tower(Event::Retracted(8)))), "it came first");
+    assert_eq!(world.head(), 0, "and what it was to be made on is dropped");
+}
+
+#[test]
+fn way_to_another_fork_ends_where_it_was_to_go() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 2), (4, 1)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    world.executed();
+    *world.executor.is_held.borrow_mut() = true;
+    let parent = world.frozen[&3];
+    world.command(Command::Begin { slot: 8, parent });
+    assert_eq!((world.head(), world.poh.making()), (1, None), "the ledger is on its way");
+    // A root that is behind it is set meanwhile.
+    let root = world.frozen[&1];
+    world.command(Command::Root(root));
+    assert_eq!(world.position.root, 1);
+    *world.executor.is_held.borrow_mut() = false;
+    world.run();
+    assert_eq!((world.executed(), world.head(), world.poh.making()), (vec![2, 3], 3, Some(8)));
+}
+
+#[test]
+fn block_that_is_void_meanwhile_is_not_dead() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    world.position.look();
+    world.store.0.borrow_mut().remove(&1);
+    while world.position.turn().unwrap() {}
+    let outputs = world.outputs();
+    assert!(!has_died(&outputs, 1) && frozen(&outputs).is_empty());
+    assert!(outputs.iter().any(|output| matches!(output, Output::Tower(Event::Voided(1)))));
 }
 
 #[test]
@@ -342,9 +421,11 @@ fn dropped_version_is_replaced_by_another() {
 fn tower_hears_what_the_store_has() {
     let mut world = World::new();
     world.store.add_with(3, 1, 1, |block| block.is_whole = false);
+    let first = StoredBlock { slot: 3, parent: 1, is_whole: false };
+    assert_eq!(start(&world.ledger, GENESIS_ID, &world.store, None).stored, [first]);
     let stored = |outputs: &[Output]| {
         let of = |output: &Output| match output {
-            Output::Tower(Event::Stored { slot, parent, is_whole }) => Some((*slot, *parent, *is_whole)),
+            Output::Tower(Event::Stored(block)) => Some((block.slot, block.parent, block.is_whole)),
             Output::Tower(Event::Voided(slot)) => Some((*slot, 0, false)),
             _ => None,
         };

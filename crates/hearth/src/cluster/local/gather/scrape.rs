@@ -45,10 +45,10 @@ impl Figures {
                 "hearth_bank_landed_total"
                 | "hearth_bank_votes_total"
                 | "hearth_bank_failed_total"
-                | "hearth_agree_executed_transactions_total" => &mut found.executed,
+                | "hearth_replay_executed_transactions_total" => &mut found.executed,
                 "hearth_net_received_bytes_total" => &mut found.received_bytes,
                 "hearth_net_sent_bytes_total" => &mut found.sent_bytes,
-                "hearth_agree_head_slot" => {
+                "hearth_replay_head_slot" => {
                     found.slot = value.parse().ok().filter(|slot| *slot > 0);
                     continue;
                 }
@@ -119,8 +119,8 @@ mod tests {
         hearth_bank_landed_total{tile=\"bank:0\"} 200\n\
         hearth_bank_failed_total{tile=\"bank:0\"} 3\n\
         hearth_bank_votes_total{tile=\"bank:0\"} 5\n\
-        hearth_agree_executed_transactions_total{service=\"agree\"} 40\n\
-        hearth_agree_head_slot{service=\"agree\"} 77\n\
+        hearth_replay_executed_transactions_total{tile=\"replay:0\"} 40\n\
+        hearth_replay_head_slot{tile=\"replay:0\"} 77\n\
         hearth_other_seconds 0.5\n";
 
     #[test]
