@@ -13,7 +13,7 @@ use toml::Table;
 use super::lines::{join, line_of, line_of_key, twice};
 use super::validator::Validator;
 use super::{Config, Genesis, foreign};
-use crate::developer::EPOCH_LEAST;
+use crate::developer::{EPOCH_LEAST, TICKS_LEAST};
 use crate::ports::Ports;
 
 /// A core that still polls after a minute may as well never sleep.
@@ -316,8 +316,9 @@ fn slots(genesis: &Genesis, found: &mut Vec<Problem>) {
         let what = format!("must be from {EPOCH_LEAST} to {SLOTS_PER_EPOCH_MAX}");
         found.push(("development.genesis.slots_per_epoch", what));
     }
-    if !(1..=TICKS_PER_SLOT_MAX).contains(&ticks_per_slot) {
-        found.push(("development.genesis.ticks_per_slot", format!("must be from 1 to {TICKS_PER_SLOT_MAX}")));
+    if !(TICKS_LEAST..=TICKS_PER_SLOT_MAX).contains(&ticks_per_slot) {
+        let what = format!("must be from {TICKS_LEAST} to {TICKS_PER_SLOT_MAX}");
+        found.push(("development.genesis.ticks_per_slot", what));
         // The others are told by it.
         return;
     }

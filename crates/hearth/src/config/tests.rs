@@ -133,8 +133,9 @@ fn all_mistakes_are_told_at_once() {
 fn a_chain_that_cannot_be_is_refused_before_it_begins() {
     let genesis = |line: &str| error(&format!("[development.genesis]\n{line}\n"));
     for (line, expected) in [
-        ("ticks_per_slot = 0", "`development.genesis.ticks_per_slot`: must be from 1 to 255"),
-        ("ticks_per_slot = 300", "`development.genesis.ticks_per_slot`: must be from 1 to 255"),
+        ("ticks_per_slot = 1", "`development.genesis.ticks_per_slot`: must be from 2 to 255"),
+        ("ticks_per_slot = 0", "`development.genesis.ticks_per_slot`: must be from 2 to 255"),
+        ("ticks_per_slot = 300", "`development.genesis.ticks_per_slot`: must be from 2 to 255"),
         ("hashes_per_tick = 1", "`development.genesis.hashes_per_tick`: must be 0 for low power, or at least 2"),
         ("hashes_per_tick = 9223372036854775807", "`development.genesis.hashes_per_tick`: must be 0"),
         (
