@@ -46,12 +46,12 @@ pub enum RunError {
 pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
     let cores = boot::cores(&config)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
-    preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
+    preflight::nobody_has_the_name(&config, preflight::NAME_OF_RUN).map_err(BootError::from)?;
     let asked = |key: &str| flags.asks_for(key) || keys.iter().any(|named| named == key);
     // From here on no other program can take them, however long the replay is.
     let mut bound = BoundPorts::take(&mut config, topology.count("net"), &asked).map_err(BootError::from)?;
     let config = &config;
-    preflight::check(config, &topology).map_err(BootError::from)?;
+    preflight::check(config, &topology, preflight::NAME_OF_RUN).map_err(BootError::from)?;
     boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     let folder = config.expand(&config.ledger.path);
     let exists = folder.join("genesis.json").exists() && !flags.reset;

@@ -119,7 +119,7 @@ pub fn report(
         config.name = NAME.into();
     }
     check(&config, options)?;
-    preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
+    preflight::nobody_has_the_name(&config, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
     if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
         out::can_be_written(path)?;
     }
@@ -182,7 +182,7 @@ fn own_node(
     if bound.are_moved {
         progress(&format!("other ports, since somebody listens on the defaults: {}", bound.ports.numbers()));
     }
-    preflight::check(&config, &topology).map_err(BootError::from)?;
+    preflight::check(&config, &topology, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
