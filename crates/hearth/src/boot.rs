@@ -101,16 +101,16 @@ pub enum BootError {
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// The block store.
-    #[error(transparent)]
+    #[error("{0}{}", advice(is_store_damaged(.0)))]
     Store(#[from] StoreError),
     /// The history.
-    #[error(transparent)]
+    #[error("{0}{}", advice(is_history_damaged(.0)))]
     History(#[from] HistoryError),
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// The blocks on disk.
-    #[error(transparent)]
+    #[error("{0}{}", advice(is_replay_of_damage(.0)))]
     Replay(#[from] ReplayError),
     /// The tiles.
     #[error(transparent)]
@@ -124,6 +124,33 @@ pub enum BootError {
     /// Its consensus.
     #[error(transparent)]
     Agree(#[from] AgreeError),
+}
+
+/// What to do where files of the chain are not as they were written.
+fn advice(is_damaged: bool) -> &'static str {
+    match is_damaged {
+        true => {
+            ". `hearth ledger verify` says all that is wrong there; put back a copy of the ledger folder, or begin a new \
+             chain with --reset"
+        }
+        false => "",
+    }
+}
+
+fn is_store_damaged(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt(_))
+}
+
+fn is_history_damaged(error: &HistoryError) -> bool {
+    matches!(error, HistoryError::Corrupt { .. })
+}
+
+fn is_replay_of_damage(error: &ReplayError) -> bool {
+    match error {
+        ReplayError::Store(error) => is_store_damaged(error),
+        ReplayError::History(error) => is_history_damaged(error),
+        ReplayError::BeginningGone { .. } | ReplayError::Stopped(_) | ReplayError::Block(_) => false,
+    }
 }
 
 impl BootError {
