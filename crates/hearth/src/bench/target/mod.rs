@@ -136,7 +136,14 @@ pub fn run(
 /// Asks the node who it is and where it takes transactions.
 fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, SocketAddr), BenchError> {
     let none = || serde_json::json!([]);
-    let version = rpc.call("getVersion", none())?;
+    let version = match rpc.call("getVersion", none()) {
+        Err(why @ RpcError::Refused { .. }) => {
+            let is_ethereum = rpc.call("eth_chainId", none()).is_ok_and(|id| id.is_string());
+            let instead = format!("the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {url}` drives it");
+            return Err(if is_ethereum { BenchError::Target(instead) } else { why.into() });
+        }
+        version => version?,
+    };
     let answer = rpc.call("getIdentity", none())?;
     let identity = text(&answer, "identity")?.to_owned();
     let tpu = match given {
