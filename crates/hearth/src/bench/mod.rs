@@ -179,8 +179,9 @@ fn own_node(
 ) -> Result<Report, BenchError> {
     let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
     let bound = BoundPorts::take(&mut config, topology.count("net"), &|_| false).map_err(BootError::from)?;
-    if bound.are_moved {
-        progress(&format!("other ports, since somebody listens on the defaults: {}", bound.ports.numbers()));
+    if !bound.moved.is_empty() {
+        let numbers = bound.ports.numbers(&bound.moved);
+        progress(&format!("other ports, since somebody listens on the defaults: {numbers}"));
     }
     preflight::check(&config, &topology, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));

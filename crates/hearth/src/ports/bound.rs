@@ -15,7 +15,7 @@ use hearth_pipeline::links::PortKind;
 use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
 
 use super::held::HeldTcp;
-use super::{PortError, Ports, Protocol, Purpose, Use, moved_up, moves};
+use super::{PortError, Ports, Protocol, Purpose, Use, moved_up, moves, moving, name_of};
 use crate::config::Config;
 use crate::peers::gossip::GossipSockets;
 use crate::peers::socket;
@@ -28,8 +28,8 @@ const HUNDREDS_MAX: u16 = 100;
 pub struct BoundPorts {
     /// Where they are.
     pub ports: Ports,
-    /// Whether others have the defaults.
-    pub are_moved: bool,
+    /// What is elsewhere since others have the defaults: what each port is for.
+    pub moved: Vec<&'static str>,
     sockets: Vec<(Use, Socket)>,
 }
 
@@ -61,8 +61,9 @@ impl BoundPorts {
             }
             match Self::bind(&moved, net_tiles) {
                 Ok(bound) => {
+                    let names = moving(config, asked).into_iter().filter_map(name_of).collect();
                     *config = moved;
-                    return Ok(Self { are_moved: true, ..bound });
+                    return Ok(Self { moved: names, ..bound });
                 }
                 Err(why) => refused = why,
             }
@@ -91,7 +92,7 @@ impl BoundPorts {
             };
             ports.set(port.purpose, address);
         }
-        Ok(Self { ports, are_moved: false, sockets })
+        Ok(Self { ports, moved: vec![], sockets })
     }
 
     fn remove(&mut self, purpose: Purpose) -> (Use, Socket) {
