@@ -301,7 +301,8 @@ fn measure(
     witness.booted(&boot::workspace_path(config));
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seen = Observed::default();
-    let mut bench = Driver { node: &running.node, samples, control, stop, say, cores, instead: None, witness, seen, before_run: 0 };
+    let mut bench =
+        Driver { node: &running.node, samples, control, stop, say, cores, instead: None, witness, seen, before_run: 0 };
     let driven = bench.drive(options, presign).and_then(|()| bench.drain());
     let mut observed = bench.seen;
     observed.last = Snapshot::take(&running.node);

@@ -222,7 +222,9 @@ impl Observed {
             (of("bank").map(|bank| own::<bank::Counters>(node, &bank, &["landed", "failed"])).sum(), true)
         };
         match self.progress {
-            Some((count, since)) if count == done && waits => self.longest_stall = self.longest_stall.max(since.elapsed()),
+            Some((count, since)) if count == done && waits => {
+                self.longest_stall = self.longest_stall.max(since.elapsed())
+            }
             _ => self.progress = Some((done, Instant::now())),
         }
     }

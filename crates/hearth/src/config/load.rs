@@ -414,8 +414,11 @@ fn table_of(key: &str) -> Option<String> {
     let (table, last) = key.rsplit_once('.')?;
     let nearest = nearest_table(table)?;
     let known = known_keys();
-    let keys: Vec<&str> =
-        known.iter().filter_map(|known| known.rsplit_once('.').filter(|(of, _)| *of == nearest)).map(|(_, key)| key).collect();
+    let keys: Vec<&str> = known
+        .iter()
+        .filter_map(|known| known.rsplit_once('.').filter(|(of, _)| *of == nearest))
+        .map(|(_, key)| key)
+        .collect();
     let near = keys.iter().min_by_key(|key| strsim::damerau_levenshtein(key, last))?;
     Some(match strsim::damerau_levenshtein(near, last) <= 1 + last.len() / 3 {
         true => format!("; did you mean `{nearest}.{near}`?"),

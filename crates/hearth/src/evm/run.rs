@@ -316,7 +316,8 @@ fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<Beginning, Evm
     let wanted = Beginning { timestamp_s, create2_deployer: !options.disable_default_create2_deployer };
     let Some(dir) = &options.data_dir else { return Ok(wanted) };
     let failed = |what: String| EvmError::File { option: "--data-dir", path: dir.clone(), what };
-    let kept = Beginning::in_folder(dir, wanted, &of_the_chain(options, accounts)).map_err(|error| failed(error.to_string()))?;
+    let kept = Beginning::in_folder(dir, wanted, &of_the_chain(options, accounts))
+        .map_err(|error| failed(error.to_string()))?;
     match options.timestamp.filter(|time| *time != kept.timestamp_s) {
         Some(time) => {
             Err(failed(format!("block 0 there has time {}, not {time} as --timestamp says", kept.timestamp_s)))

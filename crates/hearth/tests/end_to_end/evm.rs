@@ -391,7 +391,8 @@ fn mistakes_are_told() {
     fails(&["--port", "0", "--data-dir", dir, "--chain-id", "9"], 1, dir);
     // Which option differs, and what the folder has.
     let words = folder.path().join("words");
-    std::fs::write(&words, "legal winner thank year wave sausage worth useful legal winner thank yellow").expect("written");
+    std::fs::write(&words, "legal winner thank year wave sausage worth useful legal winner thank yellow")
+        .expect("written");
     for (option, value, said) in [
         ("--chain-id", "9", "began with --chain-id 31337, not 9"),
         ("--hardfork", "paris", "began with --hardfork osaka, not paris"),

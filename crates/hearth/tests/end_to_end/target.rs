@@ -140,7 +140,10 @@ fn a_node_of_the_other_chain_is_told_what_drives_it() {
     let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
     let said = output(hearth().args(["bench", "--target", &url]));
     let errors = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.code() == Some(1) && errors.contains(&format!("`hearth load run --network {url}`")), "{errors}");
+    assert!(
+        said.status.code() == Some(1) && errors.contains(&format!("`hearth load run --network {url}`")),
+        "{errors}"
+    );
     chain.signal(Signal::INT);
 }
 

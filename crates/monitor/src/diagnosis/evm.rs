@@ -222,7 +222,10 @@ mod tests {
         let mut waits = sample(0.0, 0.0, EvmSample::default(), &[]);
         waits.pending = 3;
         let waits = diagnose(&waits);
-        assert!(waits.finding == Finding::Idle && waits.says.contains("and 3 transactions wait in the pool"), "{waits}");
+        assert!(
+            waits.finding == Finding::Idle && waits.says.contains("and 3 transactions wait in the pool"),
+            "{waits}"
+        );
         let mut few = sample(0.05, 0.05, submitted(3.0), &[]);
         few.txn_per_s = 3.0;
         let few = diagnose(&few);

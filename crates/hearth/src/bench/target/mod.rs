@@ -114,7 +114,18 @@ pub fn run(
     let without_load = options.rate == Some(0.0);
     let instead = without_load.then(|| prober.each_second());
     let cores = machine::cores().map_err(BootError::Cores)?;
-    let mut driver = Driver { node: &node, samples, control, stop, say, cores, instead, witness: &mut Nobody, seen, before_run: count };
+    let mut driver = Driver {
+        node: &node,
+        samples,
+        control,
+        stop,
+        say,
+        cores,
+        instead,
+        witness: &mut Nobody,
+        seen,
+        before_run: count,
+    };
     let driven = driver.drive(options, presign);
     measuring.store(false, Ordering::Relaxed);
     target.latency = prober.end();
@@ -139,7 +150,9 @@ fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, 
     let version = match rpc.call("getVersion", none()) {
         Err(why @ RpcError::Refused { .. }) => {
             let is_ethereum = rpc.call("eth_chainId", none()).is_ok_and(|id| id.is_string());
-            let instead = format!("the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {url}` drives it");
+            let instead = format!(
+                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {url}` drives it"
+            );
             return Err(if is_ethereum { BenchError::Target(instead) } else { why.into() });
         }
         version => version?,
