@@ -130,8 +130,8 @@ pub enum BootError {
 fn advice(is_damaged: bool) -> &'static str {
     match is_damaged {
         true => {
-            ". `hearth ledger verify` says all that is wrong there; put back a copy of the ledger folder, or begin a new \
-             chain with --reset"
+            ". `hearth ledger verify` says all that is wrong there; put back a copy of the ledger folder, or begin a \
+             new chain with --reset"
         }
         false => "",
     }

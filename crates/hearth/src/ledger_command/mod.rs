@@ -90,7 +90,10 @@ pub enum LedgerError {
         source: std::io::Error,
     },
     /// Something is wrong with the chain; it has been told.
-    #[error("{} wrong with this chain; put back a copy of its folder, or begin a new one: `hearth run --reset`", things(*.0))]
+    #[error(
+        "{} wrong with this chain; put back a copy of its folder, or begin a new one: `hearth run --reset`",
+        things(*.0)
+    )]
     Wrong(u64),
 }
 

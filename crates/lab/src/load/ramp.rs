@@ -6,7 +6,8 @@
 //!
 //! The rate doubles until a step is bad, then goes to the middle between the best good one and the least bad one,
 //! until these are a tenth apart. While none is good it goes to what was in blocks, or half. Where blocks take longer
-//! than the bound at two rates alike, no rate can be good, and the search ends. What is under way ends before the next step begins.
+//! than the bound at two rates alike, no rate can be good, and the search ends. What is under way ends before the next
+//! step begins.
 //!
 //! A step is bad for the node's sake or for the load's. A load without a core in time says nothing of the node, so such
 //! a step is tried again, [`TRIES`] times in all, and the load is named as the limit if it is late each time.

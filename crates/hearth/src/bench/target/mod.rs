@@ -151,7 +151,8 @@ fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, 
         Err(why @ RpcError::Refused { .. }) => {
             let is_ethereum = rpc.call("eth_chainId", none()).is_ok_and(|id| id.is_string());
             let instead = format!(
-                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {url}` drives it"
+                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {url}` \
+                 drives it"
             );
             return Err(if is_ethereum { BenchError::Target(instead) } else { why.into() });
         }
