@@ -101,16 +101,16 @@ pub enum BootError {
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// The block store.
-    #[error("{0}{}", advice(is_store_damaged(.0)))]
+    #[error("{0}{advice}", advice = advice(is_store_damaged(.0)))]
     Store(#[from] StoreError),
     /// The history.
-    #[error("{0}{}", advice(is_history_damaged(.0)))]
+    #[error("{0}{advice}", advice = advice(is_history_damaged(.0)))]
     History(#[from] HistoryError),
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// The blocks on disk.
-    #[error("{0}{}", advice(is_replay_of_damage(.0)))]
+    #[error("{0}{advice}", advice = advice(is_replay_of_damage(.0)))]
     Replay(#[from] ReplayError),
     /// The tiles.
     #[error(transparent)]

@@ -215,7 +215,8 @@ impl Observed {
         let lag = of("benchg").map(|benchg| own::<benchg::Counters>(node, &benchg, &["lag_ns"])).max();
         self.lag_ns_max = self.lag_ns_max.max(lag.unwrap_or(0));
         // Of a node elsewhere no bank is seen: there it is what it acknowledges that shows that it lives.
-        let of_load = |counter| of("benchs").map(|benchs| own::<benchs::Counters>(node, &benchs, &[counter])).sum();
+        let of_load =
+            |counter| of("benchs").map(|benchs| own::<benchs::Counters>(node, &benchs, &[counter])).sum::<u64>();
         let (done, waits): (u64, bool) = if self.is_outside {
             (of_load("acknowledged"), of_load("in_flight") > 0)
         } else {

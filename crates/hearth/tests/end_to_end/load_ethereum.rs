@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Output;
+use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;

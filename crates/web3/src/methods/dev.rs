@@ -272,7 +272,7 @@ impl Caller<'_> {
                 let params = params.at_most(1)?;
                 if params.json(0).is_some_and(|json| json.starts_with('[')) {
                     let why = "an interval is one number: one between two, as [min, max] asks for it, is not supported";
-                    return Err(Failure::argument(0, why.into()));
+                    return Err(Failure::argument(0, why));
                 }
                 let Span(every) = params.required(0)?;
                 let every = if in_seconds { Duration::from_secs(every) } else { Duration::from_millis(every) };
