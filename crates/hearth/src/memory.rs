@@ -45,6 +45,11 @@ pub fn table(config: &Config) -> Result<String, BootError> {
     Ok(text)
 }
 
+/// What the statuses of so many landed transactions take, bytes.
+pub fn of_statuses(config: &Config, capacity: usize) -> u64 {
+    if config.development.bench.disable_status_cache { 0 } else { capacity as u64 * STATUS_BYTES }
+}
+
 fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec<(String, u64)>, BootError> {
     let cores = boot::cores(config)?;
     let topology = boot::topology(config, &cores, with_load).map_err(BootError::Layout)?;
@@ -61,8 +66,8 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     if config.gossip.enabled {
         part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
     }
-    let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
-    part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
+    let statuses = of_statuses(config, status_capacity);
+    part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses);
     part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));
     Ok(parts)
 }

@@ -35,6 +35,7 @@ use crate::boot::{self, BootError, Load, NodeParts};
 use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
+use crate::memory;
 use crate::out::{self, Unwritable};
 use crate::ports::BoundPorts;
 use crate::preflight;
@@ -92,8 +93,9 @@ const PRESIGN_PER_CORE: u64 = 80_000;
 const PRESIGN_MAX: u64 = 600_000_000 / hearth_wire::transfer::TRANSFER_SIZE as u64;
 /// A status is kept for 300 blocks of 400 ms.
 const STATUS_SECONDS: u64 = 120;
-/// Transactions that may land per core and second, for sizing the memory of statuses.
-const STATUSES_PER_CORE: f64 = 60_000.0;
+/// Transactions that may land per core and second, for sizing the memory of statuses: what is more makes it grow by
+/// the same again, which is then in the growth that the report has.
+const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
 
 /// Runs the bench and prints its result.
 ///
@@ -393,6 +395,7 @@ impl Observed {
             cpu_us_per_txn: self.cpu_us_per_txn(),
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
+            rss_statuses_bytes: Some(memory::of_statuses(config, config.rpc.status_capacity)),
             longest_stall_s: Some(self.longest_stall_s()),
             latency: self.latency(),
             bottleneck: self.bottleneck(),

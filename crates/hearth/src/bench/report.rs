@@ -128,6 +128,10 @@ pub struct Report {
     pub rss_bytes_max: u64,
     /// Growth of resident memory from 10 s after the start of measuring to its end, bytes; null when that is all.
     pub rss_growth_bytes: Option<i64>,
+    /// Part of the memory that was taken at the start, for the statuses of all that may land in warm-up and measured
+    /// time, bytes; absent where the node is another's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_statuses_bytes: Option<u64>,
     /// The longest time in which no transaction was executed, seconds; looked at every 20 ms. Of a target: in which it
     /// acknowledged none of those under way, or its count did not grow, which is looked at every second.
     #[serde(skip_serializing_if = "Option::is_none")]
