@@ -27,6 +27,7 @@ use hearth_pipeline::bank::Recording;
 use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY, TOWER_TXSEND};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
+use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::LookAt;
@@ -376,7 +377,11 @@ pub fn open_chain(
     }
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
     // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
-    let root = if config.gossip.enabled { Some(final_slot(folder, &identity)?) } else { None };
+    let root = if config.gossip.enabled {
+        Some(final_slot(folder, &identity).map_err(|why| AgreeError::from(TowerError::from(why)))?)
+    } else {
+        None
+    };
     let root = root.map(|root| root.max(plan.final_slot));
     let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
@@ -447,12 +452,12 @@ fn genesis(
 }
 
 /// The slot up to which blocks are final in a cluster.
-fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, AgreeError> {
-    if agree::is_root_damaged(folder) {
+fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
+    if tower::is_root_damaged(folder) {
         let path = folder.join("root.bin");
         crate::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
     }
-    Ok(agree::final_slot(folder, &identity.public)?.unwrap_or(0))
+    Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }
 
 /// Refuses a folder that has blocks, a history or snapshots and no genesis to read them by.

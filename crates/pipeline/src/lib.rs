@@ -27,5 +27,6 @@ pub mod sign;
 pub mod store;
 pub mod tag_cache;
 pub mod topology;
+pub mod tower;
 pub mod txsend;
 pub mod verify;

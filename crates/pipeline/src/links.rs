@@ -17,9 +17,10 @@
 //! | `poh_shred` | [`PohEntry`] |
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
-//! | `store_sign` | the message of a vote; the tag comes back with the answer |
+//! | `store_sign`, `tower_sign` | the message of a vote; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
 //! | `sign_shred`, `sign_store`, `sign_txsend` | a 64-byte signature |
+//! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `replay_exec` | [`ExecOrder`]; the tag is its id |
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
@@ -89,6 +90,10 @@ pub const SIGN_SHRED: &str = "sign_shred";
 pub const STORE_SIGN: &str = "store_sign";
 /// Their signatures.
 pub const SIGN_STORE: &str = "sign_store";
+/// The messages of votes that consensus wants signed.
+pub const TOWER_SIGN: &str = "tower_sign";
+/// Their signatures.
+pub const SIGN_TOWER: &str = "sign_tower";
 /// The node's own votes.
 pub const STORE_PACK: &str = "store_pack";
 /// Signed FEC sets.

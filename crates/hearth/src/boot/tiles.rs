@@ -117,7 +117,7 @@ pub(super) fn tile_configs(
         configs.one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
     });
     let configs = configs
-        .one::<Sign>(sign::Config { seed: *identity.seed })
+        .one::<Sign>(sign::Config { seed: *identity.seed, votes: None })
         .one::<Metric>(metric_config(config, &ports, metrics, folder));
     let store = store_config(store::Config::new(store, ledger), history, identity.public, cluster);
     let configs = configs.one::<Store>(store);

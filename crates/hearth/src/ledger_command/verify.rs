@@ -18,6 +18,7 @@ use hearth_ledger::history::{self, HistoryError};
 use hearth_ledger::lattice::Lattice;
 use hearth_ledger::snapshot;
 use hearth_pipeline::poh;
+use hearth_pipeline::tower::{is_root_damaged, saved_tower};
 use hearth_wire::entry::Entry;
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -26,7 +27,6 @@ use crate::bench::i;
 use crate::boot::signatures_are_valid;
 use crate::cli::Slots;
 use crate::config::Config;
-use crate::peers::agree::{is_root_damaged, saved_tower};
 use crate::progress::{Progress, megabytes};
 use crate::replay::entries;
 use crate::say::Say;

@@ -73,7 +73,7 @@ pub fn services() -> [ServiceSpec; 4] {
     });
     let gossip = gossip.chain(gossip::Counts::DECLS.iter().map(CounterSpec::from));
     let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
-    let agree = agree::Counts::DECLS.iter().map(CounterSpec::from);
+    let agree = agree::counter_decls().map(CounterSpec::from);
     let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
     [
         ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
