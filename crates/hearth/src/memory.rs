@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use hearth_ledger::Fates;
+use hearth_pipeline::rserve;
 use hearth_pipeline::tag_cache::TagCache;
 
 use crate::bench::{self, machine};
@@ -53,6 +54,9 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
+    if topology.count("rserve") > 0 {
+        part("rserve: nodes, budgets and shreds, at most", rserve::memory());
+    }
     let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
     part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
     part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));
@@ -80,7 +84,18 @@ mod tests {
         let run = number(sums[0]).unwrap();
         assert!((total(0) - run).abs() < 0.5, "{text}");
         assert!(text.lines().any(|line| line.contains("–") && line.contains("benchg_benchs:0")), "{text}");
+        assert!(!text.contains("rserve"), "a node alone serves no repair: {text}");
         let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
         assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_has_a_bound_for_rserve() {
+        let mut config = Config::default();
+        config.gossip.enabled = true;
+        let text = table(&config).unwrap();
+        let row = text.lines().find(|line| line.contains("rserve: nodes")).unwrap();
+        let mib: f64 = row.split_whitespace().next().unwrap().parse().unwrap();
+        assert!((34.0..256.0).contains(&mib), "{row}");
     }
 }

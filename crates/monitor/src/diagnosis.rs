@@ -276,7 +276,7 @@ fn advise_more(sample: &Sample, tile: &TileSample, found: Diagnosis) -> Diagnosi
         _ => format!("layout.{kind}_tile_count"),
     };
     match kind {
-        "pack" | "dedup" | "poh" | "store" | "metric" | "bencho" => {
+        "pack" | "dedup" | "poh" | "store" | "rserve" | "sign" | "metric" | "bencho" => {
             found.advise(None, "there is one of it: a faster core raises the rate, more cores do not")
         }
         _ if free == 0 => found.advise(Some(&key), format!("more {kind} tiles need cores, and none is free")),

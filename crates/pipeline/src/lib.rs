@@ -1,6 +1,7 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; `sign` answers `shred`,
+//! `rserve` serves repair from what `store` has,
 //! `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
 //!
 //! [`topology`] says which tiles there are and which links join them; [`links`] says what travels on each link.
@@ -18,6 +19,7 @@ pub mod node;
 pub mod pack;
 pub mod poh;
 pub mod quic;
+pub mod rserve;
 pub mod shred;
 pub mod sign;
 pub mod store;

@@ -19,7 +19,7 @@ use hearth_tile::wake::{Neighbours, Waker};
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
 use crate::links::{AGAIN, RPC_VERIFY};
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, rserve, shred, sign, store, verify};
 
 /// What each tile is made from. The load generator's are there when the topology has its tiles.
 pub struct TileConfigs {
@@ -41,6 +41,8 @@ pub struct TileConfigs {
     pub shred: shred::Config,
     /// For `store`.
     pub store: store::Config,
+    /// For `rserve`, which a node in a cluster has.
+    pub rserve: Option<rserve::Config>,
     /// For `metric`.
     pub metric: metric::Config,
     /// For `sign`.
@@ -239,6 +241,10 @@ impl Launcher<'_> {
             poh::Poh::NAME => self.make::<poh::Poh>(spec, &configs.poh),
             shred::Shred::NAME => self.make::<shred::Shred>(spec, &configs.shred),
             store::Store::NAME => self.make::<store::Store>(spec, &configs.store),
+            rserve::Rserve::NAME => {
+                let config = configs.rserve.as_ref().expect("a node in a cluster has its configuration");
+                self.make::<rserve::Rserve>(spec, config)
+            }
             metric::Metric::NAME => self.make::<metric::Metric>(spec, &configs.metric),
             sign::Sign::NAME => self.make::<sign::Sign>(spec, &configs.sign),
             _ => self.load_tile(spec, configs.load.as_ref().expect("load tiles come with their configuration")),

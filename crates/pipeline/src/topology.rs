@@ -10,7 +10,7 @@ use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
 
 use crate::links::*;
-use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::{bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, rserve, shred, sign, store, verify};
 
 /// How many tiles of the kinds of which there may be several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,8 @@ const WEIGHTS: [(&str, f64); 14] = [
     ("sign", 0.2),
     ("metric", 0.1),
 ];
+/// The same of kinds that only a node in a cluster has.
+const CLUSTER_WEIGHTS: [(&str, f64); 1] = [("rserve", 0.1)];
 /// The weight of poh where it hashes at the cluster's rate: about half a core.
 const HASHING_WEIGHT: f64 = 12.0;
 
@@ -62,7 +64,7 @@ fn weight(kind: &str, hashing: bool) -> f64 {
     if kind == "poh" && hashing {
         return HASHING_WEIGHT;
     }
-    WEIGHTS.iter().find(|(k, _)| *k == kind).map_or(1.0, |(_, w)| *w)
+    WEIGHTS.iter().chain(&CLUSTER_WEIGHTS).find(|(k, _)| *k == kind).map_or(1.0, |(_, w)| *w)
 }
 
 impl Counts {
@@ -116,9 +118,10 @@ impl Counts {
         }
     }
 
-    /// Tiles on cores of their own, verify apart: those counted here, and dedup, pack, poh, store and sign.
+    /// Tiles on cores of their own, verify apart: those counted here; dedup, pack, poh, store and sign; in a cluster
+    /// rserve.
     fn others(&self) -> usize {
-        self.net + self.quic + self.bank + self.shred + self.benchg + self.benchs + 5
+        self.net + self.quic + self.bank + self.shred + self.benchg + self.benchs + 5 + usize::from(self.cluster)
     }
 }
 
@@ -188,8 +191,14 @@ pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores)
 }
 
 /// The tiles of a node that makes no blocks.
-const FOLLOWER: [&str; 5] =
-    [net::Net::NAME, shred::Shred::NAME, store::Store::NAME, sign::Sign::NAME, metric::Metric::NAME];
+const FOLLOWER: [&str; 6] = [
+    net::Net::NAME,
+    shred::Shred::NAME,
+    store::Store::NAME,
+    rserve::Rserve::NAME,
+    sign::Sign::NAME,
+    metric::Metric::NAME,
+];
 
 /// The topology of a load generator alone, which drives a node somewhere else.
 pub fn build_load(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
@@ -226,6 +235,7 @@ fn tiles(c: Counts) -> Vec<TileSpec> {
         .chain(of::<poh::Poh>(1, false))
         .chain(of::<shred::Shred>(c.shred, false))
         .chain(of::<store::Store>(1, false))
+        .chain(of::<rserve::Rserve>(usize::from(c.cluster), false))
         .chain(of::<sign::Sign>(1, false))
         .chain(of::<metric::Metric>(1, false))
         .collect()
@@ -290,12 +300,26 @@ fn links(c: Counts) -> Vec<LinkSpec> {
         link(tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % c.net)]);
         link(tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
     }
+    if c.cluster {
+        repair_links(c, &mut link);
+    }
     if c.votes {
         link(STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
         link(SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
         link(STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
     }
     links
+}
+
+/// The links of repair: asked by others.
+fn repair_links(c: Counts, link: &mut impl FnMut(String, u32, usize, String, Vec<String>)) {
+    let tile = |kind: &str, i: usize| format!("{kind}:{i}");
+    for n in 0..c.net {
+        link(tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
+    }
+    link(RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
+    link(RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
+    link(SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);
 }
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {

@@ -14,7 +14,7 @@ use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::node::{LoadConfigs, TileConfigs};
-use hearth_pipeline::{bank, bencho, benchs, dedup, metric, net, pack, poh, quic, shred, sign, store, verify};
+use hearth_pipeline::{bank, bencho, benchs, dedup, metric, net, pack, poh, quic, rserve, shred, sign, store, verify};
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
 use hearth_tile::core::IdlePolicy;
@@ -53,6 +53,7 @@ pub(super) fn tile_configs(
     let ports = bound.ports;
     let metrics = bound.metrics()?;
     let lead = cluster.and_then(|cluster| cluster.lead.clone());
+    let shreds = cluster.map(|cluster| shred_cluster(config, &chain, cluster));
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     Ok(TileConfigs {
@@ -98,13 +99,9 @@ pub(super) fn tile_configs(
             first_slot: replayed.last_slot + 1,
             takes_turns: lead.is_some(),
             destinations: destinations(config),
-            cluster: cluster.map(|cluster| shred::Cluster {
-                receiver: receiver_config(config, &genesis, identity.public),
-                ledger: ledger.clone(),
-                blocks: store.reader(),
-                views: cluster.views.clone(),
-            }),
+            cluster: shreds.clone(),
         },
+        rserve: shreds.as_ref().map(rserve_config),
         store: store_config(store::Config::new(store, ledger), history, identity.public, cluster),
         metric: metric_config(config, &ports, metrics, folder),
         sign: sign::Config { seed: *identity.seed },
@@ -151,10 +148,33 @@ fn load_configs(config: &Config, ports: &Ports, load: Load) -> LoadConfigs {
 fn net_config(config: &Config, ports: &Ports) -> net::Config {
     net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
-        shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
+        shreds: ports.cluster.map(|ports| net::ShredPorts {
+            tvu: ports.tvu.into(),
+            repair: ports.repair.into(),
+            serve_repair: ports.serve_repair.into(),
+        }),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
         ..net::Config::default()
+    }
+}
+
+/// What shred takes others' shreds by.
+fn shred_cluster(config: &Config, chain: &Chain, cluster: &Cluster) -> shred::Cluster {
+    shred::Cluster {
+        receiver: receiver_config(config, &chain.genesis, chain.identity.public),
+        ledger: chain.ledger.clone(),
+        blocks: chain.store.reader(),
+        views: cluster.views.clone(),
+    }
+}
+
+fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
+    rserve::Config {
+        own: shreds.receiver.own,
+        shred_version: shreds.receiver.version,
+        blocks: shreds.blocks.clone(),
+        views: shreds.views.clone(),
     }
 }
 

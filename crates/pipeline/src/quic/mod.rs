@@ -187,7 +187,7 @@ impl Tile for Quic {
                 self.server.handle_datagram(now, datagram.from, None, datagram.data);
             }
             PortKind::Udp => self.on_udp(datagram.data, out),
-            PortKind::Tvu | PortKind::Repair => unreachable!("net gives these to shred"),
+            PortKind::Tvu | PortKind::Repair | PortKind::ServeRepair => unreachable!("net gives these to others"),
         }
     }
 
