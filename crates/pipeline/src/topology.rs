@@ -201,6 +201,7 @@ fn links(c: &Counts) -> Vec<LinkSpec> {
     transaction_links(c, &mut links);
     block_links(c, &mut links);
     shred_links(c, &mut links);
+    repair_links(c, &mut links);
     vote_links(c, &mut links);
     links
 }
@@ -309,6 +310,16 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
     link(links, SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
     link(links, STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
+}
+
+/// Of repair's server.
+fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    for n in 0..c.of("net") {
+        link(links, tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
+    }
+    link(links, RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
+    link(links, RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
+    link(links, SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);
 }
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {

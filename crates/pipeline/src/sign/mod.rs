@@ -1,8 +1,9 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; `txsend_sign`, reliable, in a cluster: the handshake of a QUIC client
-//! writes  `sign_shred` ×S, `sign_store`, `sign_txsend`, reliable: the signature, with the request's tag
+//!         message of a vote; in a cluster `rserve_sign`, reliable: what is drawn of a ping's token, and `txsend_sign`,
+//!         reliable: the handshake of a QUIC client
+//! writes  `sign_shred` ×S, `sign_store`, `sign_rserve`, `sign_txsend`, reliable: the signature, with the request's tag
 //! memory  the key
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
@@ -10,7 +11,8 @@
 //! A Merkle root is 32 bytes. What a repair request signs is 88 or 96, and names this node as the sender; a pong is
 //! over a
 //! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
-//! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
+//! taken over cannot have any of them signed. A ping's token is made here of the 8 bytes that rserve draws, so that it
+//! is no Merkle root. What store asks for must be a message with one instruction, to the vote
 //! program, that only the node signs: it moves no lamports but the fee. What txsend asks for must be the 130 bytes
 //! that a TLS client signs, which begin with 64 spaces.
 
@@ -23,7 +25,10 @@ use hearth_ledger::tower::is_vote_message;
 use hearth_quic::deferred::is_client_handshake;
 use hearth_wire::repair::is_repair_request;
 
-use crate::links::{PONG, SHRED_SIGN, SIGN_SHRED, SIGN_STORE, SIGN_TXSEND, STORE_SIGN, TXSEND_SIGN};
+use crate::links::{
+    PONG, RSERVE_SIGN, SHRED_SIGN, SIGN_RSERVE, SIGN_SHRED, SIGN_STORE, SIGN_TXSEND, STORE_SIGN, TXSEND_SIGN,
+    ping_token,
+};
 
 hearth_tile::counters! {
     /// What sign counts.
@@ -34,6 +39,8 @@ hearth_tile::counters! {
         signed_repair: Counter,
         /// Pongs signed for shred.
         signed_pongs: Counter,
+        /// Pings signed for rserve.
+        signed_pings: Counter,
         /// Votes signed for store.
         signed_votes: Counter,
         /// Handshakes with leaders signed for txsend.
@@ -63,6 +70,8 @@ pub struct Sign {
     votes: Option<(In, Port)>,
     /// Where handshakes are asked for, and answered.
     handshakes: Option<(In, Port)>,
+    /// Where pings are.
+    rserve: Option<(In, Port)>,
 }
 
 impl Tile for Sign {
@@ -74,7 +83,8 @@ impl Tile for Sign {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, handshakes })
+        let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
+        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, handshakes, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -87,6 +97,11 @@ impl Tile for Sign {
             && input == frag.input()
         {
             return self.handshake(port, &frag, out);
+        }
+        if let Some((input, port)) = self.rserve
+            && input == frag.input()
+        {
+            return self.ping(port, &frag, out);
         }
         let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
         let Some(port) = answer else {
@@ -132,6 +147,15 @@ impl Sign {
         }
         out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
         out.count.signed_votes += 1;
+    }
+
+    fn ping(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let Ok(nonce) = frag.payload().try_into() else {
+            out.count.refused += 1;
+            return out.filtered();
+        };
+        out.publish(port, frag.tag(), &self.key.sign(&ping_token(nonce)));
+        out.count.signed_pings += 1;
     }
 }
 
@@ -208,6 +232,32 @@ mod tests {
         assert_eq!((answers.len(), answers[0].0), (1, 1));
         assert!(verify_strict(&public, answers[0].1.as_slice().try_into().unwrap(), &handshake).is_ok());
         assert_eq!((rig.count().signed_handshakes, rig.count().refused), (1, 3));
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
+    fn rserve_gets_pings_and_nothing_else() {
+        let config = Config { seed: [7; 32] };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let inputs = ["shred_sign:0", "rserve_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_rserve"]);
+        let request = [&9u32.to_le_bytes()[..], &node, &[1; 60]].concat();
+        let pong = [&PONG[..], &[5; 32]].concat();
+        // A Merkle root, a repair request, a pong, a token that was padded by the asker, nothing.
+        for refused in [&[1; 32][..], &request, &pong, &ping_token(&[3; 8]), &[]] {
+            rig.give("rserve_sign", 1, refused);
+        }
+        rig.give("rserve_sign", 2, &[3; 8]);
+        // Nor does shred get a ping.
+        rig.give("shred_sign:0", 3, &[3; 8]);
+        rig.run();
+        let answers = rig.take("sign_rserve");
+        assert_eq!(answers.len(), 1);
+        let (tag, signature) = &answers[0];
+        assert_eq!(*tag, 2);
+        assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), &ping_token(&[3; 8])).is_ok());
+        assert_eq!(rig.count().signed_pings, 1);
+        assert_eq!(rig.count().refused, 6);
         assert!(rig.take("sign_shred:0").is_empty());
     }
 
