@@ -234,6 +234,8 @@ impl Bank {
             return;
         }
         touched.extend(txn.address_table_lookups().map(|lookup| (hash(lookup.account_key), false)));
+        // Whether a table that was ended still counts is read off the slot hashes, as when the transaction executes.
+        self.shared.hashing.complete(accounts);
         // Where a table does not give them the transaction will not land.
         if let Ok(loaded) = LoadedAddresses::resolve(txn, accounts, self.slot) {
             touched.extend(loaded.writable().iter().map(|key| (hash(key), true)));
