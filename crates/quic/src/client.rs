@@ -359,6 +359,11 @@ impl Client {
         }
     }
 
+    /// Whether there may be something for [`Self::poll_transmit`].
+    pub fn has_transmit(&self) -> bool {
+        !self.responses.is_empty() || !self.to_transmit.is_empty()
+    }
+
     /// Writes the next datagrams to be sent into `buffer` (cleared first) and says where they go.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         buffer.clear();

@@ -7,7 +7,7 @@ use hearth_cluster::view::View;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
 use hearth_quic::{Server, ServerConfig};
-use hearth_tile::rig::Rig;
+use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
 use crate::links::{AGAIN, RPC_TXSEND};
@@ -152,6 +152,31 @@ fn what_the_node_itself_is_to_lead_goes_to_its_verify_tile() {
         passed.extend(taken.iter().map(|(_, bytes)| u32::from_le_bytes(bytes.as_slice().try_into().unwrap())));
     }
     assert!(passed.into_iter().eq(0..400));
+}
+
+#[test]
+fn votes_do_not_wait_behind_transactions_for_the_node_itself() {
+    let (mut rig, _) = rig(&own().public_key(), true, &OUTPUTS);
+    // As many as the link to verify holds, and one that waits.
+    for number in 0..=DEPTH {
+        if number == DEPTH {
+            rig.run();
+        }
+        rig.give(RPC_TXSEND, 0, &number.to_le_bytes());
+    }
+    rig.run();
+    for vote in 0..OWN_VOTES_MAX + 3 {
+        rig.give(TOWER_TXSEND, 0, &[vote as u8; 3]);
+    }
+    rig.run();
+    assert_eq!(rig.count().votes, OWN_VOTES_MAX as u64 + 3, "all were read");
+    assert_eq!(rig.count().replaced_own_votes, 3);
+    let passed = rig.take(TXSEND_VERIFY);
+    assert_eq!(passed.len(), DEPTH as usize);
+    rig.run();
+    let passed: Vec<_> = rig.take(TXSEND_VERIFY).into_iter().map(|(_, bytes)| bytes).collect();
+    let newest = (3..OWN_VOTES_MAX + 3).map(|vote| vec![vote as u8; 3]);
+    assert_eq!(passed, newest.chain([DEPTH.to_le_bytes().to_vec()]).collect::<Vec<_>>());
 }
 
 #[test]
