@@ -191,7 +191,7 @@ mod tests {
         assert!(ended.is_active(&accounts, 9));
     }
 
-    /// Replay asks before any transaction has executed. The parent of a slot is among the recent ones once it is hashed.
+    /// Replay asks before any transaction has executed, and the parent is among the recent slots once it is hashed.
     #[test]
     fn accounts_of_an_ended_table_are_touched_before_the_parent_is_hashed() {
         let genesis = Genesis::create(GenesisConfig::development([1; 32], [2; 32], 0), |_| {}).unwrap();
