@@ -23,6 +23,7 @@ pub mod pack;
 pub mod poh;
 pub mod quic;
 pub mod replay;
+pub mod rserve;
 pub mod shred;
 pub mod sign;
 pub mod store;
