@@ -54,8 +54,10 @@ hearth_tile::counters! {
         forks_left: Counter,
         /// Blocks executed again, on the way to another fork.
         executed_again_blocks: Counter,
-        /// Votes sent, those that were sent again included.
+        /// Votes handed to txsend, those that were sent again included.
         votes: Counter,
+        /// Votes that a newer one replaced before txsend had room for them.
+        replaced_votes: Counter,
         /// Votes of others heard in gossip that count.
         heard_votes: Counter,
         /// Votes of others heard in gossip that do not: not signed by who may, or old.
@@ -220,6 +222,12 @@ impl Driver {
         let ticks = since.elapsed().as_nanos() * u128::from(TICKS_PER_SLOT) / self.slot_ns;
         let clock = Clock { now_ms: now_ms(), tick_height: (bank + 1) * TICKS_PER_SLOT + ticks as u64 };
         self.save()?;
+        if let Some(voter) = &mut self.start.voter
+            && voter.flush()
+        {
+            self.counts.votes += 1;
+            work = true;
+        }
         let is_busy = self.making.is_some() || is_joining || self.is_elsewhere(clock.tick_height);
         let Start { node, ledger, reader, .. } = &self.start;
         let view = View { node, ledger, reader, dead: &self.dead, begun: &self.begun, is_busy };
@@ -606,8 +614,8 @@ impl Driver {
         let ledger = &self.start.ledger;
         let named = self.forks.get(vote.blockhash_of.slot).map(|block| block.blockhash);
         let transaction = voter.transaction(vote, named.unwrap_or_else(|| ledger.recent_blocks(1)[0].blockhash));
-        voter.send(&transaction);
-        self.counts.votes += 1;
+        self.counts.replaced_votes += u64::from(voter.send(transaction.clone()));
+        self.counts.votes += u64::from(voter.flush());
         let account = voter.account;
         self.refresh = Some(VoteRefresh::new(transaction.clone(), Instant::now()));
         self.start.seen.talk.say(transaction);
