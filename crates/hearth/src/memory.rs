@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use hearth_ledger::Fates;
+use hearth_pipeline::quic;
 use hearth_pipeline::rserve;
 use hearth_pipeline::tag_cache::TagCache;
 use hearth_pipeline::txsend;
@@ -60,6 +61,8 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     if config.gossip.enabled {
+        let stakes = topology.count("quic") * quic::STAKES_BYTES_MAX;
+        part("quic: identities with stake, at most", stakes as u64);
         part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
         part("rserve: nodes, budgets and shreds, at most", rserve::memory());
     }

@@ -18,6 +18,7 @@
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign` | the message of a vote; the tag comes back with the answer |
+//! | `txsend_quic` | [`StakesPiece`] |
 //! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
 //! | `sign_shred`, `sign_store`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
@@ -33,6 +34,7 @@ mod datagrams;
 mod exec;
 mod microblocks;
 mod slots;
+mod stakes;
 
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
@@ -41,6 +43,7 @@ pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
     WORK_WAITS, read_set, write_set,
 };
+pub use stakes::{STAKED_MAX, StakesPiece};
 
 /// Datagrams received.
 pub const NET_QUIC: &str = "net_quic";
@@ -58,6 +61,8 @@ pub const RPC_TXSEND: &str = "rpc_txsend";
 pub const TOWER_TXSEND: &str = "tower_txsend";
 /// Transactions and votes for the node itself, when it leads.
 pub const TXSEND_VERIFY: &str = "txsend_verify";
+/// Who has stake in the present epoch.
+pub const TXSEND_QUIC: &str = "txsend_quic";
 /// Datagrams received from leaders.
 pub const NET_TXSEND: &str = "net_txsend";
 /// Datagrams to send to leaders.

@@ -254,6 +254,10 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         link(links, TXSEND_SIGN.into(), 16, TXSEND_SIGN_MTU, tile("txsend", 0), vec![tile("sign", 0)]);
         link(links, SIGN_TXSEND.into(), 16, 64, tile("sign", 0), vec![tile("txsend", 0)]);
         link(links, TXSEND_VERIFY.into(), 256, TXN_MTU, tile("txsend", 0), vec![tile("verify", 0)]);
+        if quic > 0 {
+            let all = (0..quic).map(|q| tile("quic", q)).collect();
+            link(links, TXSEND_QUIC.into(), 16, StakesPiece::MTU, tile("txsend", 0), all);
+        }
     } else {
         link(links, RPC_VERIFY.into(), 1024, TXN_MTU, RPC.into(), vec![tile("verify", 0)]);
     }

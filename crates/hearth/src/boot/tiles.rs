@@ -162,7 +162,7 @@ pub fn load_configs(
 }
 
 fn quic_config(config: &Config, own: Pubkey, drops: DropLog) -> quic::Config {
-    // The only stake there is so far is the node's own.
+    // A node alone has all the stake. In a cluster txsend says who has stake, from the ledger.
     let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(config) };
     quic::Config { server, drops }
 }

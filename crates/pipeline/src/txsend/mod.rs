@@ -3,9 +3,9 @@
 //! reads   `rpc_txsend`, reliable: transactions of clients; `tower_txsend`, reliable: the node's votes; `net_txsend`,
 //!         reliable: datagrams of its connections; `sign_txsend`, reliable: signatures of handshakes
 //! writes  `txsend_net`, elective: datagrams; `txsend_sign`, elective: handshakes to be signed; where the node makes
-//!         blocks `txsend_verify`, elective: what is for the node itself
+//!         blocks `txsend_verify`, elective: what is for the node itself, and `txsend_quic`, elective: who has stake
 //! memory  [`leaders`]' connections and what waits for them; [`OWN_VOTES_MAX`] votes and a transaction that wait for
-//!         room in verify; 100 B for each node that takes transactions
+//!         room in verify; 100 B for each node that takes transactions; a table of [`stakes`]
 //! drops   transactions where no leader of the next slots is known; those that wait too long for a connection, or
 //!         behind too many; the oldest vote for the node itself beyond [`OWN_VOTES_MAX`]; all counted
 //! source  `solana-send-transaction-service`, `voting_service.rs` of `solana-core` 4.2.2
@@ -14,6 +14,7 @@
 //! connections show the node's identity, so that its stake counts; `sign` signs each handshake.
 
 mod leaders;
+mod stakes;
 #[cfg(test)]
 mod tests;
 
@@ -31,9 +32,10 @@ use hearth_wire::Pubkey;
 use crate::drops::DropLog;
 use crate::links::{
     Datagram, NET_TXSEND, OUTGOING_MTU, Outgoing, PortKind, SIGN_TXSEND, TOWER_TXSEND, TXN_MTU, TXSEND_NET,
-    TXSEND_SIGN, TXSEND_VERIFY,
+    TXSEND_QUIC, TXSEND_SIGN, TXSEND_VERIFY,
 };
 use leaders::Leaders;
+use stakes::StakeFeed;
 
 hearth_tile::counters! {
     /// What txsend counts.
@@ -120,6 +122,8 @@ pub struct TxSend {
     net: Port,
     sign: Port,
     verify: Option<Port>,
+    /// Where the node takes transactions over QUIC, the link on which it learns who has stake.
+    quic: Option<(Port, StakeFeed)>,
     /// Votes for the node itself that its verify tile has no room for.
     own_votes: VecDeque<Vec<u8>>,
     /// A transaction for which it has none, with its control word and origin: no other is taken until it has.
@@ -136,11 +140,12 @@ impl Tile for TxSend {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (net, sign, verify) =
             (host.output(TXSEND_NET)?, host.output(TXSEND_SIGN)?, host.outputs(TXSEND_VERIFY).first().copied());
-        [net, sign].into_iter().chain(verify).for_each(|port| host.elective(port));
+        let quic = host.outputs(TXSEND_QUIC).first().copied();
+        [net, sign].into_iter().chain(verify).chain(quic).for_each(|port| host.elective(port));
         // The net tile sends one datagram at a time: votes and transactions fill no more.
         let send_window_bytes = leaders::SEND_WINDOW_BYTES;
-        let quic = ClientConfig { segments_max: 1, send_window_bytes, ..ClientConfig::default() };
-        let client = Client::with_signer(quic, config.identity, &host.secret()).map_err(|e| host.error(e))?;
+        let client = ClientConfig { segments_max: 1, send_window_bytes, ..ClientConfig::default() };
+        let client = Client::with_signer(client, config.identity, &host.secret()).map_err(|e| host.error(e))?;
         Ok(Self {
             config,
             leaders: Leaders::new(client),
@@ -154,6 +159,7 @@ impl Tile for TxSend {
             net,
             sign,
             verify,
+            quic: quic.map(|port| (port, StakeFeed::default())),
             own_votes: VecDeque::with_capacity(OWN_VOTES_MAX),
             own_transaction: None,
             buffer: Vec::with_capacity(OUTGOING_MTU),
@@ -194,6 +200,9 @@ impl Tile for TxSend {
             self.look();
             self.connect(out);
             self.leaders.close_idle(now);
+            if let Some((_, stakes)) = &mut self.quic {
+                stakes.look(&self.config.ledger);
+            }
         }
         if self.pump(out) { Poll::Busy } else { Poll::Idle }
     }
@@ -210,7 +219,7 @@ impl Tile for TxSend {
 
     fn wait_for(&self) -> WaitFor {
         let quic = self.leaders.client.next_timeout().map(|due| self.clock.at(due));
-        let look = self.config.votes.then_some(self.look_at);
+        let look = (self.config.votes || self.quic.is_some()).then_some(self.look_at);
         WaitFor { deadline: quic.into_iter().chain(look).min(), ..WaitFor::default() }
     }
 }
@@ -274,7 +283,7 @@ impl TxSend {
             let Some(addresses) = self.nodes.get(&leader) else { continue };
             let for_votes = addresses.votes.filter(|_| is_vote);
             if let Some(to) = for_votes.or(addresses.transactions).filter(|to| sent != Some(*to)) {
-                self.leaders.send(now, to, frag.payload());
+                self.leaders.send(now, to, frag.payload(), is_vote);
                 sent = Some(to);
             }
         }
@@ -327,6 +336,12 @@ impl TxSend {
             out.count.dropped_waiting += 1;
             self.config.drops.tell_bytes(&transaction, DropReason::TxsendWaiting, out);
         }
+        if let Some((port, stakes)) = &mut self.quic {
+            while stakes.has_piece() && out.credits(*port, 1) > 0 {
+                out.publish_with(*port, 0, |buffer| stakes.write_piece(buffer));
+                moved = true;
+            }
+        }
         while out.credits(self.sign, 1) > 0
             && let Some((handshake, message)) = self.leaders.client.next_to_sign()
         {
@@ -353,6 +368,7 @@ impl TxSend {
     }
 }
 
-/// What the tile takes at most for its connections, bytes: what waits and what is in flight on each.
-pub const BYTES_MAX: usize =
-    leaders::CONNECTIONS_MAX * (leaders::WAITING_MAX * TXN_MTU + leaders::SEND_WINDOW_BYTES as usize);
+/// What the tile takes at most, bytes: what waits and what is in flight on each connection, and a table of stakes.
+pub const BYTES_MAX: usize = leaders::CONNECTIONS_MAX
+    * ((leaders::WAITING_MAX + leaders::VOTES_WAITING_MAX) * TXN_MTU + leaders::SEND_WINDOW_BYTES as usize)
+    + stakes::BYTES_MAX;
