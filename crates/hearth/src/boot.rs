@@ -47,7 +47,6 @@ use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, Maker, Voter};
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::{JoinError, Joiner};
-use crate::peers::repair::{self, RepairThread};
 use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
 use crate::ports::{BoundPorts, PortError, Ports};
@@ -712,18 +711,13 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
 /// The threads by which a node is in a cluster.
 struct Peers {
     gossip: GossipThread,
-    repair: RepairThread,
     links: PeerLinks,
 }
 
 impl Peers {
     /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 3] {
-        [
-            (peers::GOSSIP, &self.gossip.seen.words),
-            (peers::REPAIR, &self.repair.words),
-            (peers::LINKS, &self.links.words),
-        ]
+    fn words(&self) -> [(&'static str, &peers::Words); 2] {
+        [(peers::GOSSIP, &self.gossip.seen.words), (peers::LINKS, &self.links.words)]
     }
 
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
@@ -750,22 +744,18 @@ impl Peers {
             .into_iter()
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
-        let key = || SigningKey::from_seed(&chain.identity.seed);
         let (links, blocks) = (PeerLinks::of(config), chain.store.reader());
         let start = Start {
             sockets: bound.gossip(),
             entrypoints: peers::entrypoints(config)?,
-            key: key(),
+            key: SigningKey::from_seed(&chain.identity.seed),
             own,
             ledger: Some(chain.ledger.clone()),
             lowest: Some(Box::new(move || blocks.first_slot())),
             links: links.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        let server = repair::Server::new(key(), version, chain.store.reader(), gossip.seen.views.clone());
-        let repair = RepairThread::start(bound.serve_repair(), server, &links)
-            .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, repair, links })
+        Ok(Self { gossip, links })
     }
 }
 

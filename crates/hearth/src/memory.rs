@@ -6,6 +6,8 @@
 use std::fmt::Write;
 
 use hearth_ledger::Fates;
+use hearth_pipeline::quic;
+use hearth_pipeline::rserve;
 use hearth_pipeline::tag_cache::TagCache;
 use hearth_pipeline::txsend;
 
@@ -64,7 +66,10 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     if config.gossip.enabled {
+        let stakes = topology.count("quic") * quic::STAKES_BYTES_MAX;
+        part("quic: identities with stake, at most", stakes as u64);
         part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
+        part("rserve: nodes, budgets and shreds, at most", rserve::memory());
     }
     let statuses = of_statuses(config, status_capacity);
     part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses);
@@ -93,7 +98,18 @@ mod tests {
         let run = number(sums[0]).unwrap();
         assert!((total(0) - run).abs() < 0.5, "{text}");
         assert!(text.lines().any(|line| line.contains("–") && line.contains("benchg_benchs:0")), "{text}");
+        assert!(!text.contains("rserve"), "a node alone serves no repair: {text}");
         let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
         assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_has_a_bound_for_rserve() {
+        let mut config = Config::default();
+        config.gossip.enabled = true;
+        let text = table(&config).unwrap();
+        let row = text.lines().find(|line| line.contains("rserve: nodes")).unwrap();
+        let mib: f64 = row.split_whitespace().next().unwrap().parse().unwrap();
+        assert!((34.0..256.0).contains(&mib), "{row}");
     }
 }

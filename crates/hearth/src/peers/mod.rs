@@ -1,17 +1,16 @@
-//! The threads of a node that is in a cluster, beside its tiles: gossip, repair's server, agreement; and how it joins.
+//! The threads of a node that is in a cluster, beside its tiles: gossip, agreement; and how it joins.
 //!
 //! reads   datagrams, requests; the block store
 //! writes  views of the cluster for the tiles and the RPC; the ledger; poh's orders
 //! memory  gossip's table, see `docs/gossip.md`; a few sets
 //!
 //! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds → [`agree`]
-//! executes what is whole, votes and takes turns; [`repair`] serves what others lack.
+//! executes what is whole, votes and takes turns.
 
 pub mod agree;
 mod echo;
 pub mod gossip;
 pub mod join;
-pub mod repair;
 pub mod socket;
 pub mod talk;
 
@@ -65,19 +64,17 @@ impl ClusterPorts {
 }
 
 /// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 4] {
+pub fn services() -> [ServiceSpec; 3] {
     let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
         name: (*name).into(),
         kind: CounterKind::Counter,
         help: (*help).into(),
     });
     let gossip = gossip.chain(gossip::Counts::DECLS.iter().map(CounterSpec::from));
-    let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
     let agree = agree::counter_decls().map(CounterSpec::from);
     let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
     [
         ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
-        ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
         ServiceSpec { name: AGREE.into(), counters: agree.collect() },
         ServiceSpec { name: LINKS.into(), counters: links.collect() },
     ]
@@ -85,8 +82,6 @@ pub fn services() -> [ServiceSpec; 4] {
 
 /// Gossip's name among the services.
 pub const GOSSIP: &str = "gossip";
-/// That of repair's server.
-pub const REPAIR: &str = "repair";
 /// That of the thread that executes, chooses among forks, and votes.
 pub const AGREE: &str = "agree";
 /// That of the emulated links of these threads' sockets.

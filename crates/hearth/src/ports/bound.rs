@@ -136,6 +136,7 @@ impl BoundPorts {
             (Purpose::Udp, PortKind::Udp),
             (Purpose::Tvu, PortKind::Tvu),
             (Purpose::Repair, PortKind::Repair),
+            (Purpose::ServeRepair, PortKind::ServeRepair),
         ];
         let has = |purpose, ports: &Self| ports.sockets.iter().any(|(port, _)| port.purpose == purpose);
         let mut found = vec![];
@@ -150,11 +151,6 @@ impl BoundPorts {
     /// Those of gossip.
     pub fn gossip(&mut self) -> GossipSockets {
         GossipSockets { udp: self.udp(Purpose::Gossip), echo: self.tcp(Purpose::Echo).1 }
-    }
-
-    /// That of repair's server.
-    pub fn serve_repair(&mut self) -> UdpSocket {
-        self.udp(Purpose::ServeRepair)
     }
 
     /// Gossip's sockets for a thread that joins before the node is up.
@@ -178,7 +174,7 @@ impl BoundPorts {
 
 fn options(config: &Config, purpose: Purpose, net_tiles: usize) -> Options {
     match purpose {
-        Purpose::Gossip | Purpose::ServeRepair => socket::OPTIONS,
+        Purpose::Gossip => socket::OPTIONS,
         _ => Options {
             sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
             buffer_bytes: config.tiles.net.socket_buffer_bytes,

@@ -35,6 +35,8 @@ hearth_tile::counters! {
     pub struct Counts {
         /// Votes and slots that gossip heard, or was to tell, and that were lost since too many waited.
         lost_messages: Counter,
+        /// Votes that a newer one replaced before txsend had room for them.
+        replaced_votes: Counter,
         /// Questions to others for the ancestors of a block that is not executed here, again ones included.
         asked_ancestors: Counter,
         /// Answers to them.
@@ -124,6 +126,9 @@ impl Driver {
         self.carry_events();
         self.tower.poll(now(self.since), &mut self.folder)?;
         work |= self.flush()?;
+        if let Some(voter) = &mut self.voter {
+            work |= voter.flush();
+        }
         Ok(work)
     }
 
@@ -204,7 +209,11 @@ impl Driver {
                 let signatures = voter.as_ref().map(|voter| voter.sign(&message)).unwrap_or_default();
                 self.tower.on_signed(number, &signatures, now(self.since));
             }
-            Output::Vote(transaction) => voter.iter_mut().for_each(|voter| voter.send(&transaction)),
+            Output::Vote(transaction) => {
+                if let Some(voter) = voter {
+                    self.counts.replaced_votes += u64::from(voter.send(transaction));
+                }
+            }
             Output::Gossip(transaction) => seen.talk.say(transaction),
             Output::Want(slot) => seen.views.reports.voted(slot),
             Output::Resend(slot) => seen.views.reports.resend(slot),
