@@ -548,9 +548,13 @@ impl Client {
         }
         self.arena.extend_from_slice(bytes);
         let mut chunk = [self.arena.split().freeze()];
-        match send.write_chunks(&mut chunk) {
-            Ok(_) | Err(WriteError::Blocked) => {}
-            Err(error) => unreachable!("a stream just opened takes bytes: {error}"),
+        // A write that takes a part is followed by one that is refused: only then quinn says when there is room again.
+        while !chunk[0].is_empty() {
+            match send.write_chunks(&mut chunk) {
+                Ok(_) => {}
+                Err(WriteError::Blocked) => break,
+                Err(error) => unreachable!("a stream just opened takes bytes: {error}"),
+            }
         }
         let [rest] = chunk;
         if rest.is_empty() {

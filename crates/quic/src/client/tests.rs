@@ -50,7 +50,8 @@ fn a_failure_behind_the_signature_is_reported_at_once() {
     assert_eq!(client.counters().disconnected, 1);
     let error = client.last_error(id).unwrap();
     assert!(error.contains("is not the one that was signed"), "{error}");
-    assert_eq!(server.connection_count(), 0, "the server learns it too");
+    assert_eq!(server.half_open_count(), 0, "the server learns it too");
+    assert_eq!(server.counters().handshakes_failed, 1);
     // It tries again after the pause, and that handshake is another.
     let later = now + client.config.reconnect_initial;
     client.handle_timeout(later);
