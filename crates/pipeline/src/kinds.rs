@@ -140,7 +140,8 @@ pub const KINDS: [Kind; 16] = [
         ..Kind::of::<shred::Shred>()
     },
     Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
-    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Files], ..Kind::of::<rserve::Rserve>() },
+    // It reads whole slots of the store in a turn, so it has a thread of its own.
+    Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Files], ..Kind::of::<rserve::Rserve>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
     Kind { weight_us: 0.1, floats: true, needs: &[Need::Network, Need::Files], ..Kind::of::<metric::Metric>() },

@@ -1,13 +1,13 @@
 //! A core and the tiles on it: one thread that polls them in turn, in the order of the data flow.
 //!
-//! reads   nothing but its tiles
+//! reads   its tiles; what the other cores show of their load
 //! writes  the CPU time and context switches of its thread, attributed to the tiles by their busy time
-//! memory  a few words a tile
+//! memory  a few words for each tile, and the lists of tiles that it borrows
 //!
 //! Alone on a core a tile spins; several share it cooperatively: a bounded turn each, no context switch, so that
 //! one transaction's working set stays in cache from tile to tile. When every tile has been idle for a while the
-//! thread parks and is woken by whoever publishes to it, by a descriptor or by a deadline; where there is little to do
-//! on all cores, it [lends](lend) its tiles to another.
+//! thread parks, until another core publishes to it, a descriptor becomes readable or a deadline passes; where there is
+//! little to do on all cores, it [lends](lend) its tiles to another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -32,6 +32,13 @@ pub struct IdlePolicy {
     /// Idle turns go on for so long at most before the thread sleeps, nanoseconds; for less where work comes seldom.
     /// `u64::MAX` never sleeps.
     pub park_after_ns: u64,
+    /// The longest sleep, nanoseconds.
+    pub sleep_max_ns: u64,
+}
+
+impl IdlePolicy {
+    /// The longest sleep, so that heartbeats go on in an idle node, nanoseconds.
+    pub const SLEEP_MAX_NS: u64 = 50_000_000;
 }
 
 /// One core's thread before it starts.
@@ -131,6 +138,9 @@ impl Fleet {
             // `run` catches the panics of tiles; anything else was reported on standard error already.
             let _ = thread.join();
         }
+        // A list may be on its way to a core that never began.
+        let left = self.shared.desks.iter().flat_map(|desk| desk.close());
+        left.flat_map(|tiles| tiles.list).for_each(|mut tile| tile.stop());
     }
 }
 
@@ -147,9 +157,13 @@ fn run(index: usize, core: Core, shared: &Shared) {
     let outcome = panics::catch(|| thread.run());
     if let Err(panic) = outcome {
         let (list, place) = thread.running;
-        let mut tile = thread.held[list].list.remove(place);
-        tile.died();
-        let died = Died { tile: tile.name().to_owned(), message: panic_text(&*panic) };
+        let held = thread.held.get_mut(list).filter(|tiles| place < tiles.list.len());
+        let dead = held.map(|tiles| tiles.list.remove(place));
+        let tile = dead.map_or_else(String::new, |mut tile| {
+            tile.died();
+            tile.name().to_owned()
+        });
+        let died = Died { tile, message: panic_text(&*panic) };
         shared.died.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(died);
         shared.halt();
     }

@@ -79,14 +79,14 @@ impl Waker {
         assert!(is_first, "a core has one borrower");
     }
 
-    /// From here on the borrower is woken in place of this core, or no longer. Whoever published before this call, and
-    /// woke the other, must be served by a look at the inputs after it.
+    /// From here on the borrower is woken in place of this core, or no longer. A producer that published before this call
+    /// may have woken the other one, so the caller must see to it that the inputs are looked at once more.
     pub(crate) fn set_lent(&self, lent: bool) {
         self.0.lent.store(lent, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Wakes this core's own thread, whoever runs its tiles.
+    /// Wakes this core's own thread, whichever thread runs its tiles.
     pub(crate) fn interrupt(&self) {
         self.0.parked.store(false, Ordering::Release);
         self.0.event.signal();

@@ -17,15 +17,16 @@ const HOSTED: [&str; 5] = [
     "crates/cluster/src/turbine/",
 ];
 
-/// Tiles whose job is I/O: sockets, the metrics' connections, the load's own.
-const DOES_IO: [&str; 4] = [
+/// Sources whose job is I/O: sockets, the metrics' connections, the load's own, the files behind tower's `Files`.
+const DOES_IO: [&str; 5] = [
     "crates/pipeline/src/net/",
     "crates/pipeline/src/metric/",
     "crates/pipeline/src/benchs/",
     "crates/pipeline/src/bencho/",
+    "crates/pipeline/src/tower/saved.rs",
 ];
 
-const TIME_AND_CHANCE: [&str; 8] = [
+const TIME_AND_CHANCE: [&str; 11] = [
     "Instant::now",
     "SystemTime::now",
     "UNIX_EPOCH.elapsed",
@@ -34,9 +35,22 @@ const TIME_AND_CHANCE: [&str; 8] = [
     "rand::random",
     "OsRng",
     "getrandom",
+    "sys::random",
+    "thread::sleep",
+    "thread::park",
 ];
 
-const IO: [&str; 7] = ["UdpSocket", "TcpStream", "TcpListener", "UnixStream", "std::fs", "File::open", "OpenOptions"];
+const IO: [&str; 9] = [
+    "UdpSocket",
+    "TcpStream",
+    "TcpListener",
+    "UnixStream",
+    "UnixListener",
+    "UnixDatagram",
+    "std::fs",
+    "File::open",
+    "OpenOptions",
+];
 
 /// A call that asks the machine in place of the host, outside tests.
 pub fn gives(tree: &Tree, found: &mut Found) {

@@ -247,6 +247,7 @@ pub fn idle(config: &Config) -> IdlePolicy {
             0 => u64::MAX,
             micros => micros * 1000,
         },
+        sleep_max_ns: IdlePolicy::SLEEP_MAX_NS,
     }
 }
 

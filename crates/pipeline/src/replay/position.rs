@@ -412,6 +412,11 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let Some(info) = self.next() else { return Ok(false) };
         let (slot, parent) = (info.slot, info.parent_slot);
         let Some(block) = self.source.block(slot)? else { return Ok(false) };
+        if !block.info.whole || block.info.parent_slot != parent {
+            // The store has had another version of it since the last look.
+            self.look();
+            return Ok(false);
+        }
         let wanted = self.blocks.get(parent).map(|parent| parent.block_id);
         if self.source.chained_root(slot)? != wanted {
             self.died(slot, None, "its first set is chained to another block than the parent here".into());
@@ -490,7 +495,10 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let Frozen { id, block_id, blockhash, .. } = *block;
         let epoch = self.ledger.epoch_schedule().epoch(id.slot);
         let accounts = self.ledger.vote_accounts_at(id.slot, votes).unwrap_or_default();
-        let voters = accounts.iter().filter(|account| account.stake > 0);
+        // An epoch's authorized voters are those of all accounts: a change of them takes effect as an epoch begins.
+        let begins_epoch = votes.is_some() && self.ledger.epoch_schedule().epoch(parent.slot) != epoch;
+        let all = begins_epoch.then(|| self.ledger.vote_accounts_at(id.slot, None).unwrap_or_default());
+        let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|account| account.stake > 0);
         let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
         let lockout =
             |vote: &hearth_ledger::Lockout| Lockout { slot: vote.slot, confirmation_count: vote.confirmation_count };

@@ -117,6 +117,7 @@ impl Tile for Rserve {
         }
         let Datagram { from, data, .. } = Datagram::read(frag.payload());
         let now_ms = out.unix_ns() / 1_000_000;
+        self.server.set_may_ping(self.unsigned.len() < UNSIGNED_MAX);
         let reply = self.server.answer(from, data, now_ms, out.count);
         for answer in &reply.answers {
             send(self.net, from, answer, out);
@@ -131,10 +132,6 @@ impl Tile for Rserve {
 
 impl Rserve {
     fn ask_signature(&mut self, ping: PingDraft, out: &mut Out<'_, Self>) {
-        if self.unsigned.len() >= UNSIGNED_MAX {
-            out.count.dropped_pings += 1;
-            return;
-        }
         out.publish(self.sign, self.next_tag, &ping.nonce);
         self.next_tag += 1;
         self.unsigned.push_back(ping);

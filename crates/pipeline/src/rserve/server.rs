@@ -106,6 +106,8 @@ pub(super) struct Server {
     /// Of which, and of its number, the token of each ping is made.
     secret: [u8; 32],
     pings_drawn: u64,
+    /// A ping can be signed now.
+    may_ping: bool,
     shreds: ShredCache,
     views: Arc<Views>,
     sent: Budget,
@@ -122,6 +124,7 @@ impl Server {
             pinged: Bounded::new(NODES_MAX),
             secret,
             pings_drawn: 0,
+            may_ping: true,
             shreds: ShredCache::new(config.shred_version, config.blocks.clone(), Budget::new(READ_PER_S)),
             views: Arc::clone(&config.views),
             sent: Budget::new(SENT_PER_S),
@@ -131,6 +134,11 @@ impl Server {
     /// This node's identity.
     pub fn own(&self) -> Pubkey {
         self.own
+    }
+
+    /// Says whether a ping can be signed now; one that cannot is counted, and the node asked again when it asks again.
+    pub fn set_may_ping(&mut self, may_ping: bool) {
+        self.may_ping = may_ping;
     }
 
     /// The reply to a datagram that came at `now`, ms of Unix time.
@@ -197,7 +205,7 @@ impl Server {
         let age = self.proved.get(&node).map(|at| now.saturating_sub(*at)).filter(|age| *age <= PONG_MS);
         let Some(age) = age else {
             count.dropped_unproved += 1;
-            return Reply { answers: vec![], ping: self.ping(node, &request.wanted, now) };
+            return Reply { answers: vec![], ping: self.ping(node, &request.wanted, now, count) };
         };
         let payer = Payer { host: from.ip(), now };
         let answers = match request.wanted {
@@ -205,7 +213,7 @@ impl Server {
             _ => self.shreds(request, payer, count),
         };
         // So that it need not be asked when its pong counts no more.
-        let ping = if age > PONG_MS / 4 { self.ping(node, &request.wanted, now) } else { None };
+        let ping = if age > PONG_MS / 4 { self.ping(node, &request.wanted, now, count) } else { None };
         Reply { answers, ping }
     }
 
@@ -245,8 +253,12 @@ impl Server {
     }
 
     /// A ping for a node, unless it was sent one a moment ago.
-    fn ping(&mut self, node: Node, wanted: &Wanted, now: u64) -> Option<PingDraft> {
+    fn ping(&mut self, node: Node, wanted: &Wanted, now: u64, count: &mut Counters) -> Option<PingDraft> {
         if self.pinged.get(&node).is_some_and(|(at, _)| now < at + PING_MS) {
+            return None;
+        }
+        if !self.may_ping {
+            count.dropped_pings += 1;
             return None;
         }
         // Nobody may guess one from another: who can answers for addresses that are not its own.

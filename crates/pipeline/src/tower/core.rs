@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{
-    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError,
-    TICKS_PER_SLOT, Tower, TowerVote, VoteStake,
+    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError, TICKS_PER_SLOT, Tower,
+    TowerVote, VoteStake,
 };
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::EpochStakes;
@@ -273,11 +273,17 @@ impl Core {
         let FrozenBlock { bank, blockhash, voters } = block;
         let FrozenBank { id, parent, block_id, .. } = bank;
         self.making = self.making.filter(|making| *making != id.slot);
+        if self.dumping.contains(&id.slot) {
+            return; // It is the version that is being dropped: what comes after `Dumped` is another.
+        }
         if self.blocks.get(parent.slot).is_none_or(|block| block.id != parent) {
             return; // It was dropped, or left behind by a root, while this was on its way.
         }
         self.head = Frozen { id, parent: parent.slot, block_id, blockhash };
         self.blocks.add(self.head);
+        if self.schedule.epoch(id.slot) != self.schedule.epoch(parent.slot) {
+            self.voters.clear(); // The block names all.
+        }
         self.voters.extend(voters);
         // Where consensus waits for the tower's root, or drops the parent in the next step, it does not take it.
         let _ = self.consensus.on_frozen(bank, now.unix_ms);

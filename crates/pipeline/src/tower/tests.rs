@@ -335,6 +335,21 @@ fn only_signed_votes_of_authorized_voters_count() {
 }
 
 #[test]
+fn epochs_first_block_names_all_voters() {
+    let mut node = Node::new(0);
+    node.step();
+    node.froze(id(1), id(0), vec![]);
+    let slot = SCHEDULE.first_slot(SCHEDULE.epoch(0) + 1);
+    let mut first = block(id(slot), id(1), vec![]);
+    first.voters = vec![(account(2), super::tests::node(2))];
+    node.event(Event::Frozen(Box::new(first)));
+    node.core.on_vote(&vote_by(1, 1, id(slot + 1)));
+    assert_eq!((node.core.count.heard_votes, node.core.count.refused_votes), (0, 1), "its voter is not named any more");
+    node.core.on_vote(&vote_by(2, 2, id(slot + 1)));
+    assert_eq!((node.core.count.heard_votes, node.core.count.refused_votes), (1, 1));
+}
+
+#[test]
 fn fork_is_left_only_with_enough_stake_on_the_other() {
     let mut node = Node::new(0);
     node.step();
@@ -369,6 +384,7 @@ fn block_of_another_version_is_dropped_and_the_clusters_taken() {
     node.core.on_vote(&vote_by(3, 3, other(2)));
     assert!(node.commands().contains(&Command::Dump(2)));
     // What replay sent before it dropped the block.
+    node.froze(id(2), id(1), vec![]);
     node.froze(id(3), id(2), vec![]);
     node.event(Event::Dead(2));
     assert!(node.commands().is_empty());

@@ -21,7 +21,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Of the calling thread.
+    /// Begins to count for the calling thread.
     pub fn new(now: u64) -> Self {
         let wait = CoreWait::of_this_thread();
         Self { next: now, cpu_ns: 0, switches: (0, 0), wait, waited_ns: 0, next_wait: now }

@@ -18,6 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::runner::Runnable;
+use crate::sys::event::MAX_WAIT;
 use crate::wake::Waker;
 
 /// A core lends where it and the borrower together have worked for less than this of their time, thousandths.
@@ -27,8 +28,11 @@ const RETURN_ABOVE: u32 = 500;
 /// The borrower gives back where it works for so long without a pause, nanoseconds: a burst wants all cores. A transfer
 /// on its way through all tiles takes about a third.
 const RETURN_AFTER_NS: u64 = 250_000;
-/// A core whose tiles were returned keeps them for so long, nanoseconds.
+/// A core whose tiles were returned keeps them for this long, nanoseconds; each time for twice as long as the last time,
+/// up to the maximum, while they come back within [`KEEP_MAX_NS`].
 const KEEP_NS: u64 = 50_000_000;
+/// The longest time for which a core keeps tiles that were returned, nanoseconds.
+const KEEP_MAX_NS: u64 = 2_000_000_000;
 /// The time over which a core's share of work is measured, nanoseconds.
 const WINDOW_NS: u64 = 10_000_000;
 
@@ -43,7 +47,7 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Of core `owner`.
+    /// Makes the list of core `owner`.
     pub fn new(owner: usize, list: Vec<Box<dyn Runnable>>) -> Self {
         let busy_ns = vec![0; list.len()];
         Self { list, owner, busy_ns }
@@ -72,7 +76,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Of a core that takes part in lending or does not.
+    /// Makes the desk of a core that takes part in lending or does not.
     pub fn new(waker: Waker, lends: bool) -> Self {
         let (inbox, has_mail) = (Mutex::new(Some(vec![])), AtomicBool::new(false));
         Self { waker, lends, share: AtomicU32::new(0), inbox, has_mail }
@@ -112,12 +116,17 @@ impl Desk {
     }
 }
 
-/// Which core borrows: the first that waits for descriptors, else the first of all.
+/// Which core borrows: the first that waits for descriptors, else the first of all. None where one thread cannot wait for
+/// the descriptors of all.
 pub fn choose_borrower(cores: &[super::Core]) -> Option<usize> {
-    let reads = |core: &super::Core| core.tiles.iter().any(|tile| !tile.wait_for().readable.is_empty());
-    let mut lending = cores.iter().enumerate().filter(|(_, core)| core.lends);
-    let first = lending.clone().next()?.0;
-    Some(lending.find(|(_, core)| reads(core)).map_or(first, |(index, _)| index))
+    let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.wait_for().readable.len()).sum::<usize>();
+    let lending = cores.iter().enumerate().filter(|(_, core)| core.lends);
+    let counts: Vec<(usize, usize)> = lending.map(|(index, core)| (index, descriptors(core))).collect();
+    if counts.iter().map(|(_, count)| count).sum::<usize>() > MAX_WAIT {
+        return None;
+    }
+    let waits = counts.iter().find(|(_, count)| *count > 0).or(counts.first());
+    waits.map(|(index, _)| *index)
 }
 
 /// How much of its time a core works, and what follows from it.
@@ -130,12 +139,24 @@ pub struct Pace {
     /// When the work began that has not paused since.
     streak: Option<u64>,
     keep_until: u64,
+    keep_ns: u64,
+    lent_at: u64,
 }
 
 impl Pace {
-    /// Of core `own`.
+    /// Makes the pace of core `own`.
     pub fn new(own: usize, borrower: Option<usize>, now: u64) -> Self {
-        Self { own, borrower, window_start: now, worked_ns: 0, share: 0, streak: None, keep_until: 0 }
+        Self {
+            own,
+            borrower,
+            window_start: now,
+            worked_ns: 0,
+            share: 0,
+            streak: None,
+            keep_until: 0,
+            keep_ns: KEEP_NS,
+            lent_at: 0,
+        }
     }
 
     /// A pass from `start` to `now` has worked or not.
@@ -173,10 +194,17 @@ impl Pace {
         self.share > RETURN_ABOVE || self.streak.is_some_and(|start| now.saturating_sub(start) > RETURN_AFTER_NS)
     }
 
+    /// The core has given its tiles away.
+    pub fn lent(&mut self, now: u64) {
+        self.lent_at = now;
+    }
+
     /// The core has its tiles back.
     pub fn returned(&mut self, now: u64) {
+        let is_soon = now.saturating_sub(self.lent_at) < KEEP_MAX_NS;
+        self.keep_ns = if is_soon { (self.keep_ns * 2).min(KEEP_MAX_NS) } else { KEEP_NS };
         (self.window_start, self.worked_ns, self.share, self.streak) = (now, 0, LEND_BELOW, None);
-        self.keep_until = now + KEEP_NS;
+        self.keep_until = now + self.keep_ns;
     }
 }
 

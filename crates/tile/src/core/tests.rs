@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use super::turns::MAX_SLEEP_NS;
 use super::*;
 use crate::Poll;
 use crate::testing::{Scripted, Shared as Script, Wire, Wires, look, script, until};
 
-const NEVER_PARK: IdlePolicy = IdlePolicy { park_after_ns: u64::MAX };
-const PARK_AT_ONCE: IdlePolicy = IdlePolicy { park_after_ns: 0 };
+const MAX_SLEEP_NS: u64 = IdlePolicy::SLEEP_MAX_NS;
+const NEVER_PARK: IdlePolicy = IdlePolicy { park_after_ns: u64::MAX, sleep_max_ns: MAX_SLEEP_NS };
+const PARK_AT_ONCE: IdlePolicy = IdlePolicy { park_after_ns: 0, ..NEVER_PARK };
 
 fn waker() -> Waker {
     Waker::new().unwrap()
@@ -222,7 +222,7 @@ fn cpu_time_goes_to_the_tile_that_used_it() {
 
 #[test]
 fn an_idle_fleet_uses_nearly_no_cpu() {
-    let pair = Pair::start(IdlePolicy { park_after_ns: 50_000 });
+    let pair = Pair::start(IdlePolicy { park_after_ns: 50_000, ..NEVER_PARK });
     pair.move_until(10);
     let used = || pair.wires.word("a:0", "cpu_ns") + pair.wires.word("b:0", "cpu_ns");
     until("both sleep", || pair.wakers.iter().all(Waker::is_parked));
@@ -240,9 +240,14 @@ fn a_core_that_is_not_there_is_an_error_and_stops_what_ran() {
     let wires = alone(&["a:0", "b:0"]);
     for missing in [libc::CPU_SETSIZE as usize - 1, usize::MAX] {
         let scripts = [script(), script()];
-        let first = core("a", vec![tile(&wires, "a:0", &scripts[0])], &waker(), &wires, PARK_AT_ONCE);
+        let mut first = core("a", vec![tile(&wires, "a:0", &scripts[0])], &waker(), &wires, PARK_AT_ONCE);
         let mut second = core("b", vec![tile(&wires, "b:0", &scripts[1])], &waker(), &wires, PARK_AT_ONCE);
         second.pin = Some(missing);
+        // The first may lend its tiles to the second, which never begins.
+        (first.lends, second.lends) = (true, true);
+        let (_here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&there);
+        look(&scripts[1]).wait_for = Box::new(move || crate::WaitFor { readable: vec![fd], ..Default::default() });
         let error = Fleet::start(vec![first, second]).err().expect("there is no such core");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
         assert_eq!([look(&scripts[0]).stops, look(&scripts[1]).stops], [1, 0], "the one that ran was stopped");
@@ -269,7 +274,7 @@ fn a_pinned_core_runs_where_it_was_told() {
 
 #[test]
 fn idle_cores_run_on_one_thread() {
-    let pair = Pair::lending(IdlePolicy { park_after_ns: 50_000 });
+    let pair = Pair::lending(IdlePolicy { park_after_ns: 50_000, ..NEVER_PARK });
     for round in 1..=20 {
         until("the second core lends", || pair.wakers[1].is_lent() && pair.wakers[1].is_parked());
         pair.move_until(round);
@@ -280,24 +285,19 @@ fn idle_cores_run_on_one_thread() {
     assert_eq!(look(&pair.taken).stops, 1);
 }
 
-/// As between cores that sleep by themselves: a wake-up that is lost lasts [`MAX_SLEEP_NS`].
+/// A core that nothing wakes sleeps for longer than [`until`] waits.
 #[test]
 fn no_wake_up_is_lost_while_tiles_change_threads() {
-    let pair = Pair::lending(PARK_AT_ONCE);
-    let (mut spans, mut count) = (vec![], 0);
+    let pair = Pair::lending(IdlePolicy { park_after_ns: 0, sleep_max_ns: 1_000_000_000_000 });
+    let mut count = 0;
     for round in 0..300u64 {
         // Some while the tiles are on their way, some when all is asleep, some too many for one core.
         if round % 3 == 0 {
-            until("all sleep", || pair.wakers[1].is_lent() && pair.wakers[1].is_parked());
+            until("the second core lends", || pair.wakers[1].is_lent());
         }
         count += [1, 7, 3_000][(round % 3) as usize];
-        let start = Instant::now();
         pair.move_until(count);
-        spans.push(start.elapsed());
     }
-    spans.sort();
-    let median = spans[spans.len() / 2];
-    assert!(median < Duration::from_nanos(MAX_SLEEP_NS / 2), "waking takes {median:?}");
     pair.fleet.stop().unwrap();
     assert_eq!(look(&pair.taken).stops, 1);
 }

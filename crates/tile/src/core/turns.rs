@@ -9,8 +9,6 @@ use crate::clock::Clock;
 use crate::runner::Activity;
 use crate::wake::Waker;
 
-/// The longest sleep: heartbeats go on in an idle node.
-pub const MAX_SLEEP_NS: u64 = 50_000_000;
 /// The shortest time for which an idle core looks for work before it sleeps, nanoseconds: about what a sleep and a
 /// wake-up cost.
 const SPIN_MIN_NS: u64 = 5_000;
@@ -82,7 +80,11 @@ impl<'a> Thread<'a> {
                 continue;
             }
             match self.pace.lend_to(now, &self.shared.desks) {
-                Some(borrower) => self.lend(borrower),
+                Some(borrower) => {
+                    self.lend(borrower);
+                    // The time for which they were lent says nothing about how soon work comes.
+                    idle_since = None;
+                }
                 None => parked_ns = self.park(),
             }
             start = self.clock.now();
@@ -131,7 +133,8 @@ impl<'a> Thread<'a> {
             }
         }
         let start = self.clock.now();
-        let timeout = deadline.map_or(MAX_SLEEP_NS, |d| d.saturating_sub(start).min(MAX_SLEEP_NS));
+        let most = self.idle.sleep_max_ns;
+        let timeout = deadline.map_or(most, |deadline| deadline.saturating_sub(start).min(most));
         waker.sleep(&readable, timeout);
         self.clock.now().saturating_sub(start)
     }
@@ -145,6 +148,7 @@ impl<'a> Thread<'a> {
             return;
         }
         self.cpu.charge_now(&mut self.held, self.clock.now());
+        self.pace.lent(self.clock.now());
         let own = self.held.pop().expect("a core that borrows nothing has its own tiles");
         if let Err(own) = lend::lend(own, borrower) {
             waker.set_lent(false);

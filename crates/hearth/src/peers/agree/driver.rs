@@ -122,8 +122,9 @@ impl Driver {
         self.hear();
         let mut work = self.ask_others();
         let has_executed = self.position.turn();
-        work |= self.check(has_executed)?;
+        // What it has to say may be why it failed.
         self.carry_events();
+        work |= self.check(has_executed)?;
         self.tower.poll(now(self.since), &mut self.folder)?;
         work |= self.flush()?;
         if let Some(voter) = &mut self.voter {
