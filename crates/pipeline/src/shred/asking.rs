@@ -20,7 +20,7 @@ use hearth_wire::gossip::Ping;
 use hearth_wire::repair::{self, Request, Wanted};
 use hearth_wire::shred::Shred as Piece;
 
-use super::intake::Cluster;
+use super::ingress::Cluster;
 use super::receiver::Receiver;
 use super::signing::{Signing, UNSIGNED_MAX, Unsigned};
 use super::tile::Shred;

@@ -23,8 +23,8 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::asking::wanted;
 use super::features::Features;
-use super::intake::Cluster;
-use super::receiver::{Receiver, ReceiverConfig, Way};
+use super::ingress::Cluster;
+use super::receiver::{Receiver, ReceiverConfig, ShredSource};
 use super::tile::{Config, Shred, write_message};
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{Datagram, OUTGOING_MTU, Outgoing, PONG, PortKind, ping_token, read_set};
@@ -541,7 +541,7 @@ fn of_several_tiles_each_asks_for_its_own_slots() {
         for slot in (11..=20).filter(|slot| slot % tiles == tile && world.leader(*slot) != node) {
             let first = world.blocks[&slot][0].shreds().next().unwrap();
             let leader = key(world.leader(slot)).public_key();
-            receiver.take(first, Way::Turbine, 0, |_| Some(leader), |_| false).unwrap();
+            receiver.take(first, ShredSource::Turbine, 0, |_| Some(leader), |_| false).unwrap();
         }
         wanted((&cluster, &receiver), (tile, tiles), 1_024, &[], 1_000_000_000)
     };

@@ -107,8 +107,9 @@ impl Deshredder {
                 assembly.keep(shred, &leaf);
             }
             None => {
-                let claim = claim(shred).ok_or(DeshredError::Conflict)?;
-                self.sets.insert(set_index, Assembly::begin(shred, claim, FecSet::new()));
+                let (leaf, proofs) = claim(shred).ok_or(DeshredError::Conflict)?;
+                let begun = Assembly::begin(shred, (leaf, Box::new(proofs)), FecSet::new());
+                self.sets.insert(set_index, begun);
             }
         }
         let assembly = self.sets.get_mut(&set_index).expect("a shred of it was just kept");

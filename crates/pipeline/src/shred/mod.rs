@@ -7,32 +7,40 @@
 //! drops   nothing of its own making; what it refuses of others' is counted by the caller
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 //!
-//! The walk of what this node makes: `shredder` → `set` → `tile`. Of what others make: `intake` takes a datagram →
-//! `receiver` checks it (`assembly` a set of it, `room` where there is too much, `versions`, `contest` and `conflict`
-//! where a leader made two blocks) → `relay` sends it on; `asking` asks for what is missing. [`crate::rserve`] answers
-//! others.
+//! The walk of what this node makes: `shredder` → `set` → `tile`. The path of what others make is straight: `ingress`
+//! has each datagram go through `parse` → `check` (signed by the leader?) → `resolve` (its FEC set: `assembly`;
+//! `eviction` where there is too much, `versions`, `contest` and `conflict` where a leader made two blocks) →
+//! `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `asking` asks for what is missing;
+//! [`crate::rserve`] answers others.
 
 mod asking;
 mod assembly;
+mod check;
 mod conflict;
 mod contest;
 mod deshredder;
+mod eviction;
 mod features;
-mod intake;
+mod hand_on;
+mod ingress;
+mod parse;
 mod receiver;
-mod relay;
-mod room;
+mod resolve;
+mod retransmit;
 mod set;
 mod shredder;
 mod signing;
 mod tile;
+mod trees;
 mod versions;
 
 pub use conflict::{Conflict, Ours};
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
-pub use intake::Cluster;
-pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Unknown, Way};
-pub use room::Evicted;
+pub use eviction::Evicted;
+pub use ingress::Cluster;
+pub use receiver::{
+    CompletedSet, Finding, Missing, Receiver, ReceiverConfig, Refused, Resolved, SetProgress, ShredSource,
+};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use tile::{Config, Counters, Shred, entry_bytes_within};

@@ -1,4 +1,4 @@
-//! intake: what a node in a cluster does with shreds that others made: takes, sends on, asks for what is missing.
+//! ingress: the path of the shreds of other leaders, one way through five stages.
 //!
 //! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; blocks
 //!         that consensus has dumped, and slots that it heard votes for; who leads a slot and who has stake, in the
@@ -6,17 +6,19 @@
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
 //!         children, requests and pongs; `shred_sign`: what of those is to be signed; reports of leaders that made two
 //!         blocks, and of slots that are whole
-//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of asking.rs, relay.rs and signing.rs
-//! drops   shreds that the receiver refuses, each by its reason; those for children when net has no room; answers
-//!         that nobody asked for, and pings that are not their sender's: all counted
-//! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `solana-core` 4.2.2, `repair_service.rs`;
-//!         `docs/cluster-protocol.md`, sections 2 and 3
+//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of the stages, of asking.rs and signing.rs
+//! drops   shreds that a stage refuses, each by its reason; those for children when net has no room; answers that
+//!         nobody asked for, and pings that are not their sender's: all counted
+//! source  `docs/cluster-protocol.md`, sections 2 and 3
+//!
+//! [`parse`] → [`check`](super::check) → [`resolve`](super::resolve) → [`retransmit`](super::retransmit) →
+//! [`hand_on`](super::hand_on). A stage has one entry, and knows nothing of the ones behind it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::reports::{Contradiction, Dump};
+use hearth_cluster::reports::Dump;
 use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::Ledger;
@@ -25,26 +27,25 @@ use hearth_tile::{Host, Out, Port};
 use hearth_wire::gossip::Pong;
 use hearth_wire::repair::{self, Answer};
 use hearth_wire::shred::Shred as Piece;
-use hearth_wire::{Hash, Signature};
+use hearth_wire::{Pubkey, Signature};
 
 use super::asking::Asking;
-use super::conflict::{Conflict, Ours};
-use super::receiver::{Receiver, ReceiverConfig, Refused, Taken, Unknown, Way};
-use super::relay::Relay;
+use super::hand_on::HandOn;
+use super::parse::parse;
+use super::receiver::{Arrival, Receiver, ReceiverConfig, Refused, Resolved, ShredSource};
+use super::retransmit::Retransmit;
 use super::set::FecSet;
 use super::signing::{Signing, Unsigned};
 use super::tile::{Counters, Shred};
-use crate::links::{DUMP, Datagram, Outgoing, PortKind};
+use super::trees::Trees;
+use crate::links::{Datagram, Outgoing, PortKind};
 
 /// How often it is looked for what is missing.
 const LOOK_NS: u64 = 5_000_000;
-/// Bytes for the tables of keys that sign pings and last sets.
+/// Bytes for the tables of keys that sign pings.
 const TABLE_BYTES: usize = 1 << 20;
 /// Sets of own blocks that wait to be sent again.
 const RESENT_SETS: usize = 64;
-
-/// The store is read so often for the proof of a contradiction.
-const PROOF_TRIES: u8 = 3;
 
 /// Who follows whom.
 #[derive(Clone)]
@@ -60,39 +61,40 @@ pub struct Cluster {
 }
 
 /// Takes shreds.
-pub(super) struct Intake {
+pub(super) struct Ingress {
     cluster: Cluster,
     receiver: Receiver,
-    relay: Relay,
+    trees: Trees,
+    retransmit: Retransmit,
+    hand_on: HandOn,
     asking: Asking,
     signing: Signing,
-    /// Of pings and of those who send shreds on.
+    /// Of pings.
     verifier: Verifier,
     look_at: u64,
     /// Sets of own blocks that are to be sent again.
     resending: VecDeque<FecSet>,
-    /// How often the store was looked into for a shred that a leader contradicts.
-    tries: BTreeMap<u64, u8>,
     /// Of the slots this tile takes those with this remainder.
     share: (u64, u64),
     net: Port,
     store: Port,
 }
 
-impl Intake {
+impl Ingress {
     pub fn new(cluster: Cluster, host: &mut Host<'_>, [net, sign, store]: [Port; 3]) -> Self {
         let root = cluster.ledger.recent_blocks(1)[0].slot;
         let own = cluster.receiver.own;
         Self {
             receiver: Receiver::new(cluster.receiver.clone(), root),
-            relay: Relay::new(own, net),
+            trees: Trees::new(&cluster),
+            retransmit: Retransmit::new(net),
+            hand_on: HandOn::new(&cluster, store),
             asking: Asking::new(own, host),
             resending: VecDeque::new(),
             signing: Signing::new(sign),
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             cluster,
             look_at: 0,
-            tries: BTreeMap::new(),
             share: (host.index() as u64, host.peers() as u64),
             net,
             store,
@@ -115,7 +117,7 @@ impl Intake {
             PortKind::Repair => self.answer(datagram, out),
             _ => {
                 out.count.shreds_received += 1;
-                self.take(datagram.data, Way::Turbine, out);
+                self.receive(datagram.data, ShredSource::Turbine, out);
             }
         }
     }
@@ -132,118 +134,31 @@ impl Intake {
                     return;
                 }
                 out.count.shreds_repaired += 1;
-                self.take(bytes, Way::Repair, out);
+                self.receive(bytes, ShredSource::Repair, out);
             }
             None => out.count.dropped_malformed += 1,
         }
     }
 
-    fn take(&mut self, bytes: &[u8], way: Way, out: &mut Out<'_, Shred>) {
-        let now = out.now();
-        let Self { cluster, relay, verifier, .. } = self;
-        let leader = |slot| cluster.ledger.leader_at(slot).map(|leader| leader.node);
-        let is_whole = |slot| cluster.blocks.slot(slot).is_some_and(|info| info.whole);
-        let sender = |shred: &Piece<'_>, leader: &_, root: &_| {
-            way == Way::Repair || relay.is_sender_signed(cluster, (shred, leader, root), verifier, now)
+    /// A shred's whole path.
+    fn receive(&mut self, bytes: &[u8], source: ShredSource, out: &mut Out<'_, Shred>) {
+        let Self { cluster, receiver, trees, retransmit, hand_on, signing, .. } = self;
+        let arrival = Arrival { source, now_ns: out.now() };
+        let shred = match parse(bytes, source, &receiver.limits()) {
+            Ok(shred) => shred,
+            Err(why) => return count(why, out.count),
         };
-        let taken = self.receiver.take_if(bytes, way, now, leader, is_whole, sender);
-        self.void_unknown(out);
-        let taken = match taken {
-            Ok(taken) => taken,
-            Err(why) => return self.refused(why, out),
-        };
-        out.count.shreds_taken += 1;
-        let Some(root) = self.receiver.set_root_of(taken.slot, taken.set_index) else { return };
-        if way == Way::Turbine {
-            self.relay.send_on(&self.cluster, bytes, (&taken.leader, root), &mut self.signing, out);
-        }
-        if taken.completes {
-            self.completed(&taken, root, out);
-        }
-    }
-
-    /// Has the store forget what the receiver does not know: that a set of the same slot is of another block would not
-    /// be noticed.
-    fn void_unknown(&mut self, out: &mut Out<'_, Shred>) {
-        for unknown in self.receiver.take_unknown() {
-            let slot = match unknown {
-                Unknown::Begun(slot) if self.cluster.blocks.slot(slot).is_none() => continue,
-                Unknown::Begun(slot) | Unknown::Evicted(slot) => slot,
-            };
-            out.publish_control(self.store, slot, DUMP, &[]);
-            out.count.voided_slots += 1;
-        }
-    }
-
-    fn completed(&mut self, taken: &Taken, root: Hash, out: &mut Out<'_, Shred>) {
-        let done = self.receiver.completed().expect("it was just completed");
-        out.count.sets_completed += 1;
-        out.count.shreds_recovered += u64::from(done.recovered.count_ones());
-        let set = done.set;
-        out.publish_with(self.store, taken.slot, |buffer| super::tile::write_message(set, done.parent_slot, buffer));
-        if taken.ends {
-            self.cluster.views.reports.whole(taken.slot);
-        }
-        let recovered = set.shreds().enumerate().filter(|(place, _)| done.recovered >> place & 1 == 1);
-        for (_, shred) in recovered {
-            self.relay.send_on(&self.cluster, shred, (&taken.leader, root), &mut self.signing, out);
-        }
-    }
-
-    fn refused(&mut self, why: Refused, out: &mut Out<'_, Shred>) {
-        count(why, out.count);
-        match why {
-            Refused::Equivocation => {
-                if let Some(conflict) = self.receiver.take_conflict() {
-                    self.contradiction(conflict, out);
-                }
+        match accept(cluster, receiver, trees, &shred, arrival) {
+            Ok(resolved) => {
+                out.count.shreds_taken += 1;
+                retransmit.resolved(trees, signing, &shred, source, &resolved, out);
+                hand_on.resolved(&resolved, out);
             }
-            Refused::BrokenSet => {
-                if let Some(slot) = self.receiver.take_torn() {
-                    self.dump_stored(slot, out);
-                }
+            Err(why) => {
+                count(why, out.count);
+                hand_on.findings(receiver.findings(), out);
             }
-            _ => {}
         }
-    }
-
-    /// Tells that a leader has contradicted itself, with the two shreds that prove it.
-    fn contradiction(&mut self, conflict: Conflict, out: &mut Out<'_, Shred>) {
-        let Conflict { slot, theirs, ours } = conflict;
-        let ours = match ours {
-            Ours::Shred(bytes) => Some(bytes),
-            Ours::Stored { set_index, place } => self.stored(slot, set_index, place),
-        };
-        let views = Arc::clone(&self.cluster.views);
-        match ours {
-            Some(ours) => views.reports.contradiction(Contradiction { slot, shreds: [ours, theirs] }),
-            // What is not on disk yet may be when the next one comes.
-            None if self.tries_left(slot) => return,
-            // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
-            None => views.reports.duplicate(slot),
-        }
-        self.receiver.told(slot);
-        out.count.duplicate_slots += 1;
-    }
-
-    /// Whether the other shred of a contradiction may be looked for once more.
-    fn tries_left(&mut self, slot: u64) -> bool {
-        self.tries = self.tries.split_off(&(self.receiver.root() + 1));
-        let tries = self.tries.entry(slot).or_default();
-        *tries += 1;
-        *tries < PROOF_TRIES
-    }
-
-    /// A data shred of a set that is stored.
-    fn stored(&self, slot: u64, set_index: u32, place: usize) -> Option<Vec<u8>> {
-        let (mut found, version) = (None, self.cluster.receiver.version);
-        // What cannot be read is not here.
-        let _ = self.cluster.blocks.sets(slot, |set| {
-            if set.fec_set_index == set_index {
-                found = FecSet::of_record(set, version);
-            }
-        });
-        found?.shreds().nth(place).map(<[u8]>::to_vec)
     }
 
     /// Has another block of a slot taken in the place of the one that is here.
@@ -254,17 +169,12 @@ impl Intake {
         let mut roots = vec![];
         let _ = self.cluster.blocks.sets(slot, |set| roots.push(set.merkle_root));
         self.receiver.dump(slot, roots, wanted);
-        self.dump_stored(slot, out);
-    }
-
-    fn dump_stored(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
-        out.publish_control(self.store, slot, DUMP, &[]);
-        out.count.slots_dumped += 1;
+        self.hand_on.dump(slot, out);
     }
 
     /// Where this node, as the leader, sends each shred of a set: the roots of their trees.
     pub fn roots(&mut self, shreds: &[&[u8]], now: u64, roots: &mut BTreeMap<SocketAddr, Vec<usize>>) {
-        self.relay.roots(&self.cluster, shreds, now, roots);
+        self.trees.roots(shreds, now, roots);
     }
 
     /// A slot of this node's own is whole.
@@ -280,7 +190,9 @@ impl Intake {
         }
         self.look_at = now + LOOK_NS;
         let executed = self.cluster.ledger.recent_blocks(1)[0].slot;
-        self.receiver.set_root(executed.min(self.final_slot()));
+        let root = executed.min(self.final_slot());
+        self.receiver.set_root(root);
+        self.hand_on.set_root(root);
         let (index, peers) = self.share;
         let mut dumps = self.cluster.views.reports.take_dumps(|slot| slot % peers == index);
         // A burst of frags is what a turn has room for.
@@ -293,7 +205,7 @@ impl Intake {
         while out.credits(self.store, 1) > 0
             && let Some(slot) = self.receiver.take_lost(now)
         {
-            self.dump_stored(slot, out);
+            self.hand_on.dump(slot, out);
         }
         for slot in self.cluster.views.reports.take_resends() {
             self.read_again(slot);
@@ -332,7 +244,9 @@ impl Intake {
     /// What was to be signed is: off it goes.
     pub fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
         let (to, bytes) = match self.signing.answered(tag) {
-            Unsigned::Root { slot } => return self.relay.signed(&self.cluster, slot, signature, out),
+            Unsigned::Root { slot } => {
+                return self.retransmit.signed(&mut self.trees, slot, signature, out);
+            }
             Unsigned::Request { to, mut bytes } => {
                 repair::set_signature(&mut bytes, signature);
                 (to, bytes)
@@ -357,12 +271,19 @@ pub(super) fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut
     });
 }
 
-/// The shred in front of what may be behind it.
-pub(super) fn piece(bytes: &[u8]) -> Result<Piece<'_>, Refused> {
-    use hearth_wire::shred::{VARIANT, Variant};
-    let variant = bytes.get(VARIANT).and_then(|byte| Variant::from_byte(*byte)).ok_or(Refused::Malformed)?;
-    let bytes = bytes.get(..variant.kind.size()).ok_or(Refused::Malformed)?;
-    Piece::parse(bytes).map_err(|_| Refused::Malformed)
+/// Checks a shred, and who sent it on, and keeps it.
+fn accept<'a>(
+    cluster: &Cluster,
+    receiver: &'a mut Receiver,
+    trees: &mut Trees,
+    shred: &Piece<'_>,
+    arrival: Arrival,
+) -> Result<Resolved<'a>, Refused> {
+    let leader = |slot| -> Option<Pubkey> { cluster.ledger.leader_at(slot).map(|leader| leader.node) };
+    let is_whole = |slot| cluster.blocks.slot(slot).is_some_and(|info| info.whole);
+    let genuine = receiver.check(shred, arrival, leader, is_whole)?;
+    trees.check_sender(shred, &genuine, arrival)?;
+    receiver.resolve(shred, genuine, arrival)
 }
 
 fn count(why: Refused, count: &mut Counters) {
