@@ -1,14 +1,14 @@
 //! ingress: the path of the shreds of other leaders, one way through five stages.
 //!
 //! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; blocks
-//!         that consensus has dumped, and slots that it heard votes for; who leads a slot and who has stake, in the
-//!         ledger
+//!         that consensus has dumped; who leads a slot and who has stake, in the ledger
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
-//!         children, requests and pongs; `shred_sign`: what of those is to be signed; reports of leaders that made two
-//!         blocks, and of slots that are whole
-//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of the stages, of asking.rs and signing.rs
+//!         children; `shred_sign`: roots of last sets; `shred_repair`: what is missing; reports of leaders that made
+//!         two blocks, and of slots that are whole
+//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of the stages, of gaps.rs, signing.rs and
+//!         [`Answers`]: [`memory`] at most
 //! drops   shreds that a stage refuses, each by its reason; those for children when net has no room; answers that
-//!         nobody asked for, and pings that are not their sender's: all counted
+//!         nobody asked for: all counted
 //! source  `docs/cluster-protocol.md`, sections 2 and 3
 //!
 //! [`parse`] → [`check`](super::check) → [`resolve`](super::resolve) → [`retransmit`](super::retransmit) →
@@ -20,30 +20,26 @@ use std::sync::Arc;
 
 use hearth_cluster::reports::Dump;
 use hearth_cluster::view::Views;
-use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{FecSetRecord, Reader};
-use hearth_tile::{Host, Out, Port};
-use hearth_wire::gossip::Pong;
-use hearth_wire::repair::{self, Answer};
+use hearth_tile::{Host, InitError, Out, Port};
+use hearth_wire::repair::Answer;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Pubkey, Signature};
 
-use super::asking::Asking;
+use super::gaps::GapReports;
 use super::hand_on::HandOn;
 use super::parse::parse;
 use super::receiver::{Arrival, Receiver, ReceiverConfig, Refused, Resolved, ShredSource};
 use super::retransmit::Retransmit;
 use super::set::FecSet;
-use super::signing::{Signing, Unsigned};
+use super::signing::Signing;
 use super::tile::{Counters, Shred};
 use super::trees::Trees;
-use crate::links::{Datagram, Outgoing, PortKind};
+use crate::links::{Datagram, Outgoing, PortKind, SHRED_REPAIR};
+use crate::repair::nonce::{Answers, NonceKey};
+use crate::repair::{LOOK_NS, next_look};
 
-/// How often it is looked for what is missing.
-const LOOK_NS: u64 = 5_000_000;
-/// Bytes for the tables of keys that sign pings.
-const TABLE_BYTES: usize = 1 << 20;
 /// Sets of own blocks that wait to be sent again.
 const RESENT_SETS: usize = 64;
 
@@ -58,6 +54,8 @@ pub struct Cluster {
     pub blocks: Reader,
     /// What gossip knows; and what is told of single slots.
     pub views: Arc<Views>,
+    /// By which answers of repair are known.
+    pub nonces: NonceKey,
 }
 
 /// Takes shreds.
@@ -67,38 +65,36 @@ pub(super) struct Ingress {
     trees: Trees,
     retransmit: Retransmit,
     hand_on: HandOn,
-    asking: Asking,
+    answers: Answers,
+    gaps: GapReports,
     signing: Signing,
-    /// Of pings.
-    verifier: Verifier,
     look_at: u64,
     /// Sets of own blocks that are to be sent again.
     resending: VecDeque<FecSet>,
     /// Of the slots this tile takes those with this remainder.
     share: (u64, u64),
-    net: Port,
     store: Port,
 }
 
 impl Ingress {
-    pub fn new(cluster: Cluster, host: &mut Host<'_>, [net, sign, store]: [Port; 3]) -> Self {
+    pub fn new(cluster: Cluster, host: &mut Host<'_>, [net, sign, store]: [Port; 3]) -> Result<Self, InitError> {
+        let gaps = host.output(SHRED_REPAIR)?;
+        host.elective(gaps);
         let root = cluster.ledger.recent_blocks(1)[0].slot;
-        let own = cluster.receiver.own;
-        Self {
+        Ok(Self {
             receiver: Receiver::new(cluster.receiver.clone(), root),
             trees: Trees::new(&cluster),
             retransmit: Retransmit::new(net),
             hand_on: HandOn::new(&cluster, store),
-            asking: Asking::new(own, host),
+            answers: Answers::new(cluster.nonces),
+            gaps: GapReports::new(gaps),
             resending: VecDeque::new(),
             signing: Signing::new(sign),
-            verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             cluster,
             look_at: 0,
             share: (host.index() as u64, host.peers() as u64),
-            net,
             store,
-        }
+        })
     }
 
     /// When there is something to do although nothing comes in.
@@ -123,21 +119,17 @@ impl Ingress {
     }
 
     fn answer(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, Shred>) {
-        match Answer::parse(datagram.data) {
-            Some(Answer::Ping(ping)) => {
-                let view = self.cluster.views.newest();
-                self.asking.ping((&ping, datagram.from), &view, &mut self.verifier, &mut self.signing, out);
-            }
-            Some(Answer::Shred(bytes, nonce)) => {
-                if !self.asking.is_awaited(nonce, bytes) {
-                    out.count.dropped_unasked += 1;
-                    return;
-                }
-                out.count.shreds_repaired += 1;
-                self.receive(bytes, ShredSource::Repair, out);
-            }
-            None => out.count.dropped_malformed += 1,
+        // Pings go to repair.
+        let Some(Answer::Shred(bytes, nonce)) = Answer::parse(datagram.data) else {
+            out.count.dropped_malformed += 1;
+            return;
+        };
+        if !Piece::parse(bytes).is_ok_and(|shred| self.answers.is_awaited(nonce, &shred, out.now())) {
+            out.count.dropped_unasked += 1;
+            return;
         }
+        out.count.shreds_repaired += 1;
+        self.receive(bytes, ShredSource::Repair, out);
     }
 
     /// A shred's whole path.
@@ -182,13 +174,13 @@ impl Ingress {
         self.cluster.views.reports.whole(slot);
     }
 
-    /// Asks for what is missing, if it is time to. Whether it did.
-    pub fn work(&mut self, out: &mut Out<'_, Shred>) -> bool {
+    /// Tells repair what is missing, and does what others want, if it is time to.
+    pub fn work(&mut self, out: &mut Out<'_, Shred>) {
         let now = out.now();
         if now < self.look_at {
-            return false;
+            return;
         }
-        self.look_at = now + LOOK_NS;
+        self.look_at = next_look(now, LOOK_NS);
         let executed = self.cluster.ledger.recent_blocks(1)[0].slot;
         let root = executed.min(self.final_slot());
         self.receiver.set_root(root);
@@ -210,13 +202,10 @@ impl Ingress {
         for slot in self.cluster.views.reports.take_resends() {
             self.read_again(slot);
         }
-        for slot in self.cluster.views.reports.take_voted(|slot| slot % peers == index) {
-            self.asking.voted_for(slot, now);
-        }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
         out.count.reports_lost = self.cluster.views.reports.lost();
-        self.asking.work((&self.cluster, &self.receiver), self.share, &mut self.signing, out)
+        self.gaps.report(&self.receiver, out);
     }
 
     /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
@@ -241,27 +230,16 @@ impl Ingress {
         self.cluster.ledger.slot(hearth_ledger::Commitment::Finalized)
     }
 
-    /// What was to be signed is: off it goes.
+    /// The root of a slot's last set is signed.
     pub fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
-        let (to, bytes) = match self.signing.answered(tag) {
-            Unsigned::Root { slot } => {
-                return self.retransmit.signed(&mut self.trees, slot, signature, out);
-            }
-            Unsigned::Request { to, mut bytes } => {
-                repair::set_signature(&mut bytes, signature);
-                (to, bytes)
-            }
-            Unsigned::Pong { to, hash } => {
-                let from = self.cluster.receiver.own;
-                (to, repair::write_pong(&Pong { from, hash, signature: *signature }))
-            }
-        };
-        if out.credits(self.net, 1) == 0 {
-            out.count.dropped_shreds += 1;
-        } else {
-            send(self.net, (to, PortKind::Repair), &bytes, out);
-        }
+        let slot = self.signing.answered(tag);
+        self.retransmit.signed(&mut self.trees, slot, signature, out);
     }
+}
+
+/// Bytes that the shreds of others take at most, in each shred tile.
+pub const fn memory(receiver: &ReceiverConfig) -> u64 {
+    receiver.memory() + Answers::MEMORY + (RESENT_SETS * FecSet::MEMORY) as u64
 }
 
 pub(super) fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut Out<'_, Shred>) {

@@ -10,10 +10,9 @@
 //! The walk of what this node makes: `shredder` → `set` → `tile`. The path of what others make is straight: `ingress`
 //! has each datagram go through `parse` → `check` (signed by the leader?) → `resolve` (its FEC set: `assembly`;
 //! `eviction` where there is too much, `versions`, `contest` and `conflict` where a leader made two blocks) →
-//! `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `asking` asks for what is missing;
-//! [`crate::rserve`] answers others.
+//! `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` tells [`crate::repair`] what is missing,
+//! which asks others for it.
 
-mod asking;
 mod assembly;
 mod check;
 mod conflict;
@@ -21,6 +20,7 @@ mod contest;
 mod deshredder;
 mod eviction;
 mod features;
+mod gaps;
 mod hand_on;
 mod ingress;
 mod parse;
@@ -37,7 +37,7 @@ mod versions;
 pub use conflict::{Conflict, Ours};
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
 pub use eviction::Evicted;
-pub use ingress::Cluster;
+pub use ingress::{Cluster, memory};
 pub use receiver::{
     CompletedSet, Finding, Missing, Receiver, ReceiverConfig, Refused, Resolved, SetProgress, ShredSource,
 };

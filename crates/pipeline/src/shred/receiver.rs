@@ -20,6 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
+use hearth_crypto::merkle::ShredProofs;
 use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
@@ -182,6 +183,17 @@ pub(super) struct Incoming {
     pub(super) kept_ns: u64,
     /// The leader has contradicted itself.
     pub(super) equivocates: bool,
+}
+
+impl ReceiverConfig {
+    /// Bytes that a receiver takes at most.
+    pub(super) const fn memory(&self) -> u64 {
+        // Two entries' worth for each: a tree's nodes are half full at worst.
+        let set = FecSet::MEMORY + size_of::<Assembly>() + size_of::<ShredProofs>() + 32 * SHREDS_PER_SET;
+        let of_slot = 2 * (self.shreds_per_slot_max as usize / DATA_PER_SET) * size_of::<(u32, Link, u32, u64)>();
+        let sets = (self.sets_max + 2 * RECENT_MAX) * set;
+        (sets + self.slots_max * of_slot + 2 * ENDED_SETS_MAX * size_of::<(u32, Link)>() + TABLE_BYTES) as u64
+    }
 }
 
 impl Incoming {
@@ -370,6 +382,11 @@ impl Receiver {
     /// The parent of such a slot, once it is known.
     pub fn parent(&self, slot: u64) -> Option<u64> {
         self.slots.get(&slot)?.parent_slot
+    }
+
+    /// The parent of a slot of which all is here.
+    pub fn whole_parent(&self, slot: u64) -> Option<u64> {
+        self.ended.get(&slot)?.parent_slot
     }
 
     /// Whether a slot's leader has contradicted itself.

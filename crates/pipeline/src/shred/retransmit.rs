@@ -15,7 +15,7 @@ use hearth_wire::{Hash, Pubkey, Signature};
 use super::ingress::send;
 use super::parse::leading_shred;
 use super::receiver::{Resolved, ShredSource};
-use super::signing::{Signing, Unsigned};
+use super::signing::Signing;
 use super::tile::Shred;
 use super::trees::Trees;
 use crate::links::PortKind;
@@ -89,7 +89,7 @@ impl Retransmit {
                 out.count.dropped_shreds += 1;
                 return;
             }
-            signing.ask(Unsigned::Root { slot }, &root, out);
+            signing.ask(slot, &root, out);
             self.resigned.insert(slot, Resigned { root, signature: None, waiting: vec![] });
             while self.resigned.len() > RESIGNED_MAX {
                 self.resigned.pop_first();

@@ -5,7 +5,8 @@
 //!         (ingress.rs); `sign_shred`, reliable: signatures, in the order asked;
 //!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
-//!         `shred_net`, elective: the shreds of signed sets for each destination
+//!         `shred_net`, elective: the shreds of signed sets for each destination; `shred_repair`, elective, in a
+//!         cluster: what is missing of others' slots (gaps.rs)
 //! memory  the sets that wait for their signature, [`UNSIGNED_MAX`] at most; one batch
 //! drops   shreds for destinations when net has no room, counted; the block itself is never dropped: pack keeps it
 //!         within [`entry_bytes_within`] the slot's shreds
@@ -53,7 +54,7 @@ hearth_tile::counters! {
         unsigned: Gauge,
         /// Shreds given to net, each destination counted.
         shreds_sent: Counter,
-        /// Shreds not sent since net had no room; requests and answers of repair too.
+        /// Shreds not sent since net had no room.
         dropped_shreds: Counter,
         /// Datagrams that came down Turbine's tree.
         shreds_received: Counter,
@@ -67,10 +68,6 @@ hearth_tile::counters! {
         shreds_sent_on: Counter,
         /// FEC sets of others that became complete.
         sets_completed: Counter,
-        /// Requests for shreds that are missing.
-        repair_requests: Counter,
-        /// Pings of repair's servers that were answered.
-        repair_pings: Counter,
         /// Datagrams dropped: no shred.
         dropped_malformed: Counter,
         /// Shreds dropped: of another shred version.
@@ -102,10 +99,8 @@ hearth_tile::counters! {
         dropped_dumped: Counter,
         /// Shreds dropped: who sent them on has not signed for them.
         dropped_sender: Counter,
-        /// Answers of repair dropped: nobody asked for them; and pings that are no peer's, or too many.
+        /// Answers of repair dropped: nobody asked for them, or they have come.
         dropped_unasked: Counter,
-        /// Pings of repair's servers dropped: their signature is wrong.
-        dropped_pings: Counter,
         /// FEC sets that were begun and had to make room for those of other slots; they come again by repair.
         evicted_sets: Counter,
         /// Slots of which something was known and that had to make room for others; they come again by repair.
@@ -233,7 +228,8 @@ impl Tile for Shred {
         if config.takes_turns && peers > 1 {
             return Err(host.error("a node that takes turns as a leader has one shred tile: layout.shred_tile_count"));
         }
-        let ingress = config.cluster.map(|cluster| Ingress::new(cluster, host, [net, sign, store]));
+        let ports = [net, sign, store];
+        let ingress = config.cluster.map(|cluster| Ingress::new(cluster, host, ports)).transpose()?;
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
@@ -308,7 +304,10 @@ impl Tile for Shred {
             out.count.sets_resent += 1;
             return Poll::Busy;
         }
-        if self.ingress.as_mut().is_some_and(|ingress| ingress.work(out)) { Poll::Busy } else { Poll::Idle }
+        if let Some(ingress) = &mut self.ingress {
+            ingress.work(out);
+        }
+        Poll::Idle
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
