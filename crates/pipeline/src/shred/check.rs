@@ -2,7 +2,7 @@
 //!
 //! reads   a shred; who leads its slot; what is there of its set and slot
 //! writes  what makes the shred [`Genuine`]; contradictions of leaders, as findings
-//! memory  4 MiB of leaders' keys; the trees of sets that are begun (assembly.rs)
+//! memory  4 MiB of leaders' keys; the trees of sets that are begun (fec_resolver.rs)
 //! drops   what is there already or not signed: [`Refused`]
 //! source  `solana-turbine` 4.2.2, `sigverify_shreds.rs`; `docs/cluster-protocol.md`, section 2
 //!
@@ -13,9 +13,9 @@ use hearth_crypto::merkle::ShredProofs;
 use hearth_wire::shred::{DATA_PER_SET, Shred};
 use hearth_wire::{Hash, Pubkey};
 
-use super::assembly::claim;
+use super::block_versions::Link;
+use super::fec_resolver::claim;
 use super::receiver::{Arrival, Receiver, Refused, ShredSource};
-use super::versions::Link;
 
 /// What is known of a shred whose slot's leader has signed it.
 #[derive(Debug)]

@@ -22,9 +22,9 @@ use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Hash, Pubkey};
 
 use super::features::Features;
-use super::ingress::Cluster;
 use super::receiver::ReceiverConfig;
 use super::tile::{Config, Shred, write_message};
+use super::turbine_ingress::Cluster;
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{Datagram, OUTGOING_MTU, Outgoing, PONG, PortKind, ping_token, read_set};
 use crate::repair::nonce::NonceKey;

@@ -9,7 +9,7 @@
 //!
 //! That the leader signed the root is the caller's to check, once for each root ([`merkle_root`]).
 
-use super::assembly::{Assembly, claim};
+use super::fec_resolver::{Assembly, claim};
 use super::set::FecSet;
 use hearth_crypto::merkle::{shred_leaf, shred_root};
 use hearth_crypto::reed_solomon::{ReedSolomon, ReedSolomonError};

@@ -15,11 +15,11 @@ use hearth_cluster::view::Views;
 use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Out, Port};
 
-use super::conflict::{Conflict, Ours, PROOFS_MAX};
-use super::ingress::Cluster;
+use super::equivocation_proof::{Conflict, Ours, PROOFS_MAX};
 use super::receiver::{Finding, Resolved};
 use super::set::FecSet;
 use super::tile::{Shred, write_message};
+use super::turbine_ingress::Cluster;
 use crate::links::DUMP;
 
 /// What of a contradiction was told to others.

@@ -25,13 +25,13 @@ use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
-use super::assembly::Assembly;
-use super::conflict::Conflict;
-use super::contest::Contests;
+use super::block_versions::{Link, Versions};
+use super::equivocation::Contests;
+use super::equivocation_proof::Conflict;
 use super::eviction::Evicted;
+use super::fec_resolver::Assembly;
 use super::parse::{Limits, parse};
 use super::set::FecSet;
-use super::versions::{Link, Versions};
 
 /// Bytes for the tables of leaders' keys.
 const TABLE_BYTES: usize = 4 << 20;

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use hearth_wire::Pubkey;
 use hearth_wire::shred::{DATA_PER_SET, Shred};
 
-use super::assembly::{Assembly, Made};
+use super::block_versions::{Barred, Link};
 use super::check::Genuine;
+use super::fec_resolver::{Assembly, Made};
 use super::receiver::{
     Arrival, CompletedSet, Done, ENDED_SETS_MAX, Finding, Incoming, RECENT_MAX, Receiver, Refused, Resolved,
     SetProgress, ShredSource,
 };
-use super::versions::{Barred, Link};
 
 impl Receiver {
     /// Keeps a shred, and completes its set where it can.

@@ -12,12 +12,12 @@ use hearth_tile::{Out, Port};
 use hearth_wire::shred::{SHREDS_PER_SET, Shred as Piece};
 use hearth_wire::{Hash, Pubkey, Signature};
 
-use super::ingress::send;
 use super::parse::leading_shred;
 use super::receiver::{Resolved, ShredSource};
 use super::signing::Signing;
 use super::tile::Shred;
 use super::trees::Trees;
+use super::turbine_ingress::send;
 use crate::links::PortKind;
 
 /// Slots whose last set is signed for, or waits to be.

@@ -2,7 +2,7 @@
 //!
 //! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained
 //!         to; `net_shred`, reliable, in a cluster
-//!         (ingress.rs); `sign_shred`, reliable: signatures, in the order asked;
+//!         (turbine_ingress.rs); `sign_shred`, reliable: signatures, in the order asked;
 //!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
 //!         `shred_net`, elective: the shreds of signed sets for each destination; `shred_repair`, elective, in a
@@ -23,8 +23,8 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::shred::DATA_PER_SET;
 
-use super::ingress::{Cluster, Ingress};
 use super::signing::TAG;
+use super::turbine_ingress::{Cluster, Ingress};
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
     CHAINS_TO, Datagram, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, PortKind, SET_HEADER,

@@ -18,9 +18,9 @@ use hearth_wire::shred::Shred as Piece;
 
 use super::check::Genuine;
 use super::features::Features;
-use super::ingress::Cluster;
 use super::parse::leading_shred;
 use super::receiver::{Arrival, Refused, ShredSource};
+use super::turbine_ingress::Cluster;
 
 /// Nodes of an epoch are made anew after so long, if gossip knows others.
 const NODES_NS: u64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! ingress: the path of the shreds of other leaders, one way through five stages.
+//! turbine_ingress: the path of the shreds of other leaders, one way through five stages.
 //!
 //! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; blocks
 //!         that consensus has dumped; who leads a slot and who has stake, in the ledger

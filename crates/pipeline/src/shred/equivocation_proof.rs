@@ -1,4 +1,4 @@
-//! conflict: the two shreds by which a leader has contradicted itself.
+//! equivocation_proof: the two shreds by which a leader has contradicted itself.
 //!
 //! reads   what is there of a slot
 //! writes  one proof a slot: a shred that came, and one that is here
