@@ -10,7 +10,8 @@ use hearth_tile::Tile;
 use hearth_tile::topology::TileSpec;
 
 use crate::{
-    bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, repair, rserve, shred, sign, store, txsend, verify,
+    bank, benchg, bencho, benchs, dedup, metric, net, pack, poh, quic, repair, rserve, shred, sign, store, txsend,
+    verify,
 };
 
 /// One kind of tile.
@@ -139,12 +140,7 @@ pub const KINDS: [Kind; 17] = [
         needs: &[Need::Files, Need::Ledger],
         ..Kind::of::<shred::Shred>()
     },
-    Kind {
-        role: Role::Cluster,
-        weight_us: 0.1,
-        needs: &[Need::Files, Need::Ledger],
-        ..Kind::of::<repair::Repair>()
-    },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Files, Need::Ledger], ..Kind::of::<repair::Repair>() },
     Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Files], ..Kind::of::<rserve::Rserve>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },

@@ -1,6 +1,7 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `rserve_net`, `txsend_net`, reliable: datagrams to send; its sockets
+//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `rserve_net`, `txsend_net`, reliable: datagrams to send;
+//!         its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_repair`, elective:
 //!         what comes to repair's port and is as long as a ping; `net_rserve`, elective: requests for shreds;

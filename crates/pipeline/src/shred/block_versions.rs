@@ -19,7 +19,7 @@ use hearth_wire::Hash;
 use hearth_wire::shred::DATA_PER_SET;
 
 /// Slots of which more is known than that neighbours are chained.
-const SLOTS_MAX: usize = 64;
+pub(super) const SLOTS_MAX: usize = 64;
 /// From a set's index to that of the next.
 const STEP: u32 = DATA_PER_SET as u32;
 

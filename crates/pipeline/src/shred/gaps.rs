@@ -10,11 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_tile::{Out, Port};
 
-use super::receiver::{Missing, Receiver};
+use super::block_versions::SLOTS_MAX as SLOTS_ANEW_MAX;
+use super::receiver::{Missing, Receiver, ReceiverConfig};
 use super::tile::Shred;
 use crate::links::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 use crate::repair::PATIENCE_NS;
 use crate::repair::wanted::SLOTS_WANTED;
+
+/// Bytes that the last messages of all slots take at most.
+pub(super) const fn memory(receiver: &ReceiverConfig) -> u64 {
+    // Two entries' worth for each: a tree's nodes are half full at worst.
+    ((receiver.slots_max + SLOTS_ANEW_MAX) * (SlotGaps::MTU + 2 * size_of::<(u64, Vec<u8>)>())) as u64
+}
 
 /// Tells repair of gaps.
 pub(super) struct GapReports {

@@ -9,8 +9,8 @@
 //!
 //! The walk of what this node makes: `shredder` → `set` → `tile`. The path of what others make is straight:
 //! `turbine_ingress` has each datagram go through `parse` → `check` (signed by the leader?) → `resolve` (its FEC set:
-//! `fec_resolver`; `eviction` where there is too much; `block_versions`, `equivocation` and `equivocation_proof` where a
-//! leader made two blocks) → `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` tells
+//! `fec_resolver`; `eviction` where there is too much; `block_versions`, `equivocation` and `equivocation_proof` where
+//! a leader made two blocks) → `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` tells
 //! [`crate::repair`] what is missing, which asks others for it.
 
 mod block_versions;

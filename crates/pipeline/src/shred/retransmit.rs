@@ -3,7 +3,8 @@
 //! reads   shreds that were kept, and those that were recovered; this node's signatures of the roots of last sets
 //! writes  `shred_net`: shreds for this node's children
 //! memory  the shreds of the last sets of [`RESIGNED_MAX`] slots while they wait for this node's signature
-//! drops   shreds for children when net has no room, or no signature can be asked for: counted
+//! drops   shreds for children when net has no room, or no signature can be asked for, or newer slots wait for theirs:
+//!         counted
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `docs/cluster-protocol.md`, sections 1 and 2.4
 
 use std::collections::BTreeMap;
@@ -91,11 +92,16 @@ impl Retransmit {
             }
             signing.ask(slot, &root, out);
             self.resigned.insert(slot, Resigned { root, signature: None, waiting: vec![] });
-            while self.resigned.len() > RESIGNED_MAX {
-                self.resigned.pop_first();
+            while self.resigned.len() > RESIGNED_MAX
+                && let Some((_, oldest)) = self.resigned.pop_first()
+            {
+                out.count.dropped_shreds += oldest.waiting.len() as u64;
             }
         }
-        let Some(resigned) = self.resigned.get_mut(&slot) else { return };
+        let Some(resigned) = self.resigned.get_mut(&slot) else {
+            out.count.dropped_shreds += 1;
+            return;
+        };
         let mut bytes = shred.bytes().to_vec();
         match resigned.signature {
             Some(signature) => {

@@ -54,7 +54,7 @@ hearth_tile::counters! {
         unsigned: Gauge,
         /// Shreds given to net, each destination counted.
         shreds_sent: Counter,
-        /// Shreds not sent since net had no room.
+        /// Shreds not sent since net had no room, or this node's signature that they need was not to be had in time.
         dropped_shreds: Counter,
         /// Datagrams that came down Turbine's tree.
         shreds_received: Counter,

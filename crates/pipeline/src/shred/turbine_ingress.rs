@@ -27,7 +27,7 @@ use hearth_wire::repair::Answer;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Pubkey, Signature};
 
-use super::gaps::GapReports;
+use super::gaps::{self, GapReports};
 use super::hand_on::HandOn;
 use super::parse::parse;
 use super::receiver::{Arrival, Receiver, ReceiverConfig, Refused, Resolved, ShredSource};
@@ -239,7 +239,7 @@ impl Ingress {
 
 /// Bytes that the shreds of others take at most, in each shred tile.
 pub const fn memory(receiver: &ReceiverConfig) -> u64 {
-    receiver.memory() + Answers::MEMORY + (RESENT_SETS * FecSet::MEMORY) as u64
+    receiver.memory() + Answers::MEMORY + gaps::memory(receiver) + (RESENT_SETS * FecSet::MEMORY) as u64
 }
 
 pub(super) fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut Out<'_, Shred>) {
