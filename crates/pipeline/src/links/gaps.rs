@@ -3,6 +3,8 @@
 //! reads   messages
 //! writes  messages
 //! memory  the link's
+//! drops   –
+//! source  –
 
 use super::codec::{Reader, writer};
 

@@ -103,6 +103,23 @@ struct World {
     blocks: BTreeMap<u64, Vec<FecSet>>,
 }
 
+/// What a node sees of the others, each of which serves repair.
+fn view(node: usize, nodes: usize) -> View {
+    let others = || (0..nodes).filter(move |other| *other != node);
+    let peer = |other: usize| {
+        let SocketAddr::V4(serve_repair) = address(other, SERVE) else { unreachable!("it is made of one") };
+        let stake = stakes::GENESIS_STAKE_LAMPORTS;
+        RepairPeer { identity: key(other).public_key(), serve_repair, stake, lowest: 0 }
+    };
+    let SocketAddr::V4(own_tvu) = address(node, TVU) else { unreachable!("it is made of one") };
+    View {
+        own_tvu: Some(own_tvu),
+        tvu: others().map(contact).collect(),
+        repair: others().map(peer).collect(),
+        tpu: vec![],
+    }
+}
+
 impl World {
     fn new(nodes: usize, slots_per_epoch: u64, (slots_max, sets_max): (usize, usize), seed: u64) -> Self {
         let ledger = ledger(nodes, slots_per_epoch);
@@ -110,20 +127,8 @@ impl World {
             let folder = tempfile::tempdir().unwrap();
             let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
             let (store, _) = BlockStore::open(folder.path(), config).unwrap();
-            let others = || (0..nodes).filter(move |other| *other != node);
-            let peer = |other: usize| {
-                let SocketAddr::V4(serve_repair) = address(other, SERVE) else { unreachable!("it is made of one") };
-                let stake = stakes::GENESIS_STAKE_LAMPORTS;
-                RepairPeer { identity: key(other).public_key(), serve_repair, stake, lowest: 0 }
-            };
-            let SocketAddr::V4(own_tvu) = address(node, TVU) else { unreachable!("it is made of one") };
             let views = Arc::new(Views::default());
-            views.put(View {
-                own_tvu: Some(own_tvu),
-                tvu: others().map(contact).collect(),
-                repair: others().map(peer).collect(),
-                tpu: vec![],
-            });
+            views.put(view(node, nodes));
             let receiver = ReceiverConfig {
                 version: VERSION,
                 own: key(node).public_key(),

@@ -3,6 +3,7 @@
 //! reads   the nodes that gossip knows; their stakes, in the ledger
 //! writes  roots, parents and children
 //! memory  the nodes of two epochs
+//! drops   –
 //! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`; `docs/cluster-protocol.md`, section 1
 
 use std::collections::{BTreeMap, HashMap};
