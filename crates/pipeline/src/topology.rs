@@ -299,7 +299,7 @@ fn shred_links(c: &Counts, links: &mut Vec<LinkSpec>) {
                 link(links, name, 2048, SHRED_DATAGRAM_MTU, tile("net", n), vec![tile("shred", s)]);
             }
         }
-        link(links, tile(SHRED_SIGN, s), 64, SHRED_SIGN_MTU, tile("shred", s), vec![tile("sign", 0)]);
+        link(links, tile(SHRED_SIGN, s), 64, 32, tile("shred", s), vec![tile("sign", 0)]);
         link(links, tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
         link(links, tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % net)]);
         link(links, tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
@@ -316,11 +316,18 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
 }
 
-/// Of repair's server.
+/// Of repair: asking, and asked by others.
 fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     for n in 0..c.of("net") {
+        link(links, tile(NET_REPAIR, n), 64, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
         link(links, tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
     }
+    for s in 0..c.of("shred") {
+        link(links, tile(SHRED_REPAIR, s), 512, SlotGaps::MTU, tile("shred", s), vec![tile("repair", 0)]);
+    }
+    link(links, REPAIR_NET.into(), 256, REPAIR_OUTGOING_MTU, tile("repair", 0), vec![tile("net", 0)]);
+    link(links, REPAIR_SIGN.into(), 128, REPAIR_SIGN_MTU, tile("repair", 0), vec![tile("sign", 0)]);
+    link(links, SIGN_REPAIR.into(), 64, 64, tile("sign", 0), vec![tile("repair", 0)]);
     link(links, RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
     link(links, RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
     link(links, SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);
