@@ -47,7 +47,6 @@ use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{AgreeError, Agreement};
 use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::{JoinError, Joiner};
-use crate::peers::repair::{self, RepairThread};
 use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
 use crate::ports::{BoundPorts, PortError, Ports};
@@ -60,7 +59,7 @@ use consensus::Consensus;
 use liveness::Tiles;
 use tiles::tile_configs;
 
-pub use tiles::{huge_pages, idle, load_configs, pack_config, server_config, workspace_path};
+pub use tiles::{huge_pages, idle, load_configs, pack_config, server_config, shred_memory, workspace_path};
 
 /// The RPC's name among the services.
 pub const RPC: &str = "rpc";
@@ -103,16 +102,16 @@ pub enum BootError {
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// The block store.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(is_store_damaged(.0)))]
     Store(#[from] StoreError),
     /// The history.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(is_history_damaged(.0)))]
     History(#[from] HistoryError),
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// The blocks on disk.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(is_replay_of_damage(.0)))]
     Replay(#[from] ReplayError),
     /// The tiles.
     #[error(transparent)]
@@ -126,6 +125,33 @@ pub enum BootError {
     /// Its consensus.
     #[error(transparent)]
     Agree(#[from] AgreeError),
+}
+
+/// What to do where files of the chain are not as they were written.
+fn advice(is_damaged: bool) -> &'static str {
+    match is_damaged {
+        true => {
+            ". `hearth ledger verify` says all that is wrong there; put back a copy of the ledger folder, or begin a \
+             new chain with --reset"
+        }
+        false => "",
+    }
+}
+
+fn is_store_damaged(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt(_))
+}
+
+fn is_history_damaged(error: &HistoryError) -> bool {
+    matches!(error, HistoryError::Corrupt { .. })
+}
+
+fn is_replay_of_damage(error: &ReplayError) -> bool {
+    match error {
+        ReplayError::Store(error) => is_store_damaged(error),
+        ReplayError::History(error) => is_history_damaged(error),
+        ReplayError::BeginningGone { .. } | ReplayError::Stopped(_) | ReplayError::Block(_) => false,
+    }
 }
 
 impl BootError {
@@ -611,18 +637,13 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
 /// The threads by which a node is in a cluster.
 struct Peers {
     gossip: GossipThread,
-    repair: RepairThread,
     links: PeerLinks,
 }
 
 impl Peers {
     /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 3] {
-        [
-            (peers::GOSSIP, &self.gossip.seen.words),
-            (peers::REPAIR, &self.repair.words),
-            (peers::LINKS, &self.links.words),
-        ]
+    fn words(&self) -> [(&'static str, &peers::Words); 2] {
+        [(peers::GOSSIP, &self.gossip.seen.words), (peers::LINKS, &self.links.words)]
     }
 
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
@@ -649,22 +670,18 @@ impl Peers {
             .into_iter()
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
-        let key = || SigningKey::from_seed(&chain.identity.seed);
         let (links, blocks) = (PeerLinks::of(config), chain.store.reader());
         let start = Start {
             sockets: bound.gossip(),
             entrypoints: peers::entrypoints(config)?,
-            key: key(),
+            key: SigningKey::from_seed(&chain.identity.seed),
             own,
             ledger: Some(chain.ledger.clone()),
             lowest: Some(Box::new(move || blocks.first_slot())),
             links: links.clone(),
         };
         let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        let server = repair::Server::new(key(), version, chain.store.reader(), gossip.seen.views.clone());
-        let repair = RepairThread::start(bound.serve_repair(), server, &links)
-            .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, repair, links })
+        Ok(Self { gossip, links })
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use hearth_ledger::Fates;
 use hearth_pipeline::replay::position::SLOTS_MAX;
 use hearth_pipeline::tag_cache::TagCache;
-use hearth_pipeline::{store, txsend};
+use hearth_pipeline::{quic, repair, rserve, store, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
@@ -50,6 +50,11 @@ pub fn table(config: &Config) -> Result<String, BootError> {
     Ok(text)
 }
 
+/// What the statuses of so many landed transactions take, bytes.
+pub fn of_statuses(config: &Config, capacity: usize) -> u64 {
+    if config.development.bench.disable_status_cache { 0 } else { capacity as u64 * STATUS_BYTES }
+}
+
 fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec<(String, u64)>, BootError> {
     let cores = boot::cores(config)?;
     let topology = boot::topology(config, &cores, with_load).map_err(BootError::Layout)?;
@@ -69,10 +74,16 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     if config.gossip.enabled {
+        let stakes = topology.count("quic") * quic::STAKES_BYTES_MAX;
+        part("quic: identities with stake, at most", stakes as u64);
         part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
+        let shreds = topology.count("shred") as u64 * boot::shred_memory(config);
+        part("shred: others' FEC sets and slots, at most", shreds);
+        part("repair: slots, requests and peers, at most", repair::memory());
+        part("rserve: nodes, budgets and shreds, at most", rserve::memory());
     }
-    let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
-    part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
+    let statuses = of_statuses(config, status_capacity);
+    part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses);
     part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));
     Ok(parts)
 }
@@ -98,7 +109,22 @@ mod tests {
         let run = number(sums[0]).unwrap();
         assert!((total(0) - run).abs() < 0.5, "{text}");
         assert!(text.lines().any(|line| line.contains("–") && line.contains("benchg_benchs:0")), "{text}");
+        assert!(!text.contains("rserve"), "a node alone serves no repair: {text}");
         let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
         assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_has_bounds_for_what_others_send() {
+        let mut config = Config::default();
+        config.gossip.enabled = true;
+        let text = table(&config).unwrap();
+        for (part, bounds) in
+            [("shred: others'", 80.0..400.0), ("repair: slots", 1.0..16.0), ("rserve: nodes", 34.0..256.0)]
+        {
+            let row = text.lines().find(|line| line.contains(part)).unwrap();
+            let mib: f64 = row.split_whitespace().next().unwrap().parse().unwrap();
+            assert!(bounds.contains(&mib), "{row}");
+        }
     }
 }

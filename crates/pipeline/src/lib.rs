@@ -1,8 +1,9 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; in a cluster `store` → `replay` ⇄
-//! `exec`, `replay` ⇄ `tower` → `txsend`; `sign` answers `shred`, `tower` and `txsend`, `metric` reads everyone's
-//! counters; `benchg` → `benchs` make load, `bencho` observes it.
+//! `exec`, `replay` ⇄ `tower` → `txsend`; `repair` asks for what `shred` lacks, `rserve` serves that from what `store`
+//! has; `sign` answers `shred`, `repair`, `rserve`, `tower` and `txsend`, `metric` reads everyone's counters; `benchg` →
+//! `benchs` make load, `bencho` observes it.
 //!
 //! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
 //! link.
@@ -23,7 +24,9 @@ pub mod node;
 pub mod pack;
 pub mod poh;
 pub mod quic;
+pub mod repair;
 pub mod replay;
+pub mod rserve;
 pub mod shred;
 pub mod sign;
 pub mod store;

@@ -5,8 +5,8 @@
 //!
 //! | link | payload |
 //! |---|---|
-//! | `net_quic`, `net_shred`, `net_txsend` | [`Datagram`] |
-//! | `quic_net`, `shred_net`, `txsend_net` | [`Outgoing`] |
+//! | `net_quic`, `net_shred`, `net_repair`, `net_rserve`, `net_txsend` | [`Datagram`] |
+//! | `quic_net`, `shred_net`, `repair_net`, `rserve_net`, `txsend_net` | [`Outgoing`] |
 //! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
@@ -16,10 +16,14 @@
 //! | `pack_poh` | [`DonePacking`]; nothing with [`WORK_WAITS`] |
 //! | `poh_shred` | [`PohEntry`] |
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
-//! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
+//! | `shred_repair` | [`SlotGaps`], with [`SLOT_GAPS`], [`SLOT_WHOLE`] or [`SLOT_GONE`] |
+//! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
+//! | `repair_sign` | what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign`, `tower_sign` | the message of a vote; the tag comes back with the answer |
+//! | `txsend_quic` | [`StakesPiece`] |
+//! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_store`, `sign_txsend` | a 64-byte signature |
+//! | `sign_shred`, `sign_store`, `sign_repair`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
 //! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `store_replay` | nothing; the tag is the slot |
@@ -32,19 +36,25 @@
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
+use hearth_wire::repair::{PING_DATAGRAM_SIZE, REQUEST_SIZE_MAX};
+
 pub(crate) mod codec;
 mod datagrams;
 mod exec;
+mod gaps;
 mod microblocks;
 mod slots;
+mod stakes;
 
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
+pub use gaps::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 pub use microblocks::{Completion, Executed, Microblock, MicroblockTxn};
 pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
     WORK_WAITS, read_set, write_set,
 };
+pub use stakes::{STAKED_MAX, StakesPiece};
 
 /// Datagrams received.
 pub const NET_QUIC: &str = "net_quic";
@@ -62,6 +72,8 @@ pub const RPC_TXSEND: &str = "rpc_txsend";
 pub const TOWER_TXSEND: &str = "tower_txsend";
 /// Transactions and votes for the node itself, when it leads.
 pub const TXSEND_VERIFY: &str = "txsend_verify";
+/// Who has stake in the present epoch.
+pub const TXSEND_QUIC: &str = "txsend_quic";
 /// Datagrams received from leaders.
 pub const NET_TXSEND: &str = "net_txsend";
 /// Datagrams to send to leaders.
@@ -122,6 +134,24 @@ pub const REPLAY_TOWER: &str = "replay_tower";
 pub const TOWER_REPLAY: &str = "tower_replay";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
+/// Pings of nodes that were asked for shreds.
+pub const NET_REPAIR: &str = "net_repair";
+/// Requests for shreds, and pongs.
+pub const REPAIR_NET: &str = "repair_net";
+/// Repair requests and pongs to sign.
+pub const REPAIR_SIGN: &str = "repair_sign";
+/// Signatures of repair requests and pongs.
+pub const SIGN_REPAIR: &str = "sign_repair";
+/// What is missing of slots.
+pub const SHRED_REPAIR: &str = "shred_repair";
+/// Requests and pongs of nodes that ask for shreds.
+pub const NET_RSERVE: &str = "net_rserve";
+/// What they are answered with.
+pub const RSERVE_NET: &str = "rserve_net";
+/// Pings to sign.
+pub const RSERVE_SIGN: &str = "rserve_sign";
+/// Signatures of pings.
+pub const SIGN_RSERVE: &str = "sign_rserve";
 /// The latest blockhash, for the load generator.
 pub const BENCHO_BENCHG: &str = "bencho_benchg";
 /// Signed transfers of the load generator.
@@ -129,8 +159,18 @@ pub const BENCHG_BENCHS: &str = "benchg_benchs";
 
 /// What stands before a ping's token where a pong is to be signed.
 pub const PONG: [u8; 4] = *b"PONG";
-/// Longest request of shred to sign, bytes: a repair request without its signature.
-pub const SHRED_SIGN_MTU: usize = 96;
+/// Longest question of repair to sign, bytes: a request without its signature.
+pub const REPAIR_SIGN_MTU: usize = REQUEST_SIZE_MAX - 64;
+/// Longest datagram of repair's servers that is no shred, bytes: a ping.
+pub const REPAIR_DATAGRAM_MTU: usize = Datagram::HEADER + PING_DATAGRAM_SIZE;
+/// Longest datagram of repair, bytes: a request.
+pub const REPAIR_OUTGOING_MTU: usize = Outgoing::HEADER + REQUEST_SIZE_MAX;
+/// Longest datagram to the server of repair, bytes: no request is longer, and what is longer is none.
+pub const RSERVE_DATAGRAM_MTU: usize = Datagram::HEADER + REQUEST_SIZE_MAX;
+/// Longest answer of the server of repair, bytes.
+pub const RSERVE_OUTGOING_MTU: usize = Outgoing::HEADER + TXN_MTU;
+/// Bytes of a ping's token that are drawn.
+pub const PING_NONCE: usize = 8;
 /// Longest datagram with a shred, bytes: the largest shred, and the nonce of repair.
 pub const SHRED_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
 
@@ -162,6 +202,8 @@ pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 
 /// Largest piece of a batch of transaction metadata on a link, bytes: a microblock of transfers takes a third.
 pub const HISTORY_MTU: usize = 32_768;
+/// Control bit of a piece of a batch, or of an event: it is not the last.
+pub const MORE: u16 = 1;
 /// Largest piece of an event of replay: a block's has all the vote accounts that it changed.
 pub const REPLAY_TOWER_MTU: usize = 8_192;
 /// Largest command of tower: a vote of another node.
@@ -170,8 +212,14 @@ pub const TOWER_REPLAY_MTU: usize = 1 + 8 + 3 * 32;
 pub const TOWER_SIGN_MTU: usize = TXN_MTU;
 /// Most signatures of a vote: the node's and the authorized voter's.
 pub const SIGN_TOWER_MTU: usize = 2 * 64;
-/// Control bit of such a piece: it is not the batch's last.
-pub const MORE: u16 = 1;
+
+/// The token of a ping of the server of repair. A token is 32 bytes, as a Merkle root is: by its zeros it can be
+/// neither that nor anything else that the identity key signs.
+pub fn ping_token(nonce: &[u8; PING_NONCE]) -> [u8; 32] {
+    let mut token = [0; 32];
+    token[..PING_NONCE].copy_from_slice(nonce);
+    token
+}
 
 #[cfg(test)]
 mod tests {

@@ -205,6 +205,7 @@ fn links(c: &Counts) -> Vec<LinkSpec> {
     transaction_links(c, &mut links);
     block_links(c, &mut links);
     shred_links(c, &mut links);
+    repair_links(c, &mut links);
     vote_links(c, &mut links);
     replay_links(c, &mut links);
     links
@@ -258,6 +259,10 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         link(links, TXSEND_SIGN.into(), 16, TXSEND_SIGN_MTU, tile("txsend", 0), vec![tile("sign", 0)]);
         link(links, SIGN_TXSEND.into(), 16, 64, tile("sign", 0), vec![tile("txsend", 0)]);
         link(links, TXSEND_VERIFY.into(), 256, TXN_MTU, tile("txsend", 0), vec![tile("verify", 0)]);
+        if quic > 0 {
+            let all = (0..quic).map(|q| tile("quic", q)).collect();
+            link(links, TXSEND_QUIC.into(), 16, StakesPiece::MTU, tile("txsend", 0), all);
+        }
     } else {
         link(links, RPC_VERIFY.into(), 1024, TXN_MTU, RPC.into(), vec![tile("verify", 0)]);
     }
@@ -299,7 +304,7 @@ fn shred_links(c: &Counts, links: &mut Vec<LinkSpec>) {
                 link(links, name, 2048, SHRED_DATAGRAM_MTU, tile("net", n), vec![tile("shred", s)]);
             }
         }
-        link(links, tile(SHRED_SIGN, s), 64, SHRED_SIGN_MTU, tile("shred", s), vec![tile("sign", 0)]);
+        link(links, tile(SHRED_SIGN, s), 64, 32, tile("shred", s), vec![tile("sign", 0)]);
         link(links, tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
         link(links, tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % net)]);
         link(links, tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
@@ -330,6 +335,23 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower.clone(), vec![replay]);
     link(links, TOWER_SIGN.into(), 16, TOWER_SIGN_MTU, tower.clone(), vec![sign.clone()]);
     link(links, SIGN_TOWER.into(), 16, SIGN_TOWER_MTU, sign, vec![tower]);
+}
+
+/// Of repair: asking, and asked by others.
+fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    for n in 0..c.of("net") {
+        link(links, tile(NET_REPAIR, n), 64, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
+        link(links, tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
+    }
+    for s in 0..c.of("shred") {
+        link(links, tile(SHRED_REPAIR, s), 512, SlotGaps::MTU, tile("shred", s), vec![tile("repair", 0)]);
+    }
+    link(links, REPAIR_NET.into(), 256, REPAIR_OUTGOING_MTU, tile("repair", 0), vec![tile("net", 0)]);
+    link(links, REPAIR_SIGN.into(), 128, REPAIR_SIGN_MTU, tile("repair", 0), vec![tile("sign", 0)]);
+    link(links, SIGN_REPAIR.into(), 64, 64, tile("sign", 0), vec![tile("repair", 0)]);
+    link(links, RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
+    link(links, RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
+    link(links, SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);
 }
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {

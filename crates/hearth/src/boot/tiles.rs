@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hearth_cluster::view::Views;
-use hearth_ledger::blockstore::Reader;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger};
@@ -25,6 +24,9 @@ use hearth_pipeline::node::TileConfigs;
 use hearth_pipeline::pack::{self, Pack};
 use hearth_pipeline::poh::{self, Poh};
 use hearth_pipeline::quic::{self, Quic};
+use hearth_pipeline::repair::nonce::NonceKey;
+use hearth_pipeline::repair::{self, Repair};
+use hearth_pipeline::rserve::{self, Rserve};
 use hearth_pipeline::shred::{self, Shred};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::store::{self, Store};
@@ -72,6 +74,7 @@ pub(super) fn tile_configs(
     let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
+    let shreds = cluster.map(|cluster| shred_cluster(config, &chain, cluster));
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     let recording = history.as_ref().map(|history| recording(config, history));
@@ -107,12 +110,13 @@ pub(super) fn tile_configs(
             first_slot: replayed.last_slot + 1,
             takes_turns,
             destinations: destinations(config),
-            cluster: cluster.map(|cluster| {
-                shred_cluster(receiver_config(config, &genesis, identity.public), &ledger, store.reader(), cluster)
-            }),
+            cluster: shreds.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
         configs.one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
+    });
+    let configs = shreds.iter().fold(configs, |configs, shreds| {
+        configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
     let (consensus, votes) = consensus.map(|consensus| (consensus.tiles, consensus.votes)).unzip();
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
@@ -163,7 +167,7 @@ pub fn load_configs(
 }
 
 fn quic_config(config: &Config, own: Pubkey, drops: DropLog) -> quic::Config {
-    // The only stake there is so far is the node's own.
+    // A node alone has all the stake. In a cluster txsend says who has stake, from the ledger.
     let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(config) };
     quic::Config { server, drops }
 }
@@ -203,7 +207,11 @@ fn metric_config(config: &Config, ports: &Ports, listener: TcpListener, folder: 
 fn net_config(config: &Config, ports: &Ports) -> net::Config {
     net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
-        shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
+        shreds: ports.cluster.map(|ports| net::ShredPorts {
+            tvu: ports.tvu.into(),
+            repair: ports.repair.into(),
+            serve_repair: ports.serve_repair.into(),
+        }),
         sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
@@ -211,21 +219,64 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
     }
 }
 
-fn shred_cluster(
-    receiver: shred::ReceiverConfig,
-    ledger: &Arc<Ledger>,
-    blocks: Reader,
-    cluster: &Cluster,
-) -> shred::Cluster {
-    shred::Cluster { receiver, ledger: ledger.clone(), blocks, views: cluster.views.clone() }
+/// What shred takes others' shreds by.
+fn shred_cluster(config: &Config, chain: &Chain, cluster: &Cluster) -> shred::Cluster {
+    shred::Cluster {
+        receiver: receiver_config(config, &chain.genesis, chain.identity.public),
+        ledger: chain.ledger.clone(),
+        blocks: chain.store.reader(),
+        views: cluster.views.clone(),
+        nonces: nonce_key(),
+    }
+}
+
+fn repair_config(shreds: &shred::Cluster) -> repair::Config {
+    repair::Config {
+        own: shreds.receiver.own,
+        ledger: shreds.ledger.clone(),
+        blocks: shreds.blocks.clone(),
+        views: shreds.views.clone(),
+        nonces: shreds.nonces,
+    }
+}
+
+fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
+    rserve::Config {
+        own: shreds.receiver.own,
+        shred_version: shreds.receiver.version,
+        blocks: shreds.blocks.clone(),
+        views: shreds.views.clone(),
+    }
+}
+
+/// What repair and shred know answers by.
+fn nonce_key() -> NonceKey {
+    let mut key = [0; 32];
+    hearth_tile::sys::random::fill(&mut key);
+    NonceKey(key)
 }
 
 fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
         version: genesis.shred_version(),
         own,
-        shreds_per_slot_max: pack_config(config).limits.shreds as u32,
         slots_per_epoch: genesis.config().slots_per_epoch,
+        ..receiver_limits(config)
+    }
+}
+
+/// Bytes that others' shreds take at most in a shred tile.
+pub fn shred_memory(config: &Config) -> u64 {
+    shred::memory(&receiver_limits(config))
+}
+
+/// A receiver of no chain.
+fn receiver_limits(config: &Config) -> shred::ReceiverConfig {
+    shred::ReceiverConfig {
+        version: 0,
+        own: [0; 32],
+        shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+        slots_per_epoch: 0,
         slots_max: SLOTS_BEGUN_MAX,
         sets_max: SETS_BEGUN_MAX,
     }
@@ -238,6 +289,7 @@ pub fn idle(config: &Config) -> IdlePolicy {
             0 => u64::MAX,
             micros => micros * 1000,
         },
+        sleep_max_ns: IdlePolicy::SLEEP_MAX_NS,
     }
 }
 

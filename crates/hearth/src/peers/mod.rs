@@ -1,17 +1,16 @@
-//! The threads of a node that is in a cluster, beside its tiles: gossip, repair's server; and how it joins.
+//! The threads of a node that is in a cluster, beside its tiles: gossip; and how it joins.
 //!
 //! reads   datagrams, requests; the block store
 //! writes  views of the cluster for the tiles and the RPC
 //! memory  gossip's table, see `docs/gossip.md`; a few sets
 //!
 //! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds, execute what
-//! is whole, vote and take turns; [`agree`] joins tower to these threads; [`repair`] serves what others lack.
+//! is whole, vote and take turns; [`agree`] joins tower to these threads.
 
 pub mod agree;
 mod echo;
 pub mod gossip;
 pub mod join;
-pub mod repair;
 pub mod socket;
 pub mod talk;
 
@@ -65,26 +64,22 @@ impl ClusterPorts {
 }
 
 /// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 3] {
+pub fn services() -> [ServiceSpec; 2] {
     let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
         name: (*name).into(),
         kind: CounterKind::Counter,
         help: (*help).into(),
     });
     let gossip = gossip.chain(gossip::Counts::DECLS.iter().map(CounterSpec::from));
-    let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
     let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
     [
         ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
-        ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
         ServiceSpec { name: LINKS.into(), counters: links.collect() },
     ]
 }
 
 /// Gossip's name among the services.
 pub const GOSSIP: &str = "gossip";
-/// That of repair's server.
-pub const REPAIR: &str = "repair";
 /// That of the emulated links of these threads' sockets.
 pub const LINKS: &str = "links";
 

@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::say::note;
 
 hearth_tile::counters! {
-    /// What emulated links did to datagrams of gossip and of repair's server.
+    /// What emulated links did to datagrams of gossip.
     pub struct Counts {
         /// Datagrams that an emulated link delayed.
         delayed: Counter,

@@ -22,6 +22,8 @@ pub enum PortKind {
     Tvu = 2,
     /// Where shreds come that were asked for.
     Repair = 3,
+    /// Where others ask for shreds.
+    ServeRepair = 4,
     /// Where answers of leaders come to whom this node sends transactions.
     TxSend = 6,
 }
@@ -33,6 +35,7 @@ impl PortKind {
             1 => Self::Udp,
             2 => Self::Tvu,
             3 => Self::Repair,
+            4 => Self::ServeRepair,
             6 => Self::TxSend,
             _ => unreachable!("net and the tiles behind it are of one build"),
         }

@@ -1,15 +1,16 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net`, `txsend_net`, reliable: datagrams to send; its sockets
+//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `rserve_net`, `txsend_net`, reliable: datagrams to send;
+//!         its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
-//!         cluster
-//!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
-//!         `net_txsend`, elective: what leaders answer
+//!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_repair`, elective:
+//!         what comes to repair's port and is as long as a ping; `net_rserve`, elective: requests for shreds;
+//!         `net_txsend`, elective: what leaders answer; bytes by peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
-//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
-//!         leaders answer where txsend has no room, which QUIC sends again; the
-//!         kernel's own (socket buffer full), read from the socket;
+//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; requests
+//!         where rserve has none and pings where repair has none, which are made again; what leaders answer where
+//!         txsend has none, which QUIC sends again; the kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
 //!         counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
@@ -24,11 +25,11 @@ use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
+use hearth_wire::repair::PING_DATAGRAM_SIZE;
 use hearth_wire::shred::SLOT;
 
 use crate::links::{
-    DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, NET_TXSEND, Outgoing, PortKind, SHRED_DATAGRAM_MTU,
-    TXSEND_DATAGRAM_MTU,
+    DATAGRAM_MTU, Datagram, NET_QUIC, NET_REPAIR, NET_RSERVE, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
 };
 use links::{LinksConfig, LinksWatch};
 
@@ -47,6 +48,10 @@ hearth_tile::counters! {
         dropped_oversize: Counter,
         /// Shreds dropped because shred had no room for them.
         dropped_shreds: Counter,
+        /// Pings of repair's servers dropped because repair had no room for them.
+        dropped_pings: Counter,
+        /// Requests for shreds dropped because rserve had no room for them.
+        dropped_requests: Counter,
         /// Datagrams of leaders dropped because txsend had no room for them.
         dropped_answers: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
@@ -103,6 +108,8 @@ pub struct ShredPorts {
     pub tvu: SocketAddr,
     /// Those that were asked for.
     pub repair: SocketAddr,
+    /// Requests of others for shreds.
+    pub serve_repair: SocketAddr,
 }
 
 /// Receive buffers, for one socket at a time.
@@ -120,6 +127,8 @@ pub struct Net {
     resume: Option<(usize, usize)>,
     quic: Vec<Port>,
     shred: Vec<Port>,
+    repair: Vec<Port>,
+    rserve: Vec<Port>,
     txsend: Option<Port>,
     unsent: Vec<Unsent>,
     /// What is on its way to others, where links are emulated.
@@ -201,6 +210,7 @@ impl Tile for Net {
         if let Some(ports) = &config.shreds {
             sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
             sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
+            sockets.push(bind(PortKind::ServeRepair, ports.serve_repair, "the port of repair's server")?);
         }
         let txsend = host.outputs(NET_TXSEND).first().copied();
         if let Some(ip) = config.sends_from.filter(|_| txsend.is_some()) {
@@ -213,11 +223,16 @@ impl Tile for Net {
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
         let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
-        let fits = quic.is_empty() == config.transactions.is_none() && shred.is_empty() == config.shreds.is_none();
+        let (repair, rserve) = (host.outputs(NET_REPAIR), host.outputs(NET_RSERVE));
+        let is_alone = config.shreds.is_none();
+        let fits = quic.is_empty() == config.transactions.is_none()
+            && shred.is_empty() == is_alone
+            && repair.is_empty() == is_alone
+            && rserve.is_empty() == is_alone;
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
-        for port in quic.iter().chain(&shred).chain(&txsend) {
+        for port in quic.iter().chain(&shred).chain(&repair).chain(&rserve).chain(&txsend) {
             host.elective(*port);
         }
         Ok(Self {
@@ -226,6 +241,8 @@ impl Tile for Net {
             resume: None,
             quic,
             shred,
+            repair,
+            rserve,
             txsend,
             unsent: Vec::new(),
             links,
@@ -311,13 +328,33 @@ impl Net {
                 out.count.dropped_oversize += 1;
                 continue;
             }
-            if matches!(kind, PortKind::Tvu | PortKind::Repair) {
-                publish_shred(&self.shred, Datagram { from, port: kind, data }, out);
-                continue;
-            }
-            if let Some(port) = self.txsend.filter(|_| kind == PortKind::TxSend) {
-                publish_answer(port, Datagram { from, port: kind, data }, out);
-                continue;
+            let datagram = Datagram { from, port: kind, data };
+            match kind {
+                PortKind::Quic | PortKind::Udp => {}
+                // A shred is longer.
+                PortKind::Repair if data.len() == PING_DATAGRAM_SIZE => {
+                    if !offer(self.repair[0], datagram, out) {
+                        out.count.dropped_pings += 1;
+                    }
+                    continue;
+                }
+                PortKind::Tvu | PortKind::Repair => {
+                    publish_shred(&self.shred, datagram, out);
+                    continue;
+                }
+                PortKind::ServeRepair => {
+                    if !offer(self.rserve[0], datagram, out) {
+                        out.count.dropped_requests += 1;
+                    }
+                    continue;
+                }
+                PortKind::TxSend => {
+                    let port = self.txsend.expect("who sends to leaders has the socket");
+                    if !offer(port, datagram, out) {
+                        out.count.dropped_answers += 1;
+                    }
+                    continue;
+                }
             }
             let port = self.quic[flow_hash(from) as usize % self.quic.len()];
             if out.credits(port, 1) == 0 {
@@ -325,7 +362,7 @@ impl Net {
                 self.resume = Some((socket, number));
                 return number > first;
             }
-            out.publish_with(port, 0, |buffer| Datagram { from, port: kind, data }.write(buffer));
+            out.publish_with(port, 0, |buffer| datagram.write(buffer));
             out.count.received += 1;
             out.count.received_bytes += data.len() as u64;
             out.received_from(from, data.len());
@@ -369,31 +406,26 @@ impl Net {
 fn publish_shred(shred: &[Port], datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
     let slot =
         datagram.data.get(SLOT..SLOT + 8).map_or(0, |slot| u64::from_le_bytes(slot.try_into().expect("8 bytes")));
-    let port = shred[(slot % shred.len() as u64) as usize];
-    if datagram.data.len() > SHRED_DATAGRAM_MTU - Datagram::HEADER {
-        out.count.dropped_oversize += 1;
-    } else if out.credits(port, 1) == 0 {
+    if !offer(shred[(slot % shred.len() as u64) as usize], datagram, out) {
         out.count.dropped_shreds += 1;
-    } else {
-        out.publish_with(port, 0, |buffer| datagram.write(buffer));
-        out.count.received += 1;
-        out.count.received_bytes += datagram.data.len() as u64;
-        out.received_from(datagram.from, datagram.data.len());
     }
 }
 
-/// Gives txsend what a leader answers. Nobody waits for it: QUIC sends it again.
-fn publish_answer(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
-    if datagram.data.len() > TXSEND_DATAGRAM_MTU - Datagram::HEADER {
+/// Publishes a datagram that nobody waits for. False where its link has no room. One that is longer than anything that
+/// the link carries is dropped, and counted as such.
+fn offer(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) -> bool {
+    if Datagram::HEADER + datagram.data.len() > out.mtu(port) {
         out.count.dropped_oversize += 1;
-    } else if out.credits(port, 1) == 0 {
-        out.count.dropped_answers += 1;
-    } else {
-        out.publish_with(port, 0, |buffer| datagram.write(buffer));
-        out.count.received += 1;
-        out.count.received_bytes += datagram.data.len() as u64;
-        out.received_from(datagram.from, datagram.data.len());
+        return true;
     }
+    if out.credits(port, 1) == 0 {
+        return false;
+    }
+    out.publish_with(port, 0, |buffer| datagram.write(buffer));
+    out.count.received += 1;
+    out.count.received_bytes += datagram.data.len() as u64;
+    out.received_from(datagram.from, datagram.data.len());
+    true
 }
 
 /// One flow always goes to the same quic tile, since that holds the connection.

@@ -470,6 +470,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let (slot, parent) = (info.slot, info.parent_slot);
         let is_here = |now: &SlotInfo| now.slot == slot && now.whole && now.parent_slot == parent;
         if !self.source.slots(slot, 1).first().is_some_and(is_here) {
+            // The store has had another version of it since the last look.
             self.look();
             return Ok(true);
         }
@@ -634,8 +635,9 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     fn arrive(&mut self, then: Then) -> Result<(), PositionError> {
         match then {
             Then::Execute { slot, parent } => {
-                let Some(block) = self.source.block(slot)?.filter(|block| block.info.parent_slot == parent) else {
-                    // It is void since.
+                let is_it = |block: &Block| block.info.whole && block.info.parent_slot == parent;
+                let Some(block) = self.source.block(slot)?.filter(is_it) else {
+                    // It is void since, or another version of it is here in part.
                     self.look();
                     return Ok(());
                 };
@@ -767,7 +769,10 @@ fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&
     let Frozen { id, block_id, blockhash, .. } = *block;
     let epoch = ledger.epoch_schedule().epoch(id.slot);
     let accounts = ledger.vote_accounts_at(id.slot, votes).unwrap_or_default();
-    let voters = accounts.iter().filter(|account| account.stake > 0);
+    // An epoch's authorized voters are those of all accounts: a change of them takes effect as an epoch begins.
+    let begins_epoch = votes.is_some() && ledger.epoch_schedule().epoch(parent.slot) != epoch;
+    let all = begins_epoch.then(|| ledger.vote_accounts_at(id.slot, None).unwrap_or_default());
+    let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|account| account.stake > 0);
     let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
     let lockout =
         |vote: &hearth_ledger::Lockout| Lockout { slot: vote.slot, confirmation_count: vote.confirmation_count };

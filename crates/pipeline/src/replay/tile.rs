@@ -10,7 +10,8 @@
 //! source  –
 //!
 //! A turn does a bounded piece of a block; that at its end hashes what the block changed, some milliseconds where it is
-//! full. Where the node can no longer be in its cluster, the tile says why ([`Failure`]) and does nothing more.
+//! full. Where the node can no longer be in its cluster, the tile says why ([`Failure`]), once tower can hear what came
+//! before it, and does nothing more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -116,6 +117,8 @@ pub struct ReplayTile {
     views: Arc<Views>,
     failure: Failure<PositionError>,
     has_failed: bool,
+    /// Why, until the events before it are published.
+    unsaid: Option<PositionError>,
     commands: In,
     stored: In,
     /// From poh, where the node makes blocks.
@@ -166,6 +169,7 @@ impl Tile for ReplayTile {
             views,
             failure,
             has_failed: false,
+            unsaid: None,
             commands: host.input(TOWER_REPLAY)?,
             stored: host.input(STORE_REPLAY)?,
             answers,
@@ -197,28 +201,36 @@ impl Tile for ReplayTile {
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
-        let mut has_worked = self.publish(out) | self.tell_poh(out);
-        if self.has_failed {
-            return if has_worked { Poll::Busy } else { Poll::Idle };
+        let mut has_worked = false;
+        if !self.has_failed {
+            self.look(out);
+            has_worked |= self.work(out);
         }
-        self.look(out);
-        // Tower hears of a block before the next is begun.
-        if self.is_due && (self.waiting.is_empty() || self.position.is_executing()) {
-            let done = self.position.turn();
-            self.is_due = matches!(done, Ok(true));
-            has_worked |= self.is_due;
-            self.after(done.map(|_| ()), out);
-        }
-        has_worked |= self.position.is_executing() && self.give_orders(out);
-        if has_worked || !self.waiting.is_empty() { Poll::Busy } else { Poll::Idle }
+        has_worked |= self.tell_poh(out);
+        has_worked |= self.publish(out);
+        if has_worked { Poll::Busy } else { Poll::Idle }
     }
 
     fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: Some(self.look_at), ..WaitFor::default() }
+        let looks = !self.has_failed;
+        WaitFor { deadline: looks.then_some(self.look_at), ..WaitFor::default() }
     }
 }
 
 impl ReplayTile {
+    /// Executes a piece of a block, or begins one; whether there was anything to do.
+    fn work(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let mut has_worked = false;
+        // Tower hears of a block before the next is begun.
+        if self.is_due && (self.waiting.is_empty() || self.position.is_executing()) {
+            let done = self.position.turn();
+            self.is_due = matches!(done, Ok(true));
+            has_worked = self.is_due;
+            self.after(done.map(|_| ()), out);
+        }
+        has_worked | (self.position.is_executing() && self.give_orders(out))
+    }
+
     /// Looks at the store where that is due.
     fn look(&mut self, out: &mut Out<'_, Self>) {
         let now = out.now();
@@ -289,9 +301,19 @@ impl ReplayTile {
         }
         if let Err(why) = done {
             self.has_failed = true;
+            self.unsaid = Some(why);
+        }
+        self.say_failure();
+        *out.count = self.position.count;
+    }
+
+    /// Says why the tile ends, where it does, once all that it had to say before is published.
+    fn say_failure(&mut self) {
+        if self.waiting.is_empty()
+            && let Some(why) = self.unsaid.take()
+        {
             self.failure.set(why);
         }
-        *out.count = self.position.count;
     }
 
     /// Tells poh what waits, as far as there is room; whether there was anything.
@@ -320,6 +342,7 @@ impl ReplayTile {
         for (piece, control) in self.waiting.drain(..count) {
             out.publish_control(self.events, 0, control, &piece);
         }
+        self.say_failure();
         count > 0
     }
 }

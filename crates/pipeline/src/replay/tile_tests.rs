@@ -10,7 +10,7 @@ use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
 use hearth_ledger::stakes::validator_accounts;
 use hearth_ledger::tower::Voted;
 use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig};
-use hearth_tile::rig::Rig;
+use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::entry::{write_batch_header, write_entry};
 use hearth_wire::{TransferTemplate, Txn};
 
@@ -286,6 +286,39 @@ fn node_that_differs_from_a_third_of_the_stake_says_so_and_stops() {
     assert!(matches!(trial.failure.take(), Some(PositionError::Refuted { slot: 1, .. })));
     trial.command(&Command::Finalized(1));
     assert!(trial.run().is_empty(), "it takes what comes, and does nothing");
+}
+
+#[test]
+fn failure_is_said_after_the_events_before_it() {
+    let mut trial = Trial::new();
+    let block = trial.block(1, false);
+    trial.store(&block);
+    trial.run();
+    // Each is answered with an event: one more than the link holds.
+    let events = u64::from(DEPTH) + 1;
+    for slot in 100..100 + events {
+        trial.command(&Command::Dump(slot));
+        if slot % 100 == 0 {
+            trial.rig.run();
+        }
+    }
+    for number in 0..2 {
+        let voted = Voted { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
+        trial.command(&Command::Voted(voted));
+    }
+    trial.rig.run();
+    assert!(trial.failure.take().is_none(), "an event waits for room");
+    assert!(trial.rig.backpressure().0);
+    let mut dumped = vec![];
+    while dumped.len() < events as usize {
+        let before = dumped.len();
+        let of = |event: Event| if let Event::Dumped(slot) = event { Some(slot) } else { None };
+        dumped.extend(trial.events().into_iter().filter_map(of));
+        assert!(dumped.len() > before, "{before} of {events}");
+        trial.rig.run();
+    }
+    assert!(dumped.into_iter().eq(100..100 + events));
+    assert!(matches!(trial.failure.take(), Some(PositionError::Refuted { slot: 1, .. })));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hearth_cluster::duplicate;
 use hearth_cluster::gossip::{RepairPeer, pong_hash};
@@ -17,18 +17,19 @@ use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
 use hearth_tile::rig::Rig;
 use hearth_wire::entry::write_entry;
-use hearth_wire::repair::Wanted;
+use hearth_wire::repair::PING_DATAGRAM_SIZE;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Hash, Pubkey};
 
-use super::asking::wanted;
 use super::features::Features;
-use super::intake::Cluster;
-use super::receiver::{Receiver, ReceiverConfig, Way};
-use super::serve::Server;
+use super::receiver::ReceiverConfig;
 use super::tile::{Config, Shred, write_message};
+use super::turbine_ingress::Cluster;
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
-use crate::links::{Datagram, OUTGOING_MTU, Outgoing, PONG, PortKind, read_set};
+use crate::links::{Datagram, OUTGOING_MTU, Outgoing, PONG, PortKind, ping_token, read_set};
+use crate::repair::nonce::NonceKey;
+use crate::repair::{self, Repair};
+use crate::rserve::{self, Rserve};
 
 const VERSION: u16 = 7;
 const STEP: Duration = Duration::from_millis(1);
@@ -66,13 +67,19 @@ fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
 }
 
 const INPUTS: [&str; 2] = ["net_shred:0", "sign_shred:0"];
-const OUTPUTS: [&str; 3] = ["shred_sign:0", "shred_store:0", "shred_net:0"];
+const OUTPUTS: [&str; 4] = ["shred_sign:0", "shred_store:0", "shred_net:0", "shred_repair:0"];
+const REPAIR_INPUTS: [&str; 3] = ["net_repair:0", "sign_repair", "shred_repair:0"];
+const REPAIR_OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
+const SERVER_INPUTS: [&str; 2] = ["net_rserve:0", "sign_rserve"];
+const SERVER_OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 
 struct Peer {
     config: Config,
+    repair_config: repair::Config,
     rig: Rig<Shred>,
+    repair: Rig<Repair>,
     store: BlockStore,
-    server: Server,
+    server: Rig<Rserve>,
     views: Arc<Views>,
     key: SigningKey,
     is_up: bool,
@@ -89,12 +96,28 @@ struct World {
     packets: BinaryHeap<Reverse<Packet>>,
     sent: u64,
     now_ms: u64,
-    wall_ms: u64,
     random: u64,
     seed: u64,
     loss_percent: u64,
     /// Of each slot the sets that the cluster agrees on.
     blocks: BTreeMap<u64, Vec<FecSet>>,
+}
+
+/// What a node sees of the others, each of which serves repair.
+fn view(node: usize, nodes: usize) -> View {
+    let others = || (0..nodes).filter(move |other| *other != node);
+    let peer = |other: usize| {
+        let SocketAddr::V4(serve_repair) = address(other, SERVE) else { unreachable!("it is made of one") };
+        let stake = stakes::GENESIS_STAKE_LAMPORTS;
+        RepairPeer { identity: key(other).public_key(), serve_repair, stake, lowest: 0 }
+    };
+    let SocketAddr::V4(own_tvu) = address(node, TVU) else { unreachable!("it is made of one") };
+    View {
+        own_tvu: Some(own_tvu),
+        tvu: others().map(contact).collect(),
+        repair: others().map(peer).collect(),
+        tpu: vec![],
+    }
 }
 
 impl World {
@@ -104,20 +127,8 @@ impl World {
             let folder = tempfile::tempdir().unwrap();
             let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
             let (store, _) = BlockStore::open(folder.path(), config).unwrap();
-            let others = || (0..nodes).filter(move |other| *other != node);
-            let peer = |other: usize| {
-                let SocketAddr::V4(serve_repair) = address(other, SERVE) else { unreachable!("it is made of one") };
-                let stake = stakes::GENESIS_STAKE_LAMPORTS;
-                RepairPeer { identity: key(other).public_key(), serve_repair, stake, lowest: 0 }
-            };
-            let SocketAddr::V4(own_tvu) = address(node, TVU) else { unreachable!("it is made of one") };
             let views = Arc::new(Views::default());
-            views.put(View {
-                own_tvu: Some(own_tvu),
-                tvu: others().map(contact).collect(),
-                repair: others().map(peer).collect(),
-                tpu: vec![],
-            });
+            views.put(view(node, nodes));
             let receiver = ReceiverConfig {
                 version: VERSION,
                 own: key(node).public_key(),
@@ -126,7 +137,17 @@ impl World {
                 slots_max,
                 sets_max,
             };
-            let cluster = Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone() };
+            let nonces = NonceKey([node as u8; 32]);
+            let cluster =
+                Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone(), nonces };
+            let repair_config = repair::Config {
+                own: key(node).public_key(),
+                ledger: ledger.clone(),
+                blocks: store.reader(),
+                views: views.clone(),
+                nonces,
+            };
+            let repair = Rig::new(repair_config.clone(), &REPAIR_INPUTS, &REPAIR_OUTPUTS);
             let config = Config {
                 shred_version: VERSION,
                 shreds_per_slot_max: 1_024,
@@ -137,10 +158,18 @@ impl World {
                 cluster: Some(cluster),
             };
             let rig = Rig::new(config.clone(), &INPUTS, &OUTPUTS);
-            let server = Server::new(key(node), VERSION, store.reader(), views.clone());
+            let server = rserve::Config {
+                own: key(node).public_key(),
+                shred_version: VERSION,
+                blocks: store.reader(),
+                views: views.clone(),
+            };
+            let server = Rig::new(server, &SERVER_INPUTS, &SERVER_OUTPUTS);
             Peer {
                 config,
+                repair_config,
                 rig,
+                repair,
                 store,
                 server,
                 views,
@@ -156,7 +185,6 @@ impl World {
             packets: BinaryHeap::new(),
             sent: 0,
             now_ms: 0,
-            wall_ms: SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64,
             random: 2 * seed + 1,
             seed,
             loss_percent: 0,
@@ -256,17 +284,20 @@ impl World {
             if !self.peers[node].is_up {
                 continue;
             }
-            if port == SERVE {
-                let now = self.wall_ms + self.now_ms;
-                for answer in self.peers[node].server.answer(from, &data, now) {
-                    self.send(to, from, answer);
-                }
-                continue;
-            }
-            let kind = if port == TVU { PortKind::Tvu } else { PortKind::Repair };
+            let kind = match port {
+                TVU => PortKind::Tvu,
+                REPAIR => PortKind::Repair,
+                _ => PortKind::ServeRepair,
+            };
             let mut buffer = [0; 2_048];
             let size = Datagram { from, port: kind, data: &data }.write(&mut buffer);
-            self.peers[node].rig.give("net_shred:0", 0, &buffer[..size]);
+            match kind {
+                PortKind::ServeRepair => self.peers[node].server.give("net_rserve:0", 0, &buffer[..size]),
+                PortKind::Repair if data.len() == PING_DATAGRAM_SIZE => {
+                    self.peers[node].repair.give("net_repair:0", 0, &buffer[..size]);
+                }
+                _ => self.peers[node].rig.give("net_shred:0", 0, &buffer[..size]),
+            }
             let count = given.entry(node).or_default();
             *count += 1;
             if count.is_multiple_of(BATCH) {
@@ -275,37 +306,59 @@ impl World {
         }
         for node in 0..self.peers.len() {
             self.peers[node].rig.advance(STEP);
+            self.peers[node].server.advance(STEP);
+            self.peers[node].repair.advance(STEP);
             if self.peers[node].is_up {
                 self.work(node);
             }
         }
     }
 
-    /// The node's tile takes its turns; its sign and store tiles do their work.
+    /// The node's tiles take their turns; its sign and store tiles do their work.
     fn work(&mut self, node: usize) {
         loop {
             let peer = &mut self.peers[node];
             peer.rig.run();
             let asked = peer.rig.take("shred_sign:0");
-            for (tag, question) in &asked {
+            for (tag, root) in &asked {
+                peer.rig.give("sign_shred:0", *tag, &peer.key.sign(root));
+            }
+            for (control, gaps) in peer.rig.take_control("shred_repair:0") {
+                peer.repair.give_control("shred_repair:0", 0, control, &gaps);
+            }
+            peer.repair.run();
+            for (tag, question) in peer.repair.take("repair_sign") {
                 let signature = match question.strip_prefix(&PONG) {
                     Some(token) if token.len() == 32 => peer.key.sign(&pong_hash(token.try_into().unwrap())),
-                    _ => peer.key.sign(question),
+                    _ => peer.key.sign(&question),
                 };
-                peer.rig.give("sign_shred:0", *tag, &signature);
+                peer.repair.give("sign_repair", tag, &signature);
             }
+            peer.repair.run();
             for (slot, message) in peer.rig.take("shred_store:0") {
                 match message.is_empty() {
                     true => drop(peer.store.dump(slot).unwrap()),
                     false => drop(peer.store.append_set(&read_set(&message)).unwrap()),
                 }
             }
-            let outgoing = peer.rig.take("shred_net:0");
+            peer.server.run();
+            for (tag, nonce) in peer.server.take("rserve_sign") {
+                let signature = peer.key.sign(&ping_token(nonce.as_slice().try_into().unwrap()));
+                peer.server.give("sign_rserve", tag, &signature);
+            }
+            peer.server.run();
+            let mut outgoing = peer.rig.take("shred_net:0");
+            outgoing.extend(peer.server.take("rserve_net"));
+            outgoing.extend(peer.repair.take("repair_net"));
             peer.contradictions.extend(peer.views.reports.take_contradictions());
             for (_, message) in &outgoing {
                 assert!(message.len() <= OUTGOING_MTU);
                 let message = Outgoing::read(message);
-                let port = if message.port == PortKind::Repair { REPAIR } else { TVU };
+                let port = match message.port {
+                    PortKind::Repair => REPAIR,
+                    PortKind::ServeRepair => SERVE,
+                    _ => TVU,
+                };
                 self.send(address(node, port), message.to, message.data.to_vec());
             }
             if asked.is_empty() && outgoing.is_empty() {
@@ -340,6 +393,7 @@ impl World {
     fn restart(&mut self, node: usize) {
         let peer = &mut self.peers[node];
         peer.rig = Rig::new(peer.config.clone(), &INPUTS, &OUTPUTS);
+        peer.repair = Rig::new(peer.repair_config.clone(), &REPAIR_INPUTS, &REPAIR_OUTPUTS);
     }
 
     /// Runs until every node has every block, with `each` after every 100 ms; panics after so long.
@@ -354,6 +408,11 @@ impl World {
             assert!(self.now_ms < start + limit_ms, "seed {}: node and slot: {lacks:?}", self.seed);
             each(self);
         }
+    }
+
+    /// Requests for shreds that the nodes have made.
+    fn requests(&self) -> u64 {
+        self.peers.iter().map(|peer| peer.repair.count().requests).sum()
     }
 
     fn total(&self, of: impl Fn(&super::tile::Counters) -> u64) -> u64 {
@@ -393,7 +452,7 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
             }
         });
         let count = |of: fn(&super::tile::Counters) -> u64| world.total(of);
-        println!("seed {seed}: {took} ms after the last block; {} requests", count(|c| c.repair_requests));
+        println!("seed {seed}: {took} ms after the last block; {} requests", world.requests());
         assert!(count(|c| c.shreds_recovered) > 0 && count(|c| c.shreds_repaired) > 0, "seed {seed}");
         assert_eq!(count(|c| c.dropped_sender), 0, "seed {seed}: all who send on sign, from epoch 1 on");
         assert_eq!((count(|c| c.dropped_signature), count(|c| c.dropped_proof)), (0, 0), "seed {seed}");
@@ -490,7 +549,7 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
         world.blocks.insert(slot, block);
     }
     (0..2_000).for_each(|_| world.step());
-    assert_eq!(world.total(|count| count.repair_requests), 0, "nothing is known of them");
+    assert_eq!(world.requests(), 0, "nothing is known of them");
     for peer in &world.peers {
         peer.views.reports.voted(3);
         // Of one that never was nothing comes, and the others do not wait for it.
@@ -499,50 +558,12 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
     let took = world.settle(5_000, |_| {});
     assert!(took < 3_000, "{took} ms");
     // It is asked for every 150 ms, and forgotten after 30 s.
-    let before = world.total(|count| count.repair_requests);
+    let before = world.requests();
     (0..31_000).for_each(|_| world.step());
-    let asked = world.total(|count| count.repair_requests);
+    let asked = world.requests();
     (0..2_000).for_each(|_| world.step());
-    assert_eq!(world.total(|count| count.repair_requests), asked);
+    assert_eq!(world.requests(), asked);
     assert!(asked - before <= 5 * 200, "{before} and {asked} requests");
-}
-
-#[test]
-fn of_several_tiles_each_asks_for_its_own_slots() {
-    let mut world = World::new(5, 4_096, (64, 256), 6);
-    for slot in 1..=20 {
-        let block = world.make(slot, 2, 5);
-        world.blocks.insert(slot, block);
-    }
-    let node = 4;
-    let cluster = world.peers[node].config.cluster.clone().unwrap();
-    // The first block is there, and of each tile's slots above 10 the first shreds.
-    World::keep(&mut world.peers[node].store, &world.blocks[&1]);
-    let wanted = |tile: u64, tiles: u64| -> Vec<Wanted> {
-        let mut receiver = Receiver::new(cluster.receiver.clone(), 0);
-        for slot in (11..=20).filter(|slot| slot % tiles == tile && world.leader(*slot) != node) {
-            let first = world.blocks[&slot][0].shreds().next().unwrap();
-            let leader = key(world.leader(slot)).public_key();
-            receiver.take(first, Way::Turbine, 0, |_| Some(leader), |_| false).unwrap();
-        }
-        wanted((&cluster, &receiver), (tile, tiles), 1_024, &[], 1_000_000_000)
-    };
-    let slot = |wanted: &Wanted| match wanted {
-        Wanted::Shred { slot, .. } | Wanted::Highest { slot, .. } | Wanted::Orphan { slot } => *slot,
-        Wanted::Ancestors { .. } => unreachable!("nobody asks for these here"),
-    };
-    let lone = wanted(0, 1);
-    let mut both = vec![];
-    for tile in [0, 1] {
-        let of_tile = wanted(tile, 2);
-        assert!(of_tile.iter().all(|wanted| slot(wanted) % 2 == tile), "{of_tile:?}");
-        both.extend(of_tile);
-    }
-    let is_lacking = |lone: &&Wanted| !matches!(lone, Wanted::Orphan { .. }) && !both.contains(lone);
-    let lacking: Vec<&Wanted> = lone.iter().filter(is_lacking).collect();
-    // Each tile asks up to the newest slot that it knows.
-    assert!(lacking.iter().all(|wanted| slot(wanted) >= 19), "{lacking:?}");
-    assert!(both.iter().all(|wanted| lone.contains(wanted)), "{both:?}");
 }
 
 #[test]
@@ -616,7 +637,7 @@ fn who_asked_in_vain_goes_on_asking() {
         world.blocks.insert(slot, block);
     }
     (0..3_000).for_each(|_| world.step());
-    let asked = world.peers[node].rig.count().repair_requests;
+    let asked = world.peers[node].repair.count().requests;
     assert!(asked > 16_384, "{asked} requests");
     (0..3).for_each(|node| world.peers[node].is_up = true);
     world.settle(10_000, |_| {});

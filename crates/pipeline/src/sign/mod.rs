@@ -1,21 +1,23 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; `tower_sign`, reliable, in a cluster: the same; `txsend_sign`, reliable, in a cluster:
-//!         the handshake of a QUIC client
-//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_txsend`, reliable: the signature, with the request's tag;
-//!         for tower one of each signer
+//!         message of a vote; in a cluster, reliable: `tower_sign`: the same; `repair_sign`: what a repair request signs,
+//!         or a ping's token; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`: the handshake of a QUIC
+//!         client
+//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_repair`, `sign_rserve`, `sign_txsend`, reliable: the
+//!         signature, with the request's tag; for tower one of each signer
 //! memory  the key, and that of the vote account's authorized voter where it is another
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
-//! A Merkle root is 32 bytes. What a repair request signs is 88 or 96, and names this node as the sender; a pong is
-//! over a
-//! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
-//! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
-//! program, that only the node signs: it moves no lamports but the fee. What tower asks for must be that too, and for
-//! this node's vote account; the authorized voter may be a second signer. What txsend asks for must be the 130 bytes
-//! that a TLS client signs, which begin with 64 spaces.
+//! Each link has one role, and no two roles have a form in common. Shred gets Merkle roots, which are 32 bytes. Repair
+//! gets what a request signs, 88 or 96 bytes that name this node as the sender; and pongs, each over a hash that is
+//! made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws. A transaction's message, a gossip
+//! value or a vote is none of those, so an attacker that takes one of these tiles over can have none of them signed.
+//! What store asks for must be a message with one instruction, to the vote program, that only the node signs: it moves
+//! no lamports but the fee. What tower asks for must be that too, and for this node's vote account; the authorized voter
+//! may be a second signer. What txsend asks for must be the 130 bytes that a TLS client signs, which begin with 64
+//! spaces.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
@@ -28,7 +30,8 @@ use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
 
 use crate::links::{
-    PONG, SHRED_SIGN, SIGN_SHRED, SIGN_STORE, SIGN_TOWER, SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN,
+    PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED, SIGN_STORE, SIGN_TOWER,
+    SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
 
 hearth_tile::counters! {
@@ -36,10 +39,12 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Merkle roots signed for shred.
         signed_shred: Counter,
-        /// Repair requests signed for shred.
+        /// Repair requests signed for repair.
         signed_repair: Counter,
-        /// Pongs signed for shred.
+        /// Pongs signed for repair.
         signed_pongs: Counter,
+        /// Pings signed for rserve.
+        signed_pings: Counter,
         /// Votes signed for store, or for tower.
         signed_votes: Counter,
         /// Handshakes with leaders signed for txsend.
@@ -94,6 +99,10 @@ pub struct Sign {
     tower: Option<TowerRole>,
     /// Where handshakes are asked for, and answered.
     handshakes: Option<(In, Port)>,
+    /// Where repair requests and pongs are.
+    repair: Option<(In, Port)>,
+    /// Where pings are.
+    rserve: Option<(In, Port)>,
 }
 
 impl Tile for Sign {
@@ -112,7 +121,9 @@ impl Tile for Sign {
             voter: keys.voter.as_ref().map(SigningKey::from_seed),
         });
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, tower, handshakes })
+        let repair = host.inputs_named(REPAIR_SIGN).into_iter().zip(host.outputs(SIGN_REPAIR)).next();
+        let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
+        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, tower, handshakes, repair, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -129,30 +140,27 @@ impl Tile for Sign {
         {
             return self.handshake(port, &frag, out);
         }
+        if let Some((input, port)) = self.repair
+            && input == frag.input()
+        {
+            return self.repair(port, &frag, out);
+        }
+        if let Some((input, port)) = self.rserve
+            && input == frag.input()
+        {
+            return self.ping(port, &frag, out);
+        }
         let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
         let Some(port) = answer else {
             out.count.refused += 1;
             return out.filtered();
         };
-        let signature = match frag.payload() {
-            root if root.len() == 32 => {
-                out.count.signed_shred += 1;
-                self.key.sign(root)
-            }
-            request if is_repair_request(request, &self.key.public_key()) => {
-                out.count.signed_repair += 1;
-                self.key.sign(request)
-            }
-            ping if ping.len() == 36 && ping.starts_with(&PONG) => {
-                out.count.signed_pongs += 1;
-                self.key.sign(&pong_hash(ping[4..].try_into().expect("32 bytes")))
-            }
-            _ => {
-                out.count.refused += 1;
-                return out.filtered();
-            }
-        };
-        out.publish(port, frag.tag(), &signature);
+        if frag.payload().len() != 32 {
+            out.count.refused += 1;
+            return out.filtered();
+        }
+        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
+        out.count.signed_shred += 1;
     }
 }
 
@@ -190,6 +198,33 @@ impl Sign {
         };
         out.publish(*port, frag.tag(), &[self.key.sign(message), other.sign(message)].concat());
         out.count.signed_votes += 1;
+    }
+
+    fn repair(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let signature = match frag.payload() {
+            request if is_repair_request(request, &self.key.public_key()) => {
+                out.count.signed_repair += 1;
+                self.key.sign(request)
+            }
+            ping if ping.len() == 36 && ping.starts_with(&PONG) => {
+                out.count.signed_pongs += 1;
+                self.key.sign(&pong_hash(ping[4..].try_into().expect("32 bytes")))
+            }
+            _ => {
+                out.count.refused += 1;
+                return out.filtered();
+            }
+        };
+        out.publish(port, frag.tag(), &signature);
+    }
+
+    fn ping(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let Ok(nonce) = frag.payload().try_into() else {
+            out.count.refused += 1;
+            return out.filtered();
+        };
+        out.publish(port, frag.tag(), &self.key.sign(&ping_token(nonce)));
+        out.count.signed_pings += 1;
     }
 }
 
@@ -310,6 +345,62 @@ mod tests {
         assert_eq!((answers.len(), answers[0].0), (1, 1));
         assert!(verify_strict(&public, answers[0].1.as_slice().try_into().unwrap(), &handshake).is_ok());
         assert_eq!((rig.count().signed_handshakes, rig.count().refused), (1, 3));
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
+    fn repair_gets_requests_and_pongs_and_nothing_else() {
+        let config = Config { seed: [7; 32], votes: None };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let inputs = ["shred_sign:0", "repair_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
+        let request = |sender: &[u8]| [&9u32.to_le_bytes()[..], sender, &[1; 60]].concat();
+        let pong = [&PONG[..], &[5; 32]].concat();
+        // A Merkle root, another node's request, a ping's token, nothing.
+        for refused in [&[1; 32][..], &request(&[8; 32]), &[3; 8], &[]] {
+            rig.give("repair_sign", 1, refused);
+        }
+        rig.give("repair_sign", 2, &request(&node));
+        rig.give("repair_sign", 3, &pong);
+        // Neither is signed for shred.
+        rig.give("shred_sign:0", 4, &request(&node));
+        rig.give("shred_sign:0", 5, &pong);
+        rig.run();
+        let answers = rig.take("sign_repair");
+        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [2, 3]);
+        let is_over = |place: usize, message: &[u8]| {
+            verify_strict(&node, answers[place].1.as_slice().try_into().unwrap(), message).is_ok()
+        };
+        assert!(is_over(0, &request(&node)) && is_over(1, &pong_hash(&[5; 32])));
+        assert_eq!(rig.count().signed_repair, 1);
+        assert_eq!(rig.count().signed_pongs, 1);
+        assert_eq!(rig.count().refused, 6);
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
+    fn rserve_gets_pings_and_nothing_else() {
+        let config = Config { seed: [7; 32], votes: None };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let inputs = ["shred_sign:0", "rserve_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_rserve"]);
+        let request = [&9u32.to_le_bytes()[..], &node, &[1; 60]].concat();
+        let pong = [&PONG[..], &[5; 32]].concat();
+        // A Merkle root, a repair request, a pong, a token that was padded by the asker, nothing.
+        for refused in [&[1; 32][..], &request, &pong, &ping_token(&[3; 8]), &[]] {
+            rig.give("rserve_sign", 1, refused);
+        }
+        rig.give("rserve_sign", 2, &[3; 8]);
+        // Nor does shred get a ping.
+        rig.give("shred_sign:0", 3, &[3; 8]);
+        rig.run();
+        let answers = rig.take("sign_rserve");
+        assert_eq!(answers.len(), 1);
+        let (tag, signature) = &answers[0];
+        assert_eq!(*tag, 2);
+        assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), &ping_token(&[3; 8])).is_ok());
+        assert_eq!(rig.count().signed_pings, 1);
+        assert_eq!(rig.count().refused, 6);
         assert!(rig.take("sign_shred:0").is_empty());
     }
 

@@ -35,8 +35,10 @@ const ASKED_BY: u128 = 20;
 hearth_tile::counters! {
     /// What tower counts.
     pub struct Counters {
-        /// Votes sent, those that were sent again included.
+        /// Votes handed to txsend, those that were sent again included.
         votes: Counter,
+        /// Votes that a newer one replaced before txsend had room for them.
+        replaced_votes: Counter,
         /// Votes of others heard in gossip that count.
         heard_votes: Counter,
         /// Votes of others heard in gossip that do not: not signed by who may, or old.
@@ -274,11 +276,17 @@ impl Core {
         let FrozenBlock { bank, blockhash, voters } = block;
         let FrozenBank { id, parent, block_id, .. } = bank;
         self.making = self.making.filter(|making| *making != id.slot);
+        if self.dumping.contains(&id.slot) {
+            return; // It is the version that is being dropped: what comes after `Dumped` is another.
+        }
         if self.blocks.get(parent.slot).is_none_or(|block| block.id != parent) {
             return; // It was dropped, or left behind by a root, while this was on its way.
         }
         self.head = Frozen { id, parent: parent.slot, block_id, blockhash };
         self.blocks.add(self.head);
+        if self.schedule.epoch(id.slot) != self.schedule.epoch(parent.slot) {
+            self.voters.clear(); // The block names all.
+        }
         self.voters.extend(voters);
         // Where consensus waits for the tower's root, or drops the parent in the next step, it does not take it.
         let _ = self.consensus.on_frozen(bank, now.unix_ms);
@@ -341,7 +349,6 @@ impl Core {
         self.refresh = Some(VoteRefresh::new(transaction.clone(), now.monotonic));
         if let Some(id) = id {
             self.out.push(Output::Vote(transaction.clone()));
-            self.count.votes += 1;
             let account = self.config.vote_account.expect("only a node that votes has votes signed");
             // One that is sent again is known.
             let _ = self.consensus.on_vote(&account, id);

@@ -25,7 +25,8 @@ pub struct FrozenBlock {
     pub bank: FrozenBank,
     /// Its last entry's hash.
     pub blockhash: Hash,
-    /// Who may vote with each of the accounts in `bank.votes` in the block's epoch, where anybody may.
+    /// The authorized voter, in the block's epoch, of each account in `bank.votes` that has stake and one; of every such
+    /// account where the block is the first of its epoch.
     pub voters: Vec<(Pubkey, Pubkey)>,
 }
 

@@ -4,8 +4,8 @@
 //!         message; by [`Peers`], what gossip has received
 //! writes  `tower_replay`, elective: a [`Command`]; `tower_sign`, elective: the message of a vote; `tower_txsend`,
 //!         elective: a signed vote; by [`Peers`], the rest
-//! memory  that of [`Core`]; an event; what waits for room: commands of one step, a message, a vote
-//! drops   –
+//! memory  that of [`Core`]; an event; what waits for room: commands of one step, a message, the newest vote
+//! drops   a vote that waits for room in txsend when a newer one comes, which says all that it said: counted
 //! source  –
 //!
 //! No key is here: sign has it. A disk that fails for another reason than that it is full ends the node: a vote whose
@@ -128,18 +128,22 @@ impl Tile for Tower {
                 self.tick_at = out.now() + TICK_NS;
                 self.peers.hear(&mut self.core);
             }
-            if let Err(why) = self.core.poll(now(out.now(), out.unix_ns()), &mut *self.files) {
+            let done = self.core.poll(now(out.now(), out.unix_ns()), &mut *self.files);
+            self.hand_out();
+            // After what it has said before.
+            if let Err(why) = done {
                 self.has_failed = true;
                 self.failure.set(why);
             }
-            self.hand_out();
-            *out.count = self.core.count;
         }
-        if self.publish(out) { Poll::Busy } else { Poll::Idle }
+        let has_published = self.publish(out);
+        *out.count = self.core.count;
+        if has_published { Poll::Busy } else { Poll::Idle }
     }
 
     fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: Some(self.tick_at), ..WaitFor::default() }
+        let looks = self.commands.is_empty() && !self.has_failed;
+        WaitFor { deadline: looks.then_some(self.tick_at), ..WaitFor::default() }
     }
 }
 
@@ -151,7 +155,10 @@ impl Tower {
                 Output::Replay(command) => self.commands.push_back(command.encode()),
                 // One in place of it was made since: its signatures would be of no use.
                 Output::Sign { number, message } => self.unsigned = Some((number, message.bytes().to_vec())),
-                Output::Vote(transaction) => self.vote = Some(transaction),
+                Output::Vote(transaction) => {
+                    let before = self.vote.replace(transaction);
+                    self.core.count.replaced_votes += u64::from(before.is_some());
+                }
                 output => self.peers.take(output),
             }
         }
@@ -182,6 +189,7 @@ impl Tower {
             out.set_received();
             out.publish(self.to_txsend, 0, &vote);
             out.set_origin(0);
+            self.core.count.votes += 1;
             has_published = true;
         }
         if count < wanted || self.unsigned.is_some() || self.vote.is_some() {

@@ -368,6 +368,25 @@ fn block_that_is_void_meanwhile_is_not_dead() {
 }
 
 #[test]
+fn version_that_is_here_in_part_is_not_executed() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 1)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    world.store.add(4, 2, 1);
+    *world.executor.is_held.borrow_mut() = true;
+    world.run();
+    assert_eq!(world.head(), 1, "the ledger is on its way to slot 2");
+    world.store.add_with(4, 2, 2, |block| block.is_whole = false);
+    *world.executor.is_held.borrow_mut() = false;
+    let outputs = world.run();
+    assert!(frozen(&outputs).is_empty() && !has_died(&outputs, 4));
+    world.store.add(4, 2, 2);
+    assert_eq!(frozen(&world.run()), [(4, 2)]);
+}
+
+#[test]
 fn dead_block_leaves_the_ledger_at_its_parent() {
     let mut world = World::new();
     world.store.add(1, 0, 1);

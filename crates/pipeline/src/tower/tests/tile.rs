@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use hearth_ledger::tower::is_vote_message_by;
-use hearth_tile::rig::Rig;
+use hearth_tile::rig::{DEPTH, Rig};
 
 use super::super::{Config as TileConfig, Tower as TowerTile};
 use super::*;
@@ -73,6 +73,19 @@ impl Trial {
         self.rig.take("tower_replay").iter().map(|(_, bytes)| Command::decode(bytes)).collect()
     }
 
+    /// A block of this slot on the one before is executed, where all have voted for those below it, and the node's
+    /// vote for it is signed.
+    fn vote_for(&mut self, slot: u64) {
+        let below: Vec<u64> = (1..slot).collect();
+        let votes = (0..NODES).map(|number| voted(number, &below)).collect();
+        self.give(&Event::Frozen(Box::new(block(id(slot), id(slot - 1), votes))), 1_000);
+        self.commands();
+        let asked = self.rig.take("tower_sign");
+        let [(tag, _)] = &asked[..] else { panic!("one vote for slot {slot}: {asked:?}") };
+        self.rig.give("sign_tower", *tag, &[5; 64]);
+        self.rig.run();
+    }
+
     fn give(&mut self, event: &Event, mtu: usize) {
         for (piece, control) in pieces(&event.encode(), mtu) {
             self.rig.give_control("replay_tower", 0, control, piece);
@@ -93,12 +106,32 @@ fn event_becomes_a_vote_that_sign_signs() {
     let [(tag, message)] = &asked[..] else { panic!("{asked:?}") };
     assert!(is_vote_message_by(message, &node(0), &node(0), &account(0)), "sign signs it");
     assert!(trial.given.try_iter().next().is_none(), "nothing is sent unsigned");
+    assert_eq!(trial.rig.count().votes, 0);
     trial.rig.give("sign_tower", *tag, &[5; 64]);
     trial.rig.run();
     let given: Vec<Output> = trial.given.try_iter().collect();
     let [Output::Gossip(said)] = &given[..] else { panic!("{given:?}") };
     let [(_, sent)] = &trial.rig.take("tower_txsend")[..] else { panic!("one vote") };
     assert_eq!((sent, voted_for(&Txn::parse(said).unwrap()).unwrap().slot), (said, 1));
+    assert_eq!(trial.rig.count().votes, 1);
+}
+
+#[test]
+fn vote_without_room_waits_for_it_or_a_newer_one() {
+    let mut trial = Trial::new();
+    trial.commands();
+    trial.rig.take("tower_sign");
+    let full = u64::from(DEPTH);
+    (1..=full + 2).for_each(|slot| trial.vote_for(slot));
+    assert_eq!((trial.rig.count().votes, trial.rig.count().replaced_votes), (full, 1));
+    let sent = |rig: &mut Rig<TowerTile>| {
+        rig.run();
+        let slot = |(_, vote): &(u64, Vec<u8>)| voted_for(&Txn::parse(vote).unwrap()).unwrap().slot;
+        rig.take("tower_txsend").iter().map(slot).collect::<Vec<_>>()
+    };
+    assert!(sent(&mut trial.rig).into_iter().eq(1..=full));
+    assert_eq!(sent(&mut trial.rig), [full + 2], "it says all that the one before did");
+    assert_eq!((trial.rig.count().votes, trial.rig.count().replaced_votes), (full + 1, 1));
 }
 
 #[test]
