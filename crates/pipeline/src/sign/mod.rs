@@ -1,9 +1,9 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; in a cluster, reliable: `tower_sign`: the same; `repair_sign`: what a repair request signs,
-//!         or a ping's token; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`: the handshake of a QUIC
-//!         client
+//!         message of a vote; in a cluster, reliable: `tower_sign`: the same; `repair_sign`: what a repair request
+//!         signs, or a ping's token; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`: the handshake of a
+//!         QUIC client
 //! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_repair`, `sign_rserve`, `sign_txsend`, reliable: the
 //!         signature, with the request's tag; for tower one of each signer
 //! memory  the key, and that of the vote account's authorized voter where it is another
@@ -15,9 +15,9 @@
 //! made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws. A transaction's message, a gossip
 //! value or a vote is none of those, so an attacker that takes one of these tiles over can have none of them signed.
 //! What store asks for must be a message with one instruction, to the vote program, that only the node signs: it moves
-//! no lamports but the fee. What tower asks for must be that too, and for this node's vote account; the authorized voter
-//! may be a second signer. What txsend asks for must be the 130 bytes that a TLS client signs, which begin with 64
-//! spaces.
+//! no lamports but the fee. What tower asks for must be that too, and for this node's vote account; the authorized
+//! voter may be a second signer. What txsend asks for must be the 130 bytes that a TLS client signs, which begin with
+//! 64 spaces.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
