@@ -3,11 +3,13 @@
 //! machine holds.
 
 pub mod ancestors;
+pub mod board;
 pub mod consensus;
 pub mod duplicate;
 pub mod gossip;
 pub mod links;
 pub mod reports;
 pub mod simulate;
+pub mod talk;
 pub mod turbine;
 pub mod view;

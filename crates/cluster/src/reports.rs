@@ -1,8 +1,8 @@
 //! What tiles and threads tell each other of single slots.
 //!
-//! reads   contradictions of leaders and slots that are whole, from the shred tiles; duplicates, from gossip's thread;
+//! reads   contradictions of leaders and slots that are whole, from the shred tiles; duplicates, from gossip;
 //!         blocks to be dumped, own ones to be sent again and slots that are voted for, from consensus
-//! writes  the same: contradictions and whole slots to gossip's thread, duplicates to consensus, dumps and what is
+//! writes  the same: contradictions and whole slots to gossip, duplicates to consensus, dumps and what is
 //!         voted for to the shred tile that takes the slot, what is to be sent again to the one that made it
 //! memory  [`CONTRADICTIONS_MAX`] × 2.5 KB, [`SLOTS_MAX`] × 8 B twice, [`DUMPS_MAX`] × 64 B
 //! drops   beyond these bounds what was told last, counted

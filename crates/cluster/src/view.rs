@@ -1,10 +1,10 @@
 //! What the tiles need of gossip, as it was a moment ago.
 //!
-//! reads   what gossip's thread puts in
+//! reads   what gossip puts in
 //! writes  the same, to whoever looks
 //! memory  some 150 B a node, twice while it is replaced; what is told beside that, see there
 //!
-//! Gossip's thread replaces it whole; a tile looks at the number first, and takes a lock only when that has changed.
+//! Gossip replaces it whole; a tile looks at the number first, and takes a lock only when that has changed.
 
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use hearth_cluster::board::Board;
 use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
@@ -26,7 +26,7 @@ use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
-use hearth_pipeline::{benchg, bencho};
+use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
@@ -43,8 +43,8 @@ use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, Maker, Voter};
+use crate::peers::echo::EchoServer;
 use crate::peers::forward::Forwarder;
-use crate::peers::gossip::{GossipThread, Start};
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::repair::{self, RepairThread};
 use crate::peers::socket::PeerLinks;
@@ -204,7 +204,7 @@ impl Running {
 
     /// Why the node can no longer be in its cluster, if that is so.
     pub fn failure(&self) -> Option<AgreeError> {
-        let is_double = self.peers.as_ref().is_some_and(|peers| peers.gossip.seen.is_double.load(Relaxed));
+        let is_double = self.peers.as_ref().is_some_and(|peers| peers.board.is_double());
         let failure = self.agree.as_ref().and_then(AgreeThread::failure);
         failure.or_else(|| is_double.then_some(AgreeError::Double))
     }
@@ -523,9 +523,9 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let folder = chain.folder.clone();
     let begins = Begins::of(config, &chain);
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
-    let views = peers.as_ref().map(|peers| peers.gossip.seen.views.clone());
-    let cluster = views.clone().map(|views| tiles::Cluster {
-        views,
+    let views = peers.as_ref().map(|peers| peers.board.views.clone());
+    let cluster = peers.as_ref().map(|peers| tiles::Cluster {
+        gossip: peers.gossip.clone(),
         agreed: Arc::default(),
         lead: config.takes_turns().then(Arc::default),
     });
@@ -541,7 +541,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     };
     let links = peers.as_ref().map(|peers| peers.links.clone()).unwrap_or_default();
     let inlet = inlet(&mut node, &ports, &ledger, &links, views, identity)?;
-    let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
+    let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
     let poh = node.poh_waker();
     let alive = Tiles::of(&node);
     let words = node.workspace().counters(RPC).expect("the topology has the service");
@@ -555,7 +555,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
         verify: signatures_are_valid,
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
-        cluster_nodes: Box::new(move || seen.iter().flat_map(|seen| seen.nodes()).collect()),
+        cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
         gossip: gossip_address(config),
         shred_version: genesis.shred_version(),
         tpu: reachable(ports.udp),
@@ -629,7 +629,7 @@ fn agree(
         reader: blocks,
         block_id,
         agreed: cluster.agreed.clone(),
-        seen: peers.gossip.seen.clone(),
+        seen: peers.board.clone(),
         maker: lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake }),
         voter: voter(config, &folder, key, tpu, peers)?,
         asker,
@@ -658,8 +658,7 @@ fn voter(
     let given = config.expand(&config.consensus.vote_account_path);
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     let account = keys::read(&path)?.public;
-    let voter =
-        Voter::new(key, account, peers.gossip.seen.views.clone(), &peers.links, own).map_err(NodeError::Threads)?;
+    let voter = Voter::new(key, account, peers.board.views.clone(), &peers.links, own).map_err(NodeError::Threads)?;
     Ok(Some(voter))
 }
 
@@ -702,21 +701,20 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
     })
 }
 
-/// The threads by which a node is in a cluster.
+/// By what a node is in a cluster, beside its tiles.
 struct Peers {
-    gossip: GossipThread,
+    /// What gossip's tile is made of.
+    gossip: gossip::Config,
+    board: Arc<Board>,
+    _echo: EchoServer,
     repair: RepairThread,
     links: PeerLinks,
 }
 
 impl Peers {
     /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 3] {
-        [
-            (peers::GOSSIP, &self.gossip.seen.words),
-            (peers::REPAIR, &self.repair.words),
-            (peers::LINKS, &self.links.words),
-        ]
+    fn words(&self) -> [(&'static str, &peers::Words); 2] {
+        [(peers::REPAIR, &self.repair.words), (peers::LINKS, &self.links.words)]
     }
 
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
@@ -739,22 +737,21 @@ impl Peers {
             .into_iter()
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
-        let key = || SigningKey::from_seed(&chain.identity.seed);
-        let (links, blocks) = (PeerLinks::of(config), chain.store.reader());
-        let start = Start {
-            sockets: bound.gossip(),
-            entrypoints: peers::entrypoints(config)?,
-            key: key(),
+        let key = SigningKey::from_seed(&chain.identity.seed);
+        let (links, board) = (PeerLinks::of(config), Arc::new(Board::default()));
+        let gossip = gossip::Config {
+            protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(config)?),
             own,
-            ledger: Some(chain.ledger.clone()),
-            lowest: Some(Box::new(move || blocks.first_slot())),
-            links: links.clone(),
+            ledger: chain.ledger.clone(),
+            blocks: chain.store.reader(),
+            board: board.clone(),
         };
-        let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        let server = repair::Server::new(key(), version, chain.store.reader(), gossip.seen.views.clone());
+        let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
+        let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
+        let server = repair::Server::new(key, version, chain.store.reader(), board.views.clone());
         let repair = RepairThread::start(bound.serve_repair(), server, &links)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, repair, links })
+        Ok(Self { gossip, board, _echo: echo, repair, links })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use hearth_cluster::gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
 use hearth_pipeline::tag_cache::TagCache;
 
@@ -52,6 +53,9 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     part("verify: history", verify * TagCache::bytes(tiles.verify.signature_cache_size));
     part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
+    if config.gossip.enabled {
+        part("gossip: what nodes say, at most", GossipConfig::default().bytes_max());
+    }
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
     part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
@@ -82,5 +86,16 @@ mod tests {
         assert!(text.lines().any(|line| line.contains("–") && line.contains("benchg_benchs:0")), "{text}");
         let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
         assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_says_what_gossip_may_take() {
+        let mut config = Config::default();
+        let of = |config: &Config, part: &str| table(config).unwrap().contains(part);
+        assert!(!of(&config, "gossip"));
+        config.gossip.enabled = true;
+        for part in ["gossip: what nodes say, at most", "link net_gossip:0", "link gossip_sign"] {
+            assert!(of(&config, part), "{part}");
+        }
     }
 }

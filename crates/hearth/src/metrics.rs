@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use hearth_pipeline::kinds::{Kind, Role};
 use hearth_pipeline::metric::families::{self, Metric, Type};
 use hearth_tile::topology::Topology;
 
@@ -63,15 +64,17 @@ pub fn markdown() -> String {
             kinds.push(&tile.kind);
             let latencies = tile.latencies.iter().map(|spec| families::latency(&tile.kind, spec));
             let metrics: Vec<Metric> = counters(&tile.kind, &tile.counters);
-            let of = if tile.load { "Label: `tile`. Only in a bench." } else { "Label: `tile`." };
+            let of = match Kind::named(&tile.kind).map(|kind| kind.role) {
+                Some(Role::Load) => "Label: `tile`. Only in a bench.",
+                Some(Role::Cluster) => "Label: `tile`. Only of a node in a cluster.",
+                _ => "Label: `tile`.",
+            };
             section(&tile.kind, of, metrics.into_iter().chain(latencies).collect());
         }
     }
     for service in &topology.services {
         let of = match &*service.name {
-            peers::GOSSIP | peers::REPAIR | peers::AGREE | peers::LINKS => {
-                "Label: `service`. Only of a node in a cluster."
-            }
+            peers::REPAIR | peers::AGREE | peers::LINKS => "Label: `service`. Only of a node in a cluster.",
             _ => "Label: `service`.",
         };
         section(&service.name, of, counters(&service.name, &service.counters));

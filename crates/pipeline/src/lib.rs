@@ -1,7 +1,8 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; `sign` answers `shred`,
-//! `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
+//! in a cluster `gossip` says who is there; `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho`
+//! observes it.
 //!
 //! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
 //! link.
@@ -12,6 +13,7 @@ pub mod bencho;
 pub mod benchs;
 pub mod dedup;
 pub mod drops;
+pub mod gossip;
 pub mod kinds;
 pub mod links;
 pub mod metric;

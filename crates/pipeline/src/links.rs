@@ -5,8 +5,8 @@
 //!
 //! | link | payload |
 //! |---|---|
-//! | `net_quic`, `net_shred` | [`Datagram`] |
-//! | `quic_net`, `shred_net` | [`Outgoing`] |
+//! | `net_quic`, `net_shred`, `net_gossip` | [`Datagram`] |
+//! | `quic_net`, `shred_net`, `gossip_net` | [`Outgoing`] |
 //! | `quic_verify`, `rpc_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
@@ -18,7 +18,8 @@
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign` | the message of a vote; the tag comes back with the answer |
-//! | `sign_shred`, `sign_store` | a 64-byte signature |
+//! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
+//! | `sign_shred`, `sign_store`, `sign_gossip` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
@@ -76,6 +77,14 @@ pub const STORE_PACK: &str = "store_pack";
 pub const SHRED_STORE: &str = "shred_store";
 /// What became of transactions, for the history; only where one is kept.
 pub const BANK_STORE: &str = "bank_store";
+/// What comes to gossip.
+pub const NET_GOSSIP: &str = "net_gossip";
+/// What gossip sends.
+pub const GOSSIP_NET: &str = "gossip_net";
+/// What gossip has signed.
+pub const GOSSIP_SIGN: &str = "gossip_sign";
+/// The signatures.
+pub const SIGN_GOSSIP: &str = "sign_gossip";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
 /// The latest blockhash, for the load generator.
@@ -89,6 +98,14 @@ pub const PONG: [u8; 4] = *b"PONG";
 pub const SHRED_SIGN_MTU: usize = 96;
 /// Longest datagram with a shred, bytes: the largest shred, and the nonce of repair.
 pub const SHRED_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
+
+/// Longest datagram of gossip as it comes in, bytes.
+pub const GOSSIP_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
+/// Longest datagram of gossip as it goes out, bytes.
+pub const GOSSIP_OUTGOING_MTU: usize = Outgoing::HEADER + TXN_MTU;
+/// Requests of gossip that may be with sign at once: as many answers as their link holds, so that sign never waits for
+/// gossip to take them.
+pub const GOSSIP_SIGN_DEPTH: usize = 64;
 
 /// Control word of a frag without payload from shred to store: what is stored of the slot that the tag names is void.
 pub const DUMP: u16 = 1;

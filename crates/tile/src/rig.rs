@@ -150,6 +150,13 @@ impl<T: Tile> Rig<T> {
         taken
     }
 
+    /// As [`Rig::take`], with the control words: tag, control word and payload.
+    pub fn take_frags(&mut self, link: &str) -> Vec<(u64, u16, Vec<u8>)> {
+        let mut taken = vec![];
+        self.drain_frags(link, |meta, payload| taken.push((meta.tag, meta.control, payload.to_vec())));
+        taken
+    }
+
     /// As [`Rig::take`], the frags' receipt times alone.
     pub fn take_origins(&mut self, link: &str) -> Vec<u32> {
         let mut taken = vec![];

@@ -57,7 +57,17 @@ impl Gossip {
 
     /// The socket of a node for something, if something may be sent there and somebody listens.
     pub fn socket(&self, contact: &ContactInfo, kind: SocketKind) -> Option<SocketAddrV4> {
-        contact.socket(kind).filter(|address| address.port() != PLACEHOLDER_PORT && self.config.is_allowed(address))
+        contact.socket(kind).filter(|address| self.is_reachable(address))
+    }
+
+    fn is_reachable(&self, address: &SocketAddrV4) -> bool {
+        address.port() != PLACEHOLDER_PORT && self.config.is_allowed(address)
+    }
+
+    /// A node with those of its sockets alone that something may be sent to.
+    pub fn reachable(&self, contact: &ContactInfo) -> ContactInfo {
+        let sockets = contact.sockets.map(|socket| socket.filter(|address| self.is_reachable(address)));
+        ContactInfo { sockets, ..*contact }
     }
 
     /// Other nodes that take shreds: what Turbine's tree is made of.

@@ -8,7 +8,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis};
@@ -18,6 +17,7 @@ use hearth_pipeline::bencho::{self, Bencho};
 use hearth_pipeline::benchs::{self, Benchs};
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
+use hearth_pipeline::gossip::{self, Gossip};
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::{self, Net};
 use hearth_pipeline::node::TileConfigs;
@@ -47,8 +47,8 @@ const SETS_BEGUN_MAX: usize = 1_024;
 
 /// What tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
-    /// Who is there, for shred.
-    pub views: Arc<Views>,
+    /// What gossip is made of; shred sees on its board who is there.
+    pub gossip: gossip::Config,
     /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
     /// Whose turn it is, for poh, where the node makes blocks.
@@ -109,13 +109,17 @@ pub(super) fn tile_configs(
                 receiver: receiver_config(config, &genesis, identity.public),
                 ledger: ledger.clone(),
                 blocks: store.reader(),
-                views: cluster.views.clone(),
+                views: cluster.gossip.board.views.clone(),
             }),
         })
         .one::<Sign>(sign::Config { seed: *identity.seed })
         .one::<Metric>(metric_config(config, &ports, metrics, folder));
     let store = store_config(store::Config::new(store, ledger), history, identity.public, cluster);
     let configs = configs.one::<Store>(store);
+    let configs = match cluster {
+        Some(cluster) => configs.one::<Gossip>(cluster.gossip.clone()),
+        None => configs,
+    };
     Ok(match load {
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,
@@ -185,6 +189,7 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
     net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
+        gossip: ports.cluster.map(|ports| ports.gossip.into()),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
         ..net::Config::default()

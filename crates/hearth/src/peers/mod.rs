@@ -1,29 +1,28 @@
-//! The threads of a node that is in a cluster, beside its tiles: gossip, repair's server, agreement; and how it joins.
+//! The threads of a node that is in a cluster, beside its tiles: repair's server, agreement; and how it joins.
 //!
 //! reads   datagrams, requests; the block store
-//! writes  views of the cluster for the tiles and the RPC; the ledger; poh's orders
-//! memory  gossip's table, see `docs/gossip.md`; a few sets
+//! writes  the ledger; poh's orders
+//! memory  a few sets; while a node joins, gossip's table, see `docs/gossip.md`
 //!
-//! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds → [`agree`]
+//! The walk: [`join`] (who is there, their genesis) → the tile gossip stays in touch, others take shreds → [`agree`]
 //! executes what is whole, votes and takes turns; [`repair`] serves what others lack, [`forward`] sends
 //! on what clients hand in.
 
 pub mod agree;
-mod echo;
+pub mod echo;
 pub mod forward;
 pub mod gossip;
 pub mod join;
 pub mod repair;
 pub mod socket;
-pub mod talk;
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hearth_tile::CounterSet;
 use hearth_tile::topology::{CounterSpec, ServiceSpec};
-use hearth_tile::{CounterKind, CounterSet};
 
 use crate::config::Config;
 use crate::say::note;
@@ -67,27 +66,18 @@ impl ClusterPorts {
 }
 
 /// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 4] {
-    let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
-        name: (*name).into(),
-        kind: CounterKind::Counter,
-        help: (*help).into(),
-    });
-    let gossip = gossip.chain(gossip::Counts::DECLS.iter().map(CounterSpec::from));
+pub fn services() -> [ServiceSpec; 3] {
     let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
     let agree = agree::Counts::DECLS.iter().map(CounterSpec::from);
     let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
     [
-        ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
         ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
         ServiceSpec { name: AGREE.into(), counters: agree.collect() },
         ServiceSpec { name: LINKS.into(), counters: links.collect() },
     ]
 }
 
-/// Gossip's name among the services.
-pub const GOSSIP: &str = "gossip";
-/// That of repair's server.
+/// The name of repair's server among the services.
 pub const REPAIR: &str = "repair";
 /// That of the thread that executes, chooses among forks, and votes.
 pub const AGREE: &str = "agree";

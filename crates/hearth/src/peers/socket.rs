@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::say::note;
 
 hearth_tile::counters! {
-    /// What emulated links did to datagrams of gossip, of repair's server and of transactions that are sent on.
+    /// What emulated links did to datagrams of repair's server and of transactions that are sent on.
     pub struct Counts {
         /// Datagrams that an emulated link delayed.
         delayed: Counter,

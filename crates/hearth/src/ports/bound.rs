@@ -17,7 +17,7 @@ use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
 use super::held::HeldTcp;
 use super::{PortError, Ports, Protocol, Purpose, Use, moved_up, moves};
 use crate::config::Config;
-use crate::peers::gossip::GossipSockets;
+use crate::peers::join::scout::GossipSockets;
 use crate::peers::socket;
 
 /// How many hundreds above the default are tried.
@@ -135,6 +135,7 @@ impl BoundPorts {
             (Purpose::Udp, PortKind::Udp),
             (Purpose::Tvu, PortKind::Tvu),
             (Purpose::Repair, PortKind::Repair),
+            (Purpose::Gossip, PortKind::Gossip),
         ];
         let has = |purpose, ports: &Self| ports.sockets.iter().any(|(port, _)| port.purpose == purpose);
         let mut found = vec![];
@@ -146,9 +147,9 @@ impl BoundPorts {
         found
     }
 
-    /// Those of gossip.
-    pub fn gossip(&mut self) -> GossipSockets {
-        GossipSockets { udp: self.udp(Purpose::Gossip), echo: self.tcp(Purpose::Echo).1 }
+    /// That of the IP echo server.
+    pub fn echo(&mut self) -> HeldTcp {
+        self.tcp(Purpose::Echo).1
     }
 
     /// That of repair's server.
@@ -177,7 +178,7 @@ impl BoundPorts {
 
 fn options(config: &Config, purpose: Purpose, net_tiles: usize) -> Options {
     match purpose {
-        Purpose::Gossip | Purpose::ServeRepair => socket::OPTIONS,
+        Purpose::ServeRepair => socket::OPTIONS,
         _ => Options {
             sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
             buffer_bytes: config.tiles.net.socket_buffer_bytes,

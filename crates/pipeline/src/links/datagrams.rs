@@ -22,6 +22,8 @@ pub enum PortKind {
     Tvu = 2,
     /// Where shreds come that were asked for.
     Repair = 3,
+    /// Gossip.
+    Gossip = 4,
 }
 
 impl PortKind {
@@ -31,6 +33,7 @@ impl PortKind {
             1 => Self::Udp,
             2 => Self::Tvu,
             3 => Self::Repair,
+            4 => Self::Gossip,
             _ => unreachable!("net and the tiles behind it are of one build"),
         }
     }

@@ -1,13 +1,14 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net`, reliable: datagrams to send; its sockets
+//! reads   `quic_net` ×Q, `shred_net`, `gossip_net`, reliable: datagrams to send; its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster
-//!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
+//!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_gossip`, elective: what comes to
+//!         gossip; bytes by peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
-//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; the
-//!         kernel's own (socket buffer full), read from the socket;
+//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what gossip
+//!         has no room for, which is said again; the kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
 //!         counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
@@ -24,7 +25,10 @@ use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, 
 
 use hearth_wire::shred::SLOT;
 
-use crate::links::{DATAGRAM_MTU, Datagram, NET_QUIC, NET_SHRED, Outgoing, PortKind, SHRED_DATAGRAM_MTU};
+use crate::links::{
+    DATAGRAM_MTU, Datagram, GOSSIP_DATAGRAM_MTU, NET_GOSSIP, NET_QUIC, NET_SHRED, Outgoing, PortKind,
+    SHRED_DATAGRAM_MTU,
+};
 use links::{LinksConfig, LinksWatch};
 
 hearth_tile::counters! {
@@ -42,6 +46,8 @@ hearth_tile::counters! {
         dropped_oversize: Counter,
         /// Shreds dropped because shred had no room for them.
         dropped_shreds: Counter,
+        /// Datagrams dropped because gossip had no room for them.
+        dropped_gossip: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
         dropped_by_kernel: Counter,
         /// Datagrams not sent, since the kernel knows no way to their address or is told not to send there.
@@ -70,6 +76,8 @@ pub struct Config {
     pub transactions: Option<TransactionPorts>,
     /// The ports of shreds; `None` where the node is alone.
     pub shreds: Option<ShredPorts>,
+    /// The port of gossip; `None` where the node is alone.
+    pub gossip: Option<SocketAddr>,
     /// Kernel buffer asked for per socket and direction, bytes.
     pub socket_buffer_bytes: usize,
     /// What is between this node and others of this machine; `None` where nothing is emulated.
@@ -111,6 +119,7 @@ pub struct Net {
     resume: Option<(usize, usize)>,
     quic: Vec<Port>,
     shred: Vec<Port>,
+    gossip: Option<Port>,
     unsent: Vec<Unsent>,
     /// What is on its way to others, where links are emulated.
     links: Option<Box<Links>>,
@@ -192,15 +201,21 @@ impl Tile for Net {
             sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
             sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
         }
+        if let Some(gossip) = config.gossip {
+            sockets.push(bind(PortKind::Gossip, gossip, "the port of gossip")?);
+        }
         let seed = host.entropy();
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
         let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
-        let fits = quic.is_empty() == config.transactions.is_none() && shred.is_empty() == config.shreds.is_none();
+        let gossip = host.outputs(NET_GOSSIP).first().copied();
+        let fits = quic.is_empty() == config.transactions.is_none()
+            && shred.is_empty() == config.shreds.is_none()
+            && gossip.is_none() == config.gossip.is_none();
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
-        for port in quic.iter().chain(&shred) {
+        for port in quic.iter().chain(&shred).chain(&gossip) {
             host.elective(*port);
         }
         Ok(Self {
@@ -209,6 +224,7 @@ impl Tile for Net {
             resume: None,
             quic,
             shred,
+            gossip,
             unsent: Vec::new(),
             links,
             received_us: 0,
@@ -293,9 +309,19 @@ impl Net {
                 out.count.dropped_oversize += 1;
                 continue;
             }
-            if matches!(kind, PortKind::Tvu | PortKind::Repair) {
-                publish_shred(&self.shred, Datagram { from, port: kind, data }, out);
-                continue;
+            let datagram = Datagram { from, port: kind, data };
+            match (kind, self.gossip) {
+                (PortKind::Tvu | PortKind::Repair, _) => {
+                    publish_shred(&self.shred, datagram, out);
+                    continue;
+                }
+                (PortKind::Gossip, Some(port)) => {
+                    if !publish_now(port, datagram, GOSSIP_DATAGRAM_MTU, out) {
+                        out.count.dropped_gossip += 1;
+                    }
+                    continue;
+                }
+                _ => {}
             }
             let port = self.quic[flow_hash(from) as usize % self.quic.len()];
             if out.credits(port, 1) == 0 {
@@ -303,10 +329,7 @@ impl Net {
                 self.resume = Some((socket, number));
                 return number > first;
             }
-            out.publish_with(port, 0, |buffer| Datagram { from, port: kind, data }.write(buffer));
-            out.count.received += 1;
-            out.count.received_bytes += data.len() as u64;
-            out.received_from(from, data.len());
+            publish(port, datagram, out);
         }
         true
     }
@@ -348,16 +371,29 @@ fn publish_shred(shred: &[Port], datagram: Datagram<'_>, out: &mut Out<'_, Net>)
     let slot =
         datagram.data.get(SLOT..SLOT + 8).map_or(0, |slot| u64::from_le_bytes(slot.try_into().expect("8 bytes")));
     let port = shred[(slot % shred.len() as u64) as usize];
-    if datagram.data.len() > SHRED_DATAGRAM_MTU - Datagram::HEADER {
+    if !publish_now(port, datagram, SHRED_DATAGRAM_MTU, out) {
+        out.count.dropped_shreds += 1;
+    }
+}
+
+/// Publishes a datagram for which nobody waits; false where there is no room. One that is longer than the link carries is
+/// dropped and counted.
+fn publish_now(port: Port, datagram: Datagram<'_>, mtu: usize, out: &mut Out<'_, Net>) -> bool {
+    if datagram.data.len() > mtu - Datagram::HEADER {
         out.count.dropped_oversize += 1;
     } else if out.credits(port, 1) == 0 {
-        out.count.dropped_shreds += 1;
+        return false;
     } else {
-        out.publish_with(port, 0, |buffer| datagram.write(buffer));
-        out.count.received += 1;
-        out.count.received_bytes += datagram.data.len() as u64;
-        out.received_from(datagram.from, datagram.data.len());
+        publish(port, datagram, out);
     }
+    true
+}
+
+fn publish(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
+    out.publish_with(port, 0, |buffer| datagram.write(buffer));
+    out.count.received += 1;
+    out.count.received_bytes += datagram.data.len() as u64;
+    out.received_from(datagram.from, datagram.data.len());
 }
 
 /// One flow always goes to the same quic tile, since that holds the connection.

@@ -1,6 +1,6 @@
 //! intake: what a node in a cluster does with shreds that others made: takes, sends on, asks for what is missing.
 //!
-//! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; blocks
+//! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip puts in; blocks
 //!         that consensus has dumped, and slots that it heard votes for; who leads a slot and who has stake, in the
 //!         ledger
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's

@@ -1,8 +1,8 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote
-//! writes  `sign_shred` ×S, `sign_store`, reliable: the signature, with the request's tag
+//!         message of a vote; `gossip_sign`, reliable, where the node is in a cluster: what it says in gossip
+//! writes  `sign_shred` ×S, `sign_store`, `sign_gossip`, reliable: the signature, with the request's tag
 //! memory  the key
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
@@ -11,17 +11,20 @@
 //! over a
 //! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
 //! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
-//! program, that only the node signs: it moves no lamports but the fee.
+//! program, that only the node signs: it moves no lamports but the fee. What gossip may have signed, and why none of it
+//! is anything else, is in `gossip.rs` beside this file.
+
+mod gossip;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use zeroize::Zeroize;
 
-use hearth_cluster::gossip::pong_hash;
+use hearth_cluster::gossip::{SignKind, pong_hash};
 use hearth_ledger::tower::is_vote_message;
 use hearth_wire::repair::is_repair_request;
 
-use crate::links::{PONG, SHRED_SIGN, SIGN_SHRED, SIGN_STORE, STORE_SIGN};
+use crate::links::{GOSSIP_SIGN, PONG, SHRED_SIGN, SIGN_GOSSIP, SIGN_SHRED, SIGN_STORE, STORE_SIGN};
 
 hearth_tile::counters! {
     /// What sign counts.
@@ -34,6 +37,12 @@ hearth_tile::counters! {
         signed_pongs: Counter,
         /// Votes signed for store.
         signed_votes: Counter,
+        /// Values of this node signed for gossip.
+        signed_values: Counter,
+        /// Prunes signed for gossip.
+        signed_prunes: Counter,
+        /// Pings signed for gossip, and answers to pings.
+        signed_gossip_pings: Counter,
         /// Requests refused because their form does not fit the role of the asking link.
         refused: Counter,
     }
@@ -57,6 +66,8 @@ pub struct Sign {
     shred: Vec<(In, Port)>,
     /// Where votes are asked for, and answered.
     votes: Option<(In, Port)>,
+    /// The same of gossip.
+    gossip: Option<(In, Port)>,
 }
 
 impl Tile for Sign {
@@ -67,7 +78,8 @@ impl Tile for Sign {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes })
+        let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
+        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, gossip })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -75,6 +87,11 @@ impl Tile for Sign {
             && input == frag.input()
         {
             return self.vote(port, &frag, out);
+        }
+        if let Some((input, port)) = self.gossip
+            && input == frag.input()
+        {
+            return self.gossip(port, &frag, out);
         }
         let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
         let Some(port) = answer else {
@@ -86,7 +103,7 @@ impl Tile for Sign {
                 out.count.signed_shred += 1;
                 self.key.sign(root)
             }
-            request if is_repair_request(request, &self.key.public_key()) => {
+            request if self.is_request(request) => {
                 out.count.signed_repair += 1;
                 self.key.sign(request)
             }
@@ -104,6 +121,26 @@ impl Tile for Sign {
 }
 
 impl Sign {
+    /// Whether this is what a repair request signs, and nothing that gossip could say.
+    fn is_request(&self, bytes: &[u8]) -> bool {
+        let own = self.key.public_key();
+        is_repair_request(bytes, &own) && !gossip::is_value_of(bytes, &own)
+    }
+
+    fn gossip(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let own = self.key.public_key();
+        let Some((kind, signature)) = gossip::sign(&self.key, &own, frag.control(), frag.payload()) else {
+            out.count.refused += 1;
+            return out.filtered();
+        };
+        match kind {
+            SignKind::Value => out.count.signed_values += 1,
+            SignKind::Prune => out.count.signed_prunes += 1,
+            SignKind::Ping | SignKind::Pong => out.count.signed_gossip_pings += 1,
+        }
+        out.publish(port, frag.tag(), &signature);
+    }
+
     fn vote(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         if !is_vote_message(frag.payload(), &self.key.public_key()) {
             out.count.refused += 1;
@@ -166,6 +203,31 @@ mod tests {
         assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), &vote(&node)).is_ok());
         assert_eq!((rig.count().signed_votes, rig.count().signed_shred, rig.count().refused), (1, 0, 4));
         assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
+    fn signs_for_gossip_what_gossip_says_and_nothing_else() {
+        use hearth_wire::gossip::{CrdsData, LowestSlot};
+        let config = Config { seed: [7; 32] };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let mut value = vec![];
+        CrdsData::LowestSlot(LowestSlot { from: node, lowest: 9, wallclock: 5 }).write(&mut value);
+        let inputs = ["shred_sign:0", "gossip_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_gossip"]);
+        rig.give_control("gossip_sign", 1, SignKind::Value as u16, &value);
+        rig.give_control("gossip_sign", 2, SignKind::Pong as u16, &[6; 32]);
+        rig.give_control("gossip_sign", 3, SignKind::Ping as u16, &[6; 32]);
+        rig.give_control("gossip_sign", 4, 77, &value);
+        rig.give("shred_sign:0", 5, &value);
+        rig.run();
+        let answers = rig.take("sign_gossip");
+        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2]);
+        for ((_, signature), message) in answers.iter().zip([&value[..], &pong_hash(&[6; 32])]) {
+            assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), message).is_ok());
+        }
+        assert!(rig.take("sign_shred:0").is_empty(), "a value is none of shred's business");
+        let count = rig.count();
+        assert_eq!((count.signed_values, count.signed_gossip_pings, count.refused), (1, 1, 3));
     }
 
     #[test]

@@ -23,10 +23,10 @@ use crate::keys;
 
 /// The most nodes: one machine has no use for more, and loopback addresses are counted in their last byte alone.
 pub const NODES_MAX: usize = 200;
-/// A follower's tiles: net, shred, store, sign, metric.
-const FOLLOWER_TILES: usize = 5;
+/// A follower's tiles: net, shred, store, gossip, sign, metric.
+const FOLLOWER_TILES: usize = 6;
 /// Those of a node that makes blocks.
-const MAKER_TILES: usize = 11;
+const MAKER_TILES: usize = 12;
 /// Landed transactions for which a node takes memory at its start.
 const STATUSES: i64 = 1 << 16;
 /// A node's blocks on disk, bytes.

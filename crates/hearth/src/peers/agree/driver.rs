@@ -28,7 +28,7 @@ use super::execute::Replay;
 use super::forks::{Forks, Frozen};
 use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
 use super::{AgreeError, Start, saved, vote};
-use crate::peers::{Words, now_ms};
+use crate::peers::{Words, gossip, now_ms};
 use crate::replay::{ReplayError, entries};
 use crate::say::note;
 
@@ -472,7 +472,7 @@ impl Driver {
         ));
         let Start { ledger, node, seen, .. } = &self.start;
         let leader = leader(ledger, slot).unwrap_or_default();
-        let differs = Parted { ledger, node: *node, slot, theirs, leader }.told(&seen.nodes());
+        let differs = Parted { ledger, node: *node, slot, theirs, leader }.told(&gossip::nodes(seen));
         let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
         AgreeError::Mismatch { slot, theirs, ours, differs }
     }

@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hearth_cluster::board::Board;
 use hearth_cluster::consensus::StartError;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::HistoryKey;
@@ -42,7 +43,6 @@ use hearth_tile::wake::Waker;
 use hearth_wire::{Hash, Pubkey};
 
 use super::Words;
-use super::gossip::Seen;
 use crate::replay::ReplayError;
 pub use ancestors::Asker;
 pub use driver::Counts;
@@ -135,7 +135,7 @@ pub struct Start {
     /// What store is told.
     pub agreed: Arc<Agreed>,
     /// Gossip.
-    pub seen: Arc<Seen>,
+    pub seen: Arc<Board>,
     /// Where the node makes blocks.
     pub maker: Option<Maker>,
     /// Where it votes.

@@ -1,20 +1,21 @@
 //! The node's votes on their way to gossip, and what it hears there of others' votes and slots.
 //!
 //! reads   votes, from consensus; values that came to gossip
-//! writes  the same, to gossip's thread and to consensus
+//! writes  the same, to gossip's tile and to consensus
 //! memory  [`QUEUE_MAX`] votes each way, 1.2 KB at most; [`SLOTS_MAX`] slots of nodes, 8 B, of which a node tells
 //!         [`MAX_ELSEWHERE`] at a time
-//! drops   values of nodes without stake, counted by gossip's thread; the oldest vote beyond the bound, and slots
+//! drops   values of nodes without stake, counted by gossip's tile; the oldest vote beyond the bound, and slots
 //!         beyond theirs, counted as lost: a vote is followed by the next, and slots are told again
 //! source  –
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use hearth_cluster::consensus::MAX_ELSEWHERE;
 use hearth_wire::Pubkey;
 use hearth_wire::gossip::{CrdsData, CrdsValue, EpochSlots};
+
+use crate::consensus::MAX_ELSEWHERE;
 
 /// Votes that wait at most, each way.
 const QUEUE_MAX: usize = 4_096;
@@ -36,23 +37,37 @@ pub struct Heard {
 #[derive(Default)]
 pub struct Talk {
     say: Mutex<VecDeque<Vec<u8>>>,
+    has_more: AtomicBool,
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
     heard: Mutex<Heard>,
     root: AtomicU64,
     lost: AtomicU64,
 }
 
 impl Talk {
-    /// A vote's transaction, to be said by gossip's thread.
+    /// Whoever says votes is woken by this when there is one.
+    pub fn set_wake(&self, wake: impl Fn() + Send + Sync + 'static) {
+        // The first has it: a node has one gossip.
+        let _ = self.wake.set(Box::new(wake));
+    }
+
+    /// A vote's transaction, to be said by gossip.
     pub fn say(&self, vote: Vec<u8>) {
         self.push(&mut self.say.lock().unwrap_or_else(PoisonError::into_inner), vote);
+        self.has_more.store(true, SeqCst);
+        self.wake.get().iter().for_each(|wake| wake());
     }
 
     /// All that is to be said.
     pub fn to_say(&self) -> VecDeque<Vec<u8>> {
+        if !self.has_more.load(SeqCst) {
+            return VecDeque::new();
+        }
+        self.has_more.store(false, SeqCst);
         std::mem::take(&mut *self.say.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gossip's thread has these values: keeps the votes and the slots of nodes that count. Returns how many values are
+    /// Gossip has these values: keeps the votes and the slots of nodes that count. Returns how many values are
     /// of nodes that do not.
     pub fn hear<'a>(&self, values: impl Iterator<Item = CrdsValue<'a>>, counts: impl Fn(&Pubkey) -> bool) -> u64 {
         let mut strangers = 0;
