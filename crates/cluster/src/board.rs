@@ -53,7 +53,7 @@ impl Board {
             tpu: others()
                 .map(|contact| {
                     let socket = |kind| gossip.socket(contact, kind);
-                    (contact.pubkey, socket(SocketKind::Tpu), socket(SocketKind::TpuVote))
+                    (contact.pubkey, socket(SocketKind::TpuQuic), socket(SocketKind::TpuVoteQuic))
                 })
                 .collect(),
         });

@@ -26,7 +26,7 @@ pub struct View {
     pub tvu: Vec<Contact>,
     /// Others that serve them.
     pub repair: Vec<RepairPeer>,
-    /// Where each of the others takes transactions over UDP, and votes, if it says so.
+    /// Where each of the others takes transactions over QUIC, and votes, if it says so.
     pub tpu: Vec<(Pubkey, Option<SocketAddrV4>, Option<SocketAddrV4>)>,
 }
 

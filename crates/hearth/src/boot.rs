@@ -16,18 +16,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
-use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
-use hearth_ledger::history::{self, History, HistoryError, HistoryKey};
+use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Second, Seconds, Watch};
+use hearth_pipeline::bank::Recording;
+use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY, TOWER_TXSEND};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::{benchg, bencho, gossip};
-use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer, TransactionInlet};
+use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
@@ -44,7 +45,6 @@ use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, Maker, Voter};
 use crate::peers::echo::EchoServer;
-use crate::peers::forward::Forwarder;
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::repair::{self, RepairThread};
 use crate::peers::socket::PeerLinks;
@@ -353,6 +353,10 @@ pub fn open_chain(
     let root = root.map(|root| root.max(plan.final_slot));
     let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
+    if let Some(history) = &history {
+        // Who asks for a transaction of a block that was executed just now is to find it.
+        history.wait_until_indexed()?;
+    }
     if let Some(after) = plan.cut_after {
         let (blocks, seconds) = (replayed.blocks, begun.elapsed().as_secs_f64());
         crate::say::note(format_args!(
@@ -523,7 +527,6 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let folder = chain.folder.clone();
     let begins = Begins::of(config, &chain);
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
-    let views = peers.as_ref().map(|peers| peers.board.views.clone());
     let cluster = peers.as_ref().map(|peers| tiles::Cluster {
         gossip: peers.gossip.clone(),
         agreed: Arc::default(),
@@ -536,11 +539,11 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
     }
     let agree = match (&peers, cluster) {
-        (Some(peers), Some(cluster)) => Some(agree(config, &node, (peers, &cluster), ports.udp, begins)?),
+        (Some(peers), Some(cluster)) => Some(agree(config, &mut node, (peers, &cluster), begins)?),
         _ => None,
     };
-    let links = peers.as_ref().map(|peers| peers.links.clone()).unwrap_or_default();
-    let inlet = inlet(&mut node, &ports, &ledger, &links, views, identity)?;
+    let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
+    let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
     let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
     let poh = node.poh_waker();
     let alive = Tiles::of(&node);
@@ -586,7 +589,7 @@ struct Begins {
     blocks: blockstore::Reader,
     block_id: [u8; 32],
     is_begin: bool,
-    recording: Option<(HistoryKey, bool)>,
+    recording: Option<Recording>,
     folder: PathBuf,
     /// The node's: for votes, and for questions.
     keys: [SigningKey; 2],
@@ -603,7 +606,7 @@ impl Begins {
             // Blocks that are not final are executed later.
             is_begin: chain.replayed.last_slot == chain.genesis.config().genesis_slot
                 && chain.recovery.last_whole_slot.is_none(),
-            recording: chain.history.as_ref().map(|history| (history.key(), extended)),
+            recording: chain.history.as_ref().map(|history| Recording { key: history.key(), extended }),
             folder: chain.folder.clone(),
             keys: [(); 2].map(|()| SigningKey::from_seed(&chain.identity.seed)),
         }
@@ -613,9 +616,8 @@ impl Begins {
 /// Starts consensus.
 fn agree(
     config: &Config,
-    node: &Node,
+    node: &mut Node,
     (peers, cluster): (&Peers, &tiles::Cluster),
-    tpu: SocketAddr,
     begins: Begins,
 ) -> Result<AgreeThread, BootError> {
     let Begins { ledger, genesis, blocks, block_id, is_begin, recording, folder, keys: [key, asks] } = begins;
@@ -631,7 +633,7 @@ fn agree(
         agreed: cluster.agreed.clone(),
         seen: peers.board.clone(),
         maker: lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake }),
-        voter: voter(config, &folder, key, tpu, peers)?,
+        voter: voter(config, &folder, key, node)?,
         asker,
         recording,
         is_begin,
@@ -644,22 +646,15 @@ fn agree(
 }
 
 /// Who votes for the node, where it does.
-fn voter(
-    config: &Config,
-    folder: &Path,
-    key: SigningKey,
-    tpu: SocketAddr,
-    peers: &Peers,
-) -> Result<Option<Voter>, BootError> {
-    let SocketAddr::V4(own) = reachable(tpu) else { return Ok(None) };
+fn voter(config: &Config, folder: &Path, key: SigningKey, node: &mut Node) -> Result<Option<Voter>, BootError> {
     if config.follows() || !config.consensus.vote {
         return Ok(None);
     }
     let given = config.expand(&config.consensus.vote_account_path);
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     let account = keys::read(&path)?.public;
-    let voter = Voter::new(key, account, peers.board.views.clone(), &peers.links, own).map_err(NodeError::Threads)?;
-    Ok(Some(voter))
+    let inlet = node.take_inlet(TOWER_TXSEND).expect("the topology of a node in a cluster has it");
+    Ok(Some(Voter::new(key, account, inlet)))
 }
 
 /// What those have at the beginning that have stake from then on, beside the node that begins the chain.
@@ -669,27 +664,8 @@ fn validators(config: &Config) -> Vec<(Pubkey, Account)> {
     given.flat_map(|validator| validator.accounts()).collect()
 }
 
-/// Where the RPC hands transactions in: to this node's tiles, or, in a cluster, to who leads.
-fn inlet(
-    node: &mut Node,
-    ports: &Ports,
-    ledger: &Arc<Ledger>,
-    links: &PeerLinks,
-    views: Option<Arc<Views>>,
-    identity: Pubkey,
-) -> Result<Box<dyn TransactionInlet>, BootError> {
-    let own = node.take_inlet().map(|inlet| Box::new(RpcInlet(inlet)) as Box<dyn TransactionInlet>);
-    let forwarder = match (&ports.cluster, views) {
-        (Some(at), Some(views)) => {
-            Forwarder::new(at.gossip, links, ledger.clone(), views).map_err(NodeError::Threads)?
-        }
-        _ => return Ok(own.expect("a node that is in no cluster makes blocks")),
-    };
-    Ok(match own {
-        Some(own) => Box::new(forwarder.with_own(own, identity)),
-        None => Box::new(forwarder),
-    })
-}
+/// Where the RPC hands transactions in: in a cluster, to the tile that knows who leads; else to this node's own.
+const RPC_LINKS: [&str; 2] = [RPC_TXSEND, RPC_VERIFY];
 
 /// What nodes that join may download: the genesis, and snapshots.
 fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
@@ -729,8 +705,12 @@ impl Peers {
             (SocketKind::RpcPubsub, told(ports.websocket)),
         ];
         if !config.follows() {
-            let transactions =
-                [(SocketKind::Tpu, ports.udp), (SocketKind::TpuQuic, ports.quic), (SocketKind::TpuVote, ports.udp)];
+            let transactions = [
+                (SocketKind::Tpu, ports.udp),
+                (SocketKind::TpuQuic, ports.quic),
+                (SocketKind::TpuVote, ports.udp),
+                (SocketKind::TpuVoteQuic, ports.quic),
+            ];
             sockets.extend(transactions.map(|(kind, address)| (kind, told(address))));
         }
         let own = sockets

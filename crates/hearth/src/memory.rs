@@ -8,11 +8,13 @@ use std::fmt::Write;
 use hearth_cluster::gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
 use hearth_pipeline::tag_cache::TagCache;
+use hearth_pipeline::txsend;
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
 use crate::cli;
 use crate::config::Config;
+use crate::replay;
 
 /// What a status takes, bytes: see [`hearth_ledger::StatusCacheConfig`].
 const STATUS_BYTES: u64 = 71;
@@ -52,11 +54,17 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     let mut part = |name: &str, bytes: u64| parts.push((name.to_owned(), bytes));
     part("verify: history", verify * TagCache::bytes(tiles.verify.signature_cache_size));
     part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
+    if config.gossip.enabled {
+        part("blocks of others: signature tables, at most", replay::TABLE_BYTES as u64);
+    }
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     if config.gossip.enabled {
         part("gossip: what nodes say, at most", GossipConfig::default().bytes_max());
     }
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
+    if config.gossip.enabled {
+        part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
+    }
     let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
     part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
     part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));

@@ -3,24 +3,25 @@
 //! reads   the block store, from the block after the ledger's last on: the genesis', or a snapshot's
 //! writes  the ledger: accounts, statuses, blockhashes, as they were when the last whole block ended; the history, of
 //!         blocks that it lacks
-//! memory  one block; that of [`Hands`]
+//! memory  one block; that of [`Pool`]
 //! drops   nothing: a block that does not verify or does not execute as it did is an error that names the slot
 //!
 //! Every block is checked as a follower would: its hash chain, its ticks, and that each transaction in it lands.
-
-mod hands;
 
 use std::collections::BTreeSet;
 
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
 use hearth_ledger::history::{History, HistoryError};
-use hearth_ledger::{BlockSummary, Genesis, Ledger, Outcome, SlotError};
-use hearth_pipeline::poh;
+use hearth_ledger::{Genesis, Ledger};
+use hearth_pipeline::bank::Recording;
+use hearth_pipeline::exec::WorkerConfig;
+use hearth_pipeline::replay::{Job, Pool, Rules};
 use hearth_pipeline::store::block_meta;
 use hearth_wire::entry::{Entries, Entry, EntryError};
-use hearth_wire::txn::Txn;
 
-pub use hands::Hands;
+/// Bytes for the tables of keys that sign again and again in blocks of others: some 3,800 keys, each of which has one
+/// with every worker.
+pub const TABLE_BYTES: usize = 64 << 20;
 
 /// Why the ledger cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -44,48 +45,9 @@ pub enum ReplayError {
     /// The history.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The ledger does not take the block.
-    #[error("slot {slot}: {source}")]
-    Slot {
-        /// The slot.
-        slot: u64,
-        /// Why.
-        source: SlotError,
-    },
-    /// The block is no sequence of entries.
-    #[error("slot {slot}: {source}")]
-    Entries {
-        /// The slot.
-        slot: u64,
-        /// Why.
-        source: EntryError,
-    },
-    /// The block's hash chain or its ticks are wrong.
-    #[error("slot {slot}: {source}")]
-    Chain {
-        /// The slot.
-        slot: u64,
-        /// Why.
-        source: poh::check::BlockError,
-    },
-    /// A signature in a block.
-    #[error("slot {slot}: a transaction of the block has a wrong signature, {signature}")]
-    Signature {
-        /// The slot.
-        slot: u64,
-        /// The transaction's first signature.
-        signature: String,
-    },
-    /// A transaction of the block does not land.
-    #[error("slot {slot}: transaction {index} of the block does not land: {outcome:?}")]
-    DoesNotLand {
-        /// The slot.
-        slot: u64,
-        /// Which transaction of the block, from 0.
-        index: usize,
-        /// What became of it.
-        outcome: Outcome,
-    },
+    /// A block.
+    #[error(transparent)]
+    Block(#[from] hearth_pipeline::replay::ReplayError),
 }
 
 /// Whether to go on with the next block.
@@ -113,7 +75,7 @@ pub struct Replayer<'a> {
     /// What they change.
     pub ledger: &'a Ledger,
     genesis: &'a Genesis,
-    hands: Hands,
+    pool: Pool,
     history: Option<&'a mut History>,
     parent_hash: [u8; 32],
     done: Replayed,
@@ -125,9 +87,11 @@ impl<'a> Replayer<'a> {
     pub fn new(ledger: &'a Ledger, genesis: &'a Genesis, history: Option<(&'a mut History, bool)>) -> Self {
         let last = ledger.recent_blocks(1)[0];
         let (history, extended) = history.unzip();
-        let hands = Hands::new(history.as_ref().map(|history| history.key()).zip(extended));
+        let recording = history.as_ref().map(|history| history.key()).zip(extended);
+        let recording = recording.map(|(key, extended)| Recording { key, extended });
+        let pool = pool(0, recording);
         let done = Replayed { from_slot: last.slot, last_slot: last.slot, ..Replayed::default() };
-        Self { ledger, genesis, hands, history, parent_hash: last.blockhash, done }
+        Self { ledger, genesis, pool, history, parent_hash: last.blockhash, done }
     }
 
     /// Executes the block that follows on the last.
@@ -135,11 +99,14 @@ impl<'a> Replayer<'a> {
     /// # Errors
     /// It does not execute as its leader did.
     pub fn block(&mut self, block: &Block) -> Result<(), ReplayError> {
-        let Self { ledger, genesis, hands, history, parent_hash, done } = self;
+        let Self { ledger, genesis, pool, history, parent_hash, done } = self;
         let missing = history.as_mut().filter(|history| block.info.slot > history.last_slot());
-        let (ended, batches) = execute_block(ledger, genesis, block, parent_hash, hands, missing.is_some())?;
+        // What is on this disk was checked when it came.
+        let job = Job { records: missing.is_some(), is_known: true, ..job(genesis, block, *parent_hash) };
+        let executed = pool.block(ledger, job, &block.data)?;
+        let ended = executed.block;
         if let Some(history) = missing {
-            for batch in &batches {
+            for batch in &executed.batches {
                 history.append(batch);
                 history.write_some()?;
             }
@@ -253,36 +220,19 @@ fn execute(
     Ok(done)
 }
 
-/// Executes a block on the ledger's last, which ended with `parent_hash`, once its hash chain and its ticks are found
-/// to be right. Signatures are not checked. What its transactions did is returned entry by entry, where it is recorded.
-///
-/// # Errors
-/// It does not execute as its leader did; then its slot may have begun and not ended.
-pub fn execute_block(
-    ledger: &Ledger,
-    genesis: &Genesis,
-    block: &Block,
-    parent_hash: &[u8; 32],
-    hands: &mut Hands,
-    records: bool,
-) -> Result<(BlockSummary, Vec<Vec<u8>>), ReplayError> {
-    let (slot, parent) = (block.info.slot, block.info.parent_slot);
-    let entries = entries(&block.data).map_err(|source| ReplayError::Entries { slot, source })?;
+/// Workers for as many threads as there are cores, with so many bytes for the tables of keys that sign often.
+pub fn pool(table_bytes: usize, recording: Option<Recording>) -> Pool {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    Pool::new(workers, &WorkerConfig { table_bytes, recording })
+}
+
+/// To execute a block on the ledger's last, which ended with `parent_hash`: signatures are checked, and what
+/// its transactions did is wanted.
+pub fn job(genesis: &Genesis, block: &Block, parent_hash: [u8; 32]) -> Job {
     let config = genesis.config();
-    let ticks = config.ticks_per_slot * (slot - parent);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let hash = poh::check::verify_entries(parent_hash, &entries, config.hashes_per_tick, ticks, threads)
-        .map_err(|source| ReplayError::Chain { slot, source })?;
-    let bank = ledger.begin_slot(slot, parent).map_err(|source| ReplayError::Slot { slot, source })?;
-    let entries = entries.iter().filter(|entry| !entry.is_tick());
-    let entries: Vec<Vec<Txn<'_>>> = entries.map(|entry| entry.transactions().collect()).collect();
-    let batches = hands.execute(&bank, &entries, records).map_err(|(index, outcome)| ReplayError::DoesNotLand {
-        slot,
-        index,
-        outcome,
-    })?;
-    let ended = ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })?;
-    Ok((ended, batches))
+    let rules = Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick };
+    let (slot, parent) = (block.info.slot, block.info.parent_slot);
+    Job { rules, slot, parent, parent_hash, is_known: false, records: true }
 }
 
 /// The entries of all batches of a block.
@@ -297,3 +247,6 @@ pub fn entries(data: &[u8]) -> Result<Vec<Entry<'_>>, EntryError> {
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests;

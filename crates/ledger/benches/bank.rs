@@ -1,4 +1,4 @@
-//! The bank and its parts, on one thread, and blocks on several: transfers a second, and nanoseconds of each table.
+//! The bank and its parts, on one thread: transfers a second, and nanoseconds of each table.
 //!
 //! reads   the name filter; `HEARTH_ACCOUNTS`: with so many accounts beside few, too
 //! writes  one line per figure
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hearth_ledger::status_cache::LandedStatus;
 use hearth_ledger::{Account, Accounts, Bank, Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
-use hearth_ledger::{StatusCache, StatusCacheConfig, in_order};
+use hearth_ledger::{StatusCache, StatusCacheConfig};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_testkit::random::Random;
 use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
@@ -19,9 +19,6 @@ use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
 /// the status cache is made by default.
 const MICROBLOCK: usize = 64;
 const BLOCK: usize = 50 * MICROBLOCK;
-/// Transfers of a block as a leader fills it, and of one of its entries.
-const FULL_BLOCK: usize = 32_768;
-const ENTRY: usize = 31;
 /// What many accounts are compared with.
 const FEW: usize = 10_000;
 
@@ -39,13 +36,8 @@ struct Load {
 
 impl Load {
     fn new(accounts: usize) -> Self {
-        Self::of(accounts, MICROBLOCK)
-    }
-
-    /// So many transfers at a time.
-    fn of(accounts: usize, transfers: usize) -> Self {
         let accounts = (0..accounts).map(address).collect();
-        Self { accounts, templates: vec![TransferTemplate::new(); transfers], random: Random(7), made: 0 }
+        Self { accounts, templates: vec![TransferTemplate::new(); MICROBLOCK], random: Random(7), made: 0 }
     }
 
     fn microblock(&mut self, blockhash: &Hash) -> Vec<Txn<'_>> {
@@ -118,52 +110,6 @@ impl Transfers {
         self.in_block += MICROBLOCK;
         MICROBLOCK as u64
     }
-}
-
-/// Whole blocks, as a follower executes them: by conflict, on several threads.
-struct Blocks {
-    load: Load,
-    ledger: Arc<Ledger>,
-    slot: u64,
-    workers: Vec<(Executor, Vec<Outcome>)>,
-}
-
-impl Blocks {
-    fn on(threads: usize, accounts: usize) -> Self {
-        let load = Load::of(accounts, FULL_BLOCK);
-        let ledger = ledger(&load, false, None);
-        Self { load, ledger, slot: 0, workers: (0..threads).map(|_| (Executor::new(), vec![])).collect() }
-    }
-
-    fn block(&mut self) -> u64 {
-        let bank = self.ledger.begin_slot(self.slot + 1, self.slot).expect("the next slot");
-        self.slot += 1;
-        let txns = self.load.microblock(bank.parent_blockhash());
-        let entries: Vec<&[Txn<'_>]> = txns.chunks(ENTRY).collect();
-        let run = |(executor, outcomes): &mut (Executor, Vec<Outcome>), entry: usize| {
-            bank.execute(executor, entries[entry], outcomes);
-            outcomes.iter().all(Outcome::is_committed)
-        };
-        let ends_at = match &mut self.workers[..] {
-            [worker] => (0..entries.len()).find(|entry| !run(worker, *entry)),
-            workers => {
-                let touched = |entry: usize, touched: &mut Vec<_>| {
-                    entries[entry].iter().for_each(|txn| bank.touched(txn, touched));
-                };
-                in_order(entries.len(), workers, touched, run)
-            }
-        };
-        assert!(ends_at.is_none(), "every transfer lands");
-        self.ledger.end_slot(self.slot, address(self.slot as usize)).expect("the slot ends");
-        FULL_BLOCK as u64
-    }
-}
-
-/// Blocks on several threads, beside the same on one.
-fn by_conflict(bench: &Bench, threads: usize, accounts: usize) {
-    let (mut several, mut one) = (Blocks::on(threads, accounts), Blocks::on(1, accounts));
-    let name = format!("blocks: {threads} threads, {accounts} accounts");
-    bench.paired(&name, Unit::PerSecond, None, || several.block(), || one.block());
 }
 
 fn bank_transfers(bench: &Bench, name: &str, accounts: usize, floor: Option<f64>) {
@@ -287,9 +233,6 @@ fn main() {
     });
     bank_hash(&bench, "bank hash: slots that change 16 accounts", 16);
     bank_hash(&bench, "bank hash: slots that change 32,768", 32_768);
-    by_conflict(&bench, 2, 100_000);
-    by_conflict(&bench, 2, 1_024);
-    by_conflict(&bench, 4, 100_000);
     with_forks(&bench, "forks: transfers, 32,768 accounts", 32_768);
     going_back(&bench, "forks: there and back, 16 accounts", 16);
     going_back(&bench, "forks: there and back, 32,768", 32_768);

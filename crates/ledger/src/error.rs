@@ -194,6 +194,18 @@ impl std::fmt::Display for TransactionError {
 
 impl std::error::Error for TransactionError {}
 
+impl TransactionError {
+    /// The error in 56 bits, not all of them 0, for messages between parts of one build.
+    pub fn to_bits(self) -> u64 {
+        PackedStatus::pack(Err(self)).to_bits()
+    }
+
+    /// The inverse of [`TransactionError::to_bits`]; `None` of 0.
+    pub fn from_bits(bits: u64) -> Option<Self> {
+        PackedStatus::from_bits(bits).unpack().err()
+    }
+}
+
 /// A transaction's result in 56 bits, for tables with millions of them. 0 is success.
 ///
 /// From the low end: 8 bits of kind (0 success, 1 to 4 the indexed errors, from 8 the plain ones),

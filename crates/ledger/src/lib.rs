@@ -51,7 +51,7 @@ mod window;
 
 pub use account::Account;
 pub use accounts::Accounts;
-pub use bank::{AccountHash, Bank, BankCounts, Committed, Executor, Outcome, in_order};
+pub use bank::{AccountHash, Bank, BankCounts, Committed, Executor, Outcome};
 pub use budget::Budget;
 pub use cost::{BlockLimits, Cost};
 pub use error::{InstructionError, TransactionError};

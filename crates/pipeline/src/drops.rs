@@ -91,14 +91,15 @@ mod tests {
 
     use super::*;
     use crate::kinds::{KINDS, Role};
+    use crate::txsend::TxSend;
 
     #[test]
     fn every_counter_of_drops_has_its_reason() {
         let is_drop = |name: &str| name.starts_with("dropped_") || name.starts_with("udp_dropped_");
-        // Transactions pass through the tiles that make blocks alone.
+        // Transactions pass through the tiles that make blocks, and through the one that sends them to leaders.
         let counted: BTreeSet<_> = KINDS
             .iter()
-            .filter(|kind| kind.role == Role::Leader)
+            .filter(|kind| kind.role == Role::Leader || kind.name == TxSend::NAME)
             .flat_map(|kind| kind.spec(0).counters.into_iter().map(|spec| (kind.name, spec.name)))
             .filter(|(_, name)| is_drop(name))
             .collect();

@@ -9,7 +9,9 @@
 use hearth_tile::Tile;
 use hearth_tile::topology::TileSpec;
 
-use crate::{bank, benchg, bencho, benchs, dedup, gossip, metric, net, pack, poh, quic, shred, sign, store, verify};
+use crate::{
+    bank, benchg, bencho, benchs, dedup, gossip, metric, net, pack, poh, quic, shred, sign, store, txsend, verify,
+};
 
 /// One kind of tile.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +88,7 @@ pub enum Need {
 
 /// All kinds, in the order of the data flow: load first, then as a packet meets them. It is the order of
 /// `layout.affinity`, and that in which a core polls its tiles.
-pub const KINDS: [Kind; 15] = [
+pub const KINDS: [Kind; 16] = [
     Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
     Kind {
         role: Role::Load,
@@ -138,6 +140,7 @@ pub const KINDS: [Kind; 15] = [
         ..Kind::of::<shred::Shred>()
     },
     Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<gossip::Gossip>() },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
     Kind { weight_us: 0.1, floats: true, needs: &[Need::Network, Need::Files], ..Kind::of::<metric::Metric>() },

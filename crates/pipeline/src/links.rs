@@ -5,9 +5,9 @@
 //!
 //! | link | payload |
 //! |---|---|
-//! | `net_quic`, `net_shred`, `net_gossip` | [`Datagram`] |
-//! | `quic_net`, `shred_net`, `gossip_net` | [`Outgoing`] |
-//! | `quic_verify`, `rpc_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
+//! | `net_quic`, `net_shred`, `net_gossip`, `net_txsend` | [`Datagram`] |
+//! | `quic_net`, `shred_net`, `gossip_net`, `txsend_net` | [`Outgoing`] |
+//! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
 //! | `bank_poh` | [`Executed`] |
@@ -19,16 +19,21 @@
 //! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign` | the message of a vote; the tag comes back with the answer |
 //! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
-//! | `sign_shred`, `sign_store`, `sign_gossip` | a 64-byte signature |
+//! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
+//! | `sign_shred`, `sign_store`, `sign_gossip`, `sign_txsend` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
+//! | `replay_exec` | [`ExecOrder`]; the tag is its id |
+//! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
 mod codec;
 mod datagrams;
+mod exec;
 mod microblocks;
 mod slots;
 
 pub use datagrams::{Datagram, Outgoing, PortKind};
+pub use exec::{ExecOrder, ExecVerdict};
 pub use microblocks::{Completion, Executed, Microblock, MicroblockTxn};
 pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
@@ -45,6 +50,20 @@ pub const QUIC_NET: &str = "quic_net";
 pub const QUIC_VERIFY: &str = "quic_verify";
 /// Transactions handed in over RPC.
 pub const RPC_VERIFY: &str = "rpc_verify";
+/// Transactions handed in over RPC where others make blocks too: to be sent to the leaders.
+pub const RPC_TXSEND: &str = "rpc_txsend";
+/// The node's own votes, to be sent to the leaders.
+pub const TOWER_TXSEND: &str = "tower_txsend";
+/// Transactions and votes for the node itself, when it leads.
+pub const TXSEND_VERIFY: &str = "txsend_verify";
+/// Datagrams received from leaders.
+pub const NET_TXSEND: &str = "net_txsend";
+/// Datagrams to send to leaders.
+pub const TXSEND_NET: &str = "txsend_net";
+/// Handshakes with leaders that are to be signed.
+pub const TXSEND_SIGN: &str = "txsend_sign";
+/// Their signatures.
+pub const SIGN_TXSEND: &str = "sign_txsend";
 /// Transactions whose signatures are valid.
 pub const VERIFY_DEDUP: &str = "verify_dedup";
 /// Transactions not seen before.
@@ -85,6 +104,10 @@ pub const GOSSIP_NET: &str = "gossip_net";
 pub const GOSSIP_SIGN: &str = "gossip_sign";
 /// The signatures.
 pub const SIGN_GOSSIP: &str = "sign_gossip";
+/// Parts of a block to execute, one link per exec tile.
+pub const REPLAY_EXEC: &str = "replay_exec";
+/// What became of them.
+pub const EXEC_REPLAY: &str = "exec_replay";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
 /// The latest blockhash, for the load generator.
@@ -106,6 +129,10 @@ pub const GOSSIP_OUTGOING_MTU: usize = Outgoing::HEADER + TXN_MTU;
 /// Requests of gossip that may be with sign at once: as many answers as their link holds, so that sign never waits for
 /// gossip to take them.
 pub const GOSSIP_SIGN_DEPTH: usize = 64;
+/// What a TLS client signs, bytes.
+pub const TXSEND_SIGN_MTU: usize = hearth_quic::deferred::TO_SIGN_BYTES;
+/// Longest QUIC datagram from a leader, bytes: an Ethernet frame's.
+pub const TXSEND_DATAGRAM_MTU: usize = Datagram::HEADER + 1_472;
 
 /// Control word of a frag without payload from shred to store: what is stored of the slot that the tag names is void.
 pub const DUMP: u16 = 1;

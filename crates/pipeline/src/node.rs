@@ -18,7 +18,7 @@ use hearth_tile::topology::{LinkSpec, TileSpec, Topology};
 use hearth_tile::wake::{Neighbours, Waker};
 use hearth_tile::{Clock, Entropy, InitError, Tile};
 
-use crate::links::{AGAIN, RPC_VERIFY};
+use crate::links::AGAIN;
 
 /// Makes one tile of what was given for it.
 type Maker = Box<dyn FnOnce(Parts) -> Result<Box<dyn Runnable>, InitError>>;
@@ -85,11 +85,11 @@ pub struct Node {
     pub clock: Clock,
     workspace: Workspace,
     fleet: Fleet,
-    rpc: Option<Inlet>,
+    inlets: BTreeMap<String, Inlet>,
     poh: Option<Waker>,
 }
 
-/// The way into `verify` for transactions that do not come over the network.
+/// The way onto a link for who is no tile: transactions that do not come over the network.
 pub struct Inlet {
     producer: Producer,
     waker: Waker,
@@ -152,21 +152,20 @@ impl Node {
             let tiles = tiles.iter().map(|t| made.remove(&t.name()).expect("made above, on one core")).collect();
             cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle });
         }
-        let rpc = match wakers.get("verify:0") {
-            Some((_, waker)) if topology.links.iter().any(|link| link.name == RPC_VERIFY) => {
-                let producer = workspace.producer(RPC_VERIFY)?;
-                Some(Inlet { producer, waker: waker.clone(), clock: clock.clone() })
-            }
-            _ => None,
-        };
+        let mut inlets = BTreeMap::new();
+        for link in topology.links.iter().filter(|link| topology.tile(&link.producer).is_none()) {
+            let (_, waker) = &wakers[&link.consumers[0].tile];
+            let inlet = Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
+            inlets.insert(link.name.clone(), inlet);
+        }
         let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());
         let fleet = Fleet::start(cores)?;
-        Ok(Self { topology, clock, workspace, fleet, rpc, poh })
+        Ok(Self { topology, clock, workspace, fleet, inlets, poh })
     }
 
-    /// The way in for the RPC. There is one.
-    pub fn take_inlet(&mut self) -> Option<Inlet> {
-        self.rpc.take()
+    /// The way onto a link that no tile writes, if the topology has it. There is one.
+    pub fn take_inlet(&mut self, link: &str) -> Option<Inlet> {
+        self.inlets.remove(link)
     }
 
     /// Lets poh look at whether a slot shall begin, where it may be asleep.

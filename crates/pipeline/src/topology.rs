@@ -168,8 +168,22 @@ pub fn build(
 /// The topology of a node that makes no blocks, and follows those who do.
 pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
     let counts = Counts { history: false, votes: false, cluster: true, ..counts };
-    let counts = counts.at_least_one(false).only(&[Role::Node, Role::Cluster]);
+    let counts = counts.at_least_one(false).only(&FOLLOWER);
     build(name, counts, &Affinity { node: affinity.into(), load: affinity.into() }, cores, false)
+}
+
+/// What a node has that makes no blocks.
+const FOLLOWER: [Role; 2] = [Role::Node, Role::Cluster];
+/// The RPC's threads, which hand transactions in.
+pub const RPC: &str = "rpc:0";
+/// The thread that agrees with others on blocks, which hands votes in.
+pub const TOWER: &str = "tower:0";
+
+/// How many tiles a node in a cluster has, with one of each kind; `follows` says whether it makes no blocks.
+pub fn tiles_in_cluster(follows: bool) -> usize {
+    let counts = Counts { cluster: true, ..Counts::default() }.at_least_one(false);
+    let counts = if follows { counts.only(&FOLLOWER) } else { counts };
+    counts.tiles.iter().sum()
 }
 
 /// The topology of a load generator alone, which drives a node somewhere else.
@@ -231,7 +245,18 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
             link(links, tile(QUIC_VERIFY, q * verify + v), 256, TXN_MTU, tile("quic", q), vec![tile("verify", v)]);
         }
     }
-    link(links, RPC_VERIFY.into(), 1024, TXN_MTU, "rpc:0".into(), vec![tile("verify", 0)]);
+    if c.cluster {
+        // Whose turn it is, txsend knows.
+        link(links, RPC_TXSEND.into(), 1024, TXN_MTU, RPC.into(), vec![tile("txsend", 0)]);
+        link(links, TOWER_TXSEND.into(), 64, TXN_MTU, TOWER.into(), vec![tile("txsend", 0)]);
+        link(links, NET_TXSEND.into(), 256, TXSEND_DATAGRAM_MTU, tile("net", 0), vec![tile("txsend", 0)]);
+        link(links, TXSEND_NET.into(), 128, OUTGOING_MTU, tile("txsend", 0), vec![tile("net", 0)]);
+        link(links, TXSEND_SIGN.into(), 16, TXSEND_SIGN_MTU, tile("txsend", 0), vec![tile("sign", 0)]);
+        link(links, SIGN_TXSEND.into(), 16, 64, tile("sign", 0), vec![tile("txsend", 0)]);
+        link(links, TXSEND_VERIFY.into(), 256, TXN_MTU, tile("txsend", 0), vec![tile("verify", 0)]);
+    } else {
+        link(links, RPC_VERIFY.into(), 1024, TXN_MTU, RPC.into(), vec![tile("verify", 0)]);
+    }
     for v in 0..verify {
         link(links, tile(VERIFY_DEDUP, v), 512, TXN_MTU, tile("verify", v), vec![tile("dedup", 0)]);
     }
@@ -381,7 +406,11 @@ pub(crate) mod tests {
         let counts = counts.at_least_one(true);
         let topology = build("hearth", counts, &auto(), &cores(64), false).unwrap();
         for link in &topology.links {
-            assert!(link.producer == "rpc:0" || topology.tile(&link.producer).is_some(), "{}", link.name);
+            assert!(
+                [RPC, TOWER].contains(&&*link.producer) || topology.tile(&link.producer).is_some(),
+                "{}",
+                link.name
+            );
             assert!(!link.consumers.is_empty(), "{}", link.name);
         }
     }

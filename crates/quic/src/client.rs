@@ -8,7 +8,8 @@
 //! reads   transactions, UDP payloads
 //! writes  UDP payloads, in batches of equal segments
 //! memory  `send_window_bytes` a connection, plus about 1 KiB a stream in flight
-//! drops   nothing: without room `send_transaction` refuses, counted as `would_block`
+//! drops   nothing: without room `send_transaction` refuses, counted as `would_block`; a handshake that nobody signs
+//!         fails like any other
 //! source  RFC 9000; the behaviour of Agave 4.2's `solana-quic-client`
 
 use std::collections::VecDeque;
@@ -17,14 +18,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::crypto::{self, rustls::QuicClientConfig};
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event, StreamEvent,
-    StreamId, WriteError,
+    Connection, ConnectionHandle, ConnectionId, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointEvent, Event,
+    StreamEvent, StreamId, TransportConfig, WriteError,
 };
 
 use crate::config::ClientConfig;
 use crate::deadlines::Deadlines;
+use crate::deferred::{self, TO_SIGN_BYTES, Wanted};
 use crate::entropy::{Entropy, initial_cids, varint};
 use crate::transport::{Responses, pass_events};
 use crate::{ALPN_TPU, ClientCounters, ConfigError, Transmit, tls};
@@ -74,8 +76,39 @@ struct Rest {
     bytes: Bytes,
 }
 
+/// Which handshake a signature is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    line: u32,
+    attempt: u32,
+}
+
+impl Handshake {
+    /// As one number.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.attempt) << 32 | u64::from(self.line)
+    }
+
+    /// The one of this number.
+    pub fn from_bits(bits: u64) -> Self {
+        Self { line: bits as u32, attempt: (bits >> 32) as u32 }
+    }
+}
+
+/// How a client shows who it is.
+enum Identity {
+    /// rustls has the key, or there is none.
+    Settled(Arc<QuicClientConfig>),
+    /// The caller has each handshake signed for this public key.
+    Elsewhere([u8; 32]),
+}
+
 struct Line {
     address: SocketAddr,
+    /// Handshakes begun.
+    attempt: u32,
+    /// The signature of the handshake under way, where the caller has it signed.
+    wanted: Option<Arc<Wanted>>,
     state: ConnectionState,
     quic: Option<(ConnectionHandle, Box<Connection>)>,
     rest: Option<Rest>,
@@ -89,13 +122,16 @@ struct Line {
 /// A TPU client for one UDP socket.
 pub struct Client {
     config: ClientConfig,
-    quic_config: quinn_proto::ClientConfig,
+    identity: Identity,
+    transport: Arc<TransportConfig>,
+    initial_cids: Arc<dyn Fn() -> ConnectionId + Send + Sync>,
     endpoint: Endpoint,
     lines: Vec<Line>,
     /// The line of each of the endpoint's handles.
     by_handle: Vec<Option<u32>>,
     deadlines: Deadlines,
     to_transmit: VecDeque<u32>,
+    to_sign: VecDeque<(Handshake, [u8; TO_SIGN_BYTES])>,
     responses: Responses,
     scratch: Vec<u8>,
     /// Where transactions are copied to be kept for retransmission: one allocation for many.
@@ -128,20 +164,31 @@ impl Client {
 
     /// As [`Self::new`], with the caller's own TLS settings.
     pub fn with_tls(config: ClientConfig, tls: rustls::ClientConfig, entropy: &[u8; 32]) -> Result<Self, ConfigError> {
+        let identity = Identity::Settled(Arc::new(QuicClientConfig::try_from(tls)?));
+        Self::with_identity(config, identity, entropy)
+    }
+
+    /// A client that shows the identity of `public_key`, whose private key is not here: the caller has each handshake
+    /// signed, see [`Client::next_to_sign`].
+    pub fn with_signer(config: ClientConfig, public_key: [u8; 32], entropy: &[u8; 32]) -> Result<Self, ConfigError> {
+        Self::with_identity(config, Identity::Elsewhere(public_key), entropy)
+    }
+
+    fn with_identity(config: ClientConfig, identity: Identity, entropy: &[u8; 32]) -> Result<Self, ConfigError> {
         config.check()?;
         let entropy = Entropy::new(entropy);
-        let crypto = QuicClientConfig::try_from(tls)?;
-        let mut quic_config = quinn_proto::ClientConfig::new(Arc::new(crypto));
-        quic_config.transport_config(Arc::new(config.transport())).initial_dst_cid_provider(initial_cids(&entropy));
         let endpoint_config = entropy.endpoint(config.udp_payload_max.max(1472));
         Ok(Self {
             endpoint: Endpoint::new(Arc::new(endpoint_config), None, true, None),
+            identity,
+            transport: Arc::new(config.transport()),
+            initial_cids: initial_cids(&entropy),
             config,
-            quic_config,
             lines: Vec::new(),
             by_handle: Vec::new(),
             deadlines: Deadlines::default(),
             to_transmit: VecDeque::new(),
+            to_sign: VecDeque::new(),
             responses: Responses::default(),
             scratch: Vec::new(),
             arena: BytesMut::new(),
@@ -173,20 +220,52 @@ impl Client {
 
     /// Adds a connection to `address`, and keeps it up from now on.
     pub fn connect(&mut self, now: Instant, address: SocketAddr) -> ClientConnectionId {
-        let id = self.lines.len() as u32;
-        self.lines.push(Line {
+        // A closed connection that is gone leaves its place.
+        let gone = |line: &Line| line.state == ConnectionState::Closed && line.quic.is_none();
+        let place = self.lines.iter().position(gone);
+        let attempt = place.map_or(0, |place| self.lines[place].attempt);
+        let line = Line {
             address,
+            attempt,
+            wanted: None,
             state: ConnectionState::Connecting,
             quic: None,
             rest: None,
             in_flight: 0,
             pause: self.config.reconnect_initial,
             reconnect_at: None,
-            transmit_queued: false,
+            transmit_queued: place.is_some_and(|place| self.lines[place].transmit_queued),
             last_error: None,
-        });
+        };
+        let id = match place {
+            Some(place) => {
+                self.lines[place] = line;
+                place as u32
+            }
+            None => {
+                self.lines.push(line);
+                self.lines.len() as u32 - 1
+            }
+        };
         self.dial(id, now);
         ClientConnectionId(id)
+    }
+
+    /// The next handshake that waits for a signature of the client's key, and what is to be signed.
+    pub fn next_to_sign(&mut self) -> Option<(Handshake, [u8; TO_SIGN_BYTES])> {
+        self.to_sign.pop_front()
+    }
+
+    /// A handshake is signed: it goes on. One that has ended meanwhile needs it no more.
+    pub fn signed(&mut self, handshake: Handshake, signature: [u8; 64]) {
+        let Some(line) = self.lines.get_mut(handshake.line as usize) else { return };
+        if let (true, Some(wanted), Some((_, quic))) = (line.attempt == handshake.attempt, &line.wanted, &mut line.quic)
+        {
+            wanted.sign(signature);
+            // quinn goes on with the next packet from the server: its answer to this one.
+            quic.ping();
+            self.queue_transmit(handshake.line);
+        }
     }
 
     /// Closes a connection for good. What is unacknowledged counts as lost.
@@ -251,6 +330,10 @@ impl Client {
                 quic.handle_event(event);
                 self.take_events(id, now);
                 self.queue_transmit(id);
+                let line = &self.lines[id as usize];
+                let message = line.wanted.as_ref().and_then(|wanted| wanted.take_message());
+                let handshake = Handshake { line: id, attempt: line.attempt };
+                self.to_sign.extend(message.map(|message| (handshake, message)));
             }
         }
     }
@@ -309,7 +392,15 @@ impl Client {
     fn dial(&mut self, id: u32, now: Instant) {
         let address = self.lines[id as usize].address;
         self.counters.connects += 1;
-        let config = self.quic_config.clone();
+        let (crypto, wanted): (Arc<dyn crypto::ClientConfig>, _) = match &self.identity {
+            Identity::Settled(crypto) => (crypto.clone(), None),
+            Identity::Elsewhere(public_key) => match deferred::config(public_key, ALPN_TPU) {
+                Ok((crypto, wanted)) => (crypto, Some(wanted)),
+                Err(error) => return self.disconnected(id, now, error.to_string()),
+            },
+        };
+        let mut config = quinn_proto::ClientConfig::new(crypto);
+        config.transport_config(Arc::clone(&self.transport)).initial_dst_cid_provider(Arc::clone(&self.initial_cids));
         match self.endpoint.connect(now, config, address, SERVER_NAME) {
             Ok((handle, quic)) => {
                 if self.by_handle.len() <= handle.0 {
@@ -318,6 +409,7 @@ impl Client {
                 self.by_handle[handle.0] = Some(id);
                 let line = &mut self.lines[id as usize];
                 line.state = ConnectionState::Connecting;
+                (line.wanted, line.attempt) = (wanted, line.attempt.wrapping_add(1));
                 line.quic = Some((handle, Box::new(quic)));
                 self.queue_transmit(id);
             }

@@ -21,6 +21,7 @@
 //! | [`server`] | [`Server`]: admission, connections, reading of streams |
 //! | [`client`] | [`Client`]: many connections, reconnecting, with exact accounting |
 //! | `admission` | how many connections, and how fast, in all and per address and key |
+//! | [`deferred`] | a client's handshake that is signed elsewhere: by who holds the identity key |
 //! | `deadlines` | the heap that knows which connection must be woken next |
 //! | `entropy` | keys, connection ids and the token clock, all from one seed |
 //! | `stake` | [`Stakes`], and what stake buys |
@@ -59,13 +60,14 @@ pub mod client;
 pub mod config;
 mod counters;
 mod deadlines;
+pub mod deferred;
 mod entropy;
 pub mod server;
 mod stake;
 pub mod tls;
 mod transport;
 
-pub use client::{Client, ClientConnectionId, ConnectionState, Sent, WouldBlock};
+pub use client::{Client, ClientConnectionId, ConnectionState, Handshake, Sent, WouldBlock};
 pub use config::{ClientConfig, ServerConfig};
 pub use counters::{ClientCounters, ServerCounters};
 pub use quinn_proto::EcnCodepoint;

@@ -15,11 +15,13 @@ use std::sync::Arc;
 
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, WantsClientCert};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CipherSuite, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, PeerIncompatible, SignatureScheme,
+    CipherSuite, ConfigBuilder, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, PeerIncompatible,
+    SignatureScheme,
 };
 
 use crate::ALPN_TPU;
@@ -148,21 +150,37 @@ pub(crate) fn server(seed: &[u8; 32]) -> Result<rustls::ServerConfig, Error> {
 
 /// The client's TLS settings. `seed` is its identity key; without one it shows no certificate.
 pub(crate) fn client(seed: Option<&[u8; 32]>, alpn: &[u8]) -> Result<rustls::ClientConfig, Error> {
-    let provider = provider();
-    let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(KeyIsIdentity(provider)));
-    let mut config = match seed {
+    let builder = client_builder(provider())?;
+    let config = match seed {
         Some(seed) => {
             let (certificate, key) = identity(seed);
             builder.with_client_auth_cert(vec![certificate], key)?
         }
         None => builder.with_no_client_auth(),
     };
+    Ok(for_tpu(config, alpn))
+}
+
+/// The TLS settings of a client whose signature `identity` knows: its transcripts are hashed by SHA-256.
+pub(crate) fn client_of(identity: Arc<dyn ResolvesClientCert>, alpn: &[u8]) -> Result<rustls::ClientConfig, Error> {
+    let mut provider = CryptoProvider::clone(&provider());
+    provider.cipher_suites.retain(|suite| suite.suite() != CipherSuite::TLS13_AES_256_GCM_SHA384);
+    let config = client_builder(Arc::new(provider))?.with_client_cert_resolver(identity);
+    Ok(for_tpu(config, alpn))
+}
+
+fn client_builder(
+    provider: Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<rustls::ClientConfig, WantsClientCert>, Error> {
+    let builder = rustls::ClientConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(KeyIsIdentity(provider))))
+}
+
+fn for_tpu(mut config: rustls::ClientConfig, alpn: &[u8]) -> rustls::ClientConfig {
     config.alpn_protocols = vec![alpn.to_vec()];
     config.resumption = rustls::client::Resumption::disabled();
-    Ok(config)
+    config
 }
 
 /// Takes any certificate, and checks that the peer holds the private key of the one it shows.

@@ -196,7 +196,8 @@ fn count_at(bytes: &[u8], at: usize, size: usize) -> Result<(usize, usize), Entr
     Ok((count as usize, at + 8))
 }
 
-fn parse_at(bytes: &[u8], at: usize) -> Result<(Entry<'_>, usize), EntryError> {
+/// The number of hashes, the hash and the count of transactions of the entry at `at`, and the offset after them.
+fn head_at(bytes: &[u8], at: usize) -> Result<(u64, &Hash, usize, usize), EntryError> {
     let Some((num_hashes, rest)) = bytes.get(at..).and_then(|bytes| bytes.split_first_chunk()) else {
         return fail(EntryErrorKind::Truncated, bytes.len());
     };
@@ -204,15 +205,81 @@ fn parse_at(bytes: &[u8], at: usize) -> Result<(Entry<'_>, usize), EntryError> {
         return fail(EntryErrorKind::Truncated, bytes.len());
     };
     let (transaction_count, start) = count_at(bytes, at + 40, MIN_TRANSACTION_SIZE)?;
+    Ok((u64::from_le_bytes(*num_hashes), hash, transaction_count, start))
+}
+
+fn transaction_at(bytes: &[u8], at: usize) -> Result<Txn<'_>, EntryError> {
+    Txn::parse_prefix(&bytes[at..]).or_else(|e| fail(EntryErrorKind::Transaction(e.kind), at + usize::from(e.offset)))
+}
+
+fn parse_at(bytes: &[u8], at: usize) -> Result<(Entry<'_>, usize), EntryError> {
+    let (num_hashes, hash, transaction_count, start) = head_at(bytes, at)?;
     let mut end = start;
     for _ in 0..transaction_count {
-        match Txn::parse_prefix(&bytes[end..]) {
-            Ok(txn) => end += txn.bytes().len(),
-            Err(error) => return fail(EntryErrorKind::Transaction(error.kind), end + usize::from(error.offset)),
-        }
+        end += transaction_at(bytes, end)?.bytes().len();
     }
-    let num_hashes = u64::from_le_bytes(*num_hashes);
     Ok((Entry { num_hashes, hash, transaction_count, transactions: &bytes[start..end] }, end))
+}
+
+/// What a [`Cursor`] comes to next.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// An entry, whose transactions follow.
+    Entry {
+        /// Hashes since the entry before, the mixing one included.
+        num_hashes: u64,
+        /// The chain's hash after them.
+        hash: &'a Hash,
+        /// How many transactions follow.
+        transaction_count: usize,
+    },
+    /// The next transaction of the entry.
+    Transaction {
+        /// Its first byte's offset in the block.
+        at: usize,
+        /// The transaction.
+        txn: Txn<'a>,
+    },
+}
+
+/// A place in a block's entries, which are one batch after the other. It borrows nothing, so a block can be walked in
+/// pieces by whoever owns its bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Cursor {
+    /// Where the batch begins; an error's offset counts from there.
+    batch: usize,
+    at: usize,
+    entries_left: usize,
+    transactions_left: usize,
+}
+
+impl Cursor {
+    /// The next part of `block`; `None` at its end. After an error the cursor is of no use.
+    ///
+    /// # Errors
+    /// Those of [`Entries`], at the same offsets.
+    pub fn next<'a>(&mut self, block: &'a [u8]) -> Result<Option<Part<'a>>, EntryError> {
+        if self.transactions_left > 0 {
+            let at = self.at;
+            let txn = transaction_at(&block[self.batch..], at - self.batch)?;
+            self.at += txn.bytes().len();
+            self.transactions_left -= 1;
+            return Ok(Some(Part::Transaction { at, txn }));
+        }
+        if self.entries_left == 0 {
+            if self.at == block.len() {
+                return Ok(None);
+            }
+            self.batch = self.at;
+            let batch = Entries::parse_prefix(&block[self.batch..])?;
+            (self.entries_left, self.at) = (batch.left, self.batch + batch.at);
+        }
+        let (num_hashes, hash, transaction_count, start) = head_at(&block[self.batch..], self.at - self.batch)?;
+        self.at = self.batch + start;
+        self.entries_left -= 1;
+        self.transactions_left = transaction_count;
+        Ok(Some(Part::Entry { num_hashes, hash, transaction_count }))
+    }
 }
 
 /// Appends one entry whose `transaction_count` transactions are `transactions`, one after the other.
@@ -265,6 +332,35 @@ mod tests {
         assert_eq!((last_bytes, entries[1].transactions().len()), (vec![0, 1, 2], 3));
         let second = &bytes[8 + ENTRY_HEADER_SIZE..];
         assert_eq!(Entry::parse(second).unwrap().transaction_bytes(), &second[ENTRY_HEADER_SIZE..]);
+    }
+
+    /// All parts of a block of batches: entries with their transactions' offsets.
+    fn walk(block: &[u8]) -> Result<Vec<(u64, Vec<usize>)>, EntryError> {
+        let (mut cursor, mut entries) = (Cursor::default(), vec![]);
+        while let Some(part) = cursor.next(block)? {
+            match part {
+                Part::Entry { num_hashes, .. } => entries.push((num_hashes, vec![])),
+                Part::Transaction { at, txn } => {
+                    assert_eq!(txn.bytes(), &block[at..at + TRANSFER_SIZE]);
+                    entries.last_mut().unwrap().1.push(at);
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    #[test]
+    fn a_cursor_walks_all_batches_of_a_block() {
+        let one = batch();
+        let first = 8 + 2 * ENTRY_HEADER_SIZE;
+        let places = |from: usize| (0..3).map(|n| from + first + n * TRANSFER_SIZE).collect::<Vec<_>>();
+        let expected = [(5, vec![]), (9, places(0)), (5, vec![]), (9, places(one.len()))];
+        assert_eq!(walk(&[&one[..], &one[..]].concat()).unwrap(), expected);
+        assert_eq!(walk(&[]).unwrap(), []);
+        for len in 1..one.len() {
+            let torn = [&one[..], &one[..len]].concat();
+            assert_eq!(walk(&torn).unwrap_err(), parse_all(&one[..len]).unwrap_err(), "{len} bytes");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 pub mod bank;
 pub mod block;
 pub mod dedup;
+pub mod follow;
 pub mod made;
 pub mod pack;
 pub mod poh;

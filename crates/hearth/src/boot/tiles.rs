@@ -4,13 +4,13 @@
 //! writes  the configurations of the tiles
 //! memory  none of its own
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
-use hearth_ledger::{Fates, Genesis};
+use hearth_ledger::{Fates, Genesis, Ledger};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::benchg::{self, Benchg};
 use hearth_pipeline::bencho::{self, Bencho};
@@ -27,6 +27,7 @@ use hearth_pipeline::quic::{self, Quic};
 use hearth_pipeline::shred::{self, Shred};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::store::{self, Store};
+use hearth_pipeline::txsend::{self, TxSend};
 use hearth_pipeline::verify::{self, Verify};
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_ring::HugePages;
@@ -111,19 +112,38 @@ pub(super) fn tile_configs(
                 blocks: store.reader(),
                 views: cluster.gossip.board.views.clone(),
             }),
-        })
+        });
+    let configs = cluster.into_iter().fold(configs, |configs, cluster| {
+        configs
+            .one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
+            .one::<Gossip>(cluster.gossip.clone())
+    });
+    let configs = configs
         .one::<Sign>(sign::Config { seed: *identity.seed })
         .one::<Metric>(metric_config(config, &ports, metrics, folder));
     let store = store_config(store::Config::new(store, ledger), history, identity.public, cluster);
     let configs = configs.one::<Store>(store);
-    let configs = match cluster {
-        Some(cluster) => configs.one::<Gossip>(cluster.gossip.clone()),
-        None => configs,
-    };
     Ok(match load {
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,
     })
+}
+
+fn txsend_config(
+    config: &Config,
+    identity: Pubkey,
+    ledger: &Arc<Ledger>,
+    cluster: &Cluster,
+    drops: &DropLog,
+) -> txsend::Config {
+    let votes = config.consensus.vote && !config.follows();
+    txsend::Config {
+        identity,
+        votes,
+        ledger: ledger.clone(),
+        views: cluster.gossip.board.views.clone(),
+        drops: drops.clone(),
+    }
 }
 
 fn with_load(configs: TileConfigs, config: &Config, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {
@@ -190,6 +210,7 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
         gossip: ports.cluster.map(|ports| ports.gossip.into()),
+        sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
         ..net::Config::default()

@@ -437,8 +437,9 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
     say: &Say,
     drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
 ) -> Result<(), CommandError> {
-    // After a Ctrl-C a request may be under way to a node that does not answer, and then another one.
-    let save = stop.save("the report", 2 * options.target.timeout() + GRACE);
+    // After a Ctrl-C a request may be under way to a node that does not answer, and others follow: of who sends, of who
+    // reads blocks, and for the block that was to be the last.
+    let save = stop.save("the report", 4 * options.target.timeout() + GRACE);
     let (text, written) = match options.ramp {
         Some(p99_ms) => {
             let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };

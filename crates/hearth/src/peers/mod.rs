@@ -5,12 +5,10 @@
 //! memory  a few sets; while a node joins, gossip's table, see `docs/gossip.md`
 //!
 //! The walk: [`join`] (who is there, their genesis) → the tile gossip stays in touch, others take shreds → [`agree`]
-//! executes what is whole, votes and takes turns; [`repair`] serves what others lack, [`forward`] sends
-//! on what clients hand in.
+//! executes what is whole, votes and takes turns; [`repair`] serves what others lack.
 
 pub mod agree;
 pub mod echo;
-pub mod forward;
 pub mod gossip;
 pub mod join;
 pub mod repair;

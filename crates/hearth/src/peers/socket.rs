@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::say::note;
 
 hearth_tile::counters! {
-    /// What emulated links did to datagrams of repair's server and of transactions that are sent on.
+    /// What emulated links did to datagrams of repair's server.
     pub struct Counts {
         /// Datagrams that an emulated link delayed.
         delayed: Counter,
@@ -149,11 +149,6 @@ impl PeerSocket {
     /// Datagrams that the kernel dropped, since its buffer was full.
     pub fn kernel_drops(&self) -> u64 {
         self.socket.kernel_drops()
-    }
-
-    /// Whether links are emulated.
-    pub fn is_emulated(&self) -> bool {
-        self.links.is_some()
     }
 }
 

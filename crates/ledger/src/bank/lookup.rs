@@ -137,8 +137,12 @@ fn has_slot(slot_hashes: &[u8], slot: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hearth_wire::message::Message;
+    use hearth_wire::program::system;
+
     use super::*;
     use crate::account::Account;
+    use crate::{Genesis, GenesisConfig, Ledger, LedgerConfig};
 
     fn table(deactivated: u64, extended: u64, start: u8, addresses: &[Pubkey]) -> Vec<u8> {
         let mut data = 1u32.to_le_bytes().to_vec();
@@ -185,6 +189,24 @@ mod tests {
         recent.extend([9; 32]);
         accounts.store(&SYSVAR_SLOT_HASHES, Account::with_data(1, [0; 32], &recent));
         assert!(ended.is_active(&accounts, 9));
+    }
+
+    /// Replay asks before any transaction has executed, and the parent is among the recent slots once it is hashed.
+    #[test]
+    fn accounts_of_an_ended_table_are_touched_before_the_parent_is_hashed() {
+        let genesis = Genesis::create(GenesisConfig::development([1; 32], [2; 32], 0), |_| {}).unwrap();
+        let ledger = Ledger::new(&genesis, LedgerConfig::default());
+        ledger.accounts().store(&[200; 32], account(&table(1, 0, 0, &[[11; 32]])));
+        ledger.begin_slot(1, 0).unwrap();
+        ledger.end_slot(1, [1; 32]).unwrap();
+        ledger.begin_slot(3, 1).unwrap();
+        let legacy = Message::compile(&[5; 32], &[system::transfer(&[5; 32], &[6; 32], 1)], &[1; 32]).unwrap();
+        let message = [&[0x80][..], legacy.bytes(), &[1], &[200; 32], &[1, 0, 0]].concat();
+        let bytes = [&[1][..], &[7; 64], &message].concat();
+        let mut touched = vec![];
+        ledger.bank(3).unwrap().touched(&Txn::parse(&bytes).unwrap(), &mut touched);
+        let loaded = ledger.accounts().hashed(&[11; 32]).hash;
+        assert!(touched.contains(&(loaded, true)), "{} accounts", touched.len());
     }
 
     #[test]

@@ -17,7 +17,6 @@
 //! ```
 
 mod checks;
-mod conflicts;
 mod executor;
 mod general;
 mod lookup;
@@ -32,7 +31,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 pub use checks::advances_nonce;
-pub use conflicts::{AccountHash, in_order};
 pub use executor::{Executor, Simulation};
 pub use general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath};
 pub use lookup::LoadedAddresses;
@@ -47,6 +45,10 @@ use crate::fees::Fee;
 use crate::ledger::Shared;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 use crate::tower::is_vote;
+
+/// Stands for an account: a hash of its address that nobody can choose addresses for. Two that are alike are taken for
+/// one account, which costs time alone.
+pub type AccountHash = u64;
 
 /// What became of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +224,7 @@ impl Bank {
         self.add_counts(&counts);
     }
 
-    /// Adds the accounts that a transaction touches, and whether it may write each: what [`in_order`] goes by. Its
+    /// Adds the accounts that a transaction touches, and whether it may write each: what replay goes by. Its
     /// lookup tables are read, and give what they will give all through the block.
     pub fn touched(&self, txn: &Txn<'_>, touched: &mut Vec<(AccountHash, bool)>) {
         let accounts = &self.shared.accounts;
@@ -232,6 +234,8 @@ impl Bank {
             return;
         }
         touched.extend(txn.address_table_lookups().map(|lookup| (hash(lookup.account_key), false)));
+        // Whether a table that was ended still counts is read off the slot hashes, as when the transaction executes.
+        self.shared.hashing.complete(accounts);
         // Where a table does not give them the transaction will not land.
         if let Ok(loaded) = LoadedAddresses::resolve(txn, accounts, self.slot) {
             touched.extend(loaded.writable().iter().map(|key| (hash(key), true)));
@@ -272,6 +276,11 @@ impl Bank {
         ours.signature_fees.fetch_add(counts.fees.signatures, Relaxed);
         ours.priority_fees.fetch_add(counts.fees.priority, Relaxed);
         self.shared.transaction_count.fetch_add(counts.committed, Relaxed);
+    }
+
+    /// Whether the block has ended: nothing lands any more.
+    pub fn has_ended(&self) -> bool {
+        *self.ended.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the microblocks that are running, and lets no other begin.

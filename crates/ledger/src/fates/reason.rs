@@ -126,6 +126,9 @@ reasons! {
     BankSlotEnded = Refused "bank" "dropped_slot_ended":
         "The block ended before it was executed.",
         "Send it again.";
+    TxsendNoLeader = Refused "txsend" "dropped_no_leader":
+        "This node does not lead, and knows of no leader of the next slots that takes transactions over QUIC.",
+        "Send it again; getClusterNodes shows which nodes are known, and getLeaderSchedule who leads.";
     RpcSimulation = Refused "rpc" "preflight_refused":
         "A simulation of it failed, so it was not sent on (preflight).",
         "The answer to sendTransaction has the logs, and so has simulateTransaction; with skipPreflight it lands and pays all the same, where it can.";

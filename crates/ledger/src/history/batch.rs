@@ -104,15 +104,35 @@ impl<'a> Batch<'a> {
         Self { slot: u64_at(header, 0), microblock: u64_at(header, 8), count, entries: &bytes[HEADER..] }
     }
 
-    /// Its transactions, in order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+    /// The bytes of each of its transactions, in order, as [`Batch::join`] takes them.
+    pub fn pieces(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = self.entries;
         (0..self.count).map_while(move |_| {
-            let (length, after) = rest.split_first_chunk()?;
-            let (bytes, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            let length = u32::from_le_bytes(*rest.first_chunk()?);
+            let (bytes, after) = rest.split_at_checked(4 + length as usize)?;
             rest = after;
-            Entry::read(bytes)
+            Some(bytes)
         })
+    }
+
+    /// A batch of transactions that were written in others, each as [`Batch::pieces`] gives it.
+    pub fn join<'p>(slot: u64, microblock: u64, pieces: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
+        let mut bytes = vec![];
+        bytes.extend_from_slice(&slot.to_le_bytes());
+        bytes.extend_from_slice(&microblock.to_le_bytes());
+        bytes.extend_from_slice(&[0; 2]);
+        let mut count = 0u16;
+        for piece in pieces {
+            bytes.extend_from_slice(piece);
+            count += 1;
+        }
+        bytes[HEADER - 2..HEADER].copy_from_slice(&count.to_le_bytes());
+        bytes
+    }
+
+    /// Its transactions, in order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        self.pieces().map_while(|piece| Entry::read(&piece[4..]))
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::batch::Batch;
 use super::historian::{Historian, Job, Shared};
@@ -160,6 +161,18 @@ impl History {
     /// The last block that can be found; 0 when there is none.
     pub fn indexed_slot(&self) -> u64 {
         self.shared.indexed_slot.load(SeqCst).saturating_sub(1)
+    }
+
+    /// Waits until every block that was closed can be found.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub fn wait_until_indexed(&self) -> Result<(), HistoryError> {
+        while self.indexed_slot() < self.last_slot {
+            self.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Whether what is written is still indexed.

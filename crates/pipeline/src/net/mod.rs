@@ -1,21 +1,23 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net`, `gossip_net`, reliable: datagrams to send; its sockets
+//! reads   `quic_net` ×Q, `shred_net`, `gossip_net`, `txsend_net`, reliable: datagrams to send; its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster
-//!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_gossip`, elective: what comes to
-//!         gossip; bytes by peer, for observers
+//!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
+//!         `net_gossip`, elective: what comes to gossip
+//!         `net_txsend`, elective: what leaders answer
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
 //! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what gossip
-//!         has no room for, which is said again; the kernel's own (socket buffer full), read from the socket;
+//!         has no room for, which is said again; what leaders answer where txsend has no room, which QUIC sends again;
+//!         the kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
 //!         counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 pub mod links;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
@@ -26,8 +28,8 @@ use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, 
 use hearth_wire::shred::SLOT;
 
 use crate::links::{
-    DATAGRAM_MTU, Datagram, GOSSIP_DATAGRAM_MTU, NET_GOSSIP, NET_QUIC, NET_SHRED, Outgoing, PortKind,
-    SHRED_DATAGRAM_MTU,
+    DATAGRAM_MTU, Datagram, GOSSIP_DATAGRAM_MTU, NET_GOSSIP, NET_QUIC, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
+    SHRED_DATAGRAM_MTU, TXSEND_DATAGRAM_MTU,
 };
 use links::{LinksConfig, LinksWatch};
 
@@ -48,6 +50,8 @@ hearth_tile::counters! {
         dropped_shreds: Counter,
         /// Datagrams dropped because gossip had no room for them.
         dropped_gossip: Counter,
+        /// Datagrams of leaders dropped because txsend had no room for them.
+        dropped_answers: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
         dropped_by_kernel: Counter,
         /// Datagrams not sent, since the kernel knows no way to their address or is told not to send there.
@@ -78,6 +82,8 @@ pub struct Config {
     pub shreds: Option<ShredPorts>,
     /// The port of gossip; `None` where the node is alone.
     pub gossip: Option<SocketAddr>,
+    /// The address from which transactions are sent to leaders, from any port; `None` where the node is alone.
+    pub sends_from: Option<IpAddr>,
     /// Kernel buffer asked for per socket and direction, bytes.
     pub socket_buffer_bytes: usize,
     /// What is between this node and others of this machine; `None` where nothing is emulated.
@@ -120,6 +126,7 @@ pub struct Net {
     quic: Vec<Port>,
     shred: Vec<Port>,
     gossip: Option<Port>,
+    txsend: Option<Port>,
     unsent: Vec<Unsent>,
     /// What is on its way to others, where links are emulated.
     links: Option<Box<Links>>,
@@ -204,6 +211,13 @@ impl Tile for Net {
         if let Some(gossip) = config.gossip {
             sockets.push(bind(PortKind::Gossip, gossip, "the port of gossip")?);
         }
+        let txsend = host.outputs(NET_TXSEND).first().copied();
+        if let Some(ip) = config.sends_from.filter(|_| txsend.is_some()) {
+            let options = Options { sharing: Sharing::None, buffer_bytes: config.socket_buffer_bytes };
+            let socket = UdpSocket::bind(SocketAddr::new(ip, 0), options);
+            let socket = socket.map_err(|e| host.socket_error(format!("a UDP port of {ip} to send from"), e))?;
+            sockets.push((PortKind::TxSend, socket));
+        }
         let seed = host.entropy();
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
@@ -215,7 +229,7 @@ impl Tile for Net {
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
-        for port in quic.iter().chain(&shred).chain(&gossip) {
+        for port in quic.iter().chain(&shred).chain(&gossip).chain(&txsend) {
             host.elective(*port);
         }
         Ok(Self {
@@ -225,6 +239,7 @@ impl Tile for Net {
             quic,
             shred,
             gossip,
+            txsend,
             unsent: Vec::new(),
             links,
             received_us: 0,
@@ -310,18 +325,8 @@ impl Net {
                 continue;
             }
             let datagram = Datagram { from, port: kind, data };
-            match (kind, self.gossip) {
-                (PortKind::Tvu | PortKind::Repair, _) => {
-                    publish_shred(&self.shred, datagram, out);
-                    continue;
-                }
-                (PortKind::Gossip, Some(port)) => {
-                    if !publish_now(port, datagram, GOSSIP_DATAGRAM_MTU, out) {
-                        out.count.dropped_gossip += 1;
-                    }
-                    continue;
-                }
-                _ => {}
+            if self.is_for_cluster(datagram, out) {
+                continue;
             }
             let port = self.quic[flow_hash(from) as usize % self.quic.len()];
             if out.credits(port, 1) == 0 {
@@ -330,6 +335,28 @@ impl Net {
                 return number > first;
             }
             publish(port, datagram, out);
+        }
+        true
+    }
+
+    /// Publishes a datagram that is not for quic, if it is one. For none of these does the socket wait.
+    fn is_for_cluster(&self, datagram: Datagram<'_>, out: &mut Out<'_, Self>) -> bool {
+        match datagram.port {
+            PortKind::Tvu | PortKind::Repair => publish_shred(&self.shred, datagram, out),
+            PortKind::Gossip => {
+                let Some(port) = self.gossip else { return false };
+                if !publish_now(port, datagram, GOSSIP_DATAGRAM_MTU, out) {
+                    out.count.dropped_gossip += 1;
+                }
+            }
+            PortKind::TxSend => {
+                let Some(port) = self.txsend else { return false };
+                // QUIC sends it again.
+                if !publish_now(port, datagram, TXSEND_DATAGRAM_MTU, out) {
+                    out.count.dropped_answers += 1;
+                }
+            }
+            PortKind::Quic | PortKind::Udp => return false,
         }
         true
     }

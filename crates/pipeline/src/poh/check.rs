@@ -77,7 +77,19 @@ impl TickCheck {
     /// # Errors
     /// Every [`BlockError`] but an invalid hash. After one the block is lost.
     pub fn entries(&mut self, entries: &[Entry<'_>], ends: bool) -> Result<(), BlockError> {
-        let (expected, ticks) = (self.tick_count, entries.iter().filter(|e| e.is_tick()).count() as u64);
+        self.counts(entries.iter().map(|entry| (entry.num_hashes, entry.is_tick())), ends)
+    }
+
+    /// The same, of each entry's hashes and whether it is a tick.
+    ///
+    /// # Errors
+    /// Those of [`TickCheck::entries`].
+    pub fn counts(
+        &mut self,
+        mut entries: impl DoubleEndedIterator<Item = (u64, bool)> + Clone,
+        ends: bool,
+    ) -> Result<(), BlockError> {
+        let (expected, ticks) = (self.tick_count, entries.clone().filter(|(_, is_tick)| *is_tick).count() as u64);
         let found = self.ticks + ticks;
         if found > expected {
             return Err(BlockError::TooManyTicks { found, expected });
@@ -86,33 +98,86 @@ impl TickCheck {
             return Err(BlockError::TooFewTicks { found, expected });
         }
         if found == expected {
-            if entries.last().is_some_and(|e| !e.is_tick()) {
+            if entries.clone().next_back().is_some_and(|(_, is_tick)| !is_tick) {
                 return Err(BlockError::TrailingEntry);
             }
             if !ends {
                 return Err(BlockError::InvalidLastTick);
             }
         }
-        entries.iter().try_for_each(|entry| self.count(entry))?;
+        entries.try_for_each(|(num_hashes, is_tick)| self.count(num_hashes, is_tick))?;
         // Only where a batch ends does the cluster ask that the tick under way has a hash left.
         let full = self.hashes_per_tick.is_some_and(|expected| self.hashes >= expected);
         if full { Err(BlockError::InvalidTickHashCount { tick: self.ticks }) } else { Ok(()) }
     }
 
-    fn count(&mut self, entry: &Entry<'_>) -> Result<(), BlockError> {
-        self.hashes = self.hashes.saturating_add(entry.num_hashes);
+    fn count(&mut self, num_hashes: u64, is_tick: bool) -> Result<(), BlockError> {
+        self.hashes = self.hashes.saturating_add(num_hashes);
         let wrong = match self.hashes_per_tick {
-            Some(expected) => entry.is_tick() && self.hashes != expected,
-            None => entry.num_hashes > LOW_POWER_HASHES_MAX,
+            Some(expected) => is_tick && self.hashes != expected,
+            None => num_hashes > LOW_POWER_HASHES_MAX,
         };
         if wrong {
             return Err(BlockError::InvalidTickHashCount { tick: self.ticks });
         }
-        if entry.is_tick() {
+        if is_tick {
             self.ticks += 1;
             self.hashes = 0;
         }
         Ok(())
+    }
+}
+
+/// An entry without its transactions: what it does to the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainEntry {
+    /// Hashes since the entry before, the mixing one included.
+    pub num_hashes: u64,
+    /// The Merkle root of its transactions' signatures; `None` of a tick.
+    pub mixin: Option<[u8; 32]>,
+    /// The chain's hash after them, as the block has it.
+    pub hash: [u8; 32],
+}
+
+/// Checks the hashes of entries in pieces.
+#[derive(Clone, Debug)]
+pub struct ChainCheck {
+    hash: [u8; 32],
+    entry: usize,
+    /// Hashes of that entry so far.
+    hashed: u64,
+}
+
+impl ChainCheck {
+    /// For entries that go on from `start`.
+    pub fn new(start: [u8; 32]) -> Self {
+        Self { hash: start, entry: 0, hashed: 0 }
+    }
+
+    /// Hashes at most `limit` times. `None` while there is more to hash; then whether all `entries` are right, or the
+    /// index of the first that is not. `limit` is at least 1.
+    pub fn step(&mut self, entries: &[ChainEntry], limit: u64) -> Option<Result<(), usize>> {
+        let mut left = limit;
+        while let Some(entry) = entries.get(self.entry) {
+            let chained = entry.num_hashes.saturating_sub(entry.mixin.is_some().into());
+            let now = left.min(chained - self.hashed);
+            self.hash = sha256_chain(self.hash, now);
+            self.hashed += now;
+            left -= now;
+            if left == 0 {
+                return None;
+            }
+            left -= 1;
+            if let Some(mixin) = entry.mixin {
+                self.hash = sha256_mix(self.hash, mixin);
+            }
+            if self.hash != entry.hash {
+                return Some(Err(self.entry));
+            }
+            self.entry += 1;
+            self.hashed = 0;
+        }
+        Some(Ok(()))
     }
 }
 

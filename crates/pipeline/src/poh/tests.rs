@@ -1,7 +1,9 @@
 //! Tests of the chain on virtual time, against a model that hashes one by one, and of the rules for blocks.
 
 use super::chain::{Config, ConfigError, Entry, HASHES_PER_STEP, LAG_SLOTS_MAX, PohChain, Refused, Step};
-use super::check::{BlockError, LOW_POWER_HASHES_MAX, TickCheck, verify_entries, verify_hashes};
+use super::check::{
+    BlockError, ChainCheck, ChainEntry, LOW_POWER_HASHES_MAX, TickCheck, verify_entries, verify_hashes,
+};
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::sha256;
 use hearth_wire::entry::{self, Entries};
@@ -340,7 +342,30 @@ fn verdict(entries: &[(u64, [u8; 32], Vec<u8>)], hashes: Option<u64>, ticks: u64
     for threads in [2, 7, 64] {
         assert_eq!(verify_entries(&START, &parsed, hashes, ticks, threads), verdict, "{threads} threads");
     }
+    if matches!(verdict, Ok(_) | Err(BlockError::InvalidEntryHash { .. })) {
+        for limit in [1, 3, 1_000] {
+            assert_eq!(in_pieces(&parsed, limit), verdict, "{limit} hashes a piece");
+        }
+    }
     verdict
+}
+
+/// The same in pieces of so many hashes.
+fn in_pieces(entries: &[entry::Entry<'_>], limit: u64) -> Result<[u8; 32], BlockError> {
+    let mixin = |entry: &entry::Entry<'_>| {
+        let txns: Vec<_> = entry.transactions().map(|txn| txn.bytes().to_vec()).collect();
+        (!txns.is_empty()).then(|| mixin_of(&txns))
+    };
+    let of =
+        |entry: &entry::Entry<'_>| ChainEntry { num_hashes: entry.num_hashes, mixin: mixin(entry), hash: *entry.hash };
+    let chain: Vec<ChainEntry> = entries.iter().map(of).collect();
+    let mut check = ChainCheck::new(START);
+    let verdict = loop {
+        if let Some(verdict) = check.step(&chain, limit) {
+            break verdict;
+        }
+    };
+    verdict.map(|()| chain.last().unwrap().hash).map_err(|entry| BlockError::InvalidEntryHash { entry })
 }
 
 fn bytes_of(entries: &[(u64, [u8; 32], Vec<u8>)]) -> Vec<u8> {

@@ -188,7 +188,9 @@ impl Tile for Quic {
                 self.server.handle_datagram(now, datagram.from, None, datagram.data);
             }
             PortKind::Udp => self.on_udp(datagram.data, out),
-            PortKind::Tvu | PortKind::Repair => unreachable!("net gives these to shred"),
+            PortKind::Tvu | PortKind::Repair | PortKind::Gossip | PortKind::TxSend => {
+                unreachable!("net gives these to others")
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; `gossip_sign`, reliable, where the node is in a cluster: what it says in gossip
-//! writes  `sign_shred` ×S, `sign_store`, `sign_gossip`, reliable: the signature, with the request's tag
+//!         message of a vote; `txsend_sign`, reliable, in a cluster: the handshake of a QUIC client; `gossip_sign`,
+//!         reliable, in a cluster: what the node says in gossip
+//! writes  `sign_shred` ×S, `sign_store`, `sign_txsend`, `sign_gossip`, reliable: the signature, with the request's tag
 //! memory  the key
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
@@ -11,8 +12,9 @@
 //! over a
 //! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
 //! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
-//! program, that only the node signs: it moves no lamports but the fee. What gossip may have signed, and why none of it
-//! is anything else, is in `gossip.rs` beside this file.
+//! program, that only the node signs: it moves no lamports but the fee. What txsend asks for must be the 130 bytes
+//! that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none of it is anything
+//! else, is in `gossip.rs` beside this file.
 
 mod gossip;
 
@@ -22,9 +24,12 @@ use zeroize::Zeroize;
 
 use hearth_cluster::gossip::{SignKind, pong_hash};
 use hearth_ledger::tower::is_vote_message;
+use hearth_quic::deferred::is_client_handshake;
 use hearth_wire::repair::is_repair_request;
 
-use crate::links::{GOSSIP_SIGN, PONG, SHRED_SIGN, SIGN_GOSSIP, SIGN_SHRED, SIGN_STORE, STORE_SIGN};
+use crate::links::{
+    GOSSIP_SIGN, PONG, SHRED_SIGN, SIGN_GOSSIP, SIGN_SHRED, SIGN_STORE, SIGN_TXSEND, STORE_SIGN, TXSEND_SIGN,
+};
 
 hearth_tile::counters! {
     /// What sign counts.
@@ -43,6 +48,8 @@ hearth_tile::counters! {
         signed_prunes: Counter,
         /// Pings signed for gossip, and answers to pings.
         signed_gossip_pings: Counter,
+        /// Handshakes with leaders signed for txsend.
+        signed_handshakes: Counter,
         /// Requests refused because their form does not fit the role of the asking link.
         refused: Counter,
     }
@@ -66,7 +73,9 @@ pub struct Sign {
     shred: Vec<(In, Port)>,
     /// Where votes are asked for, and answered.
     votes: Option<(In, Port)>,
-    /// The same of gossip.
+    /// Where handshakes are asked for, and answered.
+    handshakes: Option<(In, Port)>,
+    /// The same of what gossip says.
     gossip: Option<(In, Port)>,
 }
 
@@ -78,8 +87,9 @@ impl Tile for Sign {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
+        let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, gossip })
+        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, handshakes, gossip })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -87,6 +97,11 @@ impl Tile for Sign {
             && input == frag.input()
         {
             return self.vote(port, &frag, out);
+        }
+        if let Some((input, port)) = self.handshakes
+            && input == frag.input()
+        {
+            return self.handshake(port, &frag, out);
         }
         if let Some((input, port)) = self.gossip
             && input == frag.input()
@@ -139,6 +154,15 @@ impl Sign {
             SignKind::Ping | SignKind::Pong => out.count.signed_gossip_pings += 1,
         }
         out.publish(port, frag.tag(), &signature);
+    }
+
+    fn handshake(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        if !is_client_handshake(frag.payload()) {
+            out.count.refused += 1;
+            return out.filtered();
+        }
+        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
+        out.count.signed_handshakes += 1;
     }
 
     fn vote(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
@@ -228,6 +252,28 @@ mod tests {
         assert!(rig.take("sign_shred:0").is_empty(), "a value is none of shred's business");
         let count = rig.count();
         assert_eq!((count.signed_values, count.signed_gossip_pings, count.refused), (1, 1, 3));
+    }
+
+    #[test]
+    fn signs_handshakes_for_txsend_alone() {
+        let config = Config { seed: [7; 32] };
+        let public = SigningKey::from_seed(&config.seed).public_key();
+        let mut handshake = [b' '; 130];
+        handshake[64..97].copy_from_slice(b"TLS 1.3, client CertificateVerify");
+        handshake[97] = 0;
+        let mut server = handshake;
+        server[73..79].copy_from_slice(b"server");
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "txsend_sign"], &["sign_shred:0", "sign_txsend"]);
+        rig.give("txsend_sign", 1, &handshake);
+        rig.give("txsend_sign", 2, &server);
+        rig.give("txsend_sign", 3, &[1; 32]);
+        rig.give("shred_sign:0", 4, &handshake);
+        rig.run();
+        let answers = rig.take("sign_txsend");
+        assert_eq!((answers.len(), answers[0].0), (1, 1));
+        assert!(verify_strict(&public, answers[0].1.as_slice().try_into().unwrap(), &handshake).is_ok());
+        assert_eq!((rig.count().signed_handshakes, rig.count().refused), (1, 3));
+        assert!(rig.take("sign_shred:0").is_empty());
     }
 
     #[test]

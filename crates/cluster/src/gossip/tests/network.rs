@@ -127,11 +127,6 @@ impl Network {
         self.nodes.get_mut(&address(n)).expect("the node runs")
     }
 
-    /// Signs what node `n` has to have signed.
-    pub fn sign(&mut self, n: usize, now: u64) {
-        self.gossip_mut(n).sign_with(now, &key(n), &mut Outbox::default());
-    }
-
     pub fn crash(&mut self, n: usize) {
         self.nodes.remove(&address(n)).expect("the node ran");
     }

@@ -142,7 +142,10 @@ impl Made {
 
     /// Looks for all that was confirmed.
     fn look(&self, chain: &Chain, name: &str) -> Outcome {
-        let (history, blocks) = (chain.history.as_ref().unwrap().reader(), chain.store.reader());
+        let (history, blocks) = (chain.history.as_ref().unwrap(), chain.store.reader());
+        // What is recorded again is indexed by a thread of the history's own.
+        wait(|| history.indexed_slot() >= history.last_slot());
+        let history = history.reader();
         let mut worst = Outcome::Whole;
         let mut found = |outcome: Outcome| worst = worst.max(outcome);
         let error = |why: String| if why.contains(name) { Outcome::Named } else { Outcome::Silent };

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use hearth_cluster::links::{Cut, LinksFile, Place, QUEUE_BYTES};
 use hearth_cluster::simulate::World;
 use hearth_ledger::stakes::GENESIS_STAKE_LAMPORTS;
+use hearth_pipeline::topology::tiles_in_cluster;
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 use serde::{Deserialize, Serialize};
@@ -23,10 +24,6 @@ use crate::keys;
 
 /// The most nodes: one machine has no use for more, and loopback addresses are counted in their last byte alone.
 pub const NODES_MAX: usize = 200;
-/// A follower's tiles: net, shred, store, gossip, sign, metric.
-const FOLLOWER_TILES: usize = 6;
-/// Those of a node that makes blocks.
-const MAKER_TILES: usize = 12;
 /// Landed transactions for which a node takes memory at its start.
 const STATUSES: i64 = 1 << 16;
 /// A node's blocks on disk, bytes.
@@ -382,7 +379,7 @@ impl Cluster {
                 if node.role == Role::Validator {
                     set("gossip.entrypoints", vec![entrypoint].into());
                     // All who make blocks of one machine are not to have a thread on each core.
-                    set("layout.affinity", format!("{core}*{MAKER_TILES}").into());
+                    set("layout.affinity", format!("{core}*{}", tiles_in_cluster(false)).into());
                 }
                 set("tiles.verify.table_bytes", (64 << 20).into());
                 set("tiles.dedup.signature_cache_size", (1 << 20).into());
@@ -391,7 +388,7 @@ impl Cluster {
             Role::Follower => {
                 set("gossip.entrypoints", vec![entrypoint].into());
                 // One thread for all of them, on a core by turns: followers of one machine are not to meet on one.
-                set("layout.affinity", format!("{core}*{FOLLOWER_TILES}").into());
+                set("layout.affinity", format!("{core}*{}", tiles_in_cluster(true)).into());
             }
         }
         keys

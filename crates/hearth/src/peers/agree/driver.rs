@@ -17,19 +17,20 @@ use hearth_cluster::reports::Dump;
 use hearth_ledger::blockstore::{Block, Reader, SlotInfo};
 use hearth_ledger::tower::Voted;
 use hearth_ledger::{Ledger, SlotHistory};
+use hearth_pipeline::exec::Place;
 use hearth_pipeline::poh::Parent;
+use hearth_pipeline::replay::{Job, Pool};
 use hearth_tile::CounterSet;
 use hearth_wire::base58::encode_32;
-use hearth_wire::{Hash, Pubkey};
+use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::claims::{AHEAD, Claims};
 use super::differs::Parted;
-use super::execute::Replay;
 use super::forks::{Forks, Frozen};
 use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
 use super::{AgreeError, Start, saved, vote};
 use crate::peers::{Words, gossip, now_ms};
-use crate::replay::{ReplayError, entries};
+use crate::replay::{self, ReplayError};
 use crate::say::note;
 
 /// A slot that is voted for and not here is asked for no further than so many above what is executed.
@@ -101,7 +102,7 @@ pub struct Driver {
     claims: Claims,
     /// Slots whose blocks cannot be executed.
     dead: BTreeMap<u64, Dead>,
-    replay: Replay,
+    pool: Pool,
     /// What is built on, and since when.
     reset: (u64, Instant),
     /// The newest block that is confirmed and was not on the ledger's line yet.
@@ -173,7 +174,7 @@ impl Driver {
             forks: Forks::new(root),
             claims: Claims::default(),
             dead: BTreeMap::new(),
-            replay: Replay::new(start.recording.clone()),
+            pool: replay::pool(replay::TABLE_BYTES, start.recording.clone()),
             reset: (slot, Instant::now()),
             confirmed: None,
             finalized: 0,
@@ -336,7 +337,8 @@ impl Driver {
         }
         self.go_to(info.parent_slot)?;
         let Start { ledger, genesis, agreed, .. } = &self.start;
-        match self.replay.block(ledger, genesis, &block, false) {
+        let parent_hash = ledger.recent_blocks(1)[0].blockhash;
+        match self.pool.block(ledger, replay::job(genesis, &block, parent_hash), &block.data) {
             Ok(done) => {
                 if self.start.recording.is_some() {
                     agreed.record(info.slot, done.batches);
@@ -344,9 +346,8 @@ impl Driver {
                 self.counts.executed_blocks += 1;
                 self.counts.executed_transactions += done.block.counts.committed;
                 self.froze(info.slot, info.parent_slot, block.block_id)?;
-                self.compare(&block)?;
+                self.compare(&block, &done.votes)?;
             }
-            Err(why @ (ReplayError::Store(_) | ReplayError::History(_))) => return Err(why.into()),
             Err(why) => {
                 // The slot may have begun.
                 ledger.rewind(info.parent_slot)?;
@@ -420,13 +421,11 @@ impl Driver {
         self.is_not_refuted(slot)
     }
 
-    /// Holds the votes that are in a block against what came out here.
-    fn compare(&mut self, block: &Block) -> Result<(), AgreeError> {
-        let slot = block.info.slot;
-        let entries = entries(&block.data).map_err(|source| ReplayError::Entries { slot, source })?;
+    /// Holds the votes that are in a block, at these places, against what came out here.
+    fn compare(&mut self, block: &Block, votes: &[Place]) -> Result<(), AgreeError> {
         let ledger = Arc::clone(&self.start.ledger);
-        let transactions = entries.iter().flat_map(|entry| entry.transactions());
-        transactions.filter_map(|txn| vote::cast(&ledger, &txn)).try_for_each(|voted| self.claimed(voted))
+        let txns = votes.iter().map(|place| Txn::parse(place.of(&block.data)).expect("it was executed"));
+        txns.filter_map(|txn| vote::cast(&ledger, &txn)).try_for_each(|voted| self.claimed(voted))
     }
 
     /// Holds a vote against what came out here, or will.
@@ -491,7 +490,10 @@ impl Driver {
             let Some(block) = reader.block(slot).map_err(ReplayError::from)? else {
                 return Err(AgreeError::NotTheSame(slot));
             };
-            let done = self.replay.block(ledger, genesis, &block, true)?;
+            let parent_hash = ledger.recent_blocks(1)[0].blockhash;
+            // It was executed before, so its signatures are right.
+            let job = Job { is_known: true, ..replay::job(genesis, &block, parent_hash) };
+            let done = self.pool.block(ledger, job, &block.data).map_err(ReplayError::from)?;
             if self.start.recording.is_some() {
                 agreed.record(slot, done.batches);
             }
@@ -600,11 +602,11 @@ impl Driver {
     }
 
     fn vote(&mut self, vote: &TowerVote) {
-        let Some(voter) = &self.start.voter else { return };
+        let Some(voter) = &mut self.start.voter else { return };
         let ledger = &self.start.ledger;
         let named = self.forks.get(vote.blockhash_of.slot).map(|block| block.blockhash);
         let transaction = voter.transaction(vote, named.unwrap_or_else(|| ledger.recent_blocks(1)[0].blockhash));
-        voter.send(&transaction, ledger.recent_blocks(1)[0].slot + 1, ledger);
+        voter.send(&transaction);
         self.counts.votes += 1;
         let account = voter.account;
         self.refresh = Some(VoteRefresh::new(transaction.clone(), Instant::now()));

@@ -19,7 +19,6 @@ mod ancestors;
 mod claims;
 mod differs;
 mod driver;
-mod execute;
 mod forks;
 mod join_wait;
 mod saved;
@@ -35,8 +34,8 @@ use std::time::Duration;
 use hearth_cluster::board::Board;
 use hearth_cluster::consensus::StartError;
 use hearth_ledger::blockstore::Reader;
-use hearth_ledger::history::HistoryKey;
 use hearth_ledger::{Genesis, Ledger, RewindError};
+use hearth_pipeline::bank::Recording;
 use hearth_pipeline::poh::Lead;
 use hearth_pipeline::store::Agreed;
 use hearth_tile::wake::Waker;
@@ -143,7 +142,7 @@ pub struct Start {
     /// Who asks others for the ancestors of what cannot be executed here.
     pub asker: Asker,
     /// Where a history is kept: what it hashes under, and whether it has logs and calls.
-    pub recording: Option<(HistoryKey, bool)>,
+    pub recording: Option<Recording>,
     /// Whether the chain begins: there is no block yet, executed or not.
     pub is_begin: bool,
     /// Where tower and root are kept.

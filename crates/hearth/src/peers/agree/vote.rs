@@ -1,28 +1,19 @@
 //! vote: the node's votes on their way, and the votes of others as they come by gossip.
 //!
 //! reads   towers to be told; transactions that gossip heard
-//! writes  a datagram for each of the next leaders; gossip
+//! writes  `tower_txsend`: signed votes
 //! memory  none
-//! drops   datagrams that the system does not take: a vote is sent again when it does not land
-//! source  `voting_service.rs`, `cluster_info_vote_listener.rs` of `solana-core` 4.2
-
-use std::io;
-use std::net::SocketAddrV4;
-use std::sync::Arc;
+//! drops   votes for which the link has no room: a vote is sent again when it does not land
+//! source  `cluster_info_vote_listener.rs` of `solana-core` 4.2
 
 use hearth_cluster::consensus::TowerVote;
-use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::tower::{Told, Voted, VotedBlock, voted_for};
 use hearth_ledger::{Ledger, Lockout};
+use hearth_pipeline::node::Inlet;
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use crate::boot::signatures_are_valid;
-use crate::peers::forward::Way;
-use crate::peers::socket::PeerLinks;
-
-/// Slots of a leader in a row.
-const TURN: u64 = 4;
 
 /// Votes for the node.
 pub struct Voter {
@@ -30,23 +21,13 @@ pub struct Voter {
     key: SigningKey,
     /// The account that it votes with.
     pub account: Pubkey,
-    way: Way,
-    views: Arc<Views>,
-    /// Where the node itself takes transactions.
-    own: SocketAddrV4,
+    inlet: Inlet,
 }
 
 impl Voter {
-    /// A voter that sends from the address at which the node itself takes transactions, `own`.
-    pub fn new(
-        key: SigningKey,
-        account: Pubkey,
-        views: Arc<Views>,
-        links: &PeerLinks,
-        own: SocketAddrV4,
-    ) -> io::Result<Self> {
-        let way = Way::open(own, links)?;
-        Ok(Self { node: key.public_key(), key, account, way, views, own })
+    /// A voter that hands its votes in by `inlet`, to be sent to the leaders.
+    pub fn new(key: SigningKey, account: Pubkey, inlet: Inlet) -> Self {
+        Self { node: key.public_key(), key, account, inlet }
     }
 
     /// The transaction that tells a tower.
@@ -62,20 +43,10 @@ impl Voter {
         message.sign_with(|_, bytes| self.key.sign(bytes))
     }
 
-    /// Sends a transaction to who leads from `slot` on, and who leads next.
-    pub fn send(&self, transaction: &[u8], slot: u64, ledger: &Ledger) {
-        let view = self.views.newest();
-        let mut sent: Option<SocketAddrV4> = None;
-        for slot in [slot, slot + TURN] {
-            let Some(leader) = ledger.leader_at(slot).map(|leader| leader.node) else { continue };
-            let others = view.tpu.iter().find(|(node, ..)| *node == leader);
-            let to = if leader == self.node { Some(self.own) } else { others.and_then(|(_, tpu, vote)| vote.or(*tpu)) };
-            if let Some(to) = to.filter(|to| sent != Some(*to)) {
-                // One that is lost is sent again, by consensus, when it does not land.
-                let _ = self.way.send(transaction, to);
-                sent = Some(to);
-            }
-        }
+    /// Sends a transaction to the leaders.
+    pub fn send(&mut self, transaction: &[u8]) {
+        // One that is lost is sent again, by consensus, when it does not land.
+        let _ = self.inlet.send(transaction);
     }
 }
 

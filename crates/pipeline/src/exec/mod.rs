@@ -1,0 +1,149 @@
+//! exec: executes a part of a block of another node's, and checks its signatures and hashes.
+//!
+//! reads   `replay_exec`, reliable: an order, transactions that conflict with none in flight, or entries to hash
+//! writes  `exec_replay`, reliable: where a history is kept what the transactions did, in pieces; then the verdict
+//! memory  one order and its report; the tables of keys that sign often, `table_bytes` at most
+//! drops   transactions behind one that is wrong: the verdict names it, and the block is not executed
+//! source  [`crate::replay`] makes the orders and takes the verdicts
+//!
+//! A turn does a bounded piece: 32 signatures, 32 transactions or 4,096 hashes. So a tile that shares its core lets
+//! others have it in between. It takes the next order when the report of the one before is on its way.
+
+mod order;
+mod worker;
+
+pub use order::{Failure, ORDER_ENTRIES, Order, Place, Report, Work};
+pub use worker::{Did, Worker, WorkerConfig};
+
+use std::sync::Arc;
+
+use hearth_ledger::Ledger;
+use hearth_ring::FragMeta;
+use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile};
+
+use crate::links::{EXEC_REPLAY, ExecOrder, ExecVerdict, MICROBLOCK_MTU, MORE, REPLAY_EXEC};
+
+hearth_tile::counters! {
+    /// What exec counts.
+    pub struct Counters {
+        /// Orders done.
+        orders: Counter,
+        /// Orders that found their block wrong.
+        orders_failed: Counter,
+        /// Transactions executed, of blocks of others.
+        transactions: Counter,
+        /// Signatures checked, right or wrong.
+        signatures: Counter,
+        /// Time that checking signatures took, nanoseconds.
+        signatures_ns: Counter,
+    }
+}
+
+/// What the tile is made from.
+pub struct Config {
+    /// Shared with banks, poh, store and the RPC.
+    pub ledger: Arc<Ledger>,
+    /// Tables, and the history.
+    pub worker: WorkerConfig,
+}
+
+/// The tile.
+pub struct Exec {
+    ledger: Arc<Ledger>,
+    bank: Option<Arc<hearth_ledger::Bank>>,
+    worker: Worker,
+    order: Option<Order>,
+    /// The order's message, which its places lie in.
+    payload: Vec<u8>,
+    report: Option<Report>,
+    /// Bytes of the report's history that were sent.
+    sent: usize,
+    replay: Port,
+    mtu: usize,
+}
+
+impl Tile for Exec {
+    const NAME: &'static str = "exec";
+    const FRAGS_PER_RUN: usize = 1;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        host.input(REPLAY_EXEC)?;
+        let replay = host.output(EXEC_REPLAY)?;
+        host.elective(replay);
+        Ok(Self {
+            ledger: config.ledger,
+            bank: None,
+            worker: Worker::new(&config.worker),
+            order: None,
+            payload: Vec::with_capacity(MICROBLOCK_MTU),
+            report: None,
+            sent: 0,
+            replay,
+            mtu: host.mtu(replay),
+        })
+    }
+
+    fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {
+        if self.order.is_none() { Filter::Take } else { Filter::Later }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, _out: &mut Out<'_, Self>) {
+        self.payload.clear();
+        self.payload.extend_from_slice(frag.payload());
+        let order = ExecOrder::read(&self.payload);
+        // The bank changes with the block, and a block may be begun again.
+        if let Work::Execute { .. } = order.work
+            && self.bank.as_ref().is_none_or(|bank| bank.slot() != order.slot || bank.has_ended())
+        {
+            self.bank = self.ledger.bank(order.slot);
+        }
+        self.worker.begin(&order);
+        self.order = Some(order);
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let Some(order) = &self.order else { return Poll::Idle };
+        if self.report.is_none() {
+            let begun = out.fresh_now();
+            match self.worker.step(order, &self.payload, self.bank.as_deref()) {
+                Did::Signatures(count) => {
+                    out.count.signatures += count as u64;
+                    out.count.signatures_ns += out.fresh_now() - begun;
+                }
+                Did::Transactions(count) => out.count.transactions += count as u64,
+                Did::Hashes => {}
+            }
+            self.report = self.worker.take_report();
+            self.sent = 0;
+        }
+        self.send(out);
+        Poll::Busy
+    }
+}
+
+impl Exec {
+    /// Sends what there is room for of the report; the order is done with its last frag.
+    fn send(&mut self, out: &mut Out<'_, Self>) {
+        let Some(Report { id, failure, history }) = &self.report else { return };
+        while out.credits(self.replay, 1) > 0 {
+            if self.sent < history.len() {
+                let end = history.len().min(self.sent + self.mtu);
+                out.publish_control(self.replay, *id, MORE, &history[self.sent..end]);
+                self.sent = end;
+                continue;
+            }
+            out.publish_with(self.replay, *id, |buffer| ExecVerdict::write(buffer, *failure));
+            out.count.orders += 1;
+            out.count.orders_failed += u64::from(failure.is_some());
+            self.report = None;
+            self.order = None;
+            return;
+        }
+        out.held_up();
+    }
+}
+
+#[cfg(test)]
+mod tests;

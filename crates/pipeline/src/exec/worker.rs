@@ -1,0 +1,174 @@
+//! worker: checks signatures in bursts, executes transactions, checks hashes, a piece at a time.
+//!
+//! reads   an order, the bytes that it is about
+//! writes  the bank; a report
+//! memory  the tables of keys that sign often, at most `table_bytes`; an executor; the history of one order
+//! drops   transactions behind one that is wrong: its block is not executed
+//! source  `blockstore_processor.rs` of `solana-ledger` 4.2
+
+use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
+use hearth_ledger::history::BatchWriter;
+use hearth_ledger::{Bank, Executor, Outcome};
+use hearth_wire::Txn;
+
+use super::order::{Failure, Order, Place, Report, Work};
+use crate::bank::{Recording, record_transaction};
+use crate::poh::check::ChainCheck;
+
+/// Transactions of a step: their signatures take up to half a millisecond where no key has a table.
+const STEP_TXNS: usize = 32;
+/// Hashes of a step, about a quarter of a millisecond.
+const STEP_HASHES: u64 = 4_096;
+
+/// What a worker is made from.
+#[derive(Clone)]
+pub struct WorkerConfig {
+    /// Bytes for the tables of keys that sign again and again.
+    pub table_bytes: usize,
+    /// Where a history is kept.
+    pub recording: Option<Recording>,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// Checked so many signatures.
+    Signatures(usize),
+    /// Executed so many transactions.
+    Transactions(usize),
+    /// Checked hashes.
+    Hashes,
+}
+
+/// Works at one order at a time.
+pub struct Worker {
+    verifier: Verifier,
+    verdicts: Vec<Result<(), VerifyError>>,
+    executor: Executor,
+    outcomes: Vec<Outcome>,
+    recorder: Option<(BatchWriter, bool)>,
+    chain: ChainCheck,
+    /// Transactions whose signatures are right, and those that were executed.
+    checked: usize,
+    executed: usize,
+    /// Where the order ends: before the first transaction with a wrong signature.
+    end: usize,
+    report: Option<Report>,
+}
+
+impl Worker {
+    /// A worker that has met no key.
+    pub fn new(config: &WorkerConfig) -> Self {
+        let tables = VerifierConfig { cache_bytes: config.table_bytes, ..VerifierConfig::default() };
+        let recorder = |recording: &Recording| (BatchWriter::new(recording.key.clone()), recording.extended);
+        Self {
+            verifier: Verifier::new(tables),
+            verdicts: vec![],
+            executor: Executor::new(),
+            outcomes: vec![],
+            recorder: config.recording.as_ref().map(recorder),
+            chain: ChainCheck::new([0; 32]),
+            checked: 0,
+            executed: 0,
+            end: 0,
+            report: None,
+        }
+    }
+
+    /// Begins an order.
+    pub fn begin(&mut self, order: &Order) {
+        self.report = None;
+        match &order.work {
+            Work::Hash { before, .. } => self.chain = ChainCheck::new(*before),
+            Work::Execute { txns, is_known, records } => {
+                self.end = txns.len();
+                self.checked = if *is_known { self.end } else { 0 };
+                self.executed = 0;
+                self.executor.set_recording(*records && self.recorder.is_some());
+                if let Some((writer, _)) = &mut self.recorder {
+                    writer.begin(order.slot, order.id);
+                }
+            }
+        }
+    }
+
+    /// Works at the order that was begun. `data` is what its places lie in; `bank` is its slot's, if that is in the
+    /// making.
+    pub fn step(&mut self, order: &Order, data: &[u8], bank: Option<&Bank>) -> Did {
+        match &order.work {
+            Work::Hash { entries, .. } => {
+                let verdict = self.chain.step(entries, STEP_HASHES);
+                self.report = verdict.map(|verdict| {
+                    let failure = verdict.err().map(|entry| Failure::Hash { entry: entry as u32 });
+                    Report { id: order.id, failure, history: vec![] }
+                });
+                Did::Hashes
+            }
+            Work::Execute { txns, .. } if self.checked < self.end => Did::Signatures(self.check(txns, data)),
+            Work::Execute { txns, records, .. } => {
+                Did::Transactions(self.execute(order.id, txns, data, bank, *records))
+            }
+        }
+    }
+
+    /// The report, when the order is done.
+    pub fn take_report(&mut self) -> Option<Report> {
+        self.report.take()
+    }
+
+    /// Checks the signatures of the next transactions; how many those were.
+    fn check(&mut self, txns: &[Place], data: &[u8]) -> usize {
+        let from = self.checked;
+        self.checked = self.end.min(from + STEP_TXNS);
+        let txns: Vec<Txn<'_>> = parse(&txns[from..self.checked], data).collect();
+        let items: Vec<VerifyItem<'_>> = txns.iter().flat_map(items).collect();
+        self.verifier.verify_burst(&items, &mut self.verdicts);
+        let mut verdicts = self.verdicts.iter();
+        let wrong = txns.iter().position(|txn| verdicts.by_ref().take(txn.signatures().len()).any(Result::is_err));
+        if let Some(at) = wrong {
+            self.end = from + at;
+        }
+        items.len()
+    }
+
+    /// Executes the next transactions; how many those were.
+    fn execute(&mut self, id: u64, txns: &[Place], data: &[u8], bank: Option<&Bank>, records: bool) -> usize {
+        let from = self.executed;
+        self.executed = self.end.min(from + STEP_TXNS);
+        let slice: Vec<Txn<'_>> = parse(&txns[from..self.executed], data).collect();
+        match bank {
+            Some(bank) => bank.execute(&mut self.executor, &slice, &mut self.outcomes),
+            None => {
+                self.outcomes.clear();
+                self.outcomes.resize(slice.len(), Outcome::SlotEnded);
+            }
+        }
+        if let Some((writer, extended)) = self.recorder.as_mut().filter(|_| records) {
+            let landed = slice.iter().zip(&self.outcomes).zip(self.executor.records());
+            for ((txn, outcome), record) in landed.take_while(|((_, outcome), _)| outcome.is_committed()) {
+                record_transaction(writer, *extended, txn, outcome, record.as_deref());
+            }
+        }
+        let refused = self.outcomes.iter().position(|outcome| !outcome.is_committed());
+        let failure = match refused {
+            Some(at) => Some(Failure::Outcome { txn: (from + at) as u32, outcome: self.outcomes[at] }),
+            None if self.executed < self.end => return slice.len(),
+            // All before it has landed.
+            None => (self.end < txns.len()).then_some(Failure::Signature { txn: self.end as u32 }),
+        };
+        let recorder = self.recorder.as_mut().filter(|_| records);
+        let history = recorder.and_then(|(writer, _)| writer.finish().map(<[u8]>::to_vec)).unwrap_or_default();
+        self.report = Some(Report { id, failure, history });
+        slice.len()
+    }
+}
+
+fn parse<'a>(places: &[Place], data: &'a [u8]) -> impl Iterator<Item = Txn<'a>> {
+    places.iter().map(|place| Txn::parse(place.of(data)).expect("whoever made the order has parsed it"))
+}
+
+fn items<'a>(txn: &Txn<'a>) -> impl Iterator<Item = VerifyItem<'a>> + use<'a> {
+    let message = txn.message();
+    let pairs = txn.signatures().iter().zip(txn.signer_keys());
+    pairs.map(move |(signature, public_key)| VerifyItem { public_key, signature, message })
+}

@@ -1,0 +1,407 @@
+//! Random blocks of transfers that depend on their order, and blocks with faults: whoever executes them, with any
+//! number of workers and reports in any order, comes to what one transaction after the other comes to.
+
+use std::sync::Arc;
+
+use hearth_crypto::ed25519::{SigningKey, verify_strict};
+use hearth_crypto::merkle::MixinTree;
+use hearth_crypto::sha256::{sha256_chain, sha256_mix};
+use hearth_ledger::history::{self, BatchWriter, History, HistoryKey};
+use hearth_ledger::{
+    Account, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, SlotError, TransactionError,
+};
+use hearth_testkit::random::Random;
+use hearth_wire::base58::encode_64;
+use hearth_wire::consts::VOTE_PROGRAM;
+use hearth_wire::entry::{Cursor, Entries, Entry, EntryErrorKind, Part, write_batch_header, write_entry};
+use hearth_wire::message::{Instruction, Message};
+use hearth_wire::{TransferTemplate, Txn};
+
+use super::*;
+use crate::bank::{Recording, record_transaction};
+use crate::exec::{Worker, WorkerConfig};
+use crate::links::{ExecOrder, ExecVerdict, MICROBLOCK_MTU, MICROBLOCK_TXNS};
+use crate::poh::check::{BlockError, verify_entries, verify_hashes};
+
+const ACCOUNTS: usize = 24;
+const LAMPORTS: u64 = 1_000_000_000;
+const RULES: Rules = Rules { ticks_per_slot: 4, hashes_per_tick: Some(40) };
+/// The bytes before the count of an entry's transactions, and the count.
+const ENTRY_HEADER: usize = 48;
+
+fn signer(number: usize) -> SigningKey {
+    SigningKey::from_seed(&Random(1_000 + number as u64).key())
+}
+
+/// What all trials of a test share.
+struct World {
+    signers: Vec<SigningKey>,
+    key: HistoryKey,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = History::open(folder.path(), history::Config::new(1 << 20, [1; 32]), 0).unwrap().key();
+        Self { signers: (0..ACCOUNTS + 1).map(signer).collect(), key }
+    }
+
+    /// All but the last signer have money.
+    fn ledger(&self) -> Arc<Ledger> {
+        let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+        let ledger = Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default());
+        let rich = &self.signers[..ACCOUNTS];
+        rich.iter().for_each(|signer| ledger.accounts().store(&signer.public_key(), Account::wallet(LAMPORTS)));
+        ledger
+    }
+
+    fn transfer(&self, random: &mut Random, blockhash: &[u8; 32], hot: usize, is_unpaid: bool) -> Vec<u8> {
+        let from = if is_unpaid { ACCOUNTS } else { random.index(ACCOUNTS) };
+        let to = Some(random.index(hot)).filter(|to| *to != from).unwrap_or((from + 1) % ACCOUNTS);
+        let mut template = TransferTemplate::new();
+        template.set_from(&self.signers[from].public_key());
+        template.set_to(&self.signers[to].public_key());
+        // Some come to more than there is, by what went before.
+        template.set_lamports(1 + random.below(LAMPORTS));
+        template.set_recent_blockhash(blockhash);
+        template.sign_with(|message| self.signers[from].sign(message));
+        template.bytes().to_vec()
+    }
+}
+
+/// What may be wrong with a block.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    Unpaid,
+    Signature,
+    Twice,
+    Hash,
+    Several,
+    Ticks,
+    Bytes,
+}
+
+/// A block's bytes: entries of 1 to 90 transfers and ticks, in one batch or two.
+fn block(world: &World, random: &mut Random, parent_hash: &[u8; 32], fault: Fault) -> Vec<u8> {
+    let hot = 1 + random.index(ACCOUNTS);
+    let has = |wanted: Fault, random: &mut Random| fault == wanted || fault == Fault::Several && random.chance(500);
+    let (unpaid, signature, twice, hash) = (
+        has(Fault::Unpaid, random),
+        has(Fault::Signature, random),
+        has(Fault::Twice, random),
+        has(Fault::Hash, random),
+    );
+    let mut entries: Vec<Vec<Vec<u8>>> = vec![];
+    let mut all = 0;
+    for _ in 0..10 + random.below(20) {
+        let count = if random.chance(100) { 90 } else { 1 + random.below(20) };
+        let mut entry: Vec<Vec<u8>> = vec![];
+        for _ in 0..count {
+            let is_unpaid = unpaid && random.chance(5);
+            entry.push(world.transfer(random, parent_hash, hot, is_unpaid));
+        }
+        all += entry.len();
+        entries.push(entry);
+    }
+    if signature {
+        for _ in 0..1 + random.below(3) {
+            let (entry, byte) = (random.index(entries.len()), 1 + random.index(64));
+            let txn = random.index(entries[entry].len());
+            entries[entry][txn][byte] ^= 1;
+        }
+    }
+    if twice {
+        let again = entries[0][0].clone();
+        let entry = random.index(entries.len());
+        entries[entry].push(again);
+    }
+    assert!(all > 20);
+    bytes_of(random, parent_hash, &entries, hash, fault)
+}
+
+fn bytes_of(random: &mut Random, parent: &[u8; 32], entries: &[Vec<Vec<u8>>], flips: bool, fault: Fault) -> Vec<u8> {
+    let ticks = RULES.ticks_per_slot - u64::from(fault == Fault::Ticks);
+    let per_tick = entries.len().div_ceil(ticks as usize);
+    let (mut hash, mut tree) = (*parent, MixinTree::default());
+    let mut written: Vec<Vec<u8>> = vec![];
+    for tick in 0..ticks as usize {
+        let mut left = RULES.hashes_per_tick.unwrap();
+        for entry in entries.iter().skip(tick * per_tick).take(per_tick) {
+            entry.iter().for_each(|bytes| tree.push(Txn::parse(bytes).unwrap().first_signature()));
+            hash = sha256_mix(sha256_chain(hash, 1), tree.take_root());
+            left -= 2;
+            let mut bytes = vec![];
+            write_entry(2, &hash, entry.len(), &entry.concat(), &mut bytes);
+            written.push(bytes);
+        }
+        hash = sha256_chain(hash, left);
+        let mut bytes = vec![];
+        write_entry(left, &hash, 0, &[], &mut bytes);
+        written.push(bytes);
+    }
+    if flips {
+        let entry = random.index(written.len());
+        written[entry][8] ^= 1;
+    }
+    let cut = random.index(written.len());
+    let mut block = vec![];
+    for batch in [&written[..cut], &written[cut..]].into_iter().filter(|batch| !batch.is_empty()) {
+        write_batch_header(batch.len(), &mut block);
+        batch.iter().for_each(|bytes| block.extend_from_slice(bytes));
+    }
+    if fault == Fault::Bytes {
+        // The last tick's count of transactions: there is no byte of one.
+        let at = block.len() - ENTRY_HEADER + 40;
+        block[at] = 1;
+    }
+    block
+}
+
+fn job(parent_hash: [u8; 32]) -> Job {
+    Job { rules: RULES, slot: 1, parent: 0, parent_hash, is_known: false, records: true }
+}
+
+/// One transaction after the other, by the code that is not under test.
+fn serial(world: &World, ledger: &Ledger, job: &Job, data: &[u8]) -> Result<Vec<Vec<u8>>, ReplayError> {
+    let slot = job.slot;
+    let (mut entries, mut rest): (Vec<Entry<'_>>, &[u8]) = (vec![], data);
+    while !rest.is_empty() {
+        let mut batch = Entries::parse_prefix(rest).map_err(|source| ReplayError::Entries { slot, source })?;
+        for entry in &mut batch {
+            entries.push(entry.map_err(|source| ReplayError::Entries { slot, source })?);
+        }
+        rest = batch.rest();
+    }
+    let ticks = RULES.ticks_per_slot;
+    match verify_entries(&job.parent_hash, &entries, RULES.hashes_per_tick, ticks, 1) {
+        Ok(_) | Err(BlockError::InvalidEntryHash { .. }) => {}
+        Err(source) => return Err(ReplayError::Chain { slot, source }),
+    }
+    let bank = ledger.begin_slot(slot, job.parent).map_err(|source| ReplayError::Slot { slot, source })?;
+    let (mut executor, mut outcomes, mut writer) = (Executor::new(), vec![], BatchWriter::new(world.key.clone()));
+    executor.set_recording(true);
+    let (mut batches, mut index, mut before) = (vec![], 0, job.parent_hash);
+    for (number, entry) in entries.iter().enumerate() {
+        before = verify_hashes(&before, std::slice::from_ref(entry), number)
+            .map_err(|source| ReplayError::Chain { slot, source })?;
+        let txns: Vec<Txn<'_>> = entry.transactions().collect();
+        for chunk in txns.chunks(MICROBLOCK_TXNS) {
+            writer.begin(slot, batches.len() as u64);
+            for txn in chunk {
+                let signature = txn.first_signature();
+                if verify_strict(txn.fee_payer(), signature, txn.message()).is_err() {
+                    return Err(ReplayError::Signature { slot, signature: encode_64(signature).to_string() });
+                }
+                bank.execute(&mut executor, std::slice::from_ref(txn), &mut outcomes);
+                let outcome = outcomes[0];
+                if !outcome.is_committed() {
+                    return Err(ReplayError::DoesNotLand { slot, index, outcome });
+                }
+                record_transaction(&mut writer, false, txn, &outcome, executor.records()[0].as_deref());
+                index += 1;
+            }
+            batches.extend(writer.finish().map(<[u8]>::to_vec));
+        }
+    }
+    ledger.end_slot(slot, before).map_err(|source| ReplayError::Slot { slot, source })?;
+    Ok(batches)
+}
+
+/// Who executes a block.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Serial,
+    Threads(usize),
+    /// Tiles in effigy: so many orders at once over their messages, reports in any order.
+    Scrambled(usize),
+}
+
+/// All that a block comes to.
+#[derive(Debug, PartialEq)]
+struct End {
+    result: Result<Vec<Vec<u8>>, ReplayError>,
+    /// Where it came to its end: the bank's hash and counts, the accounts, the statuses.
+    state: Option<(hearth_ledger::BlockSummary, Vec<Option<Account>>, Vec<Option<Result<(), TransactionError>>>)>,
+}
+
+fn run(world: &World, data: &[u8], way: Way, seed: u64) -> End {
+    let ledger = world.ledger();
+    let job = job(ledger.recent_blocks(1)[0].blockhash);
+    let config =
+        WorkerConfig { table_bytes: 1 << 20, recording: Some(Recording { key: world.key.clone(), extended: false }) };
+    let result = match way {
+        Way::Serial => serial(world, &ledger, &job, data),
+        Way::Threads(count) => Pool::new(count, &config).block(&ledger, job, data).map(|executed| executed.batches),
+        Way::Scrambled(count) => scrambled(&ledger, job, data, count, &config, &mut Random(seed)),
+    };
+    let state = result.is_ok().then(|| {
+        ledger.hash_all();
+        let accounts = world.signers.iter().map(|signer| ledger.account(&signer.public_key())).collect();
+        let status = |txn: Txn<'_>| ledger.statuses().status(txn.first_signature(), 1).map(|status| status.result);
+        (ledger.recent_blocks(1)[0], accounts, transactions(data).map(status).collect())
+    });
+    End { result, state }
+}
+
+fn transactions(data: &[u8]) -> impl Iterator<Item = Txn<'_>> {
+    let mut cursor = Cursor::default();
+    std::iter::from_fn(move || cursor.next(data).unwrap()).filter_map(|part| match part {
+        Part::Transaction { txn, .. } => Some(txn),
+        Part::Entry { .. } => None,
+    })
+}
+
+fn scrambled(
+    ledger: &Ledger,
+    job: Job,
+    data: &[u8],
+    count: usize,
+    config: &WorkerConfig,
+    random: &mut Random,
+) -> Result<Vec<Vec<u8>>, ReplayError> {
+    let mut replay = Replay::default();
+    let mut worker = Worker::new(config);
+    let (mut running, mut buffer) = (vec![], vec![0; MICROBLOCK_MTU]);
+    replay.begin(job);
+    loop {
+        match random.below(3) {
+            0 => {
+                if let Step::Ended(end) = replay.step(ledger, data) {
+                    assert!(running.is_empty(), "nothing is out at the end");
+                    return end.map(|executed| executed.batches);
+                }
+            }
+            1 if running.len() < count => {
+                if let Some(order) = replay.order() {
+                    let size = ExecOrder::write(&mut buffer, &order, data);
+                    running.push(buffer[..size].to_vec());
+                }
+            }
+            _ if !running.is_empty() => {
+                let payload = running.swap_remove(random.index(running.len()));
+                let order = ExecOrder::read(&payload);
+                worker.begin(&order);
+                let mut report = loop {
+                    worker.step(&order, &payload, ledger.bank(order.slot).as_deref());
+                    if let Some(report) = worker.take_report() {
+                        break report;
+                    }
+                };
+                let size = ExecVerdict::write(&mut buffer, report.failure);
+                report.failure = ExecVerdict::read(&buffer[..size]);
+                replay.take(report, data);
+            }
+            _ => {}
+        }
+    }
+}
+
+const WAYS: [Way; 6] =
+    [Way::Threads(1), Way::Threads(2), Way::Threads(5), Way::Scrambled(1), Way::Scrambled(2), Way::Scrambled(6)];
+
+fn compare(seeds: std::ops::RangeInclusive<u64>, fault: Fault) -> Vec<End> {
+    let world = World::new();
+    let parent_hash = world.ledger().recent_blocks(1)[0].blockhash;
+    let mut ends = vec![];
+    for seed in seeds {
+        let data = block(&world, &mut Random(seed), &parent_hash, fault);
+        let expected = run(&world, &data, Way::Serial, seed);
+        for way in WAYS {
+            let end = run(&world, &data, way, seed);
+            assert_eq!(end.result, expected.result, "seed {seed}, {way:?}");
+            assert_eq!(end.state, expected.state, "seed {seed}, {way:?}");
+        }
+        ends.push(expected);
+    }
+    ends
+}
+
+#[test]
+fn blocks_come_to_what_their_order_comes_to() {
+    let ends = compare(1..=30, Fault::None);
+    // Now and then an account is left without a fee, which ends the block.
+    let whole: Vec<_> = ends.iter().filter_map(|end| end.state.as_ref()).collect();
+    let failed: u64 = whole.iter().map(|(block, ..)| block.counts.failed).sum();
+    assert!(
+        whole.len() > 15 && failed > 500,
+        "{} blocks; what fails of them, {failed}, depends on the order",
+        whole.len()
+    );
+    assert!(whole.iter().all(|(block, ..)| block.bank_hash.is_some()));
+}
+
+#[test]
+fn the_first_fault_is_reported() {
+    let mut found = [0; 3];
+    for fault in [Fault::Unpaid, Fault::Signature, Fault::Twice, Fault::Hash, Fault::Several] {
+        for end in compare(1..=12, fault) {
+            match end.result {
+                Ok(_) => {}
+                Err(ReplayError::DoesNotLand { .. }) => found[0] += 1,
+                Err(ReplayError::Signature { .. }) => found[1] += 1,
+                Err(ReplayError::Chain { source: BlockError::InvalidEntryHash { .. }, .. }) => found[2] += 1,
+                Err(other) => panic!("another fault than was made: {other}"),
+            }
+        }
+    }
+    assert!(found.iter().all(|count| *count >= 10), "faults by kind: {found:?}");
+}
+
+#[test]
+fn a_block_that_is_none_begins_no_slot() {
+    let world = World::new();
+    for fault in [Fault::Ticks, Fault::Bytes] {
+        for end in compare(1..=3, fault) {
+            match end.result {
+                Err(ReplayError::Chain { source: BlockError::TooFewTicks { .. }, .. }) => {
+                    assert!(fault == Fault::Ticks)
+                }
+                Err(ReplayError::Entries { source, .. }) => assert_eq!(source.kind, EntryErrorKind::Count),
+                other => panic!("another fault than was made: {other:?}"),
+            }
+        }
+    }
+    let ledger = world.ledger();
+    let config = WorkerConfig { table_bytes: 0, recording: None };
+    let parent_hash = ledger.recent_blocks(1)[0].blockhash;
+    let data = block(&world, &mut Random(1), &parent_hash, Fault::Ticks);
+    let mut pool = Pool::new(1, &config);
+    assert!(pool.block(&ledger, job(parent_hash), &data).is_err());
+    assert!(ledger.working_bank().is_none());
+    // And one on another parent.
+    let data = block(&world, &mut Random(1), &parent_hash, Fault::None);
+    let other = Job { slot: 9, parent: 8, ..job(parent_hash) };
+    let refused = pool.block(&ledger, other, &data).unwrap_err();
+    let source = SlotError::WrongParent { slot: 9, parent: 8, last: 0 };
+    assert_eq!(refused, ReplayError::Slot { slot: 9, source });
+}
+
+/// What the state machine is asked for when nothing is to be done.
+#[test]
+fn an_idle_machine_waits() {
+    let (mut replay, world) = (Replay::default(), World::new());
+    assert!(replay.order().is_none());
+    assert!(matches!(replay.step(&world.ledger(), &[]), Step::Waits));
+    assert!(replay.transactions().is_none());
+}
+
+/// A call of a program ends a block on a ledger without programs.
+#[test]
+fn what_is_not_executed_ends_the_block() {
+    let world = World::new();
+    let ledger = world.ledger();
+    let parent_hash = ledger.recent_blocks(1)[0].blockhash;
+    let transfer = world.transfer(&mut Random(3), &parent_hash, 2, false);
+    let payer = world.signers[0].public_key();
+    let call = Instruction { program_id: VOTE_PROGRAM, accounts: vec![], data: vec![] };
+    let message = Message::compile(&payer, &[call], &parent_hash).unwrap();
+    let other = message.sign_with(|_, message| world.signers[0].sign(message));
+    let data = bytes_of(&mut Random(1), &parent_hash, &[vec![transfer], vec![other]], false, Fault::None);
+    let serial = run(&world, &data, Way::Serial, 1);
+    for way in WAYS {
+        assert_eq!(run(&world, &data, way, 1), serial, "{way:?}");
+    }
+    let refused = ReplayError::DoesNotLand { slot: 1, index: 1, outcome: Outcome::Unsupported };
+    assert_eq!(serial.result, Err(refused));
+}

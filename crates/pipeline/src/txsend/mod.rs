@@ -1,0 +1,327 @@
+//! txsend: votes and clients' transactions, to the leaders of the next slots, over QUIC.
+//!
+//! reads   `rpc_txsend`, reliable: transactions of clients; `tower_txsend`, reliable: the node's votes; `net_txsend`,
+//!         reliable: datagrams of its connections; `sign_txsend`, reliable: signatures of handshakes
+//! writes  `txsend_net`, elective: datagrams; `txsend_sign`, elective: handshakes to be signed; where the node makes
+//!         blocks `txsend_verify`, elective: what is for the node itself
+//! memory  [`leaders`]' connections and what waits for them; one transaction that waits for room in verify; 56 B for
+//!         each node that takes transactions
+//! drops   transactions where no leader of the next slots is known, and the oldest of those that wait for a connection;
+//!         both counted
+//! source  `solana-send-transaction-service`, `voting_service.rs` of `solana-core` 4.2.2
+//!
+//! A transaction goes to who leads the next slot and who leads four slots later, when the turn may have passed on. The
+//! connections show the node's identity, so that its stake counts; `sign` signs each handshake.
+
+mod leaders;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hearth_cluster::view::Views;
+use hearth_ledger::fates::DropReason;
+use hearth_ledger::{Commitment, Ledger};
+use hearth_quic::{Client, ClientConfig, Handshake};
+use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_wire::Pubkey;
+
+use crate::drops::DropLog;
+use crate::links::{
+    Datagram, NET_TXSEND, OUTGOING_MTU, Outgoing, PortKind, SIGN_TXSEND, TOWER_TXSEND, TXN_MTU, TXSEND_NET,
+    TXSEND_SIGN, TXSEND_VERIFY,
+};
+use leaders::Leaders;
+
+hearth_tile::counters! {
+    /// What txsend counts.
+    pub struct Counters {
+        /// Votes of this node that it was given.
+        votes: Counter,
+        /// Transactions of clients that it was given.
+        transactions: Counter,
+        /// Transactions and votes that the transport took, once for each leader.
+        sent: Counter,
+        /// Of these, those that the leader's transport acknowledged in full.
+        acknowledged: Counter,
+        /// Of these, those that the leader refused to read.
+        stopped: Counter,
+        /// Of these, those without acknowledgement when their connection ended.
+        lost: Counter,
+        /// Transactions and votes passed to the node's own verify tile.
+        own: Counter,
+        /// Transactions dropped because no leader of the next slots is known that takes transactions over QUIC.
+        dropped_no_leader: Counter,
+        /// Transactions and votes dropped because too many waited for a connection, each with one leader.
+        unsent: Counter,
+        /// Transactions and votes that wait for a connection.
+        waiting: Gauge,
+        /// Connections, of which some are being made.
+        connections: Gauge,
+        /// Handshakes done with leaders.
+        connected: Counter,
+        /// Connections that ended or could not be made.
+        disconnected: Counter,
+        /// QUIC datagrams received from leaders.
+        datagrams_in: Counter,
+        /// QUIC datagrams sent to leaders.
+        datagrams_out: Counter,
+    }
+}
+
+/// Slots of a leader in a row.
+const TURN: u64 = 4;
+/// Turns ahead for which connections are made before they are needed.
+const TURNS_AHEAD: u64 = 4;
+/// How often it is looked who leads next, and which nodes there are.
+const LOOK_EVERY_NS: u64 = 100_000_000;
+/// Datagrams sent in one turn, at most.
+const PER_TURN: usize = 128;
+
+/// What the tile needs to know.
+pub struct Config {
+    /// The node's identity.
+    pub identity: Pubkey,
+    /// Whether it votes: then connections to the next leaders are kept ready.
+    pub votes: bool,
+    /// Who leads.
+    pub ledger: Arc<Ledger>,
+    /// Where leaders take transactions.
+    pub views: Arc<Views>,
+    /// Where drops are told.
+    pub drops: DropLog,
+}
+
+/// Where a node takes transactions over QUIC, and votes.
+#[derive(Clone, Copy)]
+struct Addresses {
+    transactions: Option<SocketAddr>,
+    votes: Option<SocketAddr>,
+}
+
+/// The tile.
+pub struct TxSend {
+    config: Config,
+    leaders: Leaders,
+    clock: Clock,
+    nodes: HashMap<Pubkey, Addresses>,
+    view_number: Option<u64>,
+    look_at: u64,
+    datagrams: In,
+    signatures: In,
+    votes: In,
+    net: Port,
+    sign: Port,
+    verify: Option<Port>,
+    /// A transaction for the node itself that its verify tile has no room for, with its control word and origin.
+    own_waiting: Option<(Vec<u8>, u16, u32)>,
+    buffer: Vec<u8>,
+}
+
+impl Tile for TxSend {
+    const NAME: &'static str = "txsend";
+    const BURST: usize = 0;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let (net, sign, verify) =
+            (host.output(TXSEND_NET)?, host.output(TXSEND_SIGN)?, host.outputs(TXSEND_VERIFY).first().copied());
+        [net, sign].into_iter().chain(verify).for_each(|port| host.elective(port));
+        // The net tile sends one datagram at a time: votes and transactions fill no more.
+        let quic = ClientConfig { segments_max: 1, ..ClientConfig::default() };
+        let client = Client::with_signer(quic, config.identity, &host.secret()).map_err(|e| host.error(e))?;
+        Ok(Self {
+            config,
+            leaders: Leaders::new(client),
+            clock: host.clock().clone(),
+            nodes: HashMap::new(),
+            view_number: None,
+            look_at: 0,
+            datagrams: host.input(NET_TXSEND)?,
+            signatures: host.input(SIGN_TXSEND)?,
+            votes: host.input(TOWER_TXSEND)?,
+            net,
+            sign,
+            verify,
+            own_waiting: None,
+            buffer: Vec::with_capacity(OUTGOING_MTU),
+        })
+    }
+
+    fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
+        let is_transaction = input != self.datagrams && input != self.signatures;
+        if is_transaction && self.own_waiting.is_some() { Filter::Later } else { Filter::Take }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        let now = self.clock.instant(out.now());
+        match frag.input() {
+            input if input == self.datagrams => {
+                let datagram = Datagram::read(frag.payload());
+                self.leaders.client.handle_datagram(now, datagram.from, None, datagram.data);
+            }
+            input if input == self.signatures => {
+                let signature = frag.payload().try_into().expect("sign answers with a signature");
+                self.leaders.client.signed(Handshake::from_bits(frag.tag()), signature);
+            }
+            input => self.send(frag, input == self.votes, out),
+        }
+    }
+
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        self.pump(out);
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        let now = self.clock.instant(out.now());
+        if self.leaders.client.next_timeout().is_some_and(|due| due <= now) {
+            self.leaders.client.handle_timeout(now);
+        }
+        if out.now() >= self.look_at {
+            self.look_at = out.now() + LOOK_EVERY_NS;
+            self.look();
+            self.connect(out);
+            self.leaders.close_idle(now);
+        }
+        if self.pump(out) { Poll::Busy } else { Poll::Idle }
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        let told = self.leaders.client.counters();
+        (out.count.sent, out.count.acknowledged) = (told.sent, told.acknowledged);
+        (out.count.stopped, out.count.lost) = (told.stopped, told.lost);
+        (out.count.connected, out.count.disconnected) = (told.connected, told.disconnected);
+        (out.count.datagrams_in, out.count.datagrams_out) = (told.datagrams_in, told.datagrams_out);
+        out.count.unsent = self.leaders.dropped;
+        out.count.waiting = self.leaders.waiting() as u64;
+        out.count.connections = self.leaders.len() as u64;
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        let quic = self.leaders.client.next_timeout().map(|due| self.clock.at(due));
+        let look = self.config.votes.then_some(self.look_at);
+        WaitFor { deadline: quic.into_iter().chain(look).min(), ..WaitFor::default() }
+    }
+}
+
+impl TxSend {
+    /// Takes note of which nodes there are.
+    fn look(&mut self) {
+        let views = &self.config.views;
+        let number = views.number();
+        if self.view_number.replace(number) != Some(number) {
+            let address = |address: Option<std::net::SocketAddrV4>| address.map(SocketAddr::from);
+            let newest = views.newest();
+            let nodes = newest.tpu.iter().map(|(node, transactions, votes)| {
+                (*node, Addresses { transactions: address(*transactions), votes: address(*votes) })
+            });
+            self.nodes = nodes.collect();
+        }
+    }
+
+    /// The leader of a slot, if it is known.
+    fn leader(&self, slot: u64) -> Option<Pubkey> {
+        self.config.ledger.leader_at(slot).map(|leader| leader.node)
+    }
+
+    /// The slot that is to be made next.
+    fn next_slot(&self) -> u64 {
+        self.config.ledger.slot(Commitment::Processed) + 1
+    }
+
+    /// Connects to who leads soon, where votes will want it.
+    fn connect(&mut self, out: &Out<'_, Self>) {
+        if !self.config.votes {
+            return;
+        }
+        let (now, first) = (self.clock.instant(out.now()), self.next_slot());
+        for turn in 0..TURNS_AHEAD {
+            let leader = self.leader(first + turn * TURN).filter(|leader| *leader != self.config.identity);
+            let addresses = leader.and_then(|leader| self.nodes.get(&leader));
+            if let Some(address) = addresses.and_then(|addresses| addresses.votes.or(addresses.transactions)) {
+                self.leaders.connect(now, address);
+            }
+        }
+    }
+
+    /// Sends a transaction to who leads now and who leads next.
+    fn send(&mut self, frag: Frag<'_>, is_vote: bool, out: &mut Out<'_, Self>) {
+        match is_vote {
+            true => out.count.votes += 1,
+            false => out.count.transactions += 1,
+        }
+        // A client's transaction may be the first thing that wants to know.
+        self.look();
+        let (now, first) = (self.clock.instant(out.now()), self.next_slot());
+        let (mut sent, mut is_own): (Option<SocketAddr>, bool) = (None, false);
+        for slot in [first, first + TURN] {
+            let Some(leader) = self.leader(slot) else { continue };
+            if leader == self.config.identity {
+                is_own = self.verify.is_some();
+                continue;
+            }
+            let Some(addresses) = self.nodes.get(&leader) else { continue };
+            let for_votes = addresses.votes.filter(|_| is_vote);
+            if let Some(to) = for_votes.or(addresses.transactions).filter(|to| sent != Some(*to)) {
+                self.leaders.send(now, to, frag.payload());
+                sent = Some(to);
+            }
+        }
+        if is_own {
+            self.own_waiting = Some((frag.payload().to_vec(), frag.control(), out.origin_us()));
+            self.send_own(out);
+        } else if sent.is_none() {
+            out.count.dropped_no_leader += 1;
+            self.config.drops.tell_bytes(frag.payload(), DropReason::TxsendNoLeader, out);
+            out.filtered();
+        }
+    }
+
+    /// Passes on what is for the node itself. Whether there was anything, and room.
+    fn send_own(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let Some(port) = self.verify.filter(|_| self.own_waiting.is_some()) else { return false };
+        if out.credits(port, 1) == 0 {
+            out.held_up();
+            return false;
+        }
+        let (transaction, control, origin_us) = self.own_waiting.take().expect("it is there");
+        out.set_origin(origin_us);
+        out.publish_control(port, 0, control, &transaction);
+        out.set_origin(0);
+        out.count.own += 1;
+        true
+    }
+
+    /// Sends what there is to send, as far as there is room. Whether anything moved.
+    fn pump(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let now = self.clock.instant(out.now());
+        let mut moved = self.send_own(out);
+        moved |= self.leaders.send_waiting();
+        while out.credits(self.sign, 1) > 0
+            && let Some((handshake, message)) = self.leaders.client.next_to_sign()
+        {
+            out.publish(self.sign, handshake.to_bits(), &message);
+            moved = true;
+        }
+        for _ in 0..PER_TURN {
+            if out.credits(self.net, 1) == 0 {
+                out.held_up();
+                break;
+            }
+            let Some(transmit) = self.leaders.client.poll_transmit(now, &mut self.buffer) else { break };
+            let data = &self.buffer[..transmit.len];
+            out.publish_with(self.net, 0, |buffer| {
+                buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
+                Outgoing::write_header(buffer, (transmit.to, PortKind::TxSend), 0, data.len())
+            });
+            moved = true;
+        }
+        moved
+    }
+}
+
+/// What the tile takes at most, bytes, beside its links and quinn's own buffers.
+pub const BYTES_MAX: usize = leaders::CONNECTIONS_MAX * leaders::WAITING_MAX * TXN_MTU;
