@@ -1,26 +1,23 @@
-//! What gossip shows to the rest of the node.
+//! What gossip shows to those who are no tiles.
 //!
-//! reads   the table of gossip, ten times a second
-//! writes  views for the tiles; nodes and snapshots, for the RPC and for a node that joins
-//! memory  some 200 B a node, twice while it is replaced; what [`Talk`] and [`Views`] hold
+//! reads   the table of gossip, when something of its nodes has changed
+//! writes  nodes and snapshots, for the RPC and for a node that joins
+//! memory  some 400 B a node, twice while it is replaced
 //!
 //! Gossip's tile posts, and so does the thread of a node that joins, before it has tiles.
 
 use std::net::SocketAddrV4;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
 use crate::gossip::Gossip;
-use crate::talk::Talk;
-use crate::view::{View, Views};
 
 /// A snapshot that a node says it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Who.
+    /// The node.
     pub identity: Pubkey,
     /// Where it serves it; `None`: nowhere.
     pub rpc: Option<SocketAddrV4>,
@@ -30,34 +27,18 @@ pub struct Served {
     pub hash: Hash,
 }
 
-/// What gossip knows, for others to look at.
+/// The nodes that gossip knows, and their snapshots.
 #[derive(Default)]
 pub struct Board {
-    /// For the tiles.
-    pub views: Arc<Views>,
-    /// Votes and slots, from and for consensus.
-    pub talk: Talk,
     nodes: Mutex<Arc<Vec<ContactInfo>>>,
     snapshots: Mutex<Vec<Served>>,
-    is_double: AtomicBool,
 }
 
 impl Board {
     /// Posts what gossip knows now.
     pub fn post(&self, gossip: &Gossip) {
-        let others = || gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity());
-        self.views.put(View {
-            own_tvu: gossip.own().socket(SocketKind::Tvu),
-            tvu: gossip.tvu_peers().collect(),
-            repair: gossip.repair_peers().collect(),
-            tpu: others()
-                .map(|contact| {
-                    let socket = |kind| gossip.socket(contact, kind);
-                    (contact.pubkey, socket(SocketKind::TpuQuic), socket(SocketKind::TpuVoteQuic))
-                })
-                .collect(),
-        });
-        let served = others().filter_map(|contact| {
+        let others = gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity());
+        let served = others.filter_map(|contact| {
             let (slot, hash) = gossip.snapshot_hashes(&contact.pubkey)?.full;
             Some(Served { identity: contact.pubkey, rpc: gossip.socket(contact, SocketKind::Rpc), slot, hash })
         });
@@ -74,15 +55,5 @@ impl Board {
     /// The snapshots that nodes say they have.
     pub fn snapshots(&self) -> Vec<Served> {
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Another process has this node's key.
-    pub fn set_double(&self) {
-        self.is_double.store(true, SeqCst);
-    }
-
-    /// Whether that was found.
-    pub fn is_double(&self) -> bool {
-        self.is_double.load(SeqCst)
     }
 }

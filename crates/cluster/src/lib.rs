@@ -10,6 +10,5 @@ pub mod gossip;
 pub mod links;
 pub mod reports;
 pub mod simulate;
-pub mod talk;
 pub mod turbine;
 pub mod view;

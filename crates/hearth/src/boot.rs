@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
+use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -24,7 +25,7 @@ use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::bank::Recording;
-use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY, TOWER_TXSEND};
+use hearth_pipeline::links::{GOSSIP_TOWER, RPC_TXSEND, RPC_VERIFY, TOWER_GOSSIP, TOWER_TXSEND};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::{benchg, bencho, gossip};
@@ -43,7 +44,7 @@ use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
-use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, Maker, Voter};
+use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, GossipLink, Maker, Voter};
 use crate::peers::echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::repair::{self, RepairThread};
@@ -204,9 +205,7 @@ impl Running {
 
     /// Why the node can no longer be in its cluster, if that is so.
     pub fn failure(&self) -> Option<AgreeError> {
-        let is_double = self.peers.as_ref().is_some_and(|peers| peers.board.is_double());
-        let failure = self.agree.as_ref().and_then(AgreeThread::failure);
-        failure.or_else(|| is_double.then_some(AgreeError::Double))
+        self.agree.as_ref().and_then(AgreeThread::failure)
     }
 
     /// Stops RPC and tiles.
@@ -529,6 +528,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster = peers.as_ref().map(|peers| tiles::Cluster {
         gossip: peers.gossip.clone(),
+        views: peers.views.clone(),
         agreed: Arc::default(),
         lead: config.takes_turns().then(Arc::default),
     });
@@ -631,7 +631,9 @@ fn agree(
         reader: blocks,
         block_id,
         agreed: cluster.agreed.clone(),
-        seen: peers.board.clone(),
+        views: peers.views.clone(),
+        gossip: gossip_link(key.public_key(), node),
+        board: peers.board.clone(),
         maker: lead.zip(node.poh_waker()).map(|(lead, wake)| Maker { lead, wake }),
         voter: voter(config, &folder, key, node)?,
         asker,
@@ -643,6 +645,13 @@ fn agree(
     let words = node.workspace().counters(peers::AGREE).expect("the topology has the service");
     let _ = thread.words.set(words);
     Ok(thread)
+}
+
+/// The way from consensus to gossip and back.
+fn gossip_link(own: Pubkey, node: &mut Node) -> GossipLink {
+    let (inlet, outlet) = (node.take_inlet(TOWER_GOSSIP), node.take_outlet(GOSSIP_TOWER));
+    let (inlet, outlet) = inlet.zip(outlet).expect("the topology of a node in a cluster has them");
+    GossipLink::new(own, inlet, outlet)
 }
 
 /// Who votes for the node, where it does.
@@ -682,6 +691,7 @@ struct Peers {
     /// What gossip's tile is made of.
     gossip: gossip::Config,
     board: Arc<Board>,
+    views: Arc<Views>,
     _echo: EchoServer,
     repair: RepairThread,
     links: PeerLinks,
@@ -718,7 +728,7 @@ impl Peers {
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
         let key = SigningKey::from_seed(&chain.identity.seed);
-        let (links, board) = (PeerLinks::of(config), Arc::new(Board::default()));
+        let (links, board, views) = (PeerLinks::of(config), Arc::new(Board::default()), Arc::new(Views::default()));
         let gossip = gossip::Config {
             protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(config)?),
             own,
@@ -728,10 +738,10 @@ impl Peers {
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
         let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        let server = repair::Server::new(key, version, chain.store.reader(), board.views.clone());
+        let server = repair::Server::new(key, version, chain.store.reader(), views.clone());
         let repair = RepairThread::start(bound.serve_repair(), server, &links)
             .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, board, _echo: echo, repair, links })
+        Ok(Self { gossip, board, views, _echo: echo, repair, links })
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use hearth_cluster::gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
 use hearth_pipeline::tag_cache::TagCache;
-use hearth_pipeline::txsend;
+use hearth_pipeline::{gossip, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
@@ -59,7 +59,7 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     }
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
     if config.gossip.enabled {
-        part("gossip: what nodes say, at most", GossipConfig::default().bytes_max());
+        part("gossip: what nodes say, at most", gossip::bytes_max(&GossipConfig::default()));
     }
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     if config.gossip.enabled {

@@ -19,6 +19,10 @@
 //! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign` | the message of a vote; the tag comes back with the answer |
 //! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
+//! | `gossip_shred`, `gossip_txsend` | [`PeerNews`] |
+//! | `gossip_tower` | [`TowerNews`] |
+//! | `shred_gossip` | [`SlotNews`] |
+//! | `tower_gossip` | [`Statement`] |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
 //! | `sign_shred`, `sign_store`, `sign_gossip`, `sign_txsend` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
@@ -29,11 +33,15 @@
 mod codec;
 mod datagrams;
 mod exec;
+mod gossip;
 mod microblocks;
 mod slots;
 
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
+pub use gossip::{
+    PEER_NEWS_MTU, PeerNews, SLOT_NEWS_MTU, STATEMENT_MTU, SlotNews, Statement, TOWER_NEWS_MTU, TowerNews,
+};
 pub use microblocks::{Completion, Executed, Microblock, MicroblockTxn};
 pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
@@ -98,6 +106,16 @@ pub const SHRED_STORE: &str = "shred_store";
 pub const BANK_STORE: &str = "bank_store";
 /// What comes to gossip.
 pub const NET_GOSSIP: &str = "net_gossip";
+/// The nodes of the cluster, to the tiles that take shreds and send them on.
+pub const GOSSIP_SHRED: &str = "gossip_shred";
+/// The same, to the tile that sends transactions to leaders.
+pub const GOSSIP_TXSEND: &str = "gossip_txsend";
+/// What other nodes say, to consensus.
+pub const GOSSIP_TOWER: &str = "gossip_tower";
+/// What is known of slots, to be said by gossip.
+pub const SHRED_GOSSIP: &str = "shred_gossip";
+/// The node's own votes, to be said by gossip, and its root.
+pub const TOWER_GOSSIP: &str = "tower_gossip";
 /// What gossip sends.
 pub const GOSSIP_NET: &str = "gossip_net";
 /// What gossip has signed.

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use hearth_ring::{HugePages, Producer, Workspace, WorkspaceError};
+use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace, WorkspaceError};
 use hearth_tile::core::{Core, Died, Fleet, IdlePolicy};
 use hearth_tile::latency::stamp;
 use hearth_tile::runner::{Parts, Runnable, Runner};
@@ -86,6 +86,7 @@ pub struct Node {
     workspace: Workspace,
     fleet: Fleet,
     inlets: BTreeMap<String, Inlet>,
+    outlets: BTreeMap<String, Outlet>,
     poh: Option<Waker>,
 }
 
@@ -94,6 +95,45 @@ pub struct Inlet {
     producer: Producer,
     waker: Waker,
     clock: Clock,
+}
+
+/// The end of a link for a reader that is no tile.
+pub struct Outlet {
+    consumer: Consumer,
+    waker: Waker,
+    depth: usize,
+    /// Frags read since the producer's core was woken last.
+    unannounced: usize,
+}
+
+impl Outlet {
+    /// Gives each frag that is there to `take`, at most as many as the link holds. Returns how many there were.
+    pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> usize {
+        let mut count = 0;
+        while count < self.depth {
+            match self.consumer.poll() {
+                Polled::Empty => break,
+                Polled::Overrun { .. } => continue,
+                Polled::Ready(meta) => {
+                    if let Ok(payload) = self.consumer.payload(&meta) {
+                        take(payload);
+                    }
+                    self.consumer.advance();
+                    count += 1;
+                }
+            }
+        }
+        if count > 0 {
+            self.consumer.release();
+            self.unannounced += count;
+        }
+        // A producer without room has filled the link since it was woken last.
+        if self.unannounced >= self.depth / 2 {
+            self.unannounced = 0;
+            self.waker.wake();
+        }
+        count
+    }
 }
 
 /// There is no room: the node is saturated.
@@ -158,14 +198,28 @@ impl Node {
             let inlet = Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
             inlets.insert(link.name.clone(), inlet);
         }
+        let mut outlets = BTreeMap::new();
+        for link in &topology.links {
+            for end in link.consumers.iter().filter(|end| topology.tile(&end.tile).is_none()) {
+                let consumer = workspace.consumer(&link.name, &end.tile)?;
+                let (_, waker) = &wakers[&link.producer];
+                let depth = link.depth as usize;
+                outlets.insert(link.name.clone(), Outlet { consumer, waker: waker.clone(), depth, unannounced: 0 });
+            }
+        }
         let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());
         let fleet = Fleet::start(cores)?;
-        Ok(Self { topology, clock, workspace, fleet, inlets, poh })
+        Ok(Self { topology, clock, workspace, fleet, inlets, outlets, poh })
     }
 
     /// The way onto a link that no tile writes, if the topology has it. There is one.
     pub fn take_inlet(&mut self, link: &str) -> Option<Inlet> {
         self.inlets.remove(link)
+    }
+
+    /// The end of a link that no tile reads, if the topology has it. There is one.
+    pub fn take_outlet(&mut self, link: &str) -> Option<Outlet> {
+        self.outlets.remove(link)
     }
 
     /// Lets poh look at whether a slot shall begin, where it may be asleep.
@@ -234,6 +288,38 @@ impl Launcher<'_> {
         Neighbours {
             producers: self.topology.inputs(tile).map(|link| other(&link.producer)).collect(),
             consumers: self.topology.outputs(tile).map(consumers).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_ring::{ConsumerPlan, LinkPlan, WorkspacePlan};
+
+    use super::*;
+
+    #[test]
+    fn an_outlet_reads_each_frag_once_and_makes_room() {
+        const DEPTH: u8 = 8;
+        let folder = tempfile::tempdir().unwrap();
+        let consumers = vec![ConsumerPlan { name: "reader".into(), reliable: true }];
+        let link = LinkPlan { name: "writer_reader".into(), depth: DEPTH.into(), mtu: 64, consumers };
+        let plan = WorkspacePlan { links: vec![link], counters: vec![], topology: vec![], huge_pages: HugePages::None };
+        let workspace = Workspace::create(&folder.path().join("workspace"), &plan).unwrap();
+        let mut producer = workspace.producer("writer_reader").unwrap();
+        let consumer = workspace.consumer("writer_reader", "reader").unwrap();
+        let mut outlet = Outlet { consumer, waker: Waker::new().unwrap(), depth: DEPTH.into(), unannounced: 0 };
+        for round in 0..3 {
+            let sent: Vec<[u8; 2]> = (0..DEPTH).map(|number| [round, number]).collect();
+            for frag in &sent {
+                assert!(producer.credits(1) > 0, "there is room");
+                producer.send(frag, 0, 0, 0, 0);
+            }
+            assert_eq!(producer.credits(1), 0, "the link is full");
+            let mut read = vec![];
+            assert_eq!(outlet.read(|frag| read.push(frag.to_vec())), usize::from(DEPTH));
+            assert_eq!(read, sent);
+            assert_eq!(outlet.read(|_| panic!("there is nothing")), 0);
         }
     }
 }

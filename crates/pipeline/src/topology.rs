@@ -176,7 +176,7 @@ pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores)
 const FOLLOWER: [Role; 2] = [Role::Node, Role::Cluster];
 /// The RPC's threads, which hand transactions in.
 pub const RPC: &str = "rpc:0";
-/// The thread that agrees with others on blocks, which hands votes in.
+/// The thread that agrees with others on blocks: it hands votes in, and reads what others say.
 pub const TOWER: &str = "tower:0";
 
 /// How many tiles a node in a cluster has, with one of each kind; `follows` says whether it makes no blocks.
@@ -311,6 +311,14 @@ fn gossip_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     for n in 0..c.of("net") {
         link(links, tile(NET_GOSSIP, n), 512, GOSSIP_DATAGRAM_MTU, tile("net", n), vec![gossip.clone()]);
     }
+    let shreds = || (0..c.of("shred")).map(|s| tile("shred", s));
+    link(links, GOSSIP_SHRED.into(), 1024, PEER_NEWS_MTU, gossip.clone(), shreds().collect());
+    link(links, GOSSIP_TXSEND.into(), 1024, PEER_NEWS_MTU, gossip.clone(), vec![tile("txsend", 0)]);
+    link(links, GOSSIP_TOWER.into(), 1024, TOWER_NEWS_MTU, gossip.clone(), vec![TOWER.into()]);
+    link(links, TOWER_GOSSIP.into(), 64, STATEMENT_MTU, TOWER.into(), vec![gossip.clone()]);
+    for (s, shred) in shreds().enumerate() {
+        link(links, tile(SHRED_GOSSIP, s), 64, SLOT_NEWS_MTU, shred, vec![gossip.clone()]);
+    }
     let depth = GOSSIP_SIGN_DEPTH as u32;
     link(links, GOSSIP_SIGN.into(), depth, TXN_MTU, gossip.clone(), vec![tile("sign", 0)]);
     link(links, SIGN_GOSSIP.into(), depth, 64, tile("sign", 0), vec![gossip.clone()]);
@@ -425,7 +433,7 @@ pub(crate) mod tests {
             (topology.count("gossip"), topology.links.iter().filter(|link| link.name.contains("gossip")).count())
         };
         assert_eq!(gossips(alone), (0, 0));
-        assert_eq!(gossips(Counts { cluster: true, ..alone }), (1, 2 + 3));
+        assert_eq!(gossips(Counts { cluster: true, ..alone }), (1, 2 + 3 + 5));
         let follower = build_follower("hearth", Counts::default(), "auto", &cores(4)).unwrap();
         assert_eq!(follower.count("gossip"), 1);
     }

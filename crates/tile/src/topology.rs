@@ -147,7 +147,7 @@ pub struct LinkSpec {
     pub mtu: u32,
     /// The producing tile's full name. A name that is no tile is a thread outside the pipeline (`rpc`).
     pub producer: String,
-    /// The consuming tiles.
+    /// The consuming tiles. A name that is no tile is a thread outside the pipeline that produces a link itself.
     pub consumers: Vec<Consumption>,
 }
 
@@ -198,7 +198,9 @@ impl Topology {
                 return Err(TopologyError::Depth { link: link.name.clone(), depth: link.depth });
             }
             for end in &link.consumers {
-                if !names.contains(&end.tile) {
+                // A thread that reads writes a link too.
+                let is_thread = self.links.iter().any(|other| other.producer == end.tile);
+                if !names.contains(&end.tile) && !is_thread {
                     return Err(TopologyError::NoSuchTile { link: link.name.clone(), tile: end.tile.clone() });
                 }
             }

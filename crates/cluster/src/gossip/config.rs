@@ -124,8 +124,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What gossip takes at most, bytes: everything at its bound, with the shortest of values. A cluster of some thousand
-    /// nodes takes a hundredth of that.
+    /// What gossip takes at most, bytes: everything at its bound, with the shortest of values. A cluster of some
+    /// thousand nodes takes a hundredth of that.
     pub fn bytes_max(&self) -> u64 {
         let values = self.table_bytes_max + self.table_bytes_max / VALUE_SIZE_MIN * ENTRY_BYTES;
         let hashes = 2 * HASHES_MAX * HASH_BYTES + CHECKED_MAX * 3 * HASH_BYTES;

@@ -7,13 +7,14 @@
 //! source  `solana-gossip` 4.2.2; `docs/cluster-protocol.md`, section 4; `docs/gossip.md`
 //!
 //! A state machine: no socket, no clock, no thread, and no key. The tile `gossip` calls [`Gossip::receive`] for each
-//! datagram and [`Gossip::tick`] when [`Gossip::next_tick`] says so, has signed what [`Gossip::next_request`] gives, and
-//! sends what is in the [`Outbox`] then. The same calls with the same seed give the same datagrams.
+//! datagram and [`Gossip::tick`] when [`Gossip::next_tick`] says so, has signed what [`Gossip::next_request`] gives,
+//! and sends what is in the [`Outbox`] then. The same calls with the same seed give the same datagrams.
 
 mod active;
 mod bounded;
 mod config;
 mod counters;
+mod near;
 mod outbox;
 mod own;
 mod peers;
@@ -38,6 +39,7 @@ use hearth_wire::{Hash, Pubkey};
 pub use bounded::Bounded;
 pub use config::{Config, PUSH_MS, REFRESH_MS, TIMEOUT_MS};
 pub use counters::Counters;
+pub use near::{NEAR_WORDS, NearSlots};
 pub use outbox::Outbox;
 pub use peers::{Cursor, RepairPeer};
 pub use pings::pong_hash;
@@ -189,10 +191,11 @@ impl Gossip {
     /// slot, whatever the slot's time is).
     pub fn set_stakes(&mut self, stakes: HashMap<Pubkey, u64>, epoch_ms: u64) {
         self.stakes = Stakes::new(stakes, epoch_ms);
+        self.table.touch_peers();
     }
 
-    /// Does what is due: has the own contact info signed anew, asks for what is missing, pushes what is new, drops what ran
-    /// out. A clock that was set back is noticed here, whatever [`Self::next_tick`] said by the old one.
+    /// Does what is due: has the own contact info signed anew, asks for what is missing, pushes what is new, drops what
+    /// ran out. A clock that was set back is noticed here, whatever [`Self::next_tick`] said by the old one.
     pub fn tick(&mut self, now: u64, out: &mut Outbox) {
         self.look_at_clock(now);
         if now >= self.timers.refresh {

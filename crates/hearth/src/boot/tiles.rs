@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger};
@@ -48,8 +49,10 @@ const SETS_BEGUN_MAX: usize = 1_024;
 
 /// What tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
-    /// What gossip is made of; shred sees on its board who is there.
+    /// What gossip is made of.
     pub gossip: gossip::Config,
+    /// What consensus says of blocks, for shred.
+    pub views: Arc<Views>,
     /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
     /// Whose turn it is, for poh, where the node makes blocks.
@@ -106,16 +109,14 @@ pub(super) fn tile_configs(
             first_slot: replayed.last_slot + 1,
             takes_turns: lead.is_some(),
             destinations: destinations(config),
-            cluster: cluster.map(|cluster| shred::Cluster {
-                receiver: receiver_config(config, &genesis, identity.public),
-                ledger: ledger.clone(),
-                blocks: store.reader(),
-                views: cluster.gossip.board.views.clone(),
+            cluster: cluster.map(|Cluster { views, .. }| {
+                let receiver = receiver_config(config, &genesis, identity.public);
+                shred::Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone() }
             }),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
         configs
-            .one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
+            .one::<TxSend>(txsend_config(config, identity.public, &ledger, &drops))
             .one::<Gossip>(cluster.gossip.clone())
     });
     let configs = configs
@@ -129,21 +130,9 @@ pub(super) fn tile_configs(
     })
 }
 
-fn txsend_config(
-    config: &Config,
-    identity: Pubkey,
-    ledger: &Arc<Ledger>,
-    cluster: &Cluster,
-    drops: &DropLog,
-) -> txsend::Config {
+fn txsend_config(config: &Config, identity: Pubkey, ledger: &Arc<Ledger>, drops: &DropLog) -> txsend::Config {
     let votes = config.consensus.vote && !config.follows();
-    txsend::Config {
-        identity,
-        votes,
-        ledger: ledger.clone(),
-        views: cluster.gossip.board.views.clone(),
-        drops: drops.clone(),
-    }
+    txsend::Config { identity, votes, ledger: ledger.clone(), drops: drops.clone() }
 }
 
 fn with_load(configs: TileConfigs, config: &Config, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {

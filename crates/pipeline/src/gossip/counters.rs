@@ -1,4 +1,10 @@
 //! What the tile counts: first what the state machine does, then the tile itself.
+//!
+//! reads   the counters of the state machine
+//! writes  words of the workspace
+//! memory  a word a counter
+//! drops   –
+//! source  –
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,6 +17,8 @@ hearth_tile::counters! {
     pub struct Own {
         /// Votes and slots of nodes without stake: consensus is not told of them.
         unstaked_values: Counter,
+        /// Slots whose leaders made two blocks that consensus is not told of, since it did not read.
+        dropped_duplicates: Counter,
     }
 }
 

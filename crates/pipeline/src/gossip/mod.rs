@@ -1,48 +1,68 @@
 //! gossip: who is in the cluster and what each node says, with the state machine of [`hearth_cluster::gossip`].
 //!
-//! reads   `net_gossip` ×N, reliable: datagrams; `sign_gossip`, reliable: signatures; stakes, leaders and roots, in the
-//!         ledger; what shred reports of slots, and the votes of consensus
-//! writes  `gossip_net`, elective: datagrams to send; `gossip_sign`, elective: what is to be signed; the [`Board`]: views
-//!         of the cluster for the tiles and the RPC, votes and slots of others for consensus
-//! memory  the table and what else [`protocol::Config::bytes_max`] sums up; the datagrams of one message's answer, while
-//!         net has no room
-//! drops   what the state machine refuses, by its counters; votes and slots of nodes without stake, counted. Without
-//!         room at net it takes nothing, and net drops what comes to it
+//! reads   `net_gossip` ×N, reliable: datagrams; `sign_gossip`, reliable: signatures; `shred_gossip` ×S, reliable:
+//!         slots that are whole here, and leaders that made two blocks; `tower_gossip`, reliable: the node's votes and
+//!         its root; stakes, leaders and snapshots, in the ledger
+//! writes  `gossip_net`, elective: datagrams to send; `gossip_sign`, elective: what is to be signed; `gossip_shred`,
+//!         `gossip_txsend`, elective: the nodes of the cluster, each again when something of it changes;
+//!         `gossip_tower`, elective: the same, votes and slots of others, and slots whose leaders made two blocks; the
+//!         [`Board`], for the RPC
+//! memory  the table and what else [`protocol::Config::bytes_max`] sums up; the datagrams of one message's answer,
+//!         while net has no room; 160 B a node for each of three readers; [`WHOLE_MAX`] and [`DUPLICATES_MAX`] slots
+//! drops   what the state machine refuses, by its counters; votes and slots of nodes without stake, and slots whose
+//!         leaders made two blocks while consensus does not read, counted. Without room at net it takes no datagram,
+//!         and net drops what comes to it. A vote that was replaced before consensus had room for it is not given to it
 //! source  `docs/gossip.md`
 //!
 //! The tile holds no key: see `crate::sign`. It stamps what it says by the wall clock of its host, and sleeps by the
 //! clock that never goes back.
 
+mod announcer;
 mod counters;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hearth_cluster::board::Board;
-use hearth_cluster::gossip::{self as protocol, Cursor, DuplicateProof, Event, Outbox};
-use hearth_cluster::reports::Contradiction;
+use hearth_cluster::gossip::{self as protocol, Cursor, DuplicateProof, Event, NearSlots, Outbox};
+use hearth_cluster::view::Peer;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_tile::latency::{LatencyDecl, TAKEN};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Pubkey;
-use hearth_wire::gossip::ContactInfo;
+use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue};
 
-use crate::links::{Datagram, GOSSIP_NET, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, NET_GOSSIP, Outgoing, PortKind, SIGN_GOSSIP};
+use crate::links::{
+    Datagram, GOSSIP_NET, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND, NET_GOSSIP,
+    Outgoing, PortKind, SHRED_GOSSIP, SIGN_GOSSIP, SlotNews, Statement, TOWER_GOSSIP, TowerNews,
+};
+use announcer::Announcer;
 
 pub use counters::Counters;
 
 const MS: u64 = 1_000_000;
-/// How often what gossip knows is posted for others.
-const POST_NS: u64 = 100 * MS;
+/// Changes of nodes and slots wait no longer than this for others, so that many are one piece of work.
+const NEWS_NS: u64 = 100 * MS;
 /// How often the stakes are looked at, and the lowest slot that is kept.
 const STAKES_NS: u64 = 5_000 * MS;
 /// The longest sleep, ms: a wall clock that was set back is noticed after that.
 const SLEEP_MAX_MS: u64 = 500;
 /// Milliseconds of a slot as the cluster counts them for timeouts.
 const SLOT_MS: u64 = 400;
+/// Whole slots that wait to be said at most: more are said at once.
+const WHOLE_MAX: usize = 4_096;
+/// Slots of leaders that made two blocks that wait for room at most.
+const DUPLICATES_MAX: usize = 4_096;
+
+/// What the tile takes at most, bytes, beside its links.
+pub fn bytes_max(config: &protocol::Config) -> u64 {
+    // A tenth more nodes for a moment, and what is gone is gone from every reader.
+    let nodes = (config.origins_max + config.origins_max / 10) as u64;
+    config.bytes_max() + 3 * nodes * announcer::PEER_BYTES + 8 * (WHOLE_MAX + DUPLICATES_MAX) as u64
+}
 
 /// What the tile is made of.
 #[derive(Clone)]
@@ -55,7 +75,7 @@ pub struct Config {
     pub ledger: Arc<Ledger>,
     /// The blocks that the node serves to others.
     pub blocks: Reader,
-    /// Where it posts what it knows.
+    /// Where it posts the nodes that it knows.
     pub board: Arc<Board>,
 }
 
@@ -67,19 +87,35 @@ pub struct Gossip {
     board: Arc<Board>,
     net: Port,
     sign: Port,
+    tower: Port,
     signatures: In,
+    statements: In,
+    slot_news: Vec<In>,
+    announcers: Vec<Announcer>,
     outbox: Outbox,
     /// Datagrams of the outbox that net has.
     sent: usize,
-    /// When these are due, on the host's clock.
+    /// When these are due, on the host's clock; news only where there are any.
     tick_ns: u64,
-    post_ns: u64,
+    news_ns: u64,
     stakes_ns: u64,
+    /// How far the changes of nodes were told.
+    peer_changes: Option<u64>,
+    /// Slots that are whole here and were not said yet.
+    whole: Vec<u64>,
     /// How far votes and slots were read.
     votes: Cursor,
     slots: Cursor,
+    /// Slots up to this one are of no interest to consensus.
+    root: u64,
     /// The slot that gossip takes to be final; none before the first look.
-    root: Option<u64>,
+    finalized: Option<u64>,
+    /// Slots whose leaders made two blocks, which consensus does not know yet.
+    duplicates: VecDeque<u64>,
+    /// Another process has this node's key, and consensus does not know yet.
+    is_double: bool,
+    /// Whether there was no room to tell consensus all.
+    is_tower_full: bool,
     /// Nodes with stake; none where nobody has any.
     voters: HashSet<Pubkey>,
 }
@@ -95,53 +131,68 @@ impl Tile for Gossip {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let (net, sign) = (host.output(GOSSIP_NET)?, host.output(GOSSIP_SIGN)?);
+        let (net, sign, tower) = (host.output(GOSSIP_NET)?, host.output(GOSSIP_SIGN)?, host.output(GOSSIP_TOWER)?);
+        let readers = [host.output(GOSSIP_SHRED)?, host.output(GOSSIP_TXSEND)?, tower];
         host.input(NET_GOSSIP)?;
-        [net, sign].into_iter().for_each(|port| host.elective(port));
+        [net, sign].into_iter().chain(readers).for_each(|port| host.elective(port));
         let now_ms = host.clock().wall_ns() / MS;
-        let waker = host.waker();
-        config.board.talk.set_wake(move || waker.wake());
         let Config { protocol, own, ledger, blocks, board } = config;
         Ok(Self {
             machine: protocol::Gossip::new(protocol, own, host.secret(), now_ms),
+            root: ledger.slot(Commitment::Finalized),
             ledger,
             blocks,
             board,
             net,
             sign,
+            tower,
             signatures: host.input(SIGN_GOSSIP)?,
+            statements: host.input(TOWER_GOSSIP)?,
+            slot_news: host.inputs_named(SHRED_GOSSIP),
+            announcers: readers.map(Announcer::new).into(),
             outbox: Outbox::default(),
             sent: 0,
             tick_ns: 0,
-            post_ns: 0,
+            news_ns: 0,
             stakes_ns: 0,
+            peer_changes: None,
+            whole: vec![],
             votes: Cursor::default(),
             slots: Cursor::default(),
-            root: None,
+            finalized: None,
+            duplicates: VecDeque::new(),
+            is_double: false,
+            is_tower_full: false,
             voters: HashSet::new(),
         })
     }
 
-    fn filter(&mut self, _: &FragMeta, _: In) -> Filter {
-        // What comes may have to be answered.
-        if self.outbox.is_empty() { Filter::Take } else { Filter::Later }
+    fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
+        // Only what comes from others, and what is signed, makes datagrams at once.
+        let is_quiet = input == self.statements || self.slot_news.contains(&input);
+        if is_quiet || self.outbox.is_empty() { Filter::Take } else { Filter::Later }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         let now_ms = out.wall_ns() / MS;
-        if frag.input() == self.signatures {
-            let signature = frag.payload().try_into().expect("sign gives signatures");
-            self.machine.signed(now_ms, frag.tag(), signature, &mut self.outbox);
-        } else {
-            let Datagram { from, data, .. } = Datagram::read(frag.payload());
-            self.machine.receive(now_ms, from, data, &mut self.outbox);
+        match frag.input() {
+            input if input == self.signatures => {
+                let signature = frag.payload().try_into().expect("sign gives signatures");
+                self.machine.signed(now_ms, frag.tag(), signature, &mut self.outbox);
+            }
+            input if input == self.statements => self.on_statement(Statement::read(frag.payload()), now_ms),
+            input if self.slot_news.contains(&input) => self.on_slot(SlotNews::read(frag.payload()), now_ms, out),
+            _ => {
+                let Datagram { from, data, .. } = Datagram::read(frag.payload());
+                self.machine.receive(now_ms, from, data, &mut self.outbox);
+            }
         }
         self.send(out);
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
-        self.hear(out);
-        self.events();
+        self.events(out);
+        self.tell_consensus(out);
         self.have_signed(out);
         self.set_timer(out);
     }
@@ -150,22 +201,22 @@ impl Tile for Gossip {
         if !self.outbox.is_empty() && !self.send(out) {
             return Poll::Idle;
         }
-        let has_votes = self.say(out);
-        if !has_votes && out.now() < self.due_ns() {
+        if self.is_tower_full {
+            self.tell_consensus(out);
+        }
+        if out.now() < self.due_ns() {
             return Poll::Idle;
         }
         if out.now() >= self.stakes_ns {
             self.stakes_ns = out.now() + STAKES_NS;
-            self.stakes();
-            self.lowest(out);
+            self.look_at_ledger(out);
         }
         self.machine.tick(out.wall_ns() / MS, &mut self.outbox);
-        if out.now() >= self.post_ns {
-            self.post_ns = out.now() + POST_NS;
-            self.slots(out);
-            self.snapshot(out);
-            self.board.post(&self.machine);
+        if self.has_news() && out.now() >= self.news_ns {
+            self.news_ns = out.now() + NEWS_NS;
+            self.tell_news(out);
         }
+        self.tell_consensus(out);
         self.have_signed(out);
         self.send(out);
         self.set_timer(out);
@@ -184,7 +235,15 @@ impl Tile for Gossip {
 
 impl Gossip {
     fn due_ns(&self) -> u64 {
-        self.tick_ns.min(self.post_ns).min(self.stakes_ns)
+        let news = if self.has_news() { self.news_ns } else { u64::MAX };
+        self.tick_ns.min(self.stakes_ns).min(news)
+    }
+
+    /// Whether there is something to tell the other tiles, or the cluster of slots.
+    fn has_news(&self) -> bool {
+        self.peer_changes != Some(self.machine.peer_changes())
+            || !self.whole.is_empty()
+            || self.announcers.iter().any(Announcer::is_behind)
     }
 
     /// Sets when the state machine has something to do again.
@@ -219,77 +278,123 @@ impl Gossip {
         }
     }
 
-    /// Says what consensus wants said. Whether there was anything.
-    fn say(&mut self, out: &Out<'_, Self>) -> bool {
-        let votes = self.board.talk.to_say();
-        for vote in &votes {
-            // The only error is that it is no vote, and this node makes none that is not.
-            let _ = self.machine.publish_vote(vote, out.wall_ns() / MS);
+    /// Says what consensus wants said.
+    fn on_statement(&mut self, statement: Statement<'_>, now_ms: u64) {
+        match statement {
+            // It can only fail for what is no vote, and consensus makes none that is not.
+            Statement::Vote(transaction) => {
+                let _ = self.machine.publish_vote(transaction, now_ms);
+            }
+            Statement::Root(slot) => self.root = self.root.max(slot),
         }
-        !votes.is_empty()
     }
 
-    /// Tells consensus of what others say.
-    fn hear(&mut self, out: &mut Out<'_, Self>) {
-        let own = *self.machine.identity();
-        let (votes, slots) = (self.machine.votes(&mut self.votes), self.machine.epoch_slots(&mut self.slots));
-        let others = votes.chain(slots).filter(|value| value.label().pubkey != own);
-        let counts = |node: &Pubkey| self.voters.is_empty() || self.voters.contains(node);
-        out.count.own.unstaked_values += self.board.talk.hear(others, counts);
+    /// Takes note of what a shred tile says of a slot.
+    fn on_slot(&mut self, news: SlotNews<'_>, now_ms: u64, out: &mut Out<'_, Self>) {
+        match news {
+            SlotNews::Whole(slot) => {
+                self.whole.push(slot);
+                if self.whole.len() >= WHOLE_MAX {
+                    self.say_whole(now_ms);
+                }
+            }
+            SlotNews::Duplicate(slot) => self.duplicate(slot, out),
+            SlotNews::Contradiction { slot, shreds } => {
+                // Two shreds are three pieces, and a slot that has an epoch is no larger than any.
+                let published = self.machine.publish_duplicate(slot, shreds, now_ms);
+                published.expect("two shreds keep all rules");
+                self.machine.mark_duplicate(slot);
+                self.duplicate(slot, out);
+            }
+        }
+    }
+
+    /// A leader is proved to have made two blocks: consensus is to know.
+    fn duplicate(&mut self, slot: u64, out: &mut Out<'_, Self>) {
+        if self.duplicates.len() < DUPLICATES_MAX {
+            self.duplicates.push_back(slot);
+        } else {
+            out.count.own.dropped_duplicates += 1;
+        }
     }
 
     /// Looks at what the node must know at once.
-    fn events(&mut self) {
+    fn events(&mut self, out: &mut Out<'_, Self>) {
         while let Some(event) = self.machine.next_event() {
             match event {
-                Event::DuplicateInstance { .. } => self.board.set_double(),
-                Event::DuplicateProof(proof) => self.proof(&proof),
+                Event::DuplicateInstance { .. } => self.is_double = true,
+                Event::DuplicateProof(proof) => self.proof(&proof, out),
             }
         }
     }
 
     /// Somebody says that a leader made two blocks.
-    fn proof(&mut self, proof: &DuplicateProof) {
+    fn proof(&mut self, proof: &DuplicateProof, out: &mut Out<'_, Self>) {
         let leader = self.ledger.leader_at(proof.slot);
         if self.machine.check_proof(proof, leader.map(|leader| leader.node).as_ref()) {
-            self.board.views.reports.duplicate(proof.slot);
+            self.duplicate(proof.slot, out);
         }
     }
 
-    /// Says what is known of single slots: which are whole here, and whose leaders made two blocks.
-    fn slots(&mut self, out: &Out<'_, Self>) {
-        let (root, now_ms) = (self.ledger.slot(Commitment::Finalized), out.wall_ns() / MS);
-        if self.root.replace(root) != Some(root) {
-            self.machine.set_root(root, self.ledger.slots_per_epoch());
+    /// Tells consensus what others say, as far as there is room: the rest stays where it is.
+    fn tell_consensus(&mut self, out: &mut Out<'_, Self>) {
+        self.is_tower_full = false;
+        while out.credits(self.tower, 1) > 0 {
+            if std::mem::take(&mut self.is_double) {
+                out.publish_with(self.tower, 0, |buffer| TowerNews::Double.write(buffer));
+            } else if let Some(slot) = self.duplicates.pop_front() {
+                out.publish_with(self.tower, 0, |buffer| TowerNews::Duplicate(slot).write(buffer));
+            } else if let Some(value) = self.machine.next_value(CrdsKind::Vote, &mut self.votes) {
+                tell_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
+            } else if let Some(value) = self.machine.next_value(CrdsKind::EpochSlots, &mut self.slots) {
+                tell_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
+            } else {
+                return;
+            }
         }
-        let reports = &self.board.views.reports;
-        for Contradiction { slot, shreds } in reports.take_contradictions() {
-            // Two shreds are three pieces, and a slot that has an epoch is no larger than any.
-            let published = self.machine.publish_duplicate(slot, shreds.each_ref().map(Vec::as_slice), now_ms);
-            published.expect("two shreds keep all rules");
-            self.machine.mark_duplicate(slot);
-            reports.duplicate(slot);
-        }
-        let mut whole = reports.take_whole();
-        whole.sort_unstable();
-        self.machine.publish_epoch_slots(&whole, now_ms).expect("slots that have leaders are no larger than any");
+        self.is_tower_full = true;
     }
 
-    /// Says which snapshot this node serves, when it has another than the one that it says it has.
-    fn snapshot(&mut self, out: &Out<'_, Self>) {
-        let Some(newest) = self.ledger.snapshots().and_then(|snapshots| snapshots.newest()) else { return };
-        let known = self.machine.snapshot_hashes(self.machine.identity());
-        if known.is_none_or(|known| known.full != newest) {
-            let published = self.machine.publish_snapshots(newest, &[], out.wall_ns() / MS);
-            published.expect("one snapshot keeps all rules");
+    /// Tells the tiles of the nodes that have changed, the RPC of all, and the cluster of slots that are whole.
+    fn tell_news(&mut self, out: &mut Out<'_, Self>) {
+        let changes = self.machine.peer_changes();
+        let is_behind = self.announcers.iter().any(Announcer::is_behind);
+        if is_behind || self.peer_changes != Some(changes) {
+            let peers: BTreeMap<Pubkey, Peer> = self.machine.peers().map(|peer| (peer.identity, peer)).collect();
+            self.announcers.iter_mut().for_each(|announcer| announcer.announce(&peers, out));
         }
+        if self.peer_changes.replace(changes) != Some(changes) {
+            self.board.post(&self.machine);
+        }
+        self.say_whole(out.wall_ns() / MS);
     }
 
-    /// Says how far back this node can serve others; gossip says it anew only where it has changed.
-    fn lowest(&mut self, out: &Out<'_, Self>) {
+    fn say_whole(&mut self, now_ms: u64) {
+        if self.whole.is_empty() {
+            return;
+        }
+        self.whole.sort_unstable();
+        self.machine.publish_epoch_slots(&self.whole, now_ms).expect("slots that have leaders are no larger than any");
+        self.whole.clear();
+    }
+
+    /// Looks at what changes seldom: stakes, what is final, how far back this node serves others, its snapshot.
+    fn look_at_ledger(&mut self, out: &Out<'_, Self>) {
+        self.stakes();
+        let now_ms = out.wall_ns() / MS;
+        let finalized = self.ledger.slot(Commitment::Finalized);
+        if self.finalized.replace(finalized) != Some(finalized) {
+            self.machine.set_root(finalized, self.ledger.slots_per_epoch());
+        }
         if let Some(lowest) = self.blocks.first_slot() {
-            let published = self.machine.publish_lowest_slot(lowest, out.wall_ns() / MS);
+            // It is said anew only where it has changed.
+            let published = self.machine.publish_lowest_slot(lowest, now_ms);
             published.expect("a slot that is kept is no larger than any");
+        }
+        let newest = self.ledger.snapshots().and_then(|snapshots| snapshots.newest());
+        let known = self.machine.snapshot_hashes(self.machine.identity());
+        if let Some(newest) = newest.filter(|newest| known.is_none_or(|known| known.full != *newest)) {
+            self.machine.publish_snapshots(newest, &[], now_ms).expect("one snapshot keeps all rules");
         }
     }
 
@@ -302,6 +407,35 @@ impl Gossip {
         }
         self.voters = voters([epoch, epoch + 1].map(|epoch| ledger.epoch_stakes(epoch)));
         self.machine.set_stakes(stakes, ledger.slots_per_epoch() * SLOT_MS);
+    }
+}
+
+/// Tells consensus of a vote or of slots, where another node with stake says it.
+fn tell_value(
+    tower: Port,
+    (value, voters): (&CrdsValue<'_>, &HashSet<Pubkey>),
+    (own, root): (&Pubkey, u64),
+    out: &mut Out<'_, Gossip>,
+) {
+    let node = value.label().pubkey;
+    if node == *own {
+        return;
+    }
+    if !voters.is_empty() && !voters.contains(&node) {
+        out.count.own.unstaked_values += 1;
+        return;
+    }
+    match value.data() {
+        CrdsData::Vote(vote) => {
+            out.publish_with(tower, 0, |buffer| TowerNews::Vote(vote.transaction).write(buffer));
+        }
+        CrdsData::EpochSlots(slots) => {
+            let near = NearSlots::of(slots, root);
+            if !near.is_empty() {
+                out.publish_with(tower, 0, |buffer| TowerNews::Slots(node, near).write(buffer));
+            }
+        }
+        _ => unreachable!("it was asked for votes and slots"),
     }
 }
 

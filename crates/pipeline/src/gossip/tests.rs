@@ -13,8 +13,12 @@ use hearth_wire::gossip::{Carrier, CrdsData, Ping, Protocol, SocketKind, Version
 use hearth_wire::message::{AccountMeta, Instruction, Message};
 
 use super::*;
+use crate::links::{PeerNews, SLOT_NEWS_MTU, STATEMENT_MTU};
 
 const FROM_NET: &str = "net_gossip:0";
+const FROM_SHRED: &str = "shred_gossip:0";
+const INPUTS: [&str; 4] = [FROM_NET, SIGN_GOSSIP, FROM_SHRED, TOWER_GOSSIP];
+const OUTPUTS: [&str; 5] = [GOSSIP_NET, GOSSIP_SIGN, GOSSIP_SHRED, GOSSIP_TXSEND, GOSSIP_TOWER];
 const STEP: Duration = Duration::from_millis(5);
 
 fn key(node: u8) -> SigningKey {
@@ -70,7 +74,7 @@ impl Node {
             blocks: store.reader(),
             board: board.clone(),
         };
-        let rig = Rig::new(config, &[FROM_NET, SIGN_GOSSIP], &[GOSSIP_NET, GOSSIP_SIGN]);
+        let rig = Rig::new(config, &INPUTS, &OUTPUTS);
         Self { rig, board, store, key: key(node), _folder: folder }
     }
 
@@ -96,6 +100,30 @@ impl Node {
         requests.len()
     }
 
+    /// Consensus has something said.
+    fn state(&mut self, statement: Statement<'_>) {
+        let mut message = [0; STATEMENT_MTU];
+        let size = statement.write(&mut message);
+        self.rig.give(TOWER_GOSSIP, 0, &message[..size]);
+    }
+
+    /// A shred tile says something of a slot.
+    fn slot(&mut self, news: SlotNews<'_>) {
+        let mut message = [0; SLOT_NEWS_MTU];
+        let size = news.write(&mut message);
+        self.rig.give(FROM_SHRED, 0, &message[..size]);
+    }
+
+    /// What it has told a tile of nodes.
+    fn peer_news(&mut self, link: &str) -> Vec<PeerNews> {
+        self.rig.take(link).iter().map(|(_, message)| PeerNews::read(message)).collect()
+    }
+
+    /// Whether it has told consensus of something like this since the last call.
+    fn tells(&mut self, is_so: impl Fn(&TowerNews<'_>) -> bool) -> bool {
+        self.rig.take(GOSSIP_TOWER).iter().any(|(_, message)| is_so(&TowerNews::read(message)))
+    }
+
     /// What it has to send.
     fn sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
         let read = |(_, frag): (u64, Vec<u8>)| {
@@ -108,7 +136,7 @@ impl Node {
 }
 
 /// Lets the nodes talk until `is_so`; fails after a minute of their time.
-fn talk_until(nodes: &mut [Node], what: &str, is_so: impl Fn(&[Node]) -> bool) {
+fn talk_until(nodes: &mut [Node], what: &str, mut is_so: impl FnMut(&mut [Node]) -> bool) {
     for _ in 0..12_000 {
         if is_so(nodes) {
             return;
@@ -163,11 +191,26 @@ fn pongs(sent: &[(SocketAddr, Vec<u8>)]) -> Vec<[u8; 32]> {
 fn two_nodes_meet_and_hear_each_others_votes() {
     let mut nodes = [Node::new(0), Node::new(1)];
     talk_until(&mut nodes, "they know each other", |nodes| nodes.iter().all(|node| knows(node, 2)));
-    let view = nodes[0].board.views.newest();
-    assert_eq!(view.tvu.iter().map(|contact| contact.identity).collect::<Vec<_>>(), [key(1).public_key()]);
-    nodes[1].board.talk.say(vote(9));
-    let has_vote = |nodes: &[Node]| nodes[0].board.talk.heard().votes.contains(&vote(9));
-    talk_until(&mut nodes, "the vote is heard", has_vote);
+    for link in [GOSSIP_SHRED, GOSSIP_TXSEND] {
+        let mut known = vec![];
+        for news in nodes[0].peer_news(link) {
+            let PeerNews::Known(peer) = news else { panic!("nobody is gone") };
+            known.push((peer.identity, peer.tvu.map(|tvu| tvu.port())));
+        }
+        known.sort_unstable();
+        known.dedup();
+        let mut expected = [0, 1].map(|node| (key(node).public_key(), Some(8_002)));
+        expected.sort_unstable();
+        assert_eq!(known, expected, "{link}");
+    }
+    nodes[1].state(Statement::Vote(&vote(9)));
+    talk_until(&mut nodes, "the vote is heard", |nodes| nodes[0].tells(|news| *news == TowerNews::Vote(&vote(9))));
+    nodes[1].slot(SlotNews::Whole(12));
+    let has_slot = |news: &TowerNews<'_>| match news {
+        TowerNews::Slots(node, near) => *node == key(1).public_key() && near.slots().eq([12]),
+        _ => false,
+    };
+    talk_until(&mut nodes, "the slot is heard of", |nodes| nodes[0].tells(has_slot));
     let set = FecSetRecord {
         slot: 5,
         parent_slot: 4,
@@ -180,7 +223,10 @@ fn two_nodes_meet_and_hear_each_others_votes() {
         data: b"entries",
     };
     nodes[1].store.append_set(&set).unwrap();
-    let lowest = |nodes: &[Node]| nodes[0].board.views.newest().repair.iter().any(|peer| peer.lowest == 5);
+    let lowest = |nodes: &mut [Node]| {
+        let news = nodes[0].peer_news(GOSSIP_SHRED);
+        news.iter().any(|news| matches!(news, PeerNews::Known(peer) if peer.lowest == 5))
+    };
     talk_until(&mut nodes, "the lowest slot is known", lowest);
     nodes.iter_mut().for_each(|node| node.rig.run());
     nodes.iter_mut().for_each(|node| {
@@ -282,10 +328,62 @@ fn another_process_with_the_same_key_is_found() {
     let mut push = vec![];
     write_values_header(Carrier::Push, &key(5).public_key(), 1, &mut push);
     push.extend([&key(0).sign(&data)[..], &data].concat());
-    assert!(!node.board.is_double());
+    let is_double = |news: &TowerNews<'_>| *news == TowerNews::Double;
+    assert!(!node.tells(is_double));
     node.give(address(5), &push);
     node.rig.run();
-    assert!(node.board.is_double());
+    assert!(node.tells(is_double));
+}
+
+#[test]
+fn what_there_is_no_room_for_is_told_when_there_is() {
+    let mut node = Node::new(0);
+    node.rig.run();
+    let count = u64::from(DEPTH) + 40;
+    for slot in 0..count {
+        node.slot(SlotNews::Duplicate(slot));
+        node.rig.run();
+    }
+    let mut slots = vec![];
+    for _ in 0..2 {
+        for (_, message) in node.rig.take(GOSSIP_TOWER) {
+            if let TowerNews::Duplicate(slot) = TowerNews::read(&message) {
+                slots.push(slot);
+            }
+        }
+        node.rig.run();
+    }
+    assert_eq!(slots, (0..count).collect::<Vec<_>>());
+    assert_eq!(node.rig.count().own.dropped_duplicates, 0);
+}
+
+#[test]
+fn a_contradiction_is_proved_to_others_and_consensus_knows() {
+    let mut node = Node::new(0);
+    node.rig.run();
+    while node.sign() > 0 {}
+    node.slot(SlotNews::Contradiction { slot: 7, shreds: [&[1; 1_203], &[2; 1_203]] });
+    node.rig.run();
+    let is_proof = |request: &SignRequest| matches!(CrdsData::parse(&request.bytes), Ok(CrdsData::DuplicateShred(_)));
+    assert_eq!(node.requests().iter().filter(|request| is_proof(request)).count(), 3, "two shreds are three pieces");
+    assert!(node.tells(|news| *news == TowerNews::Duplicate(7)));
+}
+
+#[test]
+fn idle_it_does_nothing_between_what_is_due() {
+    let mut node = Node::new(0);
+    node.rig.run();
+    while node.sign() > 0 {}
+    let mut turns = 0;
+    let end = node.rig.clock().now() + 60_000 * MS;
+    while node.rig.clock().now() < end {
+        let now = node.rig.clock().now();
+        let deadline = node.rig.tile().wait_for().deadline.expect("something is due some time");
+        node.rig.turn_after(Duration::from_nanos(deadline.saturating_sub(now).max(1)));
+        while node.sign() > 0 {}
+        turns += 1;
+    }
+    assert!(turns < 60 * 8, "{turns} turns in a minute");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub enum PortKind {
     /// Where shreds come that were asked for.
     Repair = 3,
     /// Gossip.
-    Gossip = 4,
+    Gossip = 5,
     /// Where answers of leaders come to whom this node sends transactions.
     TxSend = 6,
 }
@@ -35,7 +35,7 @@ impl PortKind {
             1 => Self::Udp,
             2 => Self::Tvu,
             3 => Self::Repair,
-            4 => Self::Gossip,
+            5 => Self::Gossip,
             6 => Self::TxSend,
             _ => unreachable!("net and the tiles behind it are of one build"),
         }

@@ -8,9 +8,9 @@
 //!         `net_txsend`, elective: what leaders answer
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
-//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what gossip
-//!         has no room for, which is said again; what leaders answer where txsend has no room, which QUIC sends again;
-//!         the kernel's own (socket buffer full), read from the socket;
+//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
+//!         gossip has no room for, which is said again; what leaders answer where txsend has no room, which QUIC sends
+//!         again; the kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
 //!         counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
@@ -403,8 +403,8 @@ fn publish_shred(shred: &[Port], datagram: Datagram<'_>, out: &mut Out<'_, Net>)
     }
 }
 
-/// Publishes a datagram for which nobody waits; false where there is no room. One that is longer than the link carries is
-/// dropped and counted.
+/// Publishes a datagram for which nobody waits; false where there is no room. One that is longer than the link carries
+/// is dropped and counted.
 fn publish_now(port: Port, datagram: Datagram<'_>, mtu: usize, out: &mut Out<'_, Net>) -> bool {
     if datagram.data.len() > mtu - Datagram::HEADER {
         out.count.dropped_oversize += 1;

@@ -109,7 +109,7 @@ impl Asking {
         out: &mut Out<'_, Shred>,
     ) {
         let is_from = |peer: &SocketAddr| *peer == from;
-        let is_peer = view.repair.iter().any(|peer| peer.identity == ping.from && is_from(&peer.serve_repair.into()));
+        let is_peer = view.repair().iter().any(|peer| peer.identity == ping.from && is_from(&peer.serve_repair.into()));
         let now = out.now();
         let is_soon = self.pinged.get(&from).is_some_and(|at| now < at + PING_NS);
         if !is_peer || is_soon || !signing.has_room(out) {
@@ -145,7 +145,7 @@ impl Asking {
     /// Asks for what is missing of the next slots. Whether it asked for anything.
     pub fn work(
         &mut self,
-        (cluster, receiver): (&Cluster, &Receiver),
+        (cluster, receiver, view): (&Cluster, &Receiver, &View),
         share: (u64, u64),
         signing: &mut Signing,
         out: &mut Out<'_, Shred>,
@@ -153,8 +153,7 @@ impl Asking {
         let now = out.now();
         self.expire(now);
         self.asked_at.retain(|_, at| now < *at + AGAIN_NS);
-        let view = cluster.views.newest();
-        if view.repair.is_empty() {
+        if view.repair().is_empty() {
             return false;
         }
         let is_deep = now >= self.deep_at;
@@ -174,7 +173,7 @@ impl Asking {
                 break;
             }
             if !self.asked_at.contains_key(&wanted) {
-                self.ask(wanted, &view, signing, out);
+                self.ask(wanted, view, signing, out);
                 any = true;
             }
         }
@@ -182,7 +181,7 @@ impl Asking {
     }
 
     fn ask(&mut self, wanted: Wanted, view: &View, signing: &mut Signing, out: &mut Out<'_, Shred>) {
-        let Some(peer) = peer_for(wanted.slot(), &view.repair, self.draw()) else {
+        let Some(peer) = peer_for(wanted.slot(), view.repair(), self.draw()) else {
             // Nobody who says that it goes back so far: looked for again no sooner than an answer is.
             self.asked_at.insert(wanted, out.now());
             return;

@@ -1,12 +1,13 @@
 //! intake: what a node in a cluster does with shreds that others made: takes, sends on, asks for what is missing.
 //!
-//! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip puts in; blocks
+//! reads   `net_shred`: datagrams from Turbine, and answers of repair; `gossip_shred`: the nodes of the cluster; blocks
 //!         that consensus has dumped, and slots that it heard votes for; who leads a slot and who has stake, in the
 //!         ledger
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
-//!         children, requests and pongs; `shred_sign`: what of those is to be signed; reports of leaders that made two
-//!         blocks, and of slots that are whole
-//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of asking.rs, relay.rs and signing.rs
+//!         children, requests and pongs; `shred_sign`: what of those is to be signed; `shred_gossip`: leaders that made
+//!         two blocks, and slots that are whole
+//! memory  64 own sets that are to be sent again; 120 B for each node of the cluster; the [`Receiver`]'s; those of
+//!         asking.rs, relay.rs and signing.rs
 //! drops   shreds that the receiver refuses, each by its reason; those for children when net has no room; answers
 //!         that nobody asked for, and pings that are not their sender's: all counted
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `solana-core` 4.2.2, `repair_service.rs`;
@@ -16,8 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::reports::{Contradiction, Dump};
-use hearth_cluster::view::Views;
+use hearth_cluster::reports::Dump;
+use hearth_cluster::view::{View, Views};
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{FecSetRecord, Reader};
@@ -34,7 +35,7 @@ use super::relay::Relay;
 use super::set::FecSet;
 use super::signing::{Signing, Unsigned};
 use super::tile::{Counters, Shred};
-use crate::links::{DUMP, Datagram, Outgoing, PortKind};
+use crate::links::{DUMP, Datagram, Outgoing, PeerNews, PortKind, SlotNews};
 
 /// How often it is looked for what is missing.
 const LOOK_NS: u64 = 5_000_000;
@@ -55,13 +56,14 @@ pub struct Cluster {
     pub ledger: Arc<Ledger>,
     /// The blocks that are there.
     pub blocks: Reader,
-    /// What gossip knows; and what is told of single slots.
+    /// What consensus says of single slots.
     pub views: Arc<Views>,
 }
 
 /// Takes shreds.
 pub(super) struct Intake {
     cluster: Cluster,
+    view: View,
     receiver: Receiver,
     relay: Relay,
     asking: Asking,
@@ -77,10 +79,13 @@ pub(super) struct Intake {
     share: (u64, u64),
     net: Port,
     store: Port,
+    gossip: Port,
+    /// News of slots that gossip had no room for.
+    lost_news: u64,
 }
 
 impl Intake {
-    pub fn new(cluster: Cluster, host: &mut Host<'_>, [net, sign, store]: [Port; 3]) -> Self {
+    pub fn new(cluster: Cluster, host: &mut Host<'_>, [net, sign, store, gossip]: [Port; 4]) -> Self {
         let root = cluster.ledger.recent_blocks(1)[0].slot;
         let own = cluster.receiver.own;
         Self {
@@ -91,11 +96,31 @@ impl Intake {
             signing: Signing::new(sign),
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             cluster,
+            view: View::new(own),
             look_at: 0,
             tries: BTreeMap::new(),
             share: (host.index() as u64, host.peers() as u64),
             net,
             store,
+            gossip,
+            lost_news: 0,
+        }
+    }
+
+    /// What gossip says of a node.
+    pub fn peer(&mut self, news: PeerNews) {
+        match news {
+            PeerNews::Known(peer) => self.view.put(&peer),
+            PeerNews::Gone(node) => self.view.remove(&node),
+        }
+    }
+
+    /// Tells gossip of a slot, where there is room.
+    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) {
+        if out.credits(self.gossip, 1) == 0 {
+            self.lost_news += 1;
+        } else {
+            out.publish_with(self.gossip, 0, |buffer| news.write(buffer));
         }
     }
 
@@ -123,8 +148,7 @@ impl Intake {
     fn answer(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, Shred>) {
         match Answer::parse(datagram.data) {
             Some(Answer::Ping(ping)) => {
-                let view = self.cluster.views.newest();
-                self.asking.ping((&ping, datagram.from), &view, &mut self.verifier, &mut self.signing, out);
+                self.asking.ping((&ping, datagram.from), &self.view, &mut self.verifier, &mut self.signing, out);
             }
             Some(Answer::Shred(bytes, nonce)) => {
                 if !self.asking.is_awaited(nonce, bytes) {
@@ -140,11 +164,11 @@ impl Intake {
 
     fn take(&mut self, bytes: &[u8], way: Way, out: &mut Out<'_, Shred>) {
         let now = out.now();
-        let Self { cluster, relay, verifier, .. } = self;
+        let Self { cluster, view, relay, verifier, .. } = self;
         let leader = |slot| cluster.ledger.leader_at(slot).map(|leader| leader.node);
         let is_whole = |slot| cluster.blocks.slot(slot).is_some_and(|info| info.whole);
         let sender = |shred: &Piece<'_>, leader: &_, root: &_| {
-            way == Way::Repair || relay.is_sender_signed(cluster, (shred, leader, root), verifier, now)
+            way == Way::Repair || relay.is_sender_signed((cluster, view), (shred, leader, root), verifier, now)
         };
         let taken = self.receiver.take_if(bytes, way, now, leader, is_whole, sender);
         self.void_unknown(out);
@@ -155,7 +179,7 @@ impl Intake {
         out.count.shreds_taken += 1;
         let Some(root) = self.receiver.set_root_of(taken.slot, taken.set_index) else { return };
         if way == Way::Turbine {
-            self.relay.send_on(&self.cluster, bytes, (&taken.leader, root), &mut self.signing, out);
+            self.relay.send_on((&self.cluster, &self.view), bytes, (&taken.leader, root), &mut self.signing, out);
         }
         if taken.completes {
             self.completed(&taken, root, out);
@@ -181,12 +205,12 @@ impl Intake {
         out.count.shreds_recovered += u64::from(done.recovered.count_ones());
         let set = done.set;
         out.publish_with(self.store, taken.slot, |buffer| super::tile::write_message(set, done.parent_slot, buffer));
-        if taken.ends {
-            self.cluster.views.reports.whole(taken.slot);
-        }
         let recovered = set.shreds().enumerate().filter(|(place, _)| done.recovered >> place & 1 == 1);
         for (_, shred) in recovered {
-            self.relay.send_on(&self.cluster, shred, (&taken.leader, root), &mut self.signing, out);
+            self.relay.send_on((&self.cluster, &self.view), shred, (&taken.leader, root), &mut self.signing, out);
+        }
+        if taken.ends {
+            self.tell(SlotNews::Whole(taken.slot), out);
         }
     }
 
@@ -214,13 +238,12 @@ impl Intake {
             Ours::Shred(bytes) => Some(bytes),
             Ours::Stored { set_index, place } => self.stored(slot, set_index, place),
         };
-        let views = Arc::clone(&self.cluster.views);
         match ours {
-            Some(ours) => views.reports.contradiction(Contradiction { slot, shreds: [ours, theirs] }),
+            Some(ours) => self.tell(SlotNews::Contradiction { slot, shreds: [&ours, &theirs] }, out),
             // What is not on disk yet may be when the next one comes.
             None if self.tries_left(slot) => return,
             // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
-            None => views.reports.duplicate(slot),
+            None => self.tell(SlotNews::Duplicate(slot), out),
         }
         self.receiver.told(slot);
         out.count.duplicate_slots += 1;
@@ -264,12 +287,12 @@ impl Intake {
 
     /// Where this node, as the leader, sends each shred of a set: the roots of their trees.
     pub fn roots(&mut self, shreds: &[&[u8]], now: u64, roots: &mut BTreeMap<SocketAddr, Vec<usize>>) {
-        self.relay.roots(&self.cluster, shreds, now, roots);
+        self.relay.roots((&self.cluster, &self.view), shreds, now, roots);
     }
 
     /// A slot of this node's own is whole.
-    pub fn own_is_whole(&self, slot: u64) {
-        self.cluster.views.reports.whole(slot);
+    pub fn own_is_whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+        self.tell(SlotNews::Whole(slot), out);
     }
 
     /// Asks for what is missing, if it is time to. Whether it did.
@@ -303,8 +326,8 @@ impl Intake {
         }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
-        out.count.reports_lost = self.cluster.views.reports.lost();
-        self.asking.work((&self.cluster, &self.receiver), self.share, &mut self.signing, out)
+        out.count.reports_lost = self.lost_news + self.cluster.views.reports.lost();
+        self.asking.work((&self.cluster, &self.receiver, &self.view), self.share, &mut self.signing, out)
     }
 
     /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
@@ -332,7 +355,7 @@ impl Intake {
     /// What was to be signed is: off it goes.
     pub fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
         let (to, bytes) = match self.signing.answered(tag) {
-            Unsigned::Root { slot } => return self.relay.signed(&self.cluster, slot, signature, out),
+            Unsigned::Root { slot } => return self.relay.signed((&self.cluster, &self.view), slot, signature, out),
             Unsigned::Request { to, mut bytes } => {
                 repair::set_signature(&mut bytes, signature);
                 (to, bytes)

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
 use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
+use hearth_cluster::view::View;
 use hearth_crypto::ed25519::Verifier;
 use hearth_tile::{Out, Port};
 use hearth_wire::shred::{SHREDS_PER_SET, Shred as Piece};
@@ -66,7 +67,7 @@ impl Relay {
     /// Where this node, as the leader, sends each shred of a set: the roots of their trees.
     pub fn roots(
         &mut self,
-        cluster: &Cluster,
+        cluster: (&Cluster, &View),
         shreds: &[&[u8]],
         now: u64,
         roots: &mut BTreeMap<SocketAddr, Vec<usize>>,
@@ -84,7 +85,7 @@ impl Relay {
     /// Whether who sent a shred down the tree has signed for it, where that has to be.
     pub fn is_sender_signed(
         &mut self,
-        cluster: &Cluster,
+        cluster: (&Cluster, &View),
         (shred, leader, root): (&Piece<'_>, &Pubkey, &Hash),
         verifier: &mut Verifier,
         now: u64,
@@ -102,7 +103,7 @@ impl Relay {
     /// that is there. `root` is what the leader signed.
     pub fn send_on(
         &mut self,
-        cluster: &Cluster,
+        cluster: (&Cluster, &View),
         bytes: &[u8],
         (leader, root): (&Pubkey, Hash),
         signing: &mut Signing,
@@ -138,7 +139,7 @@ impl Relay {
     }
 
     /// The root of a slot's last set is signed.
-    pub fn signed(&mut self, cluster: &Cluster, slot: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
+    pub fn signed(&mut self, cluster: (&Cluster, &View), slot: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
         let Some(resigned) = self.resigned.get_mut(&slot) else { return };
         resigned.signature = Some(*signature);
         let waiting = std::mem::take(&mut resigned.waiting);
@@ -169,20 +170,19 @@ impl Relay {
     }
 
     /// Makes the nodes of a slot's epoch, or makes them anew. Returns the epoch.
-    fn freshen(&mut self, cluster: &Cluster, slot: u64, now: u64) -> u64 {
+    fn freshen(&mut self, (cluster, view): (&Cluster, &View), slot: u64, now: u64) -> u64 {
         let epoch = cluster.ledger.epoch_schedule().epoch(slot);
-        let number = cluster.views.number();
+        let number = view.number();
         let is_fresh = |nodes: &Nodes| nodes.view == number || now < nodes.made_ns + NODES_NS;
         if self.nodes.get(&epoch).is_some_and(is_fresh) {
             return epoch;
         }
-        let view = cluster.views.newest();
         let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
         for vote in cluster.ledger.epoch_stakes(epoch).iter().flat_map(|stakes| &stakes.votes) {
             *stakes.entry(vote.node).or_default() += vote.stake;
         }
-        let own = Contact { identity: self.own, address: view.own_tvu.map(Into::into) };
-        let set = NodeSet::new(own, &view.tvu, &stakes, Features::of(epoch).cipher, false);
+        let own = Contact { identity: self.own, address: view.own_tvu().map(Into::into) };
+        let set = NodeSet::new(own, view.tvu(), &stakes, Features::of(epoch).cipher, false);
         self.nodes.insert(epoch, Nodes { set, view: number, made_ns: now });
         while self.nodes.len() > 2 {
             // Never the one that was just made: old slots are repaired too.

@@ -26,8 +26,9 @@ use super::intake::{Cluster, Intake};
 use super::signing::TAG;
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    CHAINS_TO, Datagram, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, PortKind, SET_HEADER,
-    SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, write_set,
+    CHAINS_TO, Datagram, GOSSIP_SHRED, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PeerNews,
+    PohEntry, PortKind, SET_HEADER, SHRED_GOSSIP, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED,
+    write_set,
 };
 
 hearth_tile::counters! {
@@ -117,7 +118,7 @@ hearth_tile::counters! {
         duplicate_slots: Counter,
         /// Slots whose block was given up so that another one is taken.
         slots_dumped: Counter,
-        /// Reports of single slots to other threads that were lost since there was no room.
+        /// News of single slots, to gossip and from consensus, that were lost since there was no room.
         reports_lost: Counter,
     }
 }
@@ -204,6 +205,8 @@ pub struct Shred {
     net: Port,
     destinations: Vec<SocketAddr>,
     shreds: Vec<In>,
+    /// What gossip says of nodes, in a cluster.
+    peer_news: Option<In>,
     intake: Option<Intake>,
     /// Where to the leader sends which shreds of a set.
     roots: BTreeMap<SocketAddr, Vec<usize>>,
@@ -227,13 +230,18 @@ impl Tile for Shred {
         let (net, sign, store) = (host.output(SHRED_NET)?, host.output(SHRED_SIGN)?, host.output(SHRED_STORE)?);
         host.elective(net);
         let shreds = host.inputs_named(NET_SHRED);
-        if shreds.is_empty() == config.cluster.is_some() {
-            return Err(host.error("a cluster and links from net go together"));
+        let gossip = host.outputs(SHRED_GOSSIP).first().copied();
+        gossip.iter().for_each(|port| host.elective(*port));
+        let peer_news = host.inputs_named(GOSSIP_SHRED).first().copied();
+        let is_alone = config.cluster.is_none();
+        if shreds.is_empty() != is_alone || gossip.is_none() != is_alone || peer_news.is_none() != is_alone {
+            return Err(host.error("a cluster and links from net and with gossip go together"));
         }
         if config.takes_turns && peers > 1 {
             return Err(host.error("a node that takes turns as a leader has one shred tile: layout.shred_tile_count"));
         }
-        let intake = config.cluster.map(|cluster| Intake::new(cluster, host, [net, sign, store]));
+        let intake = config.cluster.zip(gossip);
+        let intake = intake.map(|(cluster, gossip)| Intake::new(cluster, host, [net, sign, store, gossip]));
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
@@ -262,6 +270,7 @@ impl Tile for Shred {
             net,
             destinations: config.destinations,
             shreds,
+            peer_news,
             intake,
             roots: BTreeMap::new(),
         })
@@ -290,6 +299,8 @@ impl Tile for Shred {
             self.on_signature(frag.tag(), frag.payload(), out);
         } else if let Some(intake) = self.intake.as_mut().filter(|_| self.shreds.contains(&frag.input())) {
             intake.datagram(&Datagram::read(frag.payload()), out);
+        } else if let Some(intake) = self.intake.as_mut().filter(|_| Some(frag.input()) == self.peer_news) {
+            intake.peer(PeerNews::read(frag.payload()));
         } else {
             self.on_chained_root(frag.tag(), frag.payload());
         }
@@ -379,7 +390,7 @@ impl Shred {
     fn hand_on(&mut self, slot: u64, out: &mut Out<'_, Self>) {
         out.count.slots += 1;
         self.slot = None;
-        self.intake.iter().for_each(|intake| intake.own_is_whole(slot));
+        self.intake.iter_mut().for_each(|intake| intake.own_is_whole(slot, out));
         match self.chain_out {
             Some(port) => out.publish(port, slot + 1, self.shredder.chained_root()),
             None => self.next_slot = self.next_slot.max(slot + 1),

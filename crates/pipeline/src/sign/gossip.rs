@@ -1,13 +1,19 @@
 //! What gossip may have signed.
 //!
-//! A value begins with the four bytes of its tag, the last three of which are 0, and names this node. In a transaction's
-//! message the fourth byte is the number of its accounts, of which there is at least the payer; a message with a version
-//! begins with a byte above any tag. Of repair's requests only one for ancestors can be read as a contact info: what is a
-//! request is no value here, and what is a value is no request there.
+//! reads   requests, each with the kind that the asker says it is
+//! writes  signatures
+//! memory  –
+//! drops   what is not of its kind, or could be something else as well; counted by the tile as refused
+//! source  Firedancer's keyguard
 //!
-//! A prune begins with this node's key, so that none of its bytes before byte 40 is the asker's choice. Read as a message,
-//! its payer would be a key made of 28 bytes of this node's and a count, for which nobody can sign; read as a value or a
-//! request, which name the node four bytes later, this node's key would have to repeat itself.
+//! A value begins with the four bytes of its tag, the last three of which are 0, and names this node. In a
+//! transaction's message the fourth byte is the number of its accounts, of which there is at least the payer; a message
+//! with a version begins with a byte above any tag. Of repair's requests only one for ancestors can be read as a
+//! contact info: what is a request is no value here, and what is a value is no request there.
+//!
+//! A prune begins with this node's key, so that none of its bytes before byte 40 is the asker's choice. Read as a
+//! message, its payer would be a key made of 28 bytes of this node's and a count, for which nobody can sign; read as a
+//! value or a request, which name the node four bytes later, this node's key would have to repeat itself.
 //!
 //! Of a ping's token gossip draws eight bytes, and the others are 0: no hash is like that. What a pong signs is hashed
 //! here, behind a domain.
@@ -170,8 +176,11 @@ mod tests {
                 let address = std::net::SocketAddrV4::new([127, 0, 0, 1 + (n / 4) as u8].into(), 8_001 + 200 * n);
                 contact.with(kinds[usize::from(n) % 4], address)
             });
-            let versions = [0, 200, 20_000].map(|major| Version { major, ..Version::default() });
-            let values = versions.map(|version| written(&CrdsData::ContactInfo(ContactInfo { version, ..contact })));
+            let values = [0, 200, 20_000].map(|major| {
+                let mut contact = contact;
+                contact.version.major = major;
+                written(&CrdsData::ContactInfo(contact))
+            });
             values.into_iter().find(|bytes| is_repair_request(bytes, &own()))
         });
         let both = both.expect("one of these has 88 bytes");

@@ -1,6 +1,6 @@
 //! driver: what the thread does in a turn.
 //!
-//! reads   the block store, gossip's talk, poh's word, the clock
+//! reads   the block store, gossip's news, poh's word, the clock
 //! writes  the ledger, orders, votes; slots that are voted for and not here, to the shred tile
 //! memory  see mod.rs
 //! drops   see mod.rs
@@ -64,7 +64,7 @@ hearth_tile::counters! {
         begun_slots: Counter,
         /// Own blocks that too few were seen to have.
         unseen_blocks: Counter,
-        /// Votes and slots that gossip heard, or was to tell, and that were lost since too many waited.
+        /// Votes and roots that gossip was to be told of and had no room for.
         lost_messages: Counter,
         /// Slots above the root whose leaders are proved to have made two blocks.
         duplicate_slots: Counter,
@@ -131,8 +131,8 @@ pub struct Driver {
 
 impl Driver {
     /// Begins at the ledger's last block.
-    pub fn new(start: Start) -> Result<Self, AgreeError> {
-        let Start { ledger, .. } = &start;
+    pub fn new(mut start: Start) -> Result<Self, AgreeError> {
+        let ledger = &start.ledger;
         let tower = saved::tower(&start.folder, &start.node)?;
         let head = ledger.recent_blocks(1)[0];
         let (slot, hash) = ledger.hash_all();
@@ -164,11 +164,13 @@ impl Driver {
         let ancestors = ancestors(ledger, slot, rooted);
         let consensus = Consensus::new(config, hearth_cluster::consensus::Start { bank, ancestors }, stakes, tower)?;
         start.agreed.confirm(slot);
-        start.seen.talk.set_root(slot);
+        start.gossip.set_root(slot);
         // Where all begin again, each waits to hear where the others stand.
         let last_vote = start.voter.as_ref().zip(consensus.last_vote());
         let last_vote = last_vote.map(|(voter, vote)| voter.transaction(&vote, head.blockhash));
-        last_vote.iter().for_each(|vote| start.seen.talk.say(vote.clone()));
+        if let Some(vote) = &last_vote {
+            start.gossip.say(vote);
+        }
         Ok(Self {
             consensus,
             forks: Forks::new(root),
@@ -205,7 +207,7 @@ impl Driver {
         if let Some(refresh) = &mut self.refresh
             && refresh.is_due(Instant::now())
         {
-            self.start.seen.talk.say(refresh.transaction.clone());
+            self.start.gossip.say(&refresh.transaction);
         }
         let is_making = self.start.maker.as_ref().is_some_and(|maker| maker.lead.making().is_some());
         let mut work = self.ask_others();
@@ -233,7 +235,7 @@ impl Driver {
     /// Tells what was counted.
     pub fn count(&mut self, words: &Words) {
         self.counts.unrooted_blocks = self.forks.len() as u64 - 1;
-        self.counts.lost_messages = self.start.seen.talk.lost();
+        self.counts.lost_messages = self.start.gossip.lost();
         if let Some(words) = words.get() {
             self.counts.flush(words.words());
         }
@@ -241,11 +243,14 @@ impl Driver {
 
     /// Takes what gossip has heard, and which leaders were found to have made two blocks.
     fn hear(&mut self) -> Result<(), AgreeError> {
-        for duplicate in self.start.seen.views.reports.take_duplicates() {
-            // One of a slot that is rooted, or far away, is no news.
-            self.counts.duplicate_slots += u64::from(self.consensus.on_duplicate(duplicate.slot).is_ok());
+        let heard = self.start.gossip.heard();
+        if heard.is_double {
+            return Err(AgreeError::Double);
         }
-        let heard = self.start.seen.talk.heard();
+        for slot in heard.duplicates {
+            // One of a slot that is rooted, or far away, is no news.
+            self.counts.duplicate_slots += u64::from(self.consensus.on_duplicate(slot).is_ok());
+        }
         let mut unseen = BTreeSet::new();
         for transaction in heard.votes {
             let voted = vote::heard(&self.start.ledger, &transaction);
@@ -258,7 +263,7 @@ impl Driver {
             unseen.extend(voted.filter(|voted| self.heard_of(voted)).map(|voted| voted.slot));
             voted.map_or(Ok(()), |voted| self.claimed(voted))?;
         }
-        unseen.into_iter().for_each(|slot| self.start.seen.views.reports.voted(slot));
+        unseen.into_iter().for_each(|slot| self.start.views.reports.voted(slot));
         for (node, slots) in heard.slots {
             slots.iter().for_each(|slot| self.consensus.on_has_slot(&node, *slot));
         }
@@ -283,8 +288,8 @@ impl Driver {
 
     /// Asks others for ancestors, where consensus wants it; whether there was an answer.
     fn ask_others(&mut self) -> bool {
-        let Start { asker, seen, ledger, .. } = &mut self.start;
-        let chain = asker.turn(&seen.views.newest().repair, ledger);
+        let Start { asker, gossip, ledger, .. } = &mut self.start;
+        let chain = asker.turn(gossip.repair(), ledger);
         (self.counts.asked_ancestors, self.counts.told_ancestors) = (asker.counters().asked, asker.counters().answers);
         let Some(chain) = chain else { return false };
         self.consensus.on_ancestors(&chain);
@@ -469,9 +474,9 @@ impl Driver {
         note(format_args!(
             "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
         ));
-        let Start { ledger, node, seen, .. } = &self.start;
+        let Start { ledger, node, board, .. } = &self.start;
         let leader = leader(ledger, slot).unwrap_or_default();
-        let differs = Parted { ledger, node: *node, slot, theirs, leader }.told(&gossip::nodes(seen));
+        let differs = Parted { ledger, node: *node, slot, theirs, leader }.told(&gossip::nodes(board));
         let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
         AgreeError::Mismatch { slot, theirs, ours, differs }
     }
@@ -529,7 +534,7 @@ impl Driver {
             Action::Reset(id) => self.build_on(id),
             Action::Root(rooted) => self.root(&rooted)?,
             Action::Confirmed(id) => {
-                self.start.seen.views.confirmed.push(id);
+                self.start.views.confirmed.push(id);
                 self.confirmed = Some(id);
                 self.tell_confirmed();
             }
@@ -550,7 +555,7 @@ impl Driver {
             }
             Action::Rebroadcast(slot) => {
                 self.counts.unseen_blocks += 1;
-                self.start.seen.views.reports.resend(slot);
+                self.start.views.reports.resend(slot);
             }
         }
         Ok(())
@@ -610,7 +615,7 @@ impl Driver {
         self.counts.votes += 1;
         let account = voter.account;
         self.refresh = Some(VoteRefresh::new(transaction.clone(), Instant::now()));
-        self.start.seen.talk.say(transaction);
+        self.start.gossip.say(&transaction);
         // One that is sent again is known.
         let _ = self.consensus.on_vote(&account, vote.id);
     }
@@ -652,7 +657,7 @@ impl Driver {
         self.begun = self.begun.split_off(&root.slot);
         let epoch = self.start.ledger.epoch_schedule().epoch(root.slot);
         self.epochs = self.epochs.split_off(&epoch);
-        self.start.seen.talk.set_root(root.slot);
+        self.start.gossip.set_root(root.slot);
         self.start.asker.set_root(root.slot);
         self.counts.root_slot = root.slot;
         self.tell_final();
@@ -692,7 +697,7 @@ impl Driver {
         }
         self.dead.split_off(&slot);
         // Which of the other versions has the bank hash that is wanted is known when it is executed.
-        self.start.seen.views.reports.dump(Dump { slot, wanted: None });
+        self.start.views.reports.dump(Dump { slot, wanted: None });
         Ok(())
     }
 }

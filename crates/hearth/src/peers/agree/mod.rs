@@ -20,6 +20,7 @@ mod claims;
 mod differs;
 mod driver;
 mod forks;
+mod gossip_link;
 mod join_wait;
 mod saved;
 mod vote;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 use hearth_cluster::board::Board;
 use hearth_cluster::consensus::StartError;
+use hearth_cluster::view::Views;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Genesis, Ledger, RewindError};
 use hearth_pipeline::bank::Recording;
@@ -46,6 +48,7 @@ use crate::replay::ReplayError;
 pub use ancestors::Asker;
 pub use driver::Counts;
 use driver::Driver;
+pub use gossip_link::GossipLink;
 pub use saved::{SavedError, final_since, final_slot, is_root_damaged, root as saved_root, tower as saved_tower};
 #[cfg(test)]
 pub use saved::{save_root, save_tower};
@@ -133,8 +136,12 @@ pub struct Start {
     pub block_id: Hash,
     /// What store is told.
     pub agreed: Arc<Agreed>,
-    /// Gossip.
-    pub seen: Arc<Board>,
+    /// What it says to the tiles of single blocks.
+    pub views: Arc<Views>,
+    /// The way to gossip and back.
+    pub gossip: GossipLink,
+    /// The nodes of the cluster, as the RPC shows them.
+    pub board: Arc<Board>,
     /// Where the node makes blocks.
     pub maker: Option<Maker>,
     /// Where it votes.
