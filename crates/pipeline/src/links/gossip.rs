@@ -34,6 +34,7 @@ pub enum PeerNews {
 }
 
 /// What gossip says to consensus.
+#[expect(clippy::large_enum_variant, reason = "it is written and read in place, and never kept")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TowerNews<'a> {
     /// Of a node.
