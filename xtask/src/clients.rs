@@ -57,8 +57,8 @@ pub fn ethereum_python(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// What developers for Ethereum work with, from npm: Foundry's cast, and Hardhat. Its network helpers refuse a node
-/// whose name they do not know.
+/// The tools of developers for Ethereum, from npm: Foundry's cast and forge, viem's mode for anvil, and Hardhat, whose
+/// network helpers refuse a node of a name that they do not know.
 pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
     let (contracts_of, tools) = (installed("ethereum")?, installed("tools")?);
     let name = ["--client-version", "anvil/hearth"];
@@ -69,7 +69,9 @@ pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
             run::run(command)
         };
         with_all(Command::new("node").arg("contracts.mjs"), &contracts_of)?;
+        with_all(Command::new("node").arg("interval.mjs"), &contracts_of)?;
         with_all(Command::new("node").arg("cast.mjs"), &tools)?;
+        with_all(Command::new("node").arg("forge.mjs"), &tools)?;
         with_all(&mut hardhat_test(&[]), &tools)
     })?;
     // What fails is an error where the node calls itself Hardhat's.

@@ -133,7 +133,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("clients of Ethereum from npm: ethers, viem; ethereumjs executes every block again", |_| {
         clients::ethereum_npm(&run::hearth(None)?)
     })?;
-    steps.step("tools of Ethereum from npm: cast, Hardhat", |_| clients::ethereum_tools(&run::hearth(None)?))?;
+    steps.step("tools of Ethereum from npm: cast, forge, Hardhat", |_| clients::ethereum_tools(&run::hearth(None)?))?;
     steps.step("loads on nodes from npm: anvil, Hardhat", |_| clients::loads(&run::hearth(None)?))?;
     steps.step("client of Ethereum from PyPI: web3.py", |_| clients::ethereum_python(&run::hearth(None)?))?;
     steps.step("numpy: what studies say", |_| clients::statistics(&run::hearth(None)?))

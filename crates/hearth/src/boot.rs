@@ -28,6 +28,7 @@ use hearth_pipeline::bank::Recording;
 use hearth_pipeline::links::{GOSSIP_TOWER, RPC_TXSEND, RPC_VERIFY, TOWER_GOSSIP, TOWER_TXSEND};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
+use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::LookAt;
@@ -47,7 +48,6 @@ use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{self, AgreeError, AgreeThread, Asker, GossipLink, Maker, Voter};
 use crate::peers::echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
-use crate::peers::repair::{self, RepairThread};
 use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
 use crate::ports::{BoundPorts, PortError, Ports};
@@ -102,16 +102,16 @@ pub enum BootError {
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// The block store.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(is_store_damaged(.0)))]
     Store(#[from] StoreError),
     /// The history.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(is_history_damaged(.0)))]
     History(#[from] HistoryError),
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// The blocks on disk.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(is_replay_of_damage(.0)))]
     Replay(#[from] ReplayError),
     /// The tiles.
     #[error(transparent)]
@@ -125,6 +125,33 @@ pub enum BootError {
     /// Its consensus.
     #[error(transparent)]
     Agree(#[from] AgreeError),
+}
+
+/// What to do where files of the chain are not as they were written.
+fn advice(is_damaged: bool) -> &'static str {
+    match is_damaged {
+        true => {
+            ". `hearth ledger verify` says all that is wrong there; put back a copy of the ledger folder, or begin a \
+             new chain with --reset"
+        }
+        false => "",
+    }
+}
+
+fn is_store_damaged(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt(_))
+}
+
+fn is_history_damaged(error: &HistoryError) -> bool {
+    matches!(error, HistoryError::Corrupt { .. })
+}
+
+fn is_replay_of_damage(error: &ReplayError) -> bool {
+    match error {
+        ReplayError::Store(error) => is_store_damaged(error),
+        ReplayError::History(error) => is_history_damaged(error),
+        ReplayError::BeginningGone { .. } | ReplayError::Stopped(_) | ReplayError::Block(_) => false,
+    }
 }
 
 impl BootError {
@@ -348,7 +375,11 @@ pub fn open_chain(
     }
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
     // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
-    let root = if config.gossip.enabled { Some(final_slot(folder, &identity)?) } else { None };
+    let root = if config.gossip.enabled {
+        Some(final_slot(folder, &identity).map_err(|why| AgreeError::from(TowerError::from(why)))?)
+    } else {
+        None
+    };
     let root = root.map(|root| root.max(plan.final_slot));
     let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
@@ -419,12 +450,12 @@ fn genesis(
 }
 
 /// The slot up to which blocks are final in a cluster.
-fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, AgreeError> {
-    if agree::is_root_damaged(folder) {
+fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
+    if tower::is_root_damaged(folder) {
         let path = folder.join("root.bin");
         crate::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
     }
-    Ok(agree::final_slot(folder, &identity.public)?.unwrap_or(0))
+    Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }
 
 /// Refuses a folder that has blocks, a history or snapshots and no genesis to read them by.
@@ -693,14 +724,13 @@ struct Peers {
     board: Arc<Board>,
     views: Arc<Views>,
     _echo: EchoServer,
-    repair: RepairThread,
     links: PeerLinks,
 }
 
 impl Peers {
     /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 2] {
-        [(peers::REPAIR, &self.repair.words), (peers::LINKS, &self.links.words)]
+    fn words(&self) -> [(&'static str, &peers::Words); 1] {
+        [(peers::LINKS, &self.links.words)]
     }
 
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
@@ -727,8 +757,7 @@ impl Peers {
             .into_iter()
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
-        let key = SigningKey::from_seed(&chain.identity.seed);
-        let (links, board, views) = (PeerLinks::of(config), Arc::new(Board::default()), Arc::new(Views::default()));
+        let board = Arc::new(Board::default());
         let gossip = gossip::Config {
             protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(config)?),
             own,
@@ -738,10 +767,7 @@ impl Peers {
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
         let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        let server = repair::Server::new(key, version, chain.store.reader(), views.clone());
-        let repair = RepairThread::start(bound.serve_repair(), server, &links)
-            .map_err(|source| JoinError::Listen { address: at.serve_repair, source })?;
-        Ok(Self { gossip, board, views, _echo: echo, repair, links })
+        Ok(Self { gossip, board, views: Arc::default(), _echo: echo, links: PeerLinks::of(config) })
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use hearth_cluster::gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
 use hearth_pipeline::tag_cache::TagCache;
-use hearth_pipeline::{gossip, txsend};
+use hearth_pipeline::{gossip, quic, rserve, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
@@ -46,6 +46,11 @@ pub fn table(config: &Config) -> Result<String, BootError> {
     Ok(text)
 }
 
+/// What the statuses of so many landed transactions take, bytes.
+pub fn of_statuses(config: &Config, capacity: usize) -> u64 {
+    if config.development.bench.disable_status_cache { 0 } else { capacity as u64 * STATUS_BYTES }
+}
+
 fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec<(String, u64)>, BootError> {
     let cores = boot::cores(config)?;
     let topology = boot::topology(config, &cores, with_load).map_err(BootError::Layout)?;
@@ -63,10 +68,13 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     }
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     if config.gossip.enabled {
+        let stakes = topology.count("quic") * quic::STAKES_BYTES_MAX;
+        part("quic: identities with stake, at most", stakes as u64);
         part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
+        part("rserve: nodes, budgets and shreds, at most", rserve::memory());
     }
-    let statuses = if config.development.bench.disable_status_cache { 0 } else { status_capacity as u64 };
-    part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses * STATUS_BYTES);
+    let statuses = of_statuses(config, status_capacity);
+    part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses);
     part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));
     Ok(parts)
 }
@@ -92,6 +100,7 @@ mod tests {
         let run = number(sums[0]).unwrap();
         assert!((total(0) - run).abs() < 0.5, "{text}");
         assert!(text.lines().any(|line| line.contains("–") && line.contains("benchg_benchs:0")), "{text}");
+        assert!(!text.contains("rserve"), "a node alone serves no repair: {text}");
         let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
         assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
     }
@@ -105,5 +114,15 @@ mod tests {
         for part in ["gossip: what nodes say, at most", "link net_gossip:0", "link gossip_sign"] {
             assert!(of(&config, part), "{part}");
         }
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_has_a_bound_for_rserve() {
+        let mut config = Config::default();
+        config.gossip.enabled = true;
+        let text = table(&config).unwrap();
+        let row = text.lines().find(|line| line.contains("rserve: nodes")).unwrap();
+        let mib: f64 = row.split_whitespace().next().unwrap().parse().unwrap();
+        assert!((34.0..256.0).contains(&mib), "{row}");
     }
 }

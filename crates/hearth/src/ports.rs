@@ -142,11 +142,12 @@ impl PortError {
 }
 
 impl Ports {
-    /// Each by what it is for.
-    pub fn numbers(&self) -> String {
+    /// Those that are named, by what each is for.
+    pub fn numbers(&self, names: &[&str]) -> String {
         let Self { rpc, quic, udp, metrics, .. } = self;
-        let [rpc, quic, udp, metrics] = [rpc, quic, udp, metrics].map(SocketAddr::port);
-        format!("RPC {rpc}, QUIC {quic}, UDP {udp}, metrics {metrics}")
+        let ports = NAMES.iter().zip([rpc, quic, udp, metrics]).filter(|((_, name), _)| names.contains(name));
+        let numbers: Vec<_> = ports.map(|((_, name), address)| format!("{name} {}", address.port())).collect();
+        numbers.join(", ")
     }
 
     /// The ports of a configuration that was read.
@@ -255,6 +256,13 @@ fn movable(config: &mut Config) -> [(&'static str, &mut u16); 4] {
         (UDP, &mut tiles.quic.regular_transaction_listen_port),
         (QUIC, &mut tiles.quic.quic_transaction_listen_port),
     ]
+}
+
+/// What the ports that may move are called, by their keys.
+const NAMES: [(&str, &str); 4] = [(RPC, "RPC"), (QUIC, "QUIC"), (UDP, "UDP"), (METRICS, "metrics")];
+
+fn name_of(key: &'static str) -> Option<&'static str> {
+    NAMES.iter().find(|(other, _)| *other == key).map(|(_, name)| *name)
 }
 
 /// The keys of the ports that do move.

@@ -16,8 +16,8 @@ use crate::peers::socket::links_config;
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
     /// A node of this name runs.
-    #[error("{0} (`hearth run --name`, or `name` in the configuration)")]
-    Running(WorkspaceError),
+    #[error("{0} ({1})")]
+    Running(WorkspaceError, &'static str),
     /// The emulated network.
     #[error("development.links.file: {0}")]
     Links(String),
@@ -26,9 +26,14 @@ pub enum PreflightError {
     Pages(#[from] PagesError),
 }
 
-/// Looks at all of it.
-pub fn check(config: &Config, topology: &Topology) -> Result<(), PreflightError> {
-    nobody_has_the_name(config)?;
+/// How `hearth run` gives a node a name.
+pub const NAME_OF_RUN: &str = "`hearth run --name`, or `name` in the configuration";
+/// How a bench gives its node a name.
+pub const NAME_OF_BENCH: &str = "`name = \"…\"` in a file that --config names; or wait until that one has ended";
+
+/// Looks at all of it; `how` says how a name is given.
+pub fn check(config: &Config, topology: &Topology, how: &'static str) -> Result<(), PreflightError> {
+    nobody_has_the_name(config, how)?;
     if let Some(links) = links_config(config) {
         LinksWatch::open(&links).map_err(PreflightError::Links)?;
     }
@@ -36,11 +41,11 @@ pub fn check(config: &Config, topology: &Topology) -> Result<(), PreflightError>
 }
 
 /// A running node of this name is told before its ports are.
-pub fn nobody_has_the_name(config: &Config) -> Result<(), PreflightError> {
+pub fn nobody_has_the_name(config: &Config, how: &'static str) -> Result<(), PreflightError> {
     let path = workspace_path(config);
     match Observer::attach(&path) {
         Ok(observer) if observer.is_alive() => {
-            Err(PreflightError::Running(WorkspaceError::InUse { path, pid: observer.pid() }))
+            Err(PreflightError::Running(WorkspaceError::InUse { path, pid: observer.pid() }, how))
         }
         // Whatever else lies there, the node says when it makes its workspace.
         _ => Ok(()),

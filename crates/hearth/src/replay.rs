@@ -229,10 +229,15 @@ pub fn pool(table_bytes: usize, recording: Option<Recording>) -> Pool {
 /// To execute a block on the ledger's last, which ended with `parent_hash`: signatures are checked, and what
 /// its transactions did is wanted.
 pub fn job(genesis: &Genesis, block: &Block, parent_hash: [u8; 32]) -> Job {
-    let config = genesis.config();
-    let rules = Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick };
+    let rules = rules(genesis);
     let (slot, parent) = (block.info.slot, block.info.parent_slot);
     Job { rules, slot, parent, parent_hash, is_known: false, records: true }
+}
+
+/// The rules of a chain for its blocks.
+pub fn rules(genesis: &Genesis) -> Rules {
+    let config = genesis.config();
+    Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick }
 }
 
 /// The entries of all batches of a block.

@@ -46,13 +46,14 @@ pub enum RunError {
 pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
     let cores = boot::cores(&config)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
-    preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
+    preflight::nobody_has_the_name(&config, preflight::NAME_OF_RUN).map_err(BootError::from)?;
     let asked = |key: &str| flags.asks_for(key) || keys.iter().any(|named| named == key);
     // From here on no other program can take them, however long the replay is.
     let mut bound = BoundPorts::take(&mut config, topology.count("net"), &asked).map_err(BootError::from)?;
     let config = &config;
-    preflight::check(config, &topology).map_err(BootError::from)?;
+    preflight::check(config, &topology, preflight::NAME_OF_RUN).map_err(BootError::from)?;
     boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
+    short_slots(config).iter().for_each(|short| note(format_args!("notice: {short}")));
     let folder = config.expand(&config.ledger.path);
     let exists = folder.join("genesis.json").exists() && !flags.reset;
     let beginning = Beginning::of(flags, exists)?;
@@ -90,7 +91,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         say.line(format_args!("  cloned    {cloned}"));
     }
     say.line(crate::draw::layout(&topology));
-    let moved = bound.are_moved.then(|| bound.ports.numbers());
+    let moved = (!bound.moved.is_empty()).then(|| bound.ports.numbers(&bound.moved));
     let running = boot::boot(config, NodeParts { topology, bound, chain }, None)?;
     say.line(addresses(config, &running));
     if let Some(others) = moved {
@@ -109,6 +110,27 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     stop.set();
     running.stop()?;
     failure.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Slots that are shorter make a chain that grows fast though nothing is sent to it.
+const SLOT_MS_SHORT: u64 = 20;
+/// An entry without transactions, as each tick is one: the count of its hashes, its hash, the count of transactions.
+const ENTRY_BYTES: u64 = 8 + 32 + 8;
+
+/// What slots that are very short cost.
+fn short_slots(config: &Config) -> Option<String> {
+    let genesis = &config.development.genesis;
+    let micros = genesis.ticks_per_slot * genesis.target_tick_duration_micros;
+    if micros >= SLOT_MS_SHORT * 1_000 || config.development.are_slots_on_demand() || config.follows() {
+        return None;
+    }
+    let gigabytes = 3600.0 * (genesis.ticks_per_slot * ENTRY_BYTES) as f64 / (micros.max(1) as f64 * 1e3);
+    Some(format!(
+        "slots are {} ms long: without any transaction that is {gigabytes:.1} GB of blocks an hour, of which \
+         `ledger.limit_size` keeps {:.0} GB; --slots-on-demand makes blocks only where there is work",
+        micros as f64 / 1e3,
+        config.ledger.limit_size as f64 / 1e9
+    ))
 }
 
 /// Says which chain it is, and how far it has come.
@@ -154,4 +176,21 @@ fn addresses(config: &Config, running: &Running) -> String {
     lines += &format!("  metrics   http://{}/metrics", to(ports.metrics));
     let open = [rpc, ports.quic, ports.metrics].iter().any(|address| address.ip().is_unspecified());
     lines + if open { "\n  listening on all addresses of this machine" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn very_short_slots_are_noticed() {
+        let mut config = Config::default();
+        assert_eq!(short_slots(&config), None);
+        // 64 ticks of 48 B in each of 1,000 blocks a second.
+        config.development.genesis.target_tick_duration_micros = 16;
+        let said = short_slots(&config).expect("a notice");
+        assert!(said.starts_with("slots are 1.024 ms long: ") && said.contains(" 10.8 GB of blocks an hour"), "{said}");
+        config.development.slots = "on-demand".into();
+        assert_eq!(short_slots(&config), None);
+    }
 }

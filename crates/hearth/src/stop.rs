@@ -245,8 +245,9 @@ pub fn last_words(text: String) {
 fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let mut numbers: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
-    numbers.sort_unstable();
     let main = std::process::id();
+    // Numbers come round: a thread's may be lower than that of the process.
+    numbers.sort_unstable_by_key(|number| (*number != main, *number));
     let name = |number: u32| match number == main {
         true => Some("the main thread".to_owned()),
         false => Some(std::fs::read_to_string(format!("/proc/self/task/{number}/comm")).ok()?.trim().to_owned()),

@@ -113,9 +113,14 @@ pub struct Told<'a> {
 impl Told<'_> {
     /// The message by which `node` tells it, whose newest vote is for `block`, with its account `vote`.
     pub fn message(&self, node: &Pubkey, vote: &Pubkey, block: &VotedBlock) -> Message {
+        self.message_by(node, node, vote, block)
+    }
+
+    /// The same where another key than the node's may vote with the account: the node pays, and both sign.
+    pub fn message_by(&self, node: &Pubkey, voter: &Pubkey, vote: &Pubkey, block: &VotedBlock) -> Message {
         let instruction = Instruction {
             program_id: VOTE_PROGRAM,
-            accounts: vec![AccountMeta::writable(*vote, false), AccountMeta::readonly(*node, true)],
+            accounts: vec![AccountMeta::writable(*vote, false), AccountMeta::readonly(*voter, true)],
             data: self.instruction(block),
         };
         Message::compile(node, &[instruction], &block.blockhash).expect("31 votes fit a packet")
@@ -169,6 +174,22 @@ pub fn is_vote_message(bytes: &[u8], node: &Pubkey) -> bool {
         && at + usize::from(length) == bytes.len()
         && rest.len() > 5
         && bytes[at..].starts_with(&TOWER_SYNC.to_le_bytes())
+}
+
+/// Whether the bytes are a message that does nothing but vote with the account `vote`, as [`Told::message_by`] makes
+/// it: `node` pays, it and `voter` sign, and the one instruction is to the vote program and tells a tower.
+pub fn is_vote_message_by(bytes: &[u8], node: &Pubkey, voter: &Pubkey, vote: &Pubkey) -> bool {
+    let is_alone = node == voter;
+    let mut frame = if is_alone { vec![1, 0, 1, 3] } else { vec![2, 1, 1, 4] };
+    let keys = [Some(node), Some(voter).filter(|_| !is_alone), Some(vote), Some(&VOTE_PROGRAM)];
+    keys.into_iter().flatten().for_each(|key| frame.extend_from_slice(key));
+    let call: [u8; 5] = if is_alone { [1, 2, 2, 1, 0] } else { [1, 3, 2, 2, 1] };
+    let Some(rest) = bytes.strip_prefix(&frame[..]) else { return false };
+    // Behind a blockhash.
+    let Some(data) = rest.get(32..).and_then(|rest| rest.strip_prefix(&call)) else { return false };
+    let Ok((length, at)) = compact::read(data, 0) else { return false };
+    let tells = |tag: u32| data[at..].starts_with(&tag.to_le_bytes());
+    at + usize::from(length) == data.len() && (tells(TOWER_SYNC) || tells(TOWER_SYNC_SWITCH))
 }
 
 /// Whether a transaction is a vote: it calls the vote program once, and nothing else.

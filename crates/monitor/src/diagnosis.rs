@@ -223,7 +223,15 @@ fn waits_outside(sample: &Sample, tile: &TileSample, wait: &str) -> Diagnosis {
     match tile.kind.as_str() {
         "store" => found(format!("{} waits for the disk ({busy} busy){wait}", tile.tile))
             .advise(Some("ledger.path"), "put the ledger on a faster disk"),
-        SENDER => found(format!("the node takes no more than {} sends, though no core is full{wait}", tile.tile)),
+        SENDER => found(format!(
+            "the load waits for the node: the QUIC connections of {} hold as much as the node lets them, and no core \
+             is full",
+            tile.tile
+        ))
+        .advise(
+            Some("development.bench.connections"),
+            "more connections raise the rate if theirs is the limit; if not, `hearth monitor` shows which tile waits",
+        ),
         "pack" if 2 * sample.held_back > sample.pending => {
             found(format!("pack's pool is full: {}{wait}", held_back(sample)))
         }

@@ -338,7 +338,9 @@ fn tile(spec: &TileSpec, before: &TileLook, after: &TileLook, seconds: f64, unix
     let since = |name: &str| after.loop_counter(name).saturating_sub(before.loop_counter(name));
     let (then, now) = (before.regimes(), after.regimes());
     let beat = after.loop_counter("heartbeat_unix_ns");
-    let waited = before.waited_for_core_ns.zip(after.waited_for_core_ns);
+    // A tile that was lent to another core, or returned, has another thread: its times do not compare.
+    let is_same_thread = before.loop_counter("tid") == after.loop_counter("tid");
+    let waited = before.waited_for_core_ns.zip(after.waited_for_core_ns).filter(|_| is_same_thread);
     TileSample {
         tile: spec.name(),
         kind: spec.kind.clone(),

@@ -38,7 +38,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over. `note` stands at its bottom until the first key.
+    /// Takes the terminal over. `note` stands at its bottom for some seconds, or until the first key.
     pub fn open(note: Option<String>) -> Result<Self, ScreenError> {
         let keys = Keys::of(io::stdin())?;
         let terminal = ManuallyDrop::new(ratatui::try_init()?);

@@ -106,7 +106,7 @@ fn net_sends(bench: &Bench) {
 
 fn sign_requests(bench: &Bench) {
     let (from, to) = (format!("{SHRED_SIGN}:0"), format!("{SIGN_SHRED}:0"));
-    let mut rig = Rig::<Sign>::new(sign::Config { seed: [7; 32] }, &[&from], &[&to]);
+    let mut rig = Rig::<Sign>::new(sign::Config { seed: [7; 32], votes: None }, &[&from], &[&to]);
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let requests = || {
         (0..64u8).for_each(|n| rig.give(&from, n.into(), &[n; 32]));

@@ -10,7 +10,8 @@ use hearth_tile::Tile;
 use hearth_tile::topology::TileSpec;
 
 use crate::{
-    bank, benchg, bencho, benchs, dedup, gossip, metric, net, pack, poh, quic, shred, sign, store, txsend, verify,
+    bank, benchg, bencho, benchs, dedup, gossip, metric, net, pack, poh, quic, rserve, shred, sign, store, txsend,
+    verify,
 };
 
 /// One kind of tile.
@@ -140,6 +141,8 @@ pub const KINDS: [Kind; 16] = [
         ..Kind::of::<shred::Shred>()
     },
     Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
+    // It reads whole slots of the store in a turn, so it has a thread of its own.
+    Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Files], ..Kind::of::<rserve::Rserve>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<gossip::Gossip>() },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },

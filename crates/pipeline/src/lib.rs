@@ -1,8 +1,8 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; `sign` answers `shred`,
-//! in a cluster `gossip` says who is there; `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho`
-//! observes it.
+//! `rserve` serves repair from what `store` has, in a cluster `gossip` says who is there;
+//! `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
 //!
 //! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
 //! link.
@@ -24,10 +24,12 @@ pub mod pack;
 pub mod poh;
 pub mod quic;
 pub mod replay;
+pub mod rserve;
 pub mod shred;
 pub mod sign;
 pub mod store;
 pub mod tag_cache;
 pub mod topology;
+pub mod tower;
 pub mod txsend;
 pub mod verify;

@@ -5,8 +5,8 @@
 //!
 //! | link | payload |
 //! |---|---|
-//! | `net_quic`, `net_shred`, `net_gossip`, `net_txsend` | [`Datagram`] |
-//! | `quic_net`, `shred_net`, `gossip_net`, `txsend_net` | [`Outgoing`] |
+//! | `net_quic`, `net_shred`, `net_gossip`, `net_rserve`, `net_txsend` | [`Datagram`] |
+//! | `quic_net`, `shred_net`, `gossip_net`, `rserve_net`, `txsend_net` | [`Outgoing`] |
 //! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
@@ -17,18 +17,23 @@
 //! | `poh_shred` | [`PohEntry`] |
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
-//! | `store_sign` | the message of a vote; the tag comes back with the answer |
+//! | `store_sign`, `tower_sign` | the message of a vote; the tag comes back with the answer |
 //! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
 //! | `gossip_shred`, `gossip_txsend` | [`PeerNews`] |
 //! | `gossip_tower` | [`TowerNews`] |
 //! | `shred_gossip` | [`SlotNews`] |
 //! | `tower_gossip` | [`Statement`] |
+//! | `txsend_quic` | [`StakesPiece`] |
+//! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_store`, `sign_gossip`, `sign_txsend` | a 64-byte signature |
+//! | `sign_shred`, `sign_store`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
+//! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `replay_exec` | [`ExecOrder`]; the tag is its id |
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
+
+use hearth_wire::repair::REQUEST_SIZE_MAX;
 
 mod codec;
 mod datagrams;
@@ -36,6 +41,7 @@ mod exec;
 mod gossip;
 mod microblocks;
 mod slots;
+mod stakes;
 
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
@@ -47,6 +53,7 @@ pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
     WORK_WAITS, read_set, write_set,
 };
+pub use stakes::{STAKED_MAX, StakesPiece};
 
 /// Datagrams received.
 pub const NET_QUIC: &str = "net_quic";
@@ -64,6 +71,8 @@ pub const RPC_TXSEND: &str = "rpc_txsend";
 pub const TOWER_TXSEND: &str = "tower_txsend";
 /// Transactions and votes for the node itself, when it leads.
 pub const TXSEND_VERIFY: &str = "txsend_verify";
+/// Who has stake in the present epoch.
+pub const TXSEND_QUIC: &str = "txsend_quic";
 /// Datagrams received from leaders.
 pub const NET_TXSEND: &str = "net_txsend";
 /// Datagrams to send to leaders.
@@ -98,6 +107,10 @@ pub const SIGN_SHRED: &str = "sign_shred";
 pub const STORE_SIGN: &str = "store_sign";
 /// Their signatures.
 pub const SIGN_STORE: &str = "sign_store";
+/// The messages of votes that consensus wants signed.
+pub const TOWER_SIGN: &str = "tower_sign";
+/// Their signatures.
+pub const SIGN_TOWER: &str = "sign_tower";
 /// The node's own votes.
 pub const STORE_PACK: &str = "store_pack";
 /// Signed FEC sets.
@@ -128,6 +141,14 @@ pub const REPLAY_EXEC: &str = "replay_exec";
 pub const EXEC_REPLAY: &str = "exec_replay";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
+/// Requests and pongs of nodes that ask for shreds.
+pub const NET_RSERVE: &str = "net_rserve";
+/// What they are answered with.
+pub const RSERVE_NET: &str = "rserve_net";
+/// Pings to sign.
+pub const RSERVE_SIGN: &str = "rserve_sign";
+/// Signatures of pings.
+pub const SIGN_RSERVE: &str = "sign_rserve";
 /// The latest blockhash, for the load generator.
 pub const BENCHO_BENCHG: &str = "bencho_benchg";
 /// Signed transfers of the load generator.
@@ -137,6 +158,12 @@ pub const BENCHG_BENCHS: &str = "benchg_benchs";
 pub const PONG: [u8; 4] = *b"PONG";
 /// Longest request of shred to sign, bytes: a repair request without its signature.
 pub const SHRED_SIGN_MTU: usize = 96;
+/// Longest datagram to the server of repair, bytes: no request is longer, and what is longer is none.
+pub const RSERVE_DATAGRAM_MTU: usize = Datagram::HEADER + REQUEST_SIZE_MAX;
+/// Longest answer of the server of repair, bytes.
+pub const RSERVE_OUTGOING_MTU: usize = Outgoing::HEADER + TXN_MTU;
+/// Bytes of a ping's token that are drawn.
+pub const PING_NONCE: usize = 8;
 /// Longest datagram with a shred, bytes: the largest shred, and the nonce of repair.
 pub const SHRED_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
 
@@ -177,6 +204,14 @@ pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 pub const HISTORY_MTU: usize = 32_768;
 /// Control bit of such a piece: it is not the batch's last.
 pub const MORE: u16 = 1;
+
+/// The token of a ping of the server of repair. A token is 32 bytes, as a Merkle root is: by its zeros it can be
+/// neither that nor anything else that the identity key signs.
+pub fn ping_token(nonce: &[u8; PING_NONCE]) -> [u8; 32] {
+    let mut token = [0; 32];
+    token[..PING_NONCE].copy_from_slice(nonce);
+    token
+}
 
 #[cfg(test)]
 mod tests {

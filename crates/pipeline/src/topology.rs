@@ -202,6 +202,7 @@ fn links(c: &Counts) -> Vec<LinkSpec> {
     block_links(c, &mut links);
     shred_links(c, &mut links);
     gossip_links(c, &mut links);
+    repair_links(c, &mut links);
     vote_links(c, &mut links);
     links
 }
@@ -254,6 +255,10 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         link(links, TXSEND_SIGN.into(), 16, TXSEND_SIGN_MTU, tile("txsend", 0), vec![tile("sign", 0)]);
         link(links, SIGN_TXSEND.into(), 16, 64, tile("sign", 0), vec![tile("txsend", 0)]);
         link(links, TXSEND_VERIFY.into(), 256, TXN_MTU, tile("txsend", 0), vec![tile("verify", 0)]);
+        if quic > 0 {
+            let all = (0..quic).map(|q| tile("quic", q)).collect();
+            link(links, TXSEND_QUIC.into(), 16, StakesPiece::MTU, tile("txsend", 0), all);
+        }
     } else {
         link(links, RPC_VERIFY.into(), 1024, TXN_MTU, RPC.into(), vec![tile("verify", 0)]);
     }
@@ -333,6 +338,16 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
     link(links, SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
     link(links, STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
+}
+
+/// Of repair's server.
+fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    for n in 0..c.of("net") {
+        link(links, tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
+    }
+    link(links, RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
+    link(links, RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
+    link(links, SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);
 }
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {

@@ -41,9 +41,15 @@ const TURN: u32 = 64;
 /// acknowledged, so it is also the most that one slow transaction can pin.
 const ARENA_BYTES: usize = 32 << 10;
 
-/// One of the client's connections, for the client's whole life (through reconnects).
+/// One of the client's connections, through reconnects, until [`Client::close`].
+///
+/// A closed connection leaves its line to the next one. The generation tells the two apart: an id that the caller
+/// kept for too long names a closed connection, never the one that has its line now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClientConnectionId(u32);
+pub struct ClientConnectionId {
+    line: u32,
+    generation: u32,
+}
 
 /// How a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +111,8 @@ enum Identity {
 
 struct Line {
     address: SocketAddr,
+    /// Connections that had this line before.
+    generation: u32,
     /// Handshakes begun.
     attempt: u32,
     /// The signature of the handshake under way, where the caller has it signed.
@@ -210,12 +218,22 @@ impl Client {
 
     /// How a connection stands.
     pub fn state(&self, id: ClientConnectionId) -> ConnectionState {
-        self.lines[id.0 as usize].state
+        self.line(id).map_or(ConnectionState::Closed, |line| line.state)
     }
 
     /// Why a connection last ended, in words.
     pub fn last_error(&self, id: ClientConnectionId) -> Option<&str> {
-        self.lines[id.0 as usize].last_error.as_deref()
+        self.line(id)?.last_error.as_deref()
+    }
+
+    /// The line of a connection; `None` where another connection has it by now.
+    fn line(&self, id: ClientConnectionId) -> Option<&Line> {
+        self.lines.get(id.line as usize).filter(|line| line.generation == id.generation)
+    }
+
+    /// The connection that has a line now.
+    fn id_of(&self, line: u32) -> ClientConnectionId {
+        ClientConnectionId { line, generation: self.lines[line as usize].generation }
     }
 
     /// Adds a connection to `address`, and keeps it up from now on.
@@ -224,8 +242,10 @@ impl Client {
         let gone = |line: &Line| line.state == ConnectionState::Closed && line.quic.is_none();
         let place = self.lines.iter().position(gone);
         let attempt = place.map_or(0, |place| self.lines[place].attempt);
+        let generation = place.map_or(0, |place| self.lines[place].generation.wrapping_add(1));
         let line = Line {
             address,
+            generation,
             attempt,
             wanted: None,
             state: ConnectionState::Connecting,
@@ -248,7 +268,7 @@ impl Client {
             }
         };
         self.dial(id, now);
-        ClientConnectionId(id)
+        ClientConnectionId { line: id, generation }
     }
 
     /// The next handshake that waits for a signature of the client's key, and what is to be signed.
@@ -270,13 +290,16 @@ impl Client {
 
     /// Closes a connection for good. What is unacknowledged counts as lost.
     pub fn close(&mut self, now: Instant, id: ClientConnectionId) {
-        let line = &mut self.lines[id.0 as usize];
+        if self.line(id).is_none() {
+            return;
+        }
+        let line = &mut self.lines[id.line as usize];
         line.state = ConnectionState::Closed;
         line.reconnect_at = None;
         if let Some((_, quic)) = &mut line.quic {
             quic.close(now, varint(0), Bytes::new());
-            self.settle(id.0);
-            self.queue_transmit(id.0);
+            self.settle(id.line);
+            self.queue_transmit(id.line);
         }
     }
 
@@ -286,7 +309,7 @@ impl Client {
             let line = self.turn_line;
             if self.turn_count < TURN && self.try_send(line as u32, bytes) {
                 self.turn_count += 1;
-                return Ok(Sent { connection: ClientConnectionId(line as u32) });
+                return Ok(Sent { connection: self.id_of(line as u32) });
             }
             self.turn_line = (line + 1) % self.lines.len();
             self.turn_count = 0;
@@ -295,7 +318,7 @@ impl Client {
         let line = self.turn_line;
         if !self.lines.is_empty() && self.try_send(line as u32, bytes) {
             self.turn_count += 1;
-            return Ok(Sent { connection: ClientConnectionId(line as u32) });
+            return Ok(Sent { connection: self.id_of(line as u32) });
         }
         self.counters.would_block += 1;
         Err(WouldBlock)
@@ -303,7 +326,7 @@ impl Client {
 
     /// Sends a transaction on this connection.
     pub fn send_transaction_on(&mut self, connection: ClientConnectionId, bytes: &[u8]) -> Result<Sent, WouldBlock> {
-        if self.try_send(connection.0, bytes) {
+        if self.line(connection).is_some() && self.try_send(connection.line, bytes) {
             return Ok(Sent { connection });
         }
         self.counters.would_block += 1;
@@ -329,6 +352,7 @@ impl Client {
                 let (_, quic) = self.lines[id as usize].quic.as_mut().expect("a known handle");
                 quic.handle_event(event);
                 self.take_events(id, now);
+                self.give_up_failed(id, now);
                 self.queue_transmit(id);
                 let line = &self.lines[id as usize];
                 let message = line.wanted.as_ref().and_then(|wanted| wanted.take_message());
@@ -357,6 +381,11 @@ impl Client {
             }
             self.after_activity(id, now);
         }
+    }
+
+    /// Whether there may be something for [`Self::poll_transmit`].
+    pub fn has_transmit(&self) -> bool {
+        !self.responses.is_empty() || !self.to_transmit.is_empty()
     }
 
     /// Writes the next datagrams to be sent into `buffer` (cleared first) and says where they go.
@@ -422,6 +451,18 @@ impl Client {
         if let Some((handle, _)) = self.lines[id as usize].quic.take() {
             self.by_handle[handle.0] = None;
             self.endpoint.handle_event(handle, EndpointEvent::drained());
+        }
+    }
+
+    /// Ends a handshake that failed behind its signature. quinn would learn of it with the next handshake message
+    /// only, and as there is none, after its timeout.
+    fn give_up_failed(&mut self, id: u32, now: Instant) {
+        let line = &mut self.lines[id as usize];
+        let Some(reason) = line.wanted.as_ref().and_then(|wanted| wanted.take_failure()) else { return };
+        let Some((_, quic)) = &mut line.quic else { return };
+        quic.close(now, varint(0), Bytes::new());
+        if line.state == ConnectionState::Connecting {
+            self.disconnected(id, now, reason);
         }
     }
 
@@ -507,9 +548,13 @@ impl Client {
         }
         self.arena.extend_from_slice(bytes);
         let mut chunk = [self.arena.split().freeze()];
-        match send.write_chunks(&mut chunk) {
-            Ok(_) | Err(WriteError::Blocked) => {}
-            Err(error) => unreachable!("a stream just opened takes bytes: {error}"),
+        // A write that takes a part is followed by one that is refused: only then quinn says when there is room again.
+        while !chunk[0].is_empty() {
+            match send.write_chunks(&mut chunk) {
+                Ok(_) => {}
+                Err(WriteError::Blocked) => break,
+                Err(error) => unreachable!("a stream just opened takes bytes: {error}"),
+            }
         }
         let [rest] = chunk;
         if rest.is_empty() {
@@ -573,3 +618,6 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,6 +62,8 @@ struct State {
     message: Option<[u8; TO_SIGN_BYTES]>,
     is_asked: bool,
     signature: Option<[u8; 64]>,
+    /// Why the handshake failed once it was signed.
+    failure: Option<String>,
 }
 
 impl fmt::Debug for Wanted {
@@ -86,8 +88,19 @@ impl Wanted {
         self.state().signature = Some(signature);
     }
 
-    fn is_signed(&self) -> bool {
+    /// Why the handshake failed once it was signed; once.
+    pub(crate) fn take_failure(&self) -> Option<String> {
+        self.state().failure.take()
+    }
+
+    pub(crate) fn is_signed(&self) -> bool {
         self.state().signature.is_some()
+    }
+
+    /// Makes the message another one than rustls will have signed.
+    #[cfg(test)]
+    pub(crate) fn spoil_message(&self) {
+        self.state().message = Some([0; TO_SIGN_BYTES]);
     }
 }
 
@@ -172,7 +185,6 @@ impl CryptoConfig for Config {
             context: None,
             held: None,
             is_over: false,
-            failed: None,
         }))
     }
 }
@@ -193,7 +205,6 @@ struct Deferred {
     held: Option<Vec<u8>>,
     /// rustls has all messages of the handshake.
     is_over: bool,
-    failed: Option<TransportError>,
 }
 
 impl Deferred {
@@ -242,9 +253,6 @@ fn failure(why: &str) -> TransportError {
 
 impl Session for Deferred {
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        if let Some(failed) = self.failed.take() {
-            return Err(failed);
-        }
         if self.is_over {
             return self.inner.read_handshake(bytes);
         }
@@ -255,6 +263,10 @@ impl Session for Deferred {
         let mut is_ready = false;
         while let Some(message) = self.next_message()? {
             self.transcript.update(&message);
+            // The keys change behind these two. rustls gets whole messages, so it cannot see what came with them.
+            if [SERVER_HELLO, FINISHED].contains(&message[0]) && !self.partial.is_empty() {
+                return Err(failure("a message that spans a change of keys"));
+            }
             match message[0] {
                 SERVER_HELLO if message.get(6..38) == Some(&RETRY) => {
                     return Err(failure("the server wants another hello"));
@@ -282,7 +294,8 @@ impl Session for Deferred {
         if self.held.is_some() && self.wanted.is_signed() {
             let held = self.held.take().expect("it is there");
             self.is_over = true;
-            self.failed = self.inner.read_handshake(&held).err();
+            // quinn takes no error here. The client asks for it.
+            self.wanted.state().failure = self.inner.read_handshake(&held).err().map(|error| error.to_string());
         }
         let before = buffer.len();
         let keys = self.inner.write_handshake(buffer);
@@ -342,6 +355,106 @@ impl Session for Deferred {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A session that takes every message but Finished.
+    struct RefusesFinished;
+
+    impl Session for RefusesFinished {
+        fn read_handshake(&mut self, message: &[u8]) -> Result<bool, TransportError> {
+            if message[0] == FINISHED { Err(failure("refused")) } else { Ok(false) }
+        }
+
+        fn write_handshake(&mut self, _: &mut Vec<u8>) -> Option<Keys> {
+            None
+        }
+
+        fn initial_keys(&self, _: &ConnectionId, _: Side) -> Keys {
+            unreachable!()
+        }
+
+        fn handshake_data(&self) -> Option<Box<dyn Any>> {
+            None
+        }
+
+        fn peer_identity(&self) -> Option<Box<dyn Any>> {
+            None
+        }
+
+        fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+            None
+        }
+
+        fn early_data_accepted(&self) -> Option<bool> {
+            None
+        }
+
+        fn is_handshaking(&self) -> bool {
+            true
+        }
+
+        fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+            Ok(None)
+        }
+
+        fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+            None
+        }
+
+        fn is_valid_retry(&self, _: &ConnectionId, _: &[u8], _: &[u8]) -> bool {
+            false
+        }
+
+        fn export_keying_material(&self, _: &mut [u8], _: &[u8], _: &[u8]) -> Result<(), ExportKeyingMaterialError> {
+            Err(ExportKeyingMaterialError)
+        }
+    }
+
+    fn deferred() -> Deferred {
+        Deferred {
+            inner: Box::new(RefusesFinished),
+            certificate: vec![],
+            wanted: Arc::default(),
+            transcript: Context::new(&SHA256),
+            has_hello: true,
+            partial: vec![],
+            context: None,
+            held: None,
+            is_over: false,
+        }
+    }
+
+    fn message(kind: u8) -> Vec<u8> {
+        [&[kind, 0, 0, 40][..], &[0; 40]].concat()
+    }
+
+    #[test]
+    fn a_message_must_not_span_a_change_of_keys() {
+        for before in [vec![message(SERVER_HELLO)], vec![message(CERTIFICATE_REQUEST), message(FINISHED)]] {
+            let whole = before.concat();
+            assert!(deferred().read_handshake(&whole).is_ok());
+            let mut longer = whole.clone();
+            longer.push(CERTIFICATE);
+            let error = deferred().read_handshake(&longer).unwrap_err();
+            assert!(error.reason.contains("spans a change of keys"), "{error}");
+            // In pieces it is the same.
+            let mut session = deferred();
+            assert!(session.read_handshake(&longer[..10]).is_ok());
+            assert!(session.read_handshake(&longer[10..]).is_err());
+        }
+    }
+
+    #[test]
+    fn what_fails_behind_the_signature_is_told_once() {
+        let mut session = deferred();
+        session.read_handshake(&[message(CERTIFICATE_REQUEST), message(FINISHED)].concat()).unwrap();
+        assert!(session.wanted.take_message().is_some());
+        session.write_handshake(&mut vec![]);
+        assert_eq!(session.wanted.take_failure(), None, "nothing goes on without the signature");
+        session.wanted.sign([1; 64]);
+        session.write_handshake(&mut vec![]);
+        assert!(session.wanted.take_failure().unwrap().contains("refused"));
+        assert_eq!(session.wanted.take_failure(), None);
+    }
 
     #[test]
     fn only_a_handshake_is_one() {

@@ -116,13 +116,14 @@ fn a_wrong_signature_and_none_end_the_handshake() {
 }
 
 #[test]
-fn the_place_of_a_closed_connection_is_used_again() {
+fn ids_of_closed_connections_stay_closed() {
     let (mut world, _) = world(Weather::FAIR, 4);
     let mut signer = Signer::new(SEED, Duration::ZERO);
     let (server, mut ids) = (world.server_address, vec![]);
     for _ in 0..5 {
         let now = world.now;
         let id = world.client(0).connect(now, server);
+        assert!(ids.iter().all(|old| world.client(0).state(*old) == ConnectionState::Closed));
         ids.push(id);
         world.run_until(Duration::from_secs(20), |world| {
             let now = world.now;
@@ -133,5 +134,5 @@ fn the_place_of_a_closed_connection_is_used_again() {
         world.run_for(Duration::from_millis(10));
     }
     ids.dedup();
-    assert_eq!(ids.len(), 1, "{ids:?}");
+    assert_eq!(ids.len(), 5, "each connection has an id of its own: {ids:?}");
 }

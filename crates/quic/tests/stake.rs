@@ -44,6 +44,24 @@ fn connections_of_a_key_go_by_stake() {
     }
 }
 
+#[test]
+fn stakes_of_a_new_epoch_hold_for_open_connections_too() {
+    let key = |seed| tls::public_key(&[seed; 32]);
+    let mut world = World::new(config(), Weather::FAIR, 1);
+    let (loser, winner) = (connect(&mut world, 1), connect(&mut world, 3));
+    let open = |world: &mut World, n: usize| std::iter::from_fn(|| world.raw(n).quic.streams().open(Dir::Uni)).count();
+    assert_eq!(open(&mut world, winner), 128);
+    world.server.set_stakes(Stakes::new([(key(2), 9_000), (key(3), 1_000)]));
+    world.run_for(Duration::from_millis(50));
+    assert_eq!(open(&mut world, winner), 512 - 128, "a tenth of the stake");
+    assert_eq!(open(&mut world, loser), 227, "what was granted stays");
+    let before = world.server.counters().connections_with_stake;
+    connect(&mut world, 1);
+    assert_eq!(world.server.counters().connections_with_stake, before);
+    connect(&mut world, 3);
+    assert_eq!(world.server.counters().connections_with_stake, before + 1);
+}
+
 /// How long a thousand transactions of a peer take.
 fn thousand(world: &mut World, seed: u8) -> Duration {
     let n = world.nodes.len();

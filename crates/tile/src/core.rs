@@ -1,12 +1,13 @@
 //! A core and the tiles on it: one thread that polls them in turn, in the order of the data flow.
 //!
-//! reads   nothing but its tiles
+//! reads   its tiles; what the other cores show of their load
 //! writes  the CPU time and context switches of its thread, attributed to the tiles by their busy time
-//! memory  a few words a tile
+//! memory  a few words for each tile, and the lists of tiles that it borrows
 //!
 //! Alone on a core a tile spins; several share it cooperatively: a bounded turn each, no context switch, so that
 //! one transaction's working set stays in cache from tile to tile. When every tile has been idle for a while the
-//! thread parks and is woken by whoever publishes to it, by a descriptor or by a deadline.
+//! thread parks, until another core publishes to it, a descriptor becomes readable or a deadline passes; where there is
+//! little to do on all cores, it [lends](lend) its tiles to another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,24 +15,31 @@ use std::thread::JoinHandle;
 
 use crate::clock::Clock;
 use crate::panics;
-use crate::runner::{Activity, OfThread, Runnable};
+use crate::runner::Runnable;
 use crate::sys;
-use crate::sys::thread::CoreWait;
 use crate::wake::Waker;
+
+mod cpu;
+mod lend;
+mod turns;
+
+use lend::{Desk, Tiles};
+use turns::Thread;
 
 /// When an idle core parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
-    /// Idle turns go on for so long before the thread sleeps, nanoseconds. `u64::MAX` never sleeps.
+    /// Idle turns go on for so long at most before the thread sleeps, nanoseconds; for less where work comes seldom.
+    /// `u64::MAX` never sleeps.
     pub park_after_ns: u64,
+    /// The longest sleep, nanoseconds.
+    pub sleep_max_ns: u64,
 }
 
-/// The longest sleep: heartbeats go on in an idle node.
-const MAX_SLEEP_NS: u64 = 50_000_000;
-/// How often the thread's CPU time is read and attributed.
-const CHARGE_NS: u64 = 10_000_000;
-/// How often it is read how long the thread has waited for its core: a file of the kernel's, some microseconds.
-const WAIT_NS: u64 = 200_000_000;
+impl IdlePolicy {
+    /// The longest sleep, so that heartbeats go on in an idle node, nanoseconds.
+    pub const SLEEP_MAX_NS: u64 = 50_000_000;
+}
 
 /// One core's thread before it starts.
 pub struct Core {
@@ -47,6 +55,8 @@ pub struct Core {
     pub clock: Clock,
     /// When it parks.
     pub idle: IdlePolicy,
+    /// While there is little to do, one core that lends runs the tiles of all that do.
+    pub lends: bool,
 }
 
 /// A tile's thread died of a panic.
@@ -62,14 +72,17 @@ pub struct Died {
 struct Shared {
     stop: AtomicBool,
     died: Mutex<Option<Died>>,
-    wakers: Vec<Waker>,
+    /// By core.
+    desks: Vec<Desk>,
+    /// The core that borrows the tiles of the others.
+    borrower: Option<usize>,
 }
 
 impl Shared {
     /// Tells every core to stop, the sleeping ones too.
     fn halt(&self) {
         self.stop.store(true, Ordering::Release);
-        self.wakers.iter().for_each(Waker::wake);
+        self.desks.iter().for_each(|desk| desk.waker().interrupt());
     }
 }
 
@@ -82,10 +95,16 @@ pub struct Fleet {
 impl Fleet {
     /// Starts a thread per core. Fails when a thread cannot be started or pinned.
     pub fn start(cores: Vec<Core>) -> std::io::Result<Self> {
-        let wakers = cores.iter().map(|core| core.waker.clone()).collect();
-        let shared = Shared { stop: AtomicBool::new(false), died: Mutex::new(None), wakers };
+        let borrower = lend::choose_borrower(&cores);
+        for (index, core) in cores.iter().enumerate().filter(|(_, core)| core.lends) {
+            if let Some(borrower) = borrower.filter(|borrower| *borrower != index) {
+                core.waker.set_borrower(&cores[borrower].waker);
+            }
+        }
+        let desks = cores.iter().map(|core| Desk::new(core.waker.clone(), core.lends)).collect();
+        let shared = Shared { stop: AtomicBool::new(false), died: Mutex::new(None), desks, borrower };
         let mut fleet = Fleet { shared: Arc::new(shared), threads: vec![] };
-        for core in cores {
+        for (index, core) in cores.into_iter().enumerate() {
             let (shared, (report, started)) = (fleet.shared.clone(), std::sync::mpsc::channel());
             let thread = std::thread::Builder::new().name(core.name.clone()).spawn(move || {
                 let pinned = core.pin.map_or(Ok(()), |c| sys::thread::pin_to(&[c]));
@@ -93,7 +112,7 @@ impl Fleet {
                 // The starter waits for this report, so it is there to receive it.
                 let _ = report.send(pinned);
                 if !failed {
-                    run(core, &shared);
+                    run(index, core, &shared);
                 }
             })?;
             fleet.threads.push(thread);
@@ -119,6 +138,9 @@ impl Fleet {
             // `run` catches the panics of tiles; anything else was reported on standard error already.
             let _ = thread.join();
         }
+        // A list may be on its way to a core that never began.
+        let left = self.shared.desks.iter().flat_map(|desk| desk.close());
+        left.flat_map(|tiles| tiles.list).for_each(|mut tile| tile.stop());
     }
 }
 
@@ -128,120 +150,24 @@ impl Drop for Fleet {
     }
 }
 
-fn run(mut core: Core, shared: &Shared) {
-    for tile in &mut core.tiles {
-        tile.started();
-    }
-    let mut running = 0;
-    let outcome = panics::catch(|| turns(&mut core, shared, &mut running));
+fn run(index: usize, core: Core, shared: &Shared) {
+    let mut tiles = Tiles::new(index, core.tiles);
+    tiles.list.iter_mut().for_each(|tile| tile.started());
+    let mut thread = Thread::new(index, tiles, shared, core.clock, core.idle);
+    let outcome = panics::catch(|| thread.run());
     if let Err(panic) = outcome {
-        let died = Died { tile: core.tiles[running].name().to_owned(), message: panic_text(&*panic) };
-        core.tiles[running].died();
-        core.tiles.remove(running);
+        let (list, place) = thread.running;
+        let held = thread.held.get_mut(list).filter(|tiles| place < tiles.list.len());
+        let dead = held.map(|tiles| tiles.list.remove(place));
+        let tile = dead.map_or_else(String::new, |mut tile| {
+            tile.died();
+            tile.name().to_owned()
+        });
+        let died = Died { tile, message: panic_text(&*panic) };
         shared.died.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(died);
         shared.halt();
     }
-    for tile in &mut core.tiles {
-        tile.stop();
-    }
-}
-
-fn turns(core: &mut Core, shared: &Shared, running: &mut usize) {
-    let mut cpu = Cpu::new(core.tiles.len(), core.clock.now());
-    let mut idle_since = None;
-    let mut parked_ns = 0;
-    while !shared.stop.load(Ordering::Relaxed) {
-        let worked = one_pass(core, running, parked_ns);
-        parked_ns = 0;
-        let now = core.clock.now();
-        cpu.charge(&mut core.tiles, now, false);
-        if worked {
-            idle_since = None;
-            continue;
-        }
-        let since = *idle_since.get_or_insert(now);
-        if now.saturating_sub(since) < core.idle.park_after_ns {
-            std::hint::spin_loop();
-            continue;
-        }
-        core.waker.announce();
-        if one_pass(core, running, 0) || shared.stop.load(Ordering::Acquire) {
-            core.waker.cancel();
-            idle_since = None;
-            continue;
-        }
-        cpu.charge(&mut core.tiles, core.clock.now(), true);
-        parked_ns = park(core, running);
-    }
-}
-
-fn one_pass(core: &mut Core, running: &mut usize, parked_ns: u64) -> bool {
-    let mut worked = false;
-    for (i, tile) in core.tiles.iter_mut().enumerate() {
-        *running = i;
-        worked |= tile.turn(parked_ns) == Activity::Worked;
-        tile.wake_neighbours();
-    }
-    worked
-}
-
-fn park(core: &mut Core, running: &mut usize) -> u64 {
-    let (mut readable, mut deadline) = (vec![], None::<u64>);
-    for (i, tile) in core.tiles.iter_mut().enumerate() {
-        *running = i;
-        tile.flush();
-        let wait = tile.wait_for();
-        readable.extend(wait.readable);
-        deadline = deadline.into_iter().chain(wait.deadline).min();
-    }
-    let start = core.clock.now();
-    let timeout = deadline.map_or(MAX_SLEEP_NS, |d| d.saturating_sub(start).min(MAX_SLEEP_NS));
-    core.waker.sleep(&readable, timeout);
-    core.clock.now().saturating_sub(start)
-}
-
-/// Attributes a thread's CPU time to its tiles by their share of busy time, and tells them what the kernel says of it.
-struct Cpu {
-    next: u64,
-    cpu_ns: u64,
-    busy_ns: Vec<u64>,
-    wait: CoreWait,
-    waited_ns: u64,
-    next_wait: u64,
-}
-
-impl Cpu {
-    /// Of the calling thread.
-    fn new(tiles: usize, now: u64) -> Self {
-        let wait = CoreWait::of_this_thread();
-        Self { next: now, cpu_ns: 0, busy_ns: vec![0; tiles], wait, waited_ns: 0, next_wait: now }
-    }
-
-    fn charge(&mut self, tiles: &mut [Box<dyn Runnable>], now: u64, force: bool) {
-        if now < self.next && !force {
-            return;
-        }
-        self.next = now + CHARGE_NS;
-        let cpu_ns = sys::thread::cpu_ns();
-        let used = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
-        if now >= self.next_wait {
-            (self.waited_ns, self.next_wait) = (self.wait.ns(), now + WAIT_NS);
-        }
-        let thread = OfThread { switches: sys::thread::context_switches(), waited_for_core_ns: self.waited_ns };
-        let busy: Vec<u64> = tiles.iter().map(|t| t.busy_ns()).collect();
-        let spent: Vec<u64> = busy.iter().zip(&self.busy_ns).map(|(b, last)| b - last).collect();
-        self.busy_ns = busy;
-        // Spinning on an empty link is the node's CPU time too: with nobody busy it is shared out evenly.
-        let total: u64 = spent.iter().sum();
-        let count = tiles.len() as u64;
-        for (tile, spent) in tiles.iter_mut().zip(spent) {
-            let share = match total {
-                0 => used / count,
-                _ => (u128::from(used) * u128::from(spent) / u128::from(total)) as u64,
-            };
-            tile.charge(share, thread);
-        }
-    }
+    thread.stop();
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -65,6 +65,8 @@ pub trait Runnable: Send {
     fn name(&self) -> &str;
     /// The thread that runs the turns has started.
     fn started(&mut self);
+    /// The calling thread runs the turns from here on.
+    fn moved(&mut self);
     /// One bounded turn. `parked_ns` of the time since the last one was spent asleep.
     fn turn(&mut self, parked_ns: u64) -> Activity;
     /// What to wait for while parked.
@@ -73,7 +75,7 @@ pub trait Runnable: Send {
     fn wake_neighbours(&mut self);
     /// Time the tile has used the core, nanoseconds.
     fn busy_ns(&self) -> u64;
-    /// Attributes CPU time, and tells what the kernel says of the thread.
+    /// Attributes CPU time, and what the kernel counted for the thread since the last time.
     fn charge(&mut self, cpu_ns: u64, thread: OfThread);
     /// Counters to shared memory, now.
     fn flush(&mut self);
@@ -83,7 +85,7 @@ pub trait Runnable: Send {
     fn died(&mut self);
 }
 
-/// What the kernel says of a core's thread, so far.
+/// What the kernel counted for a core's thread over some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfThread {
     /// Voluntary and involuntary context switches.
@@ -390,6 +392,10 @@ impl<T: Tile> Runnable for Runner<T> {
         self.flush();
     }
 
+    fn moved(&mut self) {
+        self.shared.tid = sys::thread::id();
+    }
+
     fn turn(&mut self, parked_ns: u64) -> Activity {
         let now = self.clock.now();
         let parked = if self.blocked { Regime::Backpressure } else { Regime::Wait };
@@ -449,9 +455,9 @@ impl<T: Tile> Runnable for Runner<T> {
 
     fn charge(&mut self, cpu_ns: u64, thread: OfThread) {
         self.shared.cpu_ns += cpu_ns;
-        let OfThread { switches, waited_for_core_ns } = thread;
-        (self.shared.context_switches_voluntary, self.shared.context_switches_involuntary) = switches;
-        self.shared.waited_for_core_ns = waited_for_core_ns;
+        self.shared.context_switches_voluntary += thread.switches.0;
+        self.shared.context_switches_involuntary += thread.switches.1;
+        self.shared.waited_for_core_ns += thread.waited_for_core_ns;
     }
 
     fn flush(&mut self) {

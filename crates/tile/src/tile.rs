@@ -220,6 +220,11 @@ impl<T: Tile> Out<'_, T> {
         self.ports[usize::from(port.0)].producer.credits(wanted)
     }
 
+    /// Largest payload of an output, bytes.
+    pub fn mtu(&self, port: Port) -> usize {
+        self.ports[usize::from(port.0)].producer.mtu()
+    }
+
     /// How many frags of the output its slowest reliable consumer has not released yet. Reads what consumers write:
     /// once a turn is enough.
     pub fn queued(&mut self, port: Port) -> usize {

@@ -8,8 +8,8 @@
 //!         one of them sees the other.
 
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
 use crate::sys::event::{EventFd, wait_readable};
 
@@ -17,7 +17,13 @@ use crate::sys::event::{EventFd, wait_readable};
 struct Inner {
     parked: AtomicBool,
     event: EventFd,
+    /// The core's tiles run on the borrower's thread, which is woken in its place.
+    lent: AtomicBool,
+    borrower: OnceLock<Waker>,
 }
+
+/// The longest sleep of a core whose tiles are lent: it has nothing to do until it is interrupted.
+const LENT_SLEEP_NS: u64 = 10_000_000_000;
 
 /// Wakes one core. Cheap to clone, and cheap to call when the core is awake.
 #[derive(Clone, Debug)]
@@ -35,10 +41,15 @@ pub struct Neighbours {
 impl Waker {
     /// A waker for a core that is awake. Fails when the process is out of descriptors.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self(Arc::new(Inner { parked: AtomicBool::new(false), event: EventFd::new()? })))
+        Ok(Self(Arc::new(Inner {
+            parked: AtomicBool::new(false),
+            event: EventFd::new()?,
+            lent: AtomicBool::new(false),
+            borrower: OnceLock::new(),
+        })))
     }
 
-    /// Wakes the core if it is parked. Call after publishing.
+    /// Wakes the core that runs the tiles if it is parked. Call after publishing.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
         self.wake_fenced();
@@ -47,9 +58,43 @@ impl Waker {
     /// As [`Waker::wake`] where the caller has fenced since it published.
     #[inline]
     pub(crate) fn wake_fenced(&self) {
-        if self.0.parked.load(Ordering::Relaxed) && self.0.parked.swap(false, Ordering::AcqRel) {
-            self.0.event.signal();
+        let core = self.runs_on();
+        if core.parked.load(Ordering::Relaxed) && core.parked.swap(false, Ordering::AcqRel) {
+            core.event.signal();
         }
+    }
+
+    /// The core whose thread runs the tiles now.
+    #[inline]
+    fn runs_on(&self) -> &Inner {
+        match self.0.lent.load(Ordering::Relaxed) {
+            true => &self.0.borrower.get().unwrap_or(self).0,
+            false => &self.0,
+        }
+    }
+
+    /// Names the core that may borrow this one's tiles. Once, before any thread runs.
+    pub(crate) fn set_borrower(&self, borrower: &Waker) {
+        let is_first = self.0.borrower.set(borrower.clone()).is_ok();
+        assert!(is_first, "a core has one borrower");
+    }
+
+    /// From here on the borrower is woken in place of this core, or no longer. A producer that published before this call
+    /// may have woken the other one, so the caller must see to it that the inputs are looked at once more.
+    pub(crate) fn set_lent(&self, lent: bool) {
+        self.0.lent.store(lent, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Wakes this core's own thread, whichever thread runs its tiles.
+    pub(crate) fn interrupt(&self) {
+        self.0.parked.store(false, Ordering::Release);
+        self.0.event.signal();
+    }
+
+    /// Sleeps until [`Waker::interrupt`], of a core whose tiles are lent.
+    pub(crate) fn sleep_while_lent(&self) {
+        wait_readable(&self.0.event, &[], LENT_SLEEP_NS);
     }
 
     /// Two handles of the same core?
@@ -57,10 +102,16 @@ impl Waker {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Is the core asleep, or about to be?
+    /// Is the core that runs the tiles asleep, or about to be?
     #[cfg(test)]
     pub(crate) fn is_parked(&self) -> bool {
-        self.0.parked.load(Ordering::Acquire)
+        self.runs_on().parked.load(Ordering::Acquire)
+    }
+
+    /// Are the core's tiles lent?
+    #[cfg(test)]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.0.lent.load(Ordering::Acquire)
     }
 
     /// The sleeper: says that it is about to sleep. It must look at all its inputs again before [`Waker::sleep`].

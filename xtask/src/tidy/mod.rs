@@ -8,6 +8,7 @@
 mod code;
 mod crates;
 mod functions;
+mod host;
 mod pages;
 mod sources;
 #[cfg(test)]
@@ -45,6 +46,7 @@ const RULES: &[Rule] = &[
     ("ignored-test", sources::ignored_tests),
     ("sleep-in-test", sources::sleeps),
     ("function-size", functions::size),
+    ("host", host::gives),
     ("words", words::forbidden),
     ("paths", words::absolute_paths),
     ("links", pages::links),

@@ -61,6 +61,11 @@ fn good() -> Tree {
         File::new("crates/pipeline/src/dedup/mod.rs", TILE),
         File::new("crates/pipeline/src/dedup/tests.rs", "//! Tests.\n"),
         File::new("crates/pipeline/src/links.rs", "//! Links.\n"),
+        File::new("crates/pipeline/src/net/mod.rs", &format!("{TILE}use std::net::UdpSocket;\n")),
+        File::new(
+            "crates/quic/src/lib.rs",
+            "//! Quic: `Instant::now` is the host's.\n#[cfg(test)]\nmod tests {\n    fn f() { Instant::now(); }\n}\n",
+        ),
         File::new("crates/hearth/tests/end_to_end/node.rs", "fn wait_until() { std::thread::park_timeout(REST); }\n"),
         File::new("crates/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
     ];
@@ -102,6 +107,15 @@ fn headers_of_tiles() -> Vec<Tree> {
         tile(&TILE.replace("drops", "drop")),
         tile(&TILE.replace("//!\n", "\n")),
         tile(&TILE.replace("source  –", "source")),
+    ]
+}
+
+fn calls_past_the_host() -> Vec<Tree> {
+    vec![
+        with("crates/quic/src/a.rs", "//! A.\nfn f() { Instant::now(); }\n"),
+        with("crates/cluster/src/gossip/a.rs", "//! A.\nuse std::fs;\n"),
+        with("crates/pipeline/src/dedup/mod.rs", &format!("{TILE}fn f() -> File {{ File::open(PATH) }}\n")),
+        with("crates/pipeline/src/net/mod.rs", &format!("{TILE}fn f() {{ getrandom(); }}\n")),
     ]
 }
 
@@ -160,6 +174,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
             ],
         ),
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
+        ("host", calls_past_the_host()),
     ]
     .into_iter()
     .chain(broken_text())

@@ -18,6 +18,16 @@ pub struct Bounded<K, V> {
     next: u64,
 }
 
+impl<K, V> Bounded<K, V> {
+    /// Bytes that a map of such a capacity takes at most: the table doubles when seven of eight places are taken, the
+    /// queue when all are.
+    pub const fn bytes(capacity: usize) -> u64 {
+        let places = (capacity * 8 / 7 + 1).next_power_of_two();
+        let queue = (2 * capacity + 1).next_power_of_two();
+        (places * (size_of::<(K, (u64, V))>() + 1) + queue * size_of::<(u64, K)>()) as u64
+    }
+}
+
 impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
     /// Of at most `capacity` entries, one at least.
     pub fn new(capacity: usize) -> Self {

@@ -96,7 +96,7 @@ pub fn calibration_text(calibration: &Calibration) -> String {
             format!("{:.0}", row.shown_bps / 1e6),
             format!("{:.0}", row.ours_bps / 1e6),
             format!("{:.0}", row.modelled_bps / 1e6),
-            format!("{:+.1} %", row.difference() * 100.0),
+            difference_text(row.difference()),
         ]
     };
     table(&mut out, &heads.map(String::from), &calibration.bandwidths.iter().map(row).collect::<Vec<_>>());
@@ -111,6 +111,12 @@ pub fn calibration_text(calibration: &Calibration) -> String {
     out
 }
 
+/// A difference of less than a twentieth of a percent is none.
+fn difference_text(share: f64) -> String {
+    let text = format!("{:+.1} %", share * 100.0);
+    if text.ends_with("0.0 %") && text.len() == "+0.0 %".len() { "0".into() } else { text }
+}
+
 fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
     let width = |at: usize| rows.iter().chain([&heads.to_vec()]).map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
@@ -120,5 +126,16 @@ fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
             _ => format!("{cell:>width$}"),
         });
         let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_difference_has_no_sign() {
+        let texts = [0.0004, -0.0004, -0.0, 0.0006, -0.051, 1.0].map(difference_text);
+        assert_eq!(texts, ["0", "0", "0", "+0.1 %", "-5.1 %", "+100.0 %"]);
     }
 }

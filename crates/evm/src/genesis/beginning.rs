@@ -6,7 +6,8 @@
 //! source  the deployer of <https://github.com/Arachnid/deterministic-deployment-proxy>, which anvil has at this
 //!         address
 //!
-//! Block zero is not stored: each start makes it again from the options. A folder from before this file was written has
+//! Block zero is not stored: each start makes it again from the options. The file has these too, so that a start with
+//! others can say which of them differ. A folder from before this file was written has
 //! a block zero of time 0, without the deployer.
 
 use std::fs::{self, File};
@@ -26,7 +27,10 @@ const CREATE2_DEPLOYER_CODE: Bytes = bytes!(
     "34f58015156039578182fd5b8082525050506014600cf3"
 );
 
+const FILE: &str = "beginning";
 const FIRST_LINE: &str = "hearth beginning 1";
+/// Before an option's name and value.
+const OPTION: &str = "option ";
 
 /// What of block zero the options alone do not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +42,10 @@ pub struct Beginning {
 }
 
 impl Beginning {
-    /// The beginning of the chain in `dir`. Where there is no chain yet, it is `new`, and `dir` keeps that.
-    pub fn in_folder(dir: &Path, new: Self) -> io::Result<Self> {
-        let path = dir.join("beginning");
+    /// The beginning of the chain in `dir`. Where there is no chain yet, it is `new`, and `dir` keeps that, with the
+    /// options that block zero is made from: their names and values, each a word or words on one line.
+    pub fn in_folder(dir: &Path, new: Self, options: &[(&str, String)]) -> io::Result<Self> {
+        let path = dir.join(FILE);
         match fs::read(&path) {
             Ok(bytes) => {
                 let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
@@ -55,16 +60,26 @@ impl Beginning {
         fs::create_dir_all(dir)?;
         let next = path.with_extension("next");
         let mut file = File::create(&next)?;
-        file.write_all(new.text().as_bytes())?;
+        file.write_all(new.text(options).as_bytes())?;
         file.sync_all()?;
         fs::rename(next, path)?;
         File::open(dir)?.sync_all()?;
         Ok(new)
     }
 
-    fn text(&self) -> String {
+    /// The options with which the chain in `dir` began, by name; none where its folder is from before they were kept.
+    pub fn options_in_folder(dir: &Path) -> Vec<(String, String)> {
+        let bytes = fs::read(dir.join(FILE)).unwrap_or_default();
+        let lines = verified(&bytes).unwrap_or_default().lines();
+        let options = lines.filter_map(|line| line.strip_prefix(OPTION)?.split_once(' '));
+        options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    fn text(&self, options: &[(&str, String)]) -> String {
         let Self { timestamp_s, create2_deployer } = self;
-        with_checksum(&format!("{FIRST_LINE}\ntimestamp {timestamp_s}\ncreate2-deployer {create2_deployer}\n"))
+        let options: String = options.iter().map(|(name, value)| format!("{OPTION}{name} {value}\n")).collect();
+        let lines = format!("{FIRST_LINE}\ntimestamp {timestamp_s}\ncreate2-deployer {create2_deployer}\n{options}");
+        with_checksum(&lines)
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -103,16 +118,20 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         let first = Beginning { timestamp_s: 1_700_000_000, create2_deployer: true };
+        let options = [("--accounts", "10".to_owned()), ("--balance", "1 ether".to_owned())];
         let later = Beginning { timestamp_s: 1_800_000_000, create2_deployer: false };
-        assert_eq!(Beginning::in_folder(&new, first).expect("written"), first);
-        assert_eq!(Beginning::in_folder(&new, later).expect("read"), first);
+        assert_eq!(Beginning::in_folder(&new, first, &options).expect("written"), first);
+        assert_eq!(Beginning::in_folder(&new, later, &[]).expect("read"), first);
+        let kept = Beginning::options_in_folder(&new);
+        assert_eq!(kept, [("--accounts", "10"), ("--balance", "1 ether")].map(|(a, b)| (a.to_owned(), b.to_owned())));
         // A chain of an earlier version.
         fs::create_dir_all(old.join("blocks")).expect("made");
         let before = Beginning { timestamp_s: 0, create2_deployer: false };
-        assert_eq!(Beginning::in_folder(&old, first).expect("read"), before);
+        assert_eq!(Beginning::in_folder(&old, first, &options).expect("read"), before);
+        assert_eq!(Beginning::options_in_folder(&old), []);
         let text = fs::read_to_string(new.join("beginning")).expect("written");
         fs::write(new.join("beginning"), text.replace("1700000000", "1700000001")).expect("written");
-        assert!(Beginning::in_folder(&new, first).is_err(), "a damaged file would make another chain");
+        assert!(Beginning::in_folder(&new, first, &[]).is_err(), "a damaged file would make another chain");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use check::{Checked, Rules, check, least_gas};
 pub use error::{DropReason, PoolError};
 pub use feed::{Feed, News, RING};
 pub use queue::SenderState;
-pub use table::{BLOCK_BYTES, Dropped, footprint};
+pub use table::{BLOCK_BYTES, Dropped, Obstacle, footprint};
 pub use taken::Taken;
 
 use crate::genesis::TxLimits;
@@ -446,6 +446,11 @@ impl Pool {
     pub fn are_next<'a>(&self, hashes: impl IntoIterator<Item = &'a B256>) -> Vec<bool> {
         let locked = self.lock();
         hashes.into_iter().map(|hash| locked.table.is_next(hash)).collect()
+    }
+
+    /// What keeps a transaction that waits here from the next block; `None` where only room may.
+    pub fn obstacle(&self, hash: &B256) -> Option<Obstacle> {
+        self.lock().table.obstacle(hash)
     }
 
     /// The nonce an account should use next: after its executable transactions here, if it has some. `state_nonce` may

@@ -39,6 +39,40 @@ pub struct Dropped {
     pub reason: DropReason,
 }
 
+/// What keeps a transaction from the next block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its account's transaction with this nonce is not here.
+    MissingNonce(u64),
+    /// A transaction of its account pays less than the next block's base fee.
+    BaseFee {
+        /// Its nonce.
+        nonce: u64,
+        /// Whether it is the one that was asked about, and not one before it.
+        is_itself: bool,
+        /// What it pays for a unit of gas at most, in wei.
+        pays: u128,
+        /// The base fee, in wei.
+        base_fee: u64,
+    },
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::MissingNonce(nonce) => write!(f, "it waits for a transaction of its account with nonce {nonce}"),
+            Self::BaseFee { is_itself: true, pays, base_fee, .. } => {
+                write!(f, "it pays at most {pays} wei for a unit of gas, and the next block's base fee is {base_fee}")
+            }
+            Self::BaseFee { nonce, pays, base_fee, .. } => write!(
+                f,
+                "it waits for its account's transaction with nonce {nonce}, which pays at most {pays} wei for a unit \
+                 of gas: the next block's base fee is {base_fee}"
+            ),
+        }
+    }
+}
+
 /// What a change brought beside its result.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -111,6 +145,22 @@ impl Table {
         let Some(tx) = self.get(hash) else { return false };
         let missing = self.queue(&tx.sender).map_or(0, Queue::next);
         tx.envelope.nonce() < missing && tx.envelope.max_fee_per_gas() >= u128::from(self.base_fee)
+    }
+
+    /// What keeps a transaction that is here from the next block, room aside.
+    pub fn obstacle(&self, hash: &B256) -> Option<Obstacle> {
+        let tx = self.get(hash)?;
+        let queue = self.queue(&tx.sender)?;
+        let nonce = tx.envelope.nonce();
+        if nonce >= queue.next() {
+            return Some(Obstacle::MissingNonce(queue.next()));
+        }
+        // Those of an account are executed by nonce: the first that is too cheap holds up all behind it.
+        let mut before = queue.slots().iter().take_while(|slot| slot.nonce <= nonce);
+        let base_fee = self.base_fee;
+        let cheap = before.find(|slot| slot.tx.envelope.max_fee_per_gas() < u128::from(base_fee))?;
+        let (pays, is_itself) = (cheap.tx.envelope.max_fee_per_gas(), cheap.nonce == nonce);
+        Some(Obstacle::BaseFee { nonce: cheap.nonce, is_itself, pays, base_fee })
     }
 
     /// An account's queue.

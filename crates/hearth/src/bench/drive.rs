@@ -19,8 +19,12 @@ use crate::stop::StopSignal;
 
 /// The longest wait for the node's first answer and the load's first connection.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+const SECOND_NS: u64 = 1_000_000_000;
 /// How often counters are looked at between the seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A sample that comes sooner after the one before is left out: where an answer was late, the next one is not.
+const ROW_LEAST_NS: u64 = 500_000_000;
 
 /// A booted bench and what has been seen of it.
 pub struct Driver<'a> {
@@ -42,6 +46,8 @@ pub struct Driver<'a> {
     pub witness: &'a mut dyn Witness,
     /// What has been seen.
     pub seen: Observed,
+    /// The chain's transactions that are not of this run: a target has others already.
+    pub before_run: u64,
 }
 
 impl Driver<'_> {
@@ -106,27 +112,29 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Warm-up and measured seconds: a line each.
+    /// Warm-up and measured seconds: a line each. Seconds count by the samples' own clock: a node that does not answer
+    /// for a while costs one row of so many seconds, and no time is measured twice or too long.
     fn seconds(&mut self, options: &cli::Bench) -> Result<(), BenchError> {
         let benchg_count = self.node.topology.count("benchg") as u64;
-        let mut before: Option<Sample> = None;
-        let mut second = 0;
+        let mut rows = Rows::default();
+        let mut last = options.warmup + options.duration;
         self.seen.start(self.node);
-        while second < options.warmup + options.duration && !self.stop.is_set() {
+        while rows.second < last && !self.stop.is_set() {
             match self.samples.recv_timeout(LOOK_EVERY) {
                 Ok(sample) => {
                     let sample = without_votes(sample, self.node);
-                    match before.replace(sample) {
-                        // What landed before the first whole second: rates and totals fit together from here on.
-                        None if self.instead.is_some() => {}
-                        None => self.say.line(line(0, options.warmup, None, sample.transaction_count)),
-                        Some(before) => {
-                            second += 1;
-                            self.second(second, &before, &sample, options);
+                    if let Some(row) = rows.next(sample) {
+                        match row.before {
+                            // What landed before the first whole second: rates and totals fit together from here on.
+                            None if self.instead.is_some() => {}
+                            None => self.say.line(line(0, options.warmup, None, self.of_run(&sample))),
+                            Some(before) => self.second(&row, &before, options),
                         }
-                    }
-                    if second == options.warmup && self.seen.begin_measuring(sample, self.node) {
-                        self.witness.begin();
+                        if row.second >= options.warmup && self.seen.begin_measuring(sample, self.node) {
+                            // Where the node was silent as the warm-up ended, that time is no measured one.
+                            last = row.second + options.duration;
+                            self.witness.begin();
+                        }
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -139,21 +147,26 @@ impl Driver<'_> {
                 break;
             }
         }
-        let all = second == options.warmup + options.duration || self.seen.presigned_ran_dry;
+        let all = rows.second >= last || self.seen.presigned_ran_dry;
         self.seen.interrupted = self.stop.is_set() && !all;
         self.seen.end_measuring(self.node);
         self.witness.end();
         Ok(())
     }
 
-    fn second(&mut self, second: u64, before: &Sample, sample: &Sample, options: &cli::Bench) {
-        let rate = self.seen.second(before, sample, second > options.warmup, self.node);
-        self.witness.second(rate, second > options.warmup);
+    fn second(&mut self, row: &Row, before: &Sample, options: &cli::Bench) {
+        let Row { second, seconds, sample, .. } = *row;
+        let measured = self.seen.is_measuring();
+        let rate = self.seen.seconds(before, &sample, seconds, self.node);
+        (0..seconds).for_each(|_| self.witness.second(rate, measured));
         match &self.instead {
             Some(text) => {
                 self.say.line(format_args!("  {second:>4} s  {}{}", text(), warmup_note(second, options.warmup)))
             }
-            None => self.say.line(line(second, options.warmup, Some(rate), sample.transaction_count)),
+            None => {
+                let line = line(second, options.warmup, Some(rate), self.of_run(&sample));
+                self.say.line(format_args!("{line}{}", silence_note(seconds)));
+            }
         }
         if let Some(noise) = self.seen.new_noise(self.cores) {
             self.say.line(format_args!("          notice: {noise}"));
@@ -163,12 +176,57 @@ impl Driver<'_> {
         }
     }
 
+    /// Transactions that the chain has executed since the run began.
+    fn of_run(&self, sample: &Sample) -> u64 {
+        sample.transaction_count.saturating_sub(self.before_run)
+    }
+
     fn look(&mut self) -> Result<(), BenchError> {
         self.seen.look(self.node);
         match self.node.died() {
             Some(died) => Err(died.into()),
             None => Ok(()),
         }
+    }
+}
+
+/// The samples as rows of whole seconds.
+#[derive(Debug, Default)]
+struct Rows {
+    first_ns: u64,
+    /// The last one that became a row's end.
+    last: Option<Sample>,
+    /// Whole seconds from the first sample to the last row's end.
+    second: u64,
+}
+
+/// From one sample to the next.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Where it begins; `None` for the first sample.
+    before: Option<Sample>,
+    /// Where it ends.
+    sample: Sample,
+    /// Whole seconds from the first sample to its end.
+    second: u64,
+    /// How many of them are its own: more than one where the node did not answer meanwhile.
+    seconds: u64,
+}
+
+impl Rows {
+    /// The row that ends with this sample; `None` where it would be too short.
+    fn next(&mut self, sample: Sample) -> Option<Row> {
+        let Some(before) = self.last else {
+            (self.first_ns, self.last) = (sample.at_ns, Some(sample));
+            return Some(Row { before: None, sample, second: 0, seconds: 0 });
+        };
+        let second = (sample.at_ns.saturating_sub(self.first_ns) + SECOND_NS / 2) / SECOND_NS;
+        if second <= self.second || sample.at_ns.saturating_sub(before.at_ns) < ROW_LEAST_NS {
+            return None;
+        }
+        let seconds = second - self.second;
+        (self.last, self.second) = (Some(sample), second);
+        Some(Row { before: Some(before), sample, second, seconds })
     }
 }
 
@@ -182,8 +240,42 @@ fn warmup_note(second: u64, warmup: u64) -> &'static str {
     if second <= warmup && warmup > 0 { "  (warm-up)" } else { "" }
 }
 
+/// What a row says that is longer than a second.
+fn silence_note(seconds: u64) -> String {
+    if seconds > 1 { format!("  (mean of {seconds} s: the node did not answer)") } else { String::new() }
+}
+
 fn line(second: u64, warmup: u64, rate: Option<f64>, total: u64) -> String {
     let note = warmup_note(second, warmup);
     let rate = rate.map_or("–".into(), summary::n);
     format!("  {second:>4} s  {rate:>10} txn/s  {:>12} in all{note}", summary::i(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_one_row_of_many_seconds() {
+        let mut rows = Rows::default();
+        let mut row = |ms: u64, transaction_count| {
+            let row = rows.next(Sample { at_ns: ms * 1_000_000, transaction_count })?;
+            let length = row.before.map(|before| (row.sample.at_ns - before.at_ns) / 1_000_000);
+            Some((row.second, row.seconds, length))
+        };
+        assert_eq!(row(500, 0), Some((0, 0, None)));
+        assert_eq!(row(1_503, 10), Some((1, 1, Some(1_003))));
+        // Four seconds without an answer, and what was missed comes at once.
+        assert_eq!(row(5_810, 20), Some((5, 4, Some(4_307))));
+        assert_eq!(row(5_811, 21), None, "no row of no length");
+        assert_eq!(row(6_200, 22), None, "nor a short one");
+        assert_eq!(row(6_501, 30), Some((6, 1, Some(691))));
+        assert_eq!(row(7_500, 40), Some((7, 1, Some(999))));
+    }
+
+    #[test]
+    fn a_longer_row_says_why() {
+        assert_eq!(silence_note(1), "");
+        assert_eq!(silence_note(4), "  (mean of 4 s: the node did not answer)");
+    }
 }

@@ -35,6 +35,7 @@ use crate::boot::{self, BootError, Load, NodeParts};
 use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
+use crate::memory;
 use crate::out::{self, Unwritable};
 use crate::ports::BoundPorts;
 use crate::preflight;
@@ -92,8 +93,9 @@ const PRESIGN_PER_CORE: u64 = 80_000;
 const PRESIGN_MAX: u64 = 600_000_000 / hearth_wire::transfer::TRANSFER_SIZE as u64;
 /// A status is kept for 300 blocks of 400 ms.
 const STATUS_SECONDS: u64 = 120;
-/// Transactions that may land per core and second, for sizing the memory of statuses.
-const STATUSES_PER_CORE: f64 = 60_000.0;
+/// Transactions that may land per core and second, for sizing the memory of statuses: what is more makes it grow by
+/// the same again, which is then in the growth that the report has.
+const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
 
 /// Runs the bench and prints its result.
 ///
@@ -119,7 +121,7 @@ pub fn report(
         config.name = NAME.into();
     }
     check(&config, options)?;
-    preflight::nobody_has_the_name(&config).map_err(BootError::from)?;
+    preflight::nobody_has_the_name(&config, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
     if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
         out::can_be_written(path)?;
     }
@@ -179,10 +181,11 @@ fn own_node(
 ) -> Result<Report, BenchError> {
     let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
     let bound = BoundPorts::take(&mut config, topology.count("net"), &|_| false).map_err(BootError::from)?;
-    if bound.are_moved {
-        progress(&format!("other ports, since somebody listens on the defaults: {}", bound.ports.numbers()));
+    if !bound.moved.is_empty() {
+        let numbers = bound.ports.numbers(&bound.moved);
+        progress(&format!("other ports, since somebody listens on the defaults: {numbers}"));
     }
-    preflight::check(&config, &topology).map_err(BootError::from)?;
+    preflight::check(&config, &topology, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
@@ -300,7 +303,8 @@ fn measure(
     witness.booted(&boot::workspace_path(config));
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seen = Observed::default();
-    let mut bench = Driver { node: &running.node, samples, control, stop, say, cores, instead: None, witness, seen };
+    let mut bench =
+        Driver { node: &running.node, samples, control, stop, say, cores, instead: None, witness, seen, before_run: 0 };
     let driven = bench.drive(options, presign).and_then(|()| bench.drain());
     let mut observed = bench.seen;
     observed.last = Snapshot::take(&running.node);
@@ -391,6 +395,7 @@ impl Observed {
             cpu_us_per_txn: self.cpu_us_per_txn(),
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
+            rss_statuses_bytes: Some(memory::of_statuses(config, config.rpc.status_capacity)),
             longest_stall_s: Some(self.longest_stall_s()),
             latency: self.latency(),
             bottleneck: self.bottleneck(),

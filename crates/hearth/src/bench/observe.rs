@@ -14,7 +14,7 @@ use hearth_machine::process::{CoresHad, CpuTime, cpu_ns_of, resident_bytes};
 use hearth_monitor::{Diagnosis, Stage, Stages};
 use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
-use hearth_pipeline::{bank, benchg};
+use hearth_pipeline::{bank, benchg, benchs};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
 use hearth_tile::regime::{REGIMES, Regime};
@@ -151,7 +151,7 @@ impl Snapshot {
 /// Everything that a bench observes.
 #[derive(Debug, Default)]
 pub struct Observed {
-    /// Rate of each measured second.
+    /// Rate of each measured second; where the node did not answer for some, their mean.
     pub seconds: Vec<f64>,
     /// Counters at the end of all.
     pub last: Snapshot,
@@ -173,6 +173,8 @@ pub struct Observed {
     pub measuring: Arc<AtomicBool>,
     /// The node is not in this process: what it takes of the cores is no noise.
     pub is_outside: bool,
+    /// The load is such that the count of a node elsewhere grows every second.
+    pub expects_growth: bool,
     /// A process whose CPU time is the node's, where the node is not in this one.
     pub pid: Option<u32>,
     node_cpu_ns: (Option<u64>, Option<u64>),
@@ -182,6 +184,8 @@ pub struct Observed {
     rss_last: u64,
     progress: Option<(u64, Instant)>,
     longest_stall: Duration,
+    /// The sample since which the RPC's count has not grown.
+    still_since_ns: Option<u64>,
     lag_ns_max: u64,
     /// What the process had of the cores when the last second ended, and the machine's jiffies.
     second_ended: Option<(CpuTime, Jiffies)>,
@@ -210,19 +214,29 @@ impl Observed {
         let of = |kind: &'static str| node.topology.tiles.iter().filter(move |t| t.kind == kind).map(|t| t.name());
         let lag = of("benchg").map(|benchg| own::<benchg::Counters>(node, &benchg, &["lag_ns"])).max();
         self.lag_ns_max = self.lag_ns_max.max(lag.unwrap_or(0));
-        let ended = of("bank").map(|bank| own::<bank::Counters>(node, &bank, &["landed", "failed"])).sum();
+        // Of a node elsewhere no bank is seen: there it is what it acknowledges that shows that it lives.
+        let of_load =
+            |counter| of("benchs").map(|benchs| own::<benchs::Counters>(node, &benchs, &[counter])).sum::<u64>();
+        let (done, waits): (u64, bool) = if self.is_outside {
+            (of_load("acknowledged"), of_load("in_flight") > 0)
+        } else {
+            (of("bank").map(|bank| own::<bank::Counters>(node, &bank, &["landed", "failed"])).sum(), true)
+        };
         match self.progress {
-            Some((count, since)) if count == ended => self.longest_stall = self.longest_stall.max(since.elapsed()),
-            _ => self.progress = Some((ended, Instant::now())),
+            Some((count, since)) if count == done && waits => {
+                self.longest_stall = self.longest_stall.max(since.elapsed())
+            }
+            _ => self.progress = Some((done, Instant::now())),
         }
     }
 
-    /// A second has passed; returns its rate.
-    pub fn second(&mut self, before: &Sample, after: &Sample, measured: bool, node: &Node) -> f64 {
+    /// So many seconds have passed; returns their rate, which each of them has.
+    pub fn seconds(&mut self, before: &Sample, after: &Sample, seconds: u64, node: &Node) -> f64 {
         let count = after.transaction_count.saturating_sub(before.transaction_count);
         let rate = count as f64 / ((after.at_ns - before.at_ns).max(1) as f64 / 1e9);
-        if measured {
-            self.seconds.push(rate);
+        if self.is_measuring() {
+            self.seconds.extend(std::iter::repeat_n(rate, seconds as usize));
+            self.note_growth(before, after, count);
             self.last_sample = Some(*after);
             self.at_end = Snapshot::take(node);
             self.watched.iter_mut().for_each(Watched::second);
@@ -232,6 +246,21 @@ impl Observed {
             self.node_rss_max = resident.map(|(_, highest)| highest).max(self.node_rss_max);
         }
         rate
+    }
+
+    /// Whether warm-up is over.
+    pub fn is_measuring(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// A count that does not grow from one sample to the next is a stall, too: a node may acknowledge what it does not
+    /// execute. Of a node elsewhere only the samples tell.
+    fn note_growth(&mut self, before: &Sample, after: &Sample, count: u64) {
+        let since = self.still_since_ns.unwrap_or(before.at_ns);
+        self.still_since_ns = (count == 0).then_some(since);
+        if count == 0 && self.is_outside && self.expects_growth {
+            self.longest_stall = self.longest_stall.max(Duration::from_nanos(after.at_ns.saturating_sub(since)));
+        }
     }
 
     /// Warm-up is over. Returns whether it was not before.
@@ -323,7 +352,8 @@ impl Observed {
         self.lag_ns_max as f64 / 1e9
     }
 
-    /// The longest time in which no transaction was executed.
+    /// The longest time in which no transaction was executed; of a node elsewhere, in which it acknowledged none, or
+    /// its count did not grow.
     pub fn longest_stall_s(&self) -> f64 {
         self.longest_stall.as_secs_f64()
     }

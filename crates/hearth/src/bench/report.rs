@@ -128,7 +128,12 @@ pub struct Report {
     pub rss_bytes_max: u64,
     /// Growth of resident memory from 10 s after the start of measuring to its end, bytes; null when that is all.
     pub rss_growth_bytes: Option<i64>,
-    /// The longest time in which no transaction was executed, seconds; looked at every 20 ms.
+    /// Part of the memory that was taken at the start, for the statuses of all that may land in warm-up and measured
+    /// time, bytes; absent where the node is another's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_statuses_bytes: Option<u64>,
+    /// The longest time in which no transaction was executed, seconds; looked at every 20 ms. Of a target: in which it
+    /// acknowledged none of those under way, or its count did not grow, which is looked at every second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_stall_s: Option<f64>,
     /// How old transactions were at each stage in the measured seconds; of a target it is not known.
@@ -144,7 +149,7 @@ pub struct Report {
     /// Rate × (sign + verify) ÷ cores; with transfers signed ahead, rate × verify ÷ cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
-    /// Each whole second's rate, warm-up excluded.
+    /// Each whole second's rate, warm-up excluded. Where the node did not answer for some, each has their mean.
     pub seconds: Vec<f64>,
     /// Share of its own time that each tile was busy while measuring, 0 to 1, and of all of a core's time.
     pub tiles: Vec<TileUse>,

@@ -217,6 +217,9 @@ impl Report {
             )?;
         }
         write!(s, "  memory     {} MB at most", self.rss_bytes_max / 1_000_000)?;
+        if let Some(statuses) = self.rss_statuses_bytes.filter(|bytes| *bytes > 0) {
+            write!(s, ", {} MB of it taken at the start for statuses, by --duration", statuses / 1_000_000)?;
+        }
         match self.rss_growth_bytes {
             Some(growth) => writeln!(s, ", {:+.1} MB after the first 10 s", growth as f64 / 1e6),
             None => writeln!(s),
@@ -299,6 +302,9 @@ mod tests {
     fn what_was_not_measured_is_not_said() {
         let short = Report { rss_bytes_max: 500_000_000, ..Default::default() };
         assert!(short.summary().contains("  memory     500 MB at most\n"), "{}", short.summary());
+        let planned = Report { rss_statuses_bytes: Some(398_000_000), ..short.clone() };
+        let said = "  memory     500 MB at most, 398 MB of it taken at the start for statuses, by --duration\n";
+        assert!(planned.summary().contains(said), "{}", planned.summary());
         let long = Report { rss_growth_bytes: Some(1_500_000), ..short };
         assert!(long.summary().contains("500 MB at most, +1.5 MB after the first 10 s\n"), "{}", long.summary());
     }

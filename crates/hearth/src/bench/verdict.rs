@@ -42,6 +42,11 @@ impl Watched {
     }
 }
 
+/// A node that took nothing for so many seconds stood still: nothing else explains what the load waited for.
+const STOOD_STILL_S: f64 = 1.0;
+/// A stall of this part of the measured time comes before a full part of the load.
+const STALL_SHARE: f64 = 0.05;
+
 /// With more than this part of the cores waited for, others had them.
 const WAITED: f64 = 0.1;
 
@@ -60,6 +65,10 @@ pub struct LoadSummary {
     pub cores: f64,
     /// What it had of them.
     pub had: CoresHad,
+    /// The longest time in which the node acknowledged or executed nothing, in seconds.
+    pub stall_s: f64,
+    /// The measured time, in seconds.
+    pub measured_s: f64,
 }
 
 /// What limited a load of whose node nothing is seen: a full part of its own, the rate that it was held at, if it kept
@@ -67,17 +76,27 @@ pub struct LoadSummary {
 pub fn limit_of_load(load: Option<&Diagnosis>, driven: LoadSummary) -> Bottleneck {
     let is_full =
         |load: &&Diagnosis| matches!(load.finding, Finding::KindFull | Finding::CoreFull | Finding::AllCoresFull);
-    let LoadSummary { rate, is_kept, sent_per_s, lag_s_max, cores, had: CoresHad { had, waited_for } } = driven;
+    let LoadSummary { rate, is_kept, sent_per_s, lag_s_max, cores, had: CoresHad { had, waited_for }, .. } = driven;
+    let missed = rate.map_or(String::new(), |rate| {
+        format!("the load sent {sent_per_s:.0} of {rate} txn/s and was {lag_s_max:.1} s behind at the worst; ")
+    });
+    let stood_still = (driven.stall_s >= STOOD_STILL_S).then(|| {
+        let why = format!("{missed}the node stood still: it took no transaction for {:.1} s", driven.stall_s);
+        Bottleneck { tile: "target".into(), why }
+    });
+    let is_long = driven.stall_s >= STALL_SHARE * driven.measured_s;
+    let is_kept = is_kept && stood_still.is_none();
     match (load.filter(is_full), rate) {
+        _ if stood_still.is_some() && is_long => {}
         (Some(load), _) => return bottleneck(load),
         (None, Some(rate)) if is_kept => {
             return Bottleneck { tile: "none".into(), why: format!("the load was held at {rate} txn/s") };
         }
         _ => {}
     }
-    let missed = rate.map_or(String::new(), |rate| {
-        format!("the load sent {sent_per_s:.0} of {rate} txn/s and was {lag_s_max:.1} s behind at the worst; ")
-    });
+    if let Some(target) = stood_still {
+        return target;
+    }
     // Without a rate the load takes what cores there are, and so does a node beside it.
     let is_starved = rate.is_some() && waited_for > WAITED * cores;
     let cores = format!(
@@ -156,6 +175,8 @@ mod tests {
             lag_s_max: 0.01,
             cores: 4.0,
             had: CoresHad { had: 0.9, waited_for: 0.1 },
+            stall_s: 0.2,
+            measured_s: 20.0,
         };
         let limit = |load: Option<&Diagnosis>, rate| limit_of_load(load, LoadSummary { rate, ..kept });
         let waits = load(0.1, 0.8);
@@ -182,6 +203,8 @@ mod tests {
             lag_s_max: 7.04,
             cores: 2.0,
             had: CoresHad { had: 0.4, waited_for: 0.1 },
+            stall_s: 0.2,
+            measured_s: 20.0,
         };
         let waits = load(0.1, 0.8);
         let found = limit_of_load(Some(&waits), missed);
@@ -193,5 +216,28 @@ mod tests {
         assert_eq!(found.tile, "machine");
         assert!(found.why.contains("nothing of it is full, but it got 0.9 of 2 cores and waited for 0.8"), "{found:?}");
         assert_eq!(limit_of_load(Some(&load(0.99, 0.0)), starved).tile, "benchg", "the load itself was full");
+    }
+
+    #[test]
+    fn a_node_that_stood_still_is_the_limit() {
+        let still = LoadSummary {
+            rate: Some(8000.0),
+            is_kept: false,
+            sent_per_s: 6400.0,
+            lag_s_max: 4.0,
+            cores: 2.0,
+            had: CoresHad { had: 0.5, waited_for: 0.9 },
+            stall_s: 4.02,
+            measured_s: 20.0,
+        };
+        let said = "the node stood still: it took no transaction for 4.0 s";
+        for (load, rate) in [(None, Some(8000.0)), (None, None), (Some(load(0.99, 0.0)), None)] {
+            let found = limit_of_load(load.as_ref(), LoadSummary { rate, ..still });
+            assert!(found.tile == "target" && found.why.ends_with(said), "{found:?}");
+        }
+        let short = LoadSummary { rate: None, measured_s: 600.0, ..still };
+        assert_eq!(limit_of_load(Some(&load(0.99, 0.0)), short).tile, "benchg", "most of the time it was full");
+        let kept = LoadSummary { is_kept: true, lag_s_max: 0.0, stall_s: 0.1, ..still };
+        assert_eq!(limit_of_load(None, kept).tile, "none");
     }
 }

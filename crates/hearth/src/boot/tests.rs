@@ -6,10 +6,10 @@ use hearth_cluster::consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_ledger::Commitment;
 use hearth_ledger::blockstore::FecSetRecord;
+use hearth_pipeline::tower::{save_root, save_tower};
 use hearth_wire::entry::{write_batch_header, write_entry};
 
 use super::*;
-use crate::peers::agree::{save_root, save_tower};
 
 fn config(in_cluster: bool) -> Config {
     let mut config = Config::default();

@@ -25,6 +25,7 @@ use hearth_pipeline::node::TileConfigs;
 use hearth_pipeline::pack::{self, Pack};
 use hearth_pipeline::poh::{self, Poh};
 use hearth_pipeline::quic::{self, Quic};
+use hearth_pipeline::rserve::{self, Rserve};
 use hearth_pipeline::shred::{self, Shred};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::store::{self, Store};
@@ -71,6 +72,7 @@ pub(super) fn tile_configs(
     let ports = bound.ports;
     let metrics = bound.metrics()?;
     let lead = cluster.and_then(|cluster| cluster.lead.clone());
+    let shreds = cluster.map(|cluster| shred_cluster(config, &chain, cluster));
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     // The first net tile has the sockets that are bound, and the others share their ports.
@@ -109,18 +111,16 @@ pub(super) fn tile_configs(
             first_slot: replayed.last_slot + 1,
             takes_turns: lead.is_some(),
             destinations: destinations(config),
-            cluster: cluster.map(|Cluster { views, .. }| {
-                let receiver = receiver_config(config, &genesis, identity.public);
-                shred::Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone() }
-            }),
+            cluster: shreds.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
         configs
             .one::<TxSend>(txsend_config(config, identity.public, &ledger, &drops))
             .one::<Gossip>(cluster.gossip.clone())
     });
+    let configs = shreds.iter().fold(configs, |configs, shreds| configs.one::<Rserve>(rserve_config(shreds)));
     let configs = configs
-        .one::<Sign>(sign::Config { seed: *identity.seed })
+        .one::<Sign>(sign::Config { seed: *identity.seed, votes: None })
         .one::<Metric>(metric_config(config, &ports, metrics, folder));
     let store = store_config(store::Config::new(store, ledger), history, identity.public, cluster);
     let configs = configs.one::<Store>(store);
@@ -161,7 +161,7 @@ pub fn load_configs(
 }
 
 fn quic_config(config: &Config, own: Pubkey, drops: DropLog) -> quic::Config {
-    // The only stake there is so far is the node's own.
+    // A node alone has all the stake. In a cluster txsend says who has stake, from the ledger.
     let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(config) };
     quic::Config { server, drops }
 }
@@ -197,12 +197,35 @@ fn metric_config(config: &Config, ports: &Ports, listener: TcpListener, folder: 
 fn net_config(config: &Config, ports: &Ports) -> net::Config {
     net::Config {
         transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
-        shreds: ports.cluster.map(|ports| net::ShredPorts { tvu: ports.tvu.into(), repair: ports.repair.into() }),
+        shreds: ports.cluster.map(|ports| net::ShredPorts {
+            tvu: ports.tvu.into(),
+            repair: ports.repair.into(),
+            serve_repair: ports.serve_repair.into(),
+        }),
         gossip: ports.cluster.map(|ports| ports.gossip.into()),
         sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),
         ..net::Config::default()
+    }
+}
+
+/// What shred takes others' shreds by.
+fn shred_cluster(config: &Config, chain: &Chain, cluster: &Cluster) -> shred::Cluster {
+    shred::Cluster {
+        receiver: receiver_config(config, &chain.genesis, chain.identity.public),
+        ledger: chain.ledger.clone(),
+        blocks: chain.store.reader(),
+        views: cluster.views.clone(),
+    }
+}
+
+fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
+    rserve::Config {
+        own: shreds.receiver.own,
+        shred_version: shreds.receiver.version,
+        blocks: shreds.blocks.clone(),
+        views: shreds.views.clone(),
     }
 }
 
@@ -224,6 +247,7 @@ pub fn idle(config: &Config) -> IdlePolicy {
             0 => u64::MAX,
             micros => micros * 1000,
         },
+        sleep_max_ns: IdlePolicy::SLEEP_MAX_NS,
     }
 }
 

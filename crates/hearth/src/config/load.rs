@@ -13,7 +13,7 @@ use toml::Table;
 use super::lines::{join, line_of, line_of_key, twice};
 use super::validator::Validator;
 use super::{Config, Genesis, foreign};
-use crate::developer::EPOCH_LEAST;
+use crate::developer::{EPOCH_LEAST, TICKS_LEAST};
 use crate::ports::Ports;
 
 /// A core that still polls after a minute may as well never sleep.
@@ -316,8 +316,9 @@ fn slots(genesis: &Genesis, found: &mut Vec<Problem>) {
         let what = format!("must be from {EPOCH_LEAST} to {SLOTS_PER_EPOCH_MAX}");
         found.push(("development.genesis.slots_per_epoch", what));
     }
-    if !(1..=TICKS_PER_SLOT_MAX).contains(&ticks_per_slot) {
-        found.push(("development.genesis.ticks_per_slot", format!("must be from 1 to {TICKS_PER_SLOT_MAX}")));
+    if !(TICKS_LEAST..=TICKS_PER_SLOT_MAX).contains(&ticks_per_slot) {
+        let what = format!("must be from {TICKS_LEAST} to {TICKS_PER_SLOT_MAX}");
+        found.push(("development.genesis.ticks_per_slot", what));
         // The others are told by it.
         return;
     }
@@ -370,11 +371,24 @@ fn collect(table: &Table, path: &str, keys: &mut Vec<String>) {
     }
 }
 
+/// The tables without a key: they are none of the keys, and may be misspelt all the same.
+fn empty_tables(table: &Table, path: &str, found: &mut Vec<String>) {
+    for (key, value) in table {
+        let path = join(path, key);
+        match value {
+            toml::Value::Table(inner) if inner.is_empty() => found.push(path),
+            toml::Value::Table(inner) => empty_tables(inner, &path, found),
+            _ => {}
+        }
+    }
+}
+
 /// The keys of the file that are not known.
 fn unknown_keys(file: &Table) -> Vec<String> {
     let known = known_keys();
     let mut keys = vec![];
     collect(file, "", &mut keys);
+    empty_tables(file, "", &mut keys);
     let is_known = |key: &String| known.iter().any(|k| k == key || k.starts_with(&format!("{key}.")));
     keys.retain(|key| !is_known(key));
     keys
@@ -394,6 +408,24 @@ fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     keys.iter().filter_map(|key| Some((key.clone(), why(key)?))).collect()
 }
 
+/// A key whose table is none, though one is near by its name: the table that was meant, and its keys where the key is
+/// none of them.
+fn table_of(key: &str) -> Option<String> {
+    let (table, last) = key.rsplit_once('.')?;
+    let nearest = nearest_table(table)?;
+    let known = known_keys();
+    let keys: Vec<&str> = known
+        .iter()
+        .filter_map(|known| known.rsplit_once('.').filter(|(of, _)| *of == nearest))
+        .map(|(_, key)| key)
+        .collect();
+    let near = keys.iter().min_by_key(|key| strsim::damerau_levenshtein(key, last))?;
+    Some(match strsim::damerau_levenshtein(near, last) <= 1 + last.len() / 3 {
+        true => format!("; did you mean `{nearest}.{near}`?"),
+        false => format!("; did you mean the table `[{nearest}]`, which has {}?", keys.join(", ")),
+    })
+}
+
 /// `; did you mean …?` where a known key is near, by its last part first.
 fn suggestion(key: &str) -> String {
     let last = |k: &str| k.rsplit('.').next().unwrap_or_default().to_owned();
@@ -401,9 +433,25 @@ fn suggestion(key: &str) -> String {
         let (whole, tail) = (strsim::damerau_levenshtein(k, key), strsim::damerau_levenshtein(&last(k), &last(key)));
         (tail.min(whole), whole)
     };
+    if let Some(table) = table_of(key) {
+        return table;
+    }
     let nearest = known_keys().into_iter().min_by_key(distance);
     match nearest {
         Some(nearest) if distance(&nearest).0 <= 1 + last(key).len() / 3 => format!("; did you mean `{nearest}`?"),
-        _ => "; `hearth config show --default` lists all keys".to_owned(),
+        _ => match nearest_table(key) {
+            Some(table) => format!("; did you mean the table `[{table}]`?"),
+            None => "; `hearth config show --default` lists all keys".to_owned(),
+        },
     }
+}
+
+/// The table that a name is near to.
+fn nearest_table(name: &str) -> Option<String> {
+    let keys = known_keys();
+    let tables = keys.iter().filter_map(|known| Some(known.rsplit_once('.')?.0));
+    let (nearest, off) =
+        tables.map(|known| (known, strsim::damerau_levenshtein(known, name))).min_by_key(|(_, off)| *off)?;
+    let own = name.rsplit('.').next().unwrap_or(name);
+    (off > 0 && off <= 1 + own.len() / 3).then(|| nearest.to_owned())
 }

@@ -152,10 +152,10 @@ tables! {
 
     /// `[layout]`
     pub struct Layout {
-        /// Cores of the node's tiles in the order net, quic, verify, dedup, pack, bank, poh, shred, store, txsend,
-        /// gossip, sign, metric (txsend and gossip in a cluster): `auto`, or a comma list of `3`, `1-16`, `0-10/2`,
-        /// `f2` (two tiles float) and `0*6` (six tiles share core 0). Tiles that share a core are polled in turn by one
-        /// thread.
+        /// Cores of the node's tiles in the order net, quic, verify, dedup, pack, bank, poh, shred, store, rserve,
+        /// txsend, gossip, sign, metric (rserve, txsend and gossip in a cluster): `auto`, or a comma list of `3`,
+        /// `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles share core 0). One thread polls the tiles of a
+        /// core in turn.
         pub affinity: String = "auto".into(),
         /// Cores that `auto` must not use: `0`, `4-7`, `2h` (core 2 and its hyperthread sibling).
         pub blocklist_cores: String = String::new(),
@@ -170,7 +170,8 @@ tables! {
         pub bank_tile_count: usize = 0,
         /// Number of shred tiles.
         pub shred_tile_count: usize = 0,
-        /// An idle core sleeps after so many microseconds; 0 never sleeps.
+        /// An idle core sleeps after this many microseconds, and sooner where work comes seldom. At little load one core
+        /// runs the tiles of all that sleep. 0: no core sleeps.
         pub park_after_micros: u64 = 50,
     }
 

@@ -54,6 +54,14 @@ fn a_mistake_names_line_key_and_what_was_meant() {
     assert_eq!(said, "my.toml:3: unknown key `layout.verfy_tile_count`; did you mean `layout.verify_tile_count`?");
     let said = error("\n[layuot]\nnet_tile_count = 1\n");
     assert_eq!(said, "my.toml:3: unknown key `layuot.net_tile_count`; did you mean `layout.net_tile_count`?");
+    // A table that is none: with a key of the one that was meant, with another key, and without any.
+    let said = error("[tiles.quick]\nmax_concurrent_connections = 1\n");
+    assert!(said.ends_with("; did you mean `tiles.quic.max_concurrent_connections`?"), "{said}");
+    let said = error("[tiles.quick]\nx = 1\n");
+    assert!(said.contains("; did you mean the table `[tiles.quic]`, which has "), "{said}");
+    assert!(said.contains("quic_transaction_listen_port"), "{said}");
+    let said = error("\n[tiles.quick]\n");
+    assert_eq!(said, "my.toml:2: unknown key `tiles.quick`; did you mean the table `[tiles.quic]`?");
     let said = error("[rpc]\nport = \"many\"\n");
     assert!(said.starts_with("my.toml:2: `rpc.port`: invalid type: string"), "{said}");
     for (text, expected) in [
@@ -133,8 +141,9 @@ fn all_mistakes_are_told_at_once() {
 fn a_chain_that_cannot_be_is_refused_before_it_begins() {
     let genesis = |line: &str| error(&format!("[development.genesis]\n{line}\n"));
     for (line, expected) in [
-        ("ticks_per_slot = 0", "`development.genesis.ticks_per_slot`: must be from 1 to 255"),
-        ("ticks_per_slot = 300", "`development.genesis.ticks_per_slot`: must be from 1 to 255"),
+        ("ticks_per_slot = 1", "`development.genesis.ticks_per_slot`: must be from 2 to 255"),
+        ("ticks_per_slot = 0", "`development.genesis.ticks_per_slot`: must be from 2 to 255"),
+        ("ticks_per_slot = 300", "`development.genesis.ticks_per_slot`: must be from 2 to 255"),
         ("hashes_per_tick = 1", "`development.genesis.hashes_per_tick`: must be 0 for low power, or at least 2"),
         ("hashes_per_tick = 9223372036854775807", "`development.genesis.hashes_per_tick`: must be 0"),
         (

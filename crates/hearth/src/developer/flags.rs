@@ -15,7 +15,7 @@ use hearth_ledger::genesis::SLOTS_PER_EPOCH_MAX;
 use crate::config::LOG_BYTES_MAX;
 
 /// Ticks of a slot, at least: one to work in, one to end with.
-const TICKS_LEAST: u64 = 2;
+pub const TICKS_LEAST: u64 = 2;
 /// Slots of an epoch, at least, as the cluster has it.
 pub const EPOCH_LEAST: u64 = 32;
 /// The longest slot that the option makes: nothing is confirmed before its slot has ended.

@@ -16,7 +16,7 @@ mod reset;
 use std::path::PathBuf;
 
 pub use beginning::Beginning;
-pub use flags::{EPOCH_LEAST, Flags};
+pub use flags::{EPOCH_LEAST, Flags, TICKS_LEAST};
 pub use reset::reset;
 
 /// Why options cannot be followed.

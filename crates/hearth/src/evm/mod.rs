@@ -276,6 +276,17 @@ fn hardfork(text: &str) -> Result<SpecId, String> {
     }
 }
 
+/// Its name, as `--hardfork` takes it.
+fn hardfork_name(spec: SpecId) -> &'static str {
+    match spec {
+        SpecId::MERGE => "paris",
+        SpecId::SHANGHAI => "shanghai",
+        SpecId::CANCUN => "cancun",
+        SpecId::PRAGUE => "prague",
+        _ => "osaka",
+    }
+}
+
 fn block_time(text: &str) -> Result<BlockTime, String> {
     if text == "instant" {
         return Ok(BlockTime::Instant);

@@ -6,15 +6,18 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use alloy_primitives::U256;
+use hearth_evm::blocks::BlocksError;
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
+use hearth_evm::exec::SpecId;
 use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::genesis::{Genesis, GenesisError, TxLimits};
 use hearth_evm::pool::PoolConfig;
-use hearth_evm::state::Shortened;
+use hearth_evm::state::{Shortened, StateError};
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
-use super::{EvmError, EvmRun, comet, dump};
+use super::{EvmError, EvmRun, comet, dump, hardfork_name};
 use crate::boot::{look_at, reachable, workspace_path};
 use crate::config::Config;
 use crate::ports::held::HeldTcp;
@@ -57,7 +60,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     };
     // Before the chain is opened, so that no other program takes it meanwhile.
     let held = hold(SocketAddr::new(options.host, options.port))?;
-    let chain = Chain::open(config)?;
+    let chain = Chain::open(config).map_err(|why| began_otherwise(options, &accounts, why))?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
     let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace), None));
@@ -233,13 +236,8 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
         }
         _ => {
             let funded: Vec<_> = accounts.iter().map(|account| (account.address, options.balance)).collect();
-            let by_time = match block_time(options) {
-                BlockTime::Every(every) => GAS_PER_SECOND.saturating_mul(every.as_secs_f64().ceil() as u64),
-                BlockTime::Instant | BlockTime::Manual => GAS_PER_SECOND,
-            };
-            let gas_limit = options.gas_limit.unwrap_or(by_time);
-            let genesis = Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit);
-            let mut genesis = genesis.with_beginning(beginning(options)?);
+            let genesis = Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit(options));
+            let mut genesis = genesis.with_beginning(beginning(options, accounts)?);
             if let Some(time) = options.timestamp {
                 genesis.clock_offset_s = time.cast_signed() - now_s().cast_signed();
             }
@@ -248,15 +246,78 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
     }
 }
 
+/// Gas that a block may use.
+fn gas_limit(options: &EvmRun) -> u64 {
+    let by_time = match block_time(options) {
+        BlockTime::Every(every) => GAS_PER_SECOND.saturating_mul(every.as_secs_f64().ceil() as u64),
+        BlockTime::Instant | BlockTime::Manual => GAS_PER_SECOND,
+    };
+    options.gas_limit.unwrap_or(by_time)
+}
+
+/// The options that the chain depends on from block zero on, as a folder keeps them.
+fn of_the_chain(options: &EvmRun, accounts: &[DevAccount]) -> Vec<(&'static str, String)> {
+    let code_size = options.code_size_limit.map_or("24576".into(), |bytes| bytes.to_string());
+    let code_size = if options.disable_code_size_limit { "none".into() } else { code_size };
+    let mut all = vec![
+        ("--chain-id", options.chain_id.unwrap_or(CHAIN_ID).to_string()),
+        ("--accounts", options.accounts.to_string()),
+        ("--balance", ether_text(options.balance)),
+        ("--gas-limit", gas_limit(options).to_string()),
+        ("--hardfork", hardfork_name(options.hardfork.unwrap_or(SpecId::OSAKA)).into()),
+        ("--code-size-limit", code_size),
+        ("--disable-tx-gas-limit", options.disable_tx_gas_limit.to_string()),
+    ];
+    // The words themselves are secret.
+    all.extend(accounts.first().map(|first| ("--mnemonic", format!("words whose first account is {}", first.address))));
+    all
+}
+
+/// Of a folder's chain that began with other options, which these are: block zero's hash says nothing of them.
+fn began_otherwise(options: &EvmRun, accounts: &[DevAccount], why: ChainError) -> EvmError {
+    let is_other = matches!(
+        why,
+        ChainError::Blocks(BlocksError::OtherChain { .. })
+            | ChainError::State(StateError::OtherChain { .. })
+            | ChainError::Schedule { .. }
+    );
+    let Some(dir) = options.data_dir.as_ref().filter(|_| is_other && options.genesis.is_none()) else {
+        return why.into();
+    };
+    let kept = Beginning::options_in_folder(dir);
+    let now = of_the_chain(options, accounts);
+    let before = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+    let differ = now.iter().filter_map(|(name, now)| {
+        let before = before(name).filter(|before| *before != now)?;
+        Some(format!("{name} {before}, not {now}"))
+    });
+    let differ: Vec<String> = differ.collect();
+    if differ.is_empty() {
+        return why.into();
+    }
+    let what = format!(
+        "the chain there began with {}. A chain's beginning cannot be changed: give what it began with, or another \
+         --data-dir",
+        differ.join("; with ")
+    );
+    EvmError::File { option: "--data-dir", path: dir.clone(), what }
+}
+
+fn ether_text(wei: U256) -> String {
+    let text = alloy_primitives::utils::format_ether(wei);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// What the folder's block zero is; of a new chain, what the options say of it.
-fn beginning(options: &EvmRun) -> Result<Beginning, EvmError> {
+fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<Beginning, EvmError> {
     // Each validator makes block zero for itself: it has to be the same one.
     let now = if options.comet.is_cometbft() { 0 } else { now_s() };
     let timestamp_s = options.timestamp.unwrap_or(now);
     let wanted = Beginning { timestamp_s, create2_deployer: !options.disable_default_create2_deployer };
     let Some(dir) = &options.data_dir else { return Ok(wanted) };
     let failed = |what: String| EvmError::File { option: "--data-dir", path: dir.clone(), what };
-    let kept = Beginning::in_folder(dir, wanted).map_err(|error| failed(error.to_string()))?;
+    let kept = Beginning::in_folder(dir, wanted, &of_the_chain(options, accounts))
+        .map_err(|error| failed(error.to_string()))?;
     match options.timestamp.filter(|time| *time != kept.timestamp_s) {
         Some(time) => {
             Err(failed(format!("block 0 there has time {}, not {time} as --timestamp says", kept.timestamp_s)))

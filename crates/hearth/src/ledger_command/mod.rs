@@ -90,8 +90,15 @@ pub enum LedgerError {
         source: std::io::Error,
     },
     /// Something is wrong with the chain; it has been told.
-    #[error("{0} things are wrong with this chain")]
+    #[error(
+        "{} wrong with this chain; put back a copy of its folder, or begin a new one: `hearth run --reset`",
+        things(*.0)
+    )]
     Wrong(u64),
+}
+
+fn things(count: u64) -> String {
+    if count == 1 { "one thing is".into() } else { format!("{count} things are") }
 }
 
 /// The options by which `hearth run` begins the chain of a configuration.

@@ -10,7 +10,7 @@
 //! history and every page of its tables, and, outside a cluster, that it has each block with all its transactions. Not
 //! checked is that a set's Merkle root is that of its shreds: those are not kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::Block;
@@ -18,6 +18,7 @@ use hearth_ledger::history::{self, HistoryError};
 use hearth_ledger::lattice::Lattice;
 use hearth_ledger::snapshot;
 use hearth_pipeline::poh;
+use hearth_pipeline::tower::{is_root_damaged, saved_tower};
 use hearth_wire::entry::Entry;
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -26,7 +27,6 @@ use crate::bench::i;
 use crate::boot::signatures_are_valid;
 use crate::cli::Slots;
 use crate::config::Config;
-use crate::peers::agree::{is_root_damaged, saved_tower};
 use crate::progress::{Progress, megabytes};
 use crate::replay::entries;
 use crate::say::Say;
@@ -36,13 +36,20 @@ use crate::{keys, restore};
 struct Findings<'s> {
     say: &'s Say,
     wrong: u64,
+    /// A damaged record is found in the log, and again in its block.
+    told: BTreeSet<String>,
     progress: Progress,
 }
 
 impl Findings<'_> {
     fn wrong(&mut self, what: impl std::fmt::Display) {
+        let what = what.to_string();
+        if self.told.contains(&what) {
+            return;
+        }
         self.wrong += 1;
         self.line(format_args!("WRONG     {what}"));
+        self.told.insert(what);
     }
 
     fn line(&mut self, what: impl std::fmt::Display) {
@@ -62,7 +69,7 @@ struct At {
 
 /// Checks all.
 pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerError> {
-    let mut found = Findings { say, wrong: 0, progress: Progress::new() };
+    let mut found = Findings { say, wrong: 0, told: BTreeSet::new(), progress: Progress::new() };
     say.line(format_args!("blocks    {}", chain.recovery));
     let (mut read, all) = (0, chain.reader.bytes_after(u64::MAX));
     let damage = chain.reader.verify_telling(|bytes| {

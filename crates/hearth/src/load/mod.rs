@@ -208,7 +208,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), Comman
         Options::Etl(options) => Ok(etl::run(options, stop, say)?),
         Options::Compare(options) => {
             let read = |paths: &[PathBuf]| paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>();
-            let found = compare(&read(&options.before)?, &read(&options.after)?)?;
+            let found = compare(&read(&options.before.0)?, &read(&options.after.0)?)?;
             say.text(found.text());
             if options.fail_on_worse { gate(&found) } else { Ok(()) }
         }

@@ -387,15 +387,27 @@ pub struct Tx {
 #[derive(Args)]
 pub struct Compare {
     /// Reports of `hearth load run --json` before the change, with commas between them.
-    #[arg(value_name = "BEFORE", value_delimiter = ',', required = true, num_args = 1)]
-    pub before: Vec<PathBuf>,
+    #[arg(value_name = "BEFORE", value_parser = files)]
+    pub before: Files,
     /// As many after it.
-    #[arg(value_name = "AFTER", value_delimiter = ',', required = true, num_args = 1)]
-    pub after: Vec<PathBuf>,
+    #[arg(value_name = "AFTER", value_parser = files)]
+    pub after: Files,
     /// End with code 3 where a figure is worse, beyond the noise, and with code 1 where that cannot be told, as with
     /// fewer than six pairs.
     #[arg(long)]
     pub fail_on_worse: bool,
+}
+
+/// Files with commas between them: one argument, so that clap names the one of two that is missing.
+#[derive(Clone)]
+pub struct Files(pub Vec<PathBuf>);
+
+fn files(text: &str) -> Result<Files, String> {
+    let files: Vec<PathBuf> = text.split(',').map(PathBuf::from).collect();
+    match files.iter().any(|file| file.as_os_str().is_empty()) {
+        true => Err("they must be files with one comma between each two".into()),
+        false => Ok(Files(files)),
+    }
 }
 
 #[cfg(test)]
@@ -468,8 +480,11 @@ mod tests {
     fn reports_come_in_two_lists() {
         let line = Line::try_parse_from(["load", "compare", "a.json,b.json", "c.json,d.json"]).unwrap();
         let Options::Compare(compare) = line.options else { panic!("another command") };
-        assert_eq!((compare.before.len(), compare.after.len()), (2, 2));
+        assert_eq!((compare.before.0.len(), compare.after.0.len()), (2, 2));
         assert!(!compare.fail_on_worse);
-        assert!(Line::try_parse_from(["load", "compare", "a.json"]).is_err());
+        // The one that is missing is named, and not the first.
+        let Err(why) = Line::try_parse_from(["load", "compare", "a.json"]) else { panic!("one list is no two") };
+        let why = why.to_string();
+        assert!(why.contains("<AFTER>") && !why.lines().take(2).any(|line| line.contains("<BEFORE>")), "{why}");
     }
 }

@@ -21,13 +21,13 @@ use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::shred_version as shred_version_of;
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
+use hearth_pipeline::tower::{final_since, saved_root};
 use hearth_rpc::ClusterNode;
 use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use hearth_wire::{Hash, Pubkey};
 use serde_json::json;
 
-use super::agree::{final_since, saved_root};
 use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};

@@ -1,17 +1,16 @@
-//! The threads of a node that is in a cluster, beside its tiles: repair's server, agreement; and how it joins.
+//! The thread of a node that is in a cluster, beside its tiles: agreement; and how it joins.
 //!
 //! reads   datagrams, requests; the block store
 //! writes  the ledger; poh's orders
 //! memory  a few sets; while a node joins, gossip's table, see `docs/gossip.md`
 //!
 //! The walk: [`join`] (who is there, their genesis) → the tile gossip stays in touch, others take shreds → [`agree`]
-//! executes what is whole, votes and takes turns; [`repair`] serves what others lack.
+//! executes what is whole, votes and takes turns.
 
 pub mod agree;
 pub mod echo;
 pub mod gossip;
 pub mod join;
-pub mod repair;
 pub mod socket;
 
 use std::io;
@@ -64,20 +63,16 @@ impl ClusterPorts {
 }
 
 /// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 3] {
-    let repair = repair::Counts::DECLS.iter().map(CounterSpec::from);
-    let agree = agree::Counts::DECLS.iter().map(CounterSpec::from);
+pub fn services() -> [ServiceSpec; 2] {
+    let agree = agree::counter_decls().map(CounterSpec::from);
     let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
     [
-        ServiceSpec { name: REPAIR.into(), counters: repair.collect() },
         ServiceSpec { name: AGREE.into(), counters: agree.collect() },
         ServiceSpec { name: LINKS.into(), counters: links.collect() },
     ]
 }
 
-/// The name of repair's server among the services.
-pub const REPAIR: &str = "repair";
-/// That of the thread that executes, chooses among forks, and votes.
+/// The name of the thread that executes, chooses among forks, and votes, among the services.
 pub const AGREE: &str = "agree";
 /// That of the emulated links of these threads' sockets.
 pub const LINKS: &str = "links";

@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::say::note;
 
 hearth_tile::counters! {
-    /// What emulated links did to datagrams of repair's server.
+    /// What emulated links did to datagrams of agreement's questions.
     pub struct Counts {
         /// Datagrams that an emulated link delayed.
         delayed: Counter,
@@ -38,7 +38,7 @@ hearth_tile::counters! {
 /// What the kernel is asked to hold for a socket: as much as for those of net, unless they are told otherwise.
 const BUFFER_BYTES: usize = 4 << 20;
 /// How these sockets are opened.
-pub const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
+const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
 
 /// Emulated links of a node, for each of its sockets; none where none are configured.
 #[derive(Clone, Default)]

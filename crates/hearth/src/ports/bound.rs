@@ -15,10 +15,9 @@ use hearth_pipeline::links::PortKind;
 use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
 
 use super::held::HeldTcp;
-use super::{PortError, Ports, Protocol, Purpose, Use, moved_up, moves};
+use super::{PortError, Ports, Protocol, Purpose, Use, moved_up, moves, moving, name_of};
 use crate::config::Config;
 use crate::peers::join::scout::GossipSockets;
-use crate::peers::socket;
 
 /// How many hundreds above the default are tried.
 const HUNDREDS_MAX: u16 = 100;
@@ -28,8 +27,8 @@ const HUNDREDS_MAX: u16 = 100;
 pub struct BoundPorts {
     /// Where they are.
     pub ports: Ports,
-    /// Whether others have the defaults.
-    pub are_moved: bool,
+    /// What is elsewhere since others have the defaults: what each port is for.
+    pub moved: Vec<&'static str>,
     sockets: Vec<(Use, Socket)>,
 }
 
@@ -61,8 +60,9 @@ impl BoundPorts {
             }
             match Self::bind(&moved, net_tiles) {
                 Ok(bound) => {
+                    let names = moving(config, asked).into_iter().filter_map(name_of).collect();
                     *config = moved;
-                    return Ok(Self { are_moved: true, ..bound });
+                    return Ok(Self { moved: names, ..bound });
                 }
                 Err(why) => refused = why,
             }
@@ -79,7 +79,7 @@ impl BoundPorts {
             let bound = match port.protocol {
                 Protocol::Tcp => HeldTcp::hold(port.address).map(Socket::Tcp),
                 Protocol::Udp => {
-                    UdpSocket::bind(port.address, options(config, port.purpose, net_tiles)).map(Socket::Udp)
+                    UdpSocket::bind(port.address, options(config, net_tiles)).map(Socket::Udp)
                 }
             };
             sockets.push((port, bound.map_err(|source| port.error(source))?));
@@ -91,7 +91,7 @@ impl BoundPorts {
             };
             ports.set(port.purpose, address);
         }
-        Ok(Self { ports, are_moved: false, sockets })
+        Ok(Self { ports, moved: vec![], sockets })
     }
 
     fn remove(&mut self, purpose: Purpose) -> (Use, Socket) {
@@ -136,6 +136,7 @@ impl BoundPorts {
             (Purpose::Tvu, PortKind::Tvu),
             (Purpose::Repair, PortKind::Repair),
             (Purpose::Gossip, PortKind::Gossip),
+            (Purpose::ServeRepair, PortKind::ServeRepair),
         ];
         let has = |purpose, ports: &Self| ports.sockets.iter().any(|(port, _)| port.purpose == purpose);
         let mut found = vec![];
@@ -150,11 +151,6 @@ impl BoundPorts {
     /// That of the IP echo server.
     pub fn echo(&mut self) -> HeldTcp {
         self.tcp(Purpose::Echo).1
-    }
-
-    /// That of repair's server.
-    pub fn serve_repair(&mut self) -> UdpSocket {
-        self.udp(Purpose::ServeRepair)
     }
 
     /// Gossip's sockets for a thread that joins before the node is up.
@@ -176,12 +172,9 @@ impl BoundPorts {
     }
 }
 
-fn options(config: &Config, purpose: Purpose, net_tiles: usize) -> Options {
-    match purpose {
-        Purpose::ServeRepair => socket::OPTIONS,
-        _ => Options {
-            sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
-            buffer_bytes: config.tiles.net.socket_buffer_bytes,
-        },
+fn options(config: &Config, net_tiles: usize) -> Options {
+    Options {
+        sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
+        buffer_bytes: config.tiles.net.socket_buffer_bytes,
     }
 }

@@ -60,7 +60,7 @@ impl Question<'_> {
         let reason = known["reason"].as_str();
         match known["status"].as_str() {
             Some("included") => self.landed(&known),
-            Some("pending") => self.pending(reason),
+            Some("pending") => self.pending(&known),
             Some("dropped") => {
                 let why = reason.unwrap_or("the node does not say why");
                 Ok(self.answer("dropped", format!("It did not land: the pool gave it up. {}", sentence(why)), None))
@@ -110,9 +110,12 @@ impl Question<'_> {
     }
 
     /// What one that is in a pool waits for.
-    fn pending(&mut self, reason: Option<&str>) -> Result<Value, WhyError> {
-        if let Some(reason) = reason {
-            let hint = "Send the transaction that is missing; this one is executed after it.";
+    fn pending(&mut self, known: &Value) -> Result<Value, WhyError> {
+        if let Some(reason) = known["reason"].as_str() {
+            let hint = match known.get("waitsForNonce") {
+                Some(_) => "Send the transaction that is missing; this one is executed after it.",
+                None => "Send the one that pays too little again, with the same nonce and a higher fee, or wait.",
+            };
             return Ok(self.answer("pending", format!("It is in the pool. {}", sentence(reason)), Some(hint)));
         }
         let tx = self.ask("eth_getTransactionByHash", json!([self.hash]))?;
@@ -239,7 +242,15 @@ mod tests {
         assert!(failed.ends_with("Why is not known any more: the state is not available."), "{failed}");
         let outputs = words(&[status("included"), ("eth_getTransactionReceipt", Value::Null)]).1;
         assert_eq!(outputs, "It landed in block 31, in the ledger of outputs.");
-        let gap = json!({ "status": "pending", "reason": "it waits for a transaction of its account with nonce 4" });
+        let gap = json!({
+            "status": "pending",
+            "waitsForNonce": "0x4",
+            "reason": "it waits for a transaction of its account with nonce 4",
+        });
+        let hint = |known: &Value| fate_by(&[("hearth_transactionFate", known.clone())]).unwrap()["hint"].clone();
+        assert!(hint(&gap).as_str().is_some_and(|hint| hint.contains("that is missing")));
+        let cheap = json!({ "status": "pending", "reason": "it waits for its account's transaction with nonce 0" });
+        assert!(hint(&cheap).as_str().is_some_and(|hint| hint.contains("a higher fee")));
         let gap = words(&[("hearth_transactionFate", gap)]);
         assert_eq!(gap.0, "pending");
         assert!(gap.1.ends_with("It waits for a transaction of its account with nonce 4."), "{}", gap.1);

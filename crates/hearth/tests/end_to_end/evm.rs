@@ -389,6 +389,21 @@ fn mistakes_are_told() {
     fails(&["--port", "0", "--data-dir", dir], 1, "in use");
     chain.stop();
     fails(&["--port", "0", "--data-dir", dir, "--chain-id", "9"], 1, dir);
+    // Which option differs, and what the folder has.
+    let words = folder.path().join("words");
+    std::fs::write(&words, "legal winner thank year wave sausage worth useful legal winner thank yellow")
+        .expect("written");
+    for (option, value, said) in [
+        ("--chain-id", "9", "began with --chain-id 31337, not 9"),
+        ("--hardfork", "paris", "began with --hardfork osaka, not paris"),
+        ("--hardfork", "prague", "began with --hardfork osaka, not prague"),
+        ("--accounts", "3", "began with --accounts 10, not 3"),
+        ("--balance", "1.5", "began with --balance 10000, not 1.5"),
+        ("--code-size-limit", "30000", "began with --code-size-limit 24576, not 30000"),
+        ("--mnemonic-file", text(&words), "began with --mnemonic words whose first account is 0xf39F"),
+    ] {
+        fails(&["--port", "0", "--data-dir", dir, "--block-time", "0.02", option, value], 1, said);
+    }
     let blocks = folder.path().join("blocks");
     let log = std::fs::read_dir(&blocks).expect("a folder").map(|entry| entry.expect("an entry").path());
     let log = log.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "blocks"));

@@ -132,7 +132,7 @@ fn followers_come_to_the_leaders_state() {
     reaches(&one, newest);
     assert_eq!(one.rpc().balance(&fresh_address(5, 699)), 1_000_000);
     assert!(one.metrics().total("shred_shreds_repaired") > 0);
-    assert!(leader.metrics().total("repair_served") > 0 && one.metrics().total("gossip_pings_sent") > 0);
+    assert!(leader.metrics().total("rserve_served") > 0 && one.metrics().total("gossip_pings_sent") > 0);
     two.stop();
     one.stop();
     leader.stop();

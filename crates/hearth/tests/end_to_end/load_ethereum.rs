@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Output;
+use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -149,6 +150,28 @@ fn a_node_that_stood_still_for_a_while_leaves_a_limit() {
     assert_ne!(report["limit"], "unknown", "{report:#}");
     let limit = text.lines().find(|line| line.starts_with("limit ")).unwrap_or_else(|| panic!("a limit: {text}"));
     assert!(!limit.contains("not known"), "{limit}");
+}
+
+/// Without a rate, and with blocks as transactions come: threads that wait for answers are not all that there is.
+#[test]
+fn a_node_that_stood_still_is_the_limit_of_a_load_without_a_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, url) = chain("instant");
+    let load = ["load", "run", "--network", &url, "--accounts", "50", "--json", "report.json"];
+    let options = ["--warmup", "0", "--duration", "8", "--presign", "0"];
+    let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
+    load.wait_for_line(" included ");
+    node.signal(Signal::STOP);
+    let stopped = Instant::now();
+    wait_until("three seconds", || (stopped.elapsed().as_secs() >= 3).then_some(()).ok_or_else(String::new));
+    node.signal(Signal::CONT);
+    let (status, text) = load.wait_with_errors();
+    assert!(status.success(), "{status}: {text}");
+    let report = report(&folder.path().join("report.json"));
+    assert_eq!(report["limit"], "node", "{text}");
+    // Blocks that are made faster than one a second have later times than the clock.
+    let text = said("block", &url, &["--last", "20"]);
+    assert!(text.contains(" txn/s or more") && text.contains("ahead of this machine's clock"), "{text}");
 }
 
 #[test]

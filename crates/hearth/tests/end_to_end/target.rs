@@ -82,9 +82,9 @@ fn a_chain_on_demand_lands_all_that_it_takes() {
     node.stop();
 }
 
-/// A fifth of the measured time the node stands still.
+/// A fifth of the measured time the node stands still: the limit says so, and no second is counted twice or too long.
 #[test]
-fn a_target_that_stood_still_for_a_while_has_a_limit() {
+fn a_target_that_stood_still_is_the_limit() {
     let setup = Setup::new("target-still");
     let node = setup.start();
     let arguments = ["--duration", "10", "--warmup", "1", "--rate", "1000"];
@@ -98,13 +98,15 @@ fn a_target_that_stood_still_for_a_while_has_a_limit() {
     let (status, text) = bench.wait_with_errors();
     assert!(status.success(), "{status}: {text}");
     let limit = text.lines().find(|line| line.starts_with("  limit ")).unwrap_or_else(|| panic!("a limit: {text}"));
-    assert!(!limit.contains("not known"), "{limit}");
+    assert!(limit.contains("the node stood still: it took no transaction for "), "{limit}");
     let result = result(setup.folder.path());
-    let bottleneck = &result["bottleneck"];
-    assert!(
-        ["tile", "why"].iter().all(|key| bottleneck[key].as_str().is_some_and(|text| !text.is_empty())),
-        "{result:#}"
-    );
+    assert_eq!(result["bottleneck"]["tile"], "target");
+    let stall = result["longest_stall_s"].as_f64();
+    assert!(stall > Some(0.8 * STANDSTILL.as_secs_f64()) && text.contains("; longest stall "), "{result:#}");
+    // Every second once, whatever the node answered late.
+    assert_eq!(result["seconds"].as_array().map(Vec::len), Some(10), "{result:#}");
+    assert!(result["duration_s"].as_f64().is_some_and(|s| (9.0..11.0).contains(&s)), "{result:#}");
+    assert!(text.contains("s: the node did not answer)") && text.contains("\n    11 s "), "{text}");
     node.stop();
 }
 
@@ -129,6 +131,20 @@ fn a_funder_pays_and_a_poor_one_is_refused() {
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.code() == Some(1) && errors.contains("the funder has less than"), "{errors}");
     node.stop();
+}
+
+#[test]
+fn a_node_of_the_other_chain_is_told_what_drives_it() {
+    let chain = Process::start(hearth().args(["evm", "run", "--port", "0", "--no-dashboard"]));
+    let lines = chain.wait_for_line("ready;");
+    let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
+    let said = output(hearth().args(["bench", "--target", &url]));
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(
+        said.status.code() == Some(1) && errors.contains(&format!("`hearth load run --network {url}`")),
+        "{errors}"
+    );
+    chain.signal(Signal::INT);
 }
 
 #[test]

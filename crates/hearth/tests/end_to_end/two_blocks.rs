@@ -126,7 +126,7 @@ fn a_node_with_another_block_than_the_cluster_gets_the_clusters() {
     for counted in ["agree_dead_blocks", "agree_dumped_slots", "agree_told_ancestors"] {
         assert!(here.total(counted) > 0, "{counted}");
     }
-    assert!(leader.metrics().total("repair_served_ancestors") > 0);
+    assert!(leader.metrics().total("rserve_served_ancestors") > 0);
     node.stop();
     leader.stop();
 }

@@ -23,6 +23,8 @@ const LEFT_BEHIND: f64 = 0.1;
 const READS_LATE_US: u64 = 100_000;
 /// A thread that is busy for this share of its time has none left.
 const BUSY: f64 = 0.9;
+/// With answers that took longer than a second for this share of the time the node stood still.
+const STOOD_STILL: f64 = 0.05;
 /// The share of what may be under way that a block takes which could not be fuller.
 const EMPTIED: f64 = 0.9;
 /// A rate was kept where requests went out no later than this, p99.
@@ -136,13 +138,14 @@ fn limit_at_a_rate(shares: &Shares, seen: Seen) -> Limit {
 fn limit_without_a_rate(shares: &Shares, seen: Seen) -> Limit {
     match () {
         () if shares.busy > BUSY || seen.client_cores > BUSY * seen.threads => Limit::Load,
-        () if shares.idle > 1.0 - BUSY && seen.reads_late => Limit::Load,
+        // Answers that take seconds are not those of a node that is far away.
+        () if shares.stalled > STOOD_STILL && shares.stalled > shares.idle => Limit::Node,
+        () if seen.reads_late => Limit::Load,
         // A sender has time while as much is under way as may be.
         () if shares.idle > 1.0 - BUSY && seen.emptied => Limit::UnderWay,
         () if shares.idle > 1.0 - BUSY => Limit::Node,
         () if shares.busy > shares.answers => Limit::Load,
-        // Answers that take seconds are not those of a node that is far away.
-        () if shares.stalled > shares.answers / 2.0 => Limit::Node,
+        () if shares.stalled > STOOD_STILL => Limit::Node,
         () => Limit::RoundTrips,
     }
 }
@@ -474,9 +477,15 @@ mod tests {
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), full), Limit::UnderWay);
         let stood_still = Shares { stalled: 0.2, ..shares(0.7, 0.25, 0.05) };
         assert_eq!(limit(&Shares { busy: 0.05, ..stood_still }, free), Limit::Node);
+        // Four of twenty seconds, between answers that come at once.
+        let paused = Shares { stalled: 0.2, ..shares(0.1, 0.88, 0.02) };
+        assert_eq!(limit(&paused, free), Limit::Node);
+        assert_eq!(limit(&Shares { stalled: 0.01, ..paused }, free), Limit::RoundTrips, "a hiccup");
         assert_eq!(limit(&Shares::default(), free), Limit::Unknown, "nothing was measured");
         let unread = Seen { reads_late: true, emptied: true, ..free };
         assert_eq!(limit(&shares(0.05, 0.0, 0.95), unread), Limit::Load, "what seems under way is in blocks");
+        assert_eq!(limit(&shares(0.05, 0.93, 0.0), unread), Limit::Load, "more threads would be read later still");
+        assert_eq!(limit(&paused, unread), Limit::Node, "the reading waited, too");
         // At a rate that was not kept: a machine without a core for the senders, whose threads are seldom busy.
         let missed = Seen { rate: true, kept: false, ..free };
         let late = Seen { behind: computes, ..missed };

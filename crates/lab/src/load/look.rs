@@ -6,6 +6,7 @@
 //! drops   nothing: what the node does not tell is left out
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::utils::format_ether;
 use alloy_primitives::{Address, B256, U256};
@@ -124,26 +125,43 @@ pub fn blocks(rpc: &Rpc, from: u64, to: u64) -> Result<String, RpcError> {
         let full = 100.0 * *gas_used as f64 / (*gas_limit).max(1) as f64;
         writeln!(text, "{number:>10} {time:>12} {transactions:>8} {gas_used:>14} {full:>5.1}%").expect("a string");
     }
-    text.push_str(&together(&lines));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    text.push_str(&together(&lines, now));
     Ok(text)
 }
 
-/// A chain's clock has whole seconds: the first block's transactions came before the time that is counted.
-fn together(lines: &[BlockLine]) -> String {
+/// What the lines make together, `now` in seconds since 1970. A chain's clock has whole seconds: the first block's
+/// transactions came before the time that is counted. No two blocks have one time, so blocks that are made faster
+/// have later times than the clock.
+fn together(lines: &[BlockLine], now: u64) -> String {
     let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return "no such block\n".into() };
     let transactions: usize = lines.iter().map(|line| line.transactions).sum();
-    let (seconds, gaps) = (last.time.saturating_sub(first.time), lines.len() - 1);
+    let (seconds, gaps) = (last.time.saturating_sub(first.time), lines.len() as u64 - 1);
     let mut text = format!("{} blocks, {transactions} transactions\n", lines.len());
-    if seconds > 0 {
-        let (later, gas) =
-            lines[1..].iter().fold((0, 0), |(count, gas), line| (count + line.transactions, gas + line.gas_used));
-        let (tps, mgas) = (later as f64 / seconds as f64, gas as f64 / 1e6 / seconds as f64);
-        let every = seconds as f64 / gaps as f64;
-        writeln!(text, "after the first: {tps:.1} txn/s, {mgas:.1} Mgas/s, a block every {every:.2} s")
-            .expect("a string");
+    if seconds == 0 {
+        return text;
+    }
+    let (later, gas) =
+        lines[1..].iter().fold((0, 0), |(count, gas), line| (count + line.transactions, gas + line.gas_used));
+    let (tps, mgas) = (later as f64 / seconds as f64, gas as f64 / 1e6 / seconds as f64);
+    let every = seconds as f64 / gaps as f64;
+    let is_least = seconds == gaps;
+    let (more, less) = if is_least { (" or more", " or less") } else { ("", "") };
+    writeln!(text, "after the first: {tps:.1} txn/s{more}, {mgas:.1} Mgas/s{more}, a block every {every:.2} s{less}")
+        .expect("a string");
+    if is_least {
+        let ahead = match last.time.saturating_sub(now) {
+            0..=CLOCK_APART => String::new(),
+            ahead => format!(", and the last one's is {ahead} s ahead of this machine's clock"),
+        };
+        let why = "each block's time is the least it may be, one second after the one before";
+        writeln!(text, "{why}{ahead}: `hearth load run` measures the rate by its own clock").expect("a string");
     }
     text
 }
+
+/// Clocks of two machines may be so many seconds apart.
+const CLOCK_APART: u64 = 5;
 
 /// A transaction, and what became of it.
 pub fn transaction(rpc: &Rpc, hash: B256) -> Result<String, RpcError> {
@@ -189,10 +207,17 @@ mod tests {
             gas_used: 21_000 * transactions as u64,
             gas_limit: 1_000_000,
         };
-        let text = together(&[line(1, 50), line(2, 10), line(3, 30)]);
+        let text = together(&[line(1, 50), line(2, 10), line(3, 30)], 0);
         assert!(text.contains("3 blocks, 90 transactions") && text.contains("10.0 txn/s"), "{text}");
         assert!(text.contains("a block every 2.00 s"), "{text}");
-        assert_eq!(together(&[]), "no such block\n");
+        assert_eq!(together(&[], 0), "no such block\n");
+        assert!(!text.contains("or more"), "{text}");
+        // Blocks that are faster than the chain's clock.
+        let fast = [1, 2, 3].map(|number| BlockLine { time: 1000 + number, ..line(number, 10) });
+        let text = together(&fast, 900);
+        assert!(text.contains("10.0 txn/s or more") && text.contains("a block every 1.00 s or less"), "{text}");
+        assert!(text.contains("the last one's is 103 s ahead of this machine's clock"), "{text}");
+        assert!(!together(&fast, 1003).contains("ahead"));
         assert_eq!(gwei(U256::from(1_500_000_000u64)), "1.5 gwei");
         assert_eq!(gwei(U256::from(20_000_000_000u64)), "20 gwei");
     }

@@ -5,7 +5,9 @@
 //! memory  a report
 //!
 //! The rate doubles until a step is bad, then goes to the middle between the best good one and the least bad one,
-//! until these are a tenth apart. What is under way ends before the next step begins.
+//! until these are a tenth apart. While none is good it goes to what was in blocks, or half. Where blocks take longer
+//! than the bound at two rates alike, no rate can be good, and the search ends. What is under way ends before the next
+//! step begins.
 //!
 //! A step is bad for the node's sake or for the load's. A load without a core in time says nothing of the node, so such
 //! a step is tried again, [`TRIES`] times in all, and the load is named as the limit if it is late each time.
@@ -26,8 +28,10 @@ const NEAR: f64 = 1.1;
 const TRIES: usize = 3;
 /// What may be due at the end of a step and not have gone out, in seconds of the rate: it fell due just then.
 const UNSENT_S: f64 = 0.1;
-/// Below one transaction in so many seconds nothing is looked for.
-const RATE_MIN: f64 = 0.1;
+/// Below so many transactions a second nothing is looked for.
+const RATE_MIN: f64 = 1.0;
+/// Block times are the same at two rates where one is no more than so many times the other.
+const SAME_BLOCK_TIME: f64 = 1.1;
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +113,9 @@ pub struct Ramped {
     /// Whether the search ended as the load's accounts had no money left: the node may do more.
     #[serde(default)]
     pub out_of_money: bool,
+    /// The time between two blocks, in seconds, where the search ended as that is longer than the bound at any rate.
+    #[serde(default)]
+    pub block_time_s: Option<f64>,
     /// All steps, in their order.
     pub steps: Vec<Step>,
     /// The report of the highest good rate.
@@ -129,9 +136,10 @@ impl Ramped {
         let bound = self.p99_ms_max;
         let found = match self.highest {
             Some(rate) => format!("highest rate with p99 below {bound:.0} ms: {rate:.1} txn/s"),
-            None => format!("no rate has its p99 below {bound:.0} ms"),
+            None => format!("no rate that was tried has its p99 below {bound:.0} ms{}", self.why_none()),
         };
         let limit = match self.limit_above {
+            _ if self.block_time_s.is_some() => String::new(),
             // Said below, with what to do.
             None | Some(Limit::Funds) => String::new(),
             Some(Limit::Load) => {
@@ -148,24 +156,56 @@ impl Ramped {
     }
 }
 
+impl Ramped {
+    /// Why no rate is good, where that is known.
+    fn why_none(&self) -> String {
+        match self.block_time_s {
+            Some(seconds) => {
+                let ms = seconds * 1e3;
+                format!(": a block comes every {ms:.0} ms, so a transaction waits that long for one at any rate")
+            }
+            None => String::new(),
+        }
+    }
+}
+
 /// Which rate comes next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     good: Option<f64>,
     bad: Option<f64>,
+    /// What was in blocks at the bad rate, per second.
+    landed: f64,
+    /// The time between two blocks at the last bad rate that was bad for its latency alone.
+    block_time_s: Option<f64>,
 }
 
 impl Search {
-    fn note(&mut self, rate: f64, good: bool) {
+    fn note(&mut self, rate: f64, good: bool, landed: f64) {
         let side = if good { &mut self.good } else { &mut self.bad };
         *side = Some(rate);
+        self.landed = landed;
+    }
+
+    /// Notes how far apart blocks were in a bad step; gives that if it is longer than the bound and was the same at the
+    /// bad rate before, so that it is none of the rate's making.
+    fn note_block_time(&mut self, now: Option<f64>, bound: Duration) -> Option<f64> {
+        let now = now.filter(|seconds| *seconds > bound.as_secs_f64());
+        let before = std::mem::replace(&mut self.block_time_s, now);
+        let (now, before) = now.zip(before)?;
+        (now.max(before) <= SAME_BLOCK_TIME * now.min(before)).then_some(now)
     }
 
     fn next(&self, begin: f64) -> Option<f64> {
         match (self.good, self.bad) {
             (None, None) => Some(begin),
             (Some(good), None) => Some(good * 2.0),
-            (None, Some(bad)) => Some(bad / 2.0).filter(|rate| *rate >= RATE_MIN),
+            // What the node did is nearer to what it can than half of a rate far above.
+            (None, Some(bad)) => {
+                let next = if self.landed > 0.0 { self.landed.min(bad / 2.0) } else { bad / 2.0 };
+                let least = if bad > RATE_MIN { RATE_MIN } else { f64::INFINITY };
+                Some(next.max(least)).filter(|next| next.is_finite())
+            }
             (Some(good), Some(bad)) => (bad > good * NEAR).then_some((good * bad).sqrt()),
         }
     }
@@ -186,6 +226,7 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         limited_by_load: false,
         limit_above: None,
         out_of_money: false,
+        block_time_s: None,
         steps: vec![],
         report: None,
     };
@@ -197,15 +238,22 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
             drive(&asked.at(rate), &mut told)
         };
         let Some((step, report)) = decided(&mut found.steps, bound, stop, &mut step)? else { break };
-        search.note(rate, step.good());
+        search.note(rate, step.good(), step.tps);
         if step.good() {
             (found.highest, found.report) = (Some(rate), Some(report));
         } else {
             found.limit_above = Some(step.limit);
             found.limited_by_load = matches!(step.limit, Limit::Load | Limit::RoundTrips | Limit::UnderWay);
             found.out_of_money |= step.limit == Limit::Funds;
+            if found.highest.is_none() {
+                found.block_time_s = search.note_block_time(report.block_time_s, bound.p99);
+            }
         }
         found.steps.push(step);
+        // Blocks do not come sooner at lower rates.
+        if found.block_time_s.is_some() {
+            break;
+        }
         // Every step after it would be one of accounts that cannot pay.
         if found.out_of_money {
             break;
@@ -248,21 +296,42 @@ mod tests {
 
     #[test]
     fn the_search_ends_a_tenth_below_what_is_possible() {
-        for (possible, begin) in [(1234.0, 100.0), (1234.0, 5000.0), (99.0, 100.0), (0.3, 100.0)] {
+        for (possible, begin) in [(1234.0, 100.0), (1234.0, 5000.0), (99.0, 100.0), (3.0, 100.0), (3.0, 999_999.0)] {
             let (mut search, mut steps) = (Search::default(), 0);
             while let Some(rate) = search.next(begin) {
-                search.note(rate, rate <= possible);
+                search.note(rate, rate <= possible, rate.min(possible));
                 steps += 1;
             }
             let found = search.good.unwrap();
             assert!(found <= possible && found * NEAR >= possible, "{found} of {possible}");
             assert!(steps <= 14, "{steps}");
         }
-        let mut search = Search::default();
+        let (mut search, mut last) = (Search::default(), 0.0);
         while let Some(rate) = search.next(100.0) {
-            search.note(rate, false);
+            search.note(rate, false, 0.0);
+            last = rate;
         }
-        assert_eq!(search.good, None);
+        assert_eq!((search.good, last), (None, RATE_MIN));
+    }
+
+    #[test]
+    fn blocks_longer_than_the_bound_end_the_search() {
+        let blocks = |rate: f64| {
+            let latency = Some(Percentiles { p99_ms: 2100.0, ..Percentiles::default() });
+            // Far too much makes them longer still.
+            let block_time_s = Some(if rate > 5000.0 { 4.0 } else { 2.0 });
+            Report { latency, block_time_s, tps: rate.min(5000.0), ..report(rate) }
+        };
+        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| Ok(blocks(asked.pace.rate.expect("a rate")));
+        let bound = Bound { p99: Duration::from_millis(1500), begin: 999_999.0 };
+        let found = ramp(&asked(), bound, &|| false, (|_| {}) as fn(Progress<'_>), drive).unwrap();
+        assert_eq!((found.highest, found.block_time_s, found.steps.len()), (None, Some(2.0), 3), "{}", found.text());
+        let text = found.text();
+        let said = "no rate that was tried has its p99 below 1500 ms: a block comes every 2000 ms, so a transaction";
+        assert!(text.contains(said) && !text.contains("the limit was"), "{text}");
+        // A node that is too slow at any rate is tried down to the least.
+        let slow = search(|rate, _| Report { block_time_s: Some(0.4), ..node(rate.max(4000.0)) });
+        assert!(slow.block_time_s.is_none() && slow.highest.is_none(), "{}", slow.text());
     }
 
     /// A load that asks nobody: what it reports is said by the test.

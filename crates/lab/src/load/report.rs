@@ -343,7 +343,10 @@ impl Report {
         }
         line("load's CPU", format!("{}{:.2} cores", each(self.client_cpu_us), self.client_cores));
         let (busy, waiting) = (self.senders_busy * 100.0, self.senders_waiting * 100.0);
-        line("load's threads", format!("{busy:.0} % busy (the busiest), {waiting:.0} % waiting for answers"));
+        // The two are not of the same thread, so they may be more than all together.
+        let threads =
+            format!("the busiest was busy {busy:.0} % of its time; on average they waited {waiting:.0} % for answers");
+        line("load's threads", threads);
         line("limit", self.limit.told().into());
         if let Some(noise) = &self.noise {
             line("machine", noise.clone());

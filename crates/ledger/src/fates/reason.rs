@@ -129,6 +129,9 @@ reasons! {
     TxsendNoLeader = Refused "txsend" "dropped_no_leader":
         "This node does not lead, and knows of no leader of the next slots that takes transactions over QUIC.",
         "Send it again; getClusterNodes shows which nodes are known, and getLeaderSchedule who leads.";
+    TxsendWaiting = Refused "txsend" "dropped_waiting":
+        "It waited for a connection to a leader, which was not made in time or for which too many waited; the other leader may have it.",
+        "Send it again where it has not landed.";
     RpcSimulation = Refused "rpc" "preflight_refused":
         "A simulation of it failed, so it was not sent on (preflight).",
         "The answer to sendTransaction has the logs, and so has simulateTransaction; with skipPreflight it lands and pays all the same, where it can.";

@@ -170,6 +170,10 @@ impl History {
     pub fn wait_until_indexed(&self) -> Result<(), HistoryError> {
         while self.indexed_slot() < self.last_slot {
             self.check()?;
+            if self.historian.as_ref().is_none_or(JoinHandle::is_finished) {
+                let source = io::Error::other("its thread has ended");
+                return Err(HistoryError::Io { doing: "indexing", file: self.shared.dir.clone(), source });
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())

@@ -116,6 +116,35 @@ fn a_message_is_a_vote_and_nothing_else() {
 }
 
 #[test]
+fn vote_of_consensus_names_node_voter_and_account() {
+    const VOTER: Pubkey = [77; 32];
+    let votes = [Lockout { slot: 40, confirmation_count: 1 }];
+    for (voter, is_switch) in [(NODE, false), (NODE, true), (VOTER, false), (VOTER, true)] {
+        let told = Told { votes: &votes, root: None, timestamp: Some(5), is_switch };
+        let message = told.message_by(&NODE, &voter, &VOTE, &block(40));
+        let bytes = message.bytes();
+        assert!(is_vote_message_by(bytes, &NODE, &voter, &VOTE));
+        for [node, voter, vote] in [[VOTER, voter, VOTE], [NODE, [9; 32], VOTE], [NODE, voter, [9; 32]]] {
+            assert!(!is_vote_message_by(bytes, &node, &voter, &vote), "of others");
+        }
+        for cut in 0..bytes.len() {
+            assert!(!is_vote_message_by(&bytes[..cut], &NODE, &voter, &VOTE), "{cut}");
+        }
+        assert!(!is_vote_message_by(&[bytes, &[0]].concat(), &NODE, &voter, &VOTE));
+        let keys = 4 + 32 * (message.signers().len() + 2);
+        for at in (0..keys).chain(keys + 32..keys + 32 + 5) {
+            let mut changed = bytes.to_vec();
+            changed[at] ^= 1;
+            assert!(!is_vote_message_by(&changed, &NODE, &voter, &VOTE), "byte {at}");
+        }
+        let signed = message.sign_with(|_, _| [7; 64]);
+        assert_eq!(voted_for(&Txn::parse(&signed).unwrap()).map(|voted| voted.slot), Some(40));
+    }
+    let transfer = Message::compile(&NODE, &[system::transfer(&NODE, &VOTE, 1)], &[5; 32]).unwrap();
+    assert!(!is_vote_message_by(transfer.bytes(), &NODE, &NODE, &VOTE));
+}
+
+#[test]
 fn the_time_does_not_go_back() {
     let mut tower = Tower::default();
     tower.vote(1);

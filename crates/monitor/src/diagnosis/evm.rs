@@ -99,6 +99,13 @@ pub(super) fn room(sample: &Sample) -> Option<Diagnosis> {
     let evm = sample.evm.as_ref()?;
     let [exec, commit] = making(sample);
     Some(match sample.txn_per_s.max(evm.submitted_per_s) {
+        rate if rate < FEW && sample.pending > 0 => {
+            let says = format!(
+                "nothing is sent to the node, and {} in the pool for the next block, or for a lower base fee",
+                wait(sample.pending)
+            );
+            Diagnosis::new(Finding::Idle, None, says).advise(None, "`hearth why HASH` says what one waits for")
+        }
         rate if rate < FEW => Diagnosis::new(Finding::Idle, None, "nothing is sent to the node".into()),
         _ => {
             let says = format!("nothing limits the node: it does all that is sent; {}", in_words(exec, commit));
@@ -115,6 +122,10 @@ fn making(sample: &Sample) -> [f64; 2] {
 
 fn in_words(exec: f64, commit: f64) -> String {
     format!("exec is {} busy, commit {}", percent(exec), percent(commit))
+}
+
+fn wait(count: u64) -> String {
+    if count == 1 { "1 transaction waits".into() } else { format!("{count} transactions wait") }
 }
 
 fn waiting(sample: &Sample, evm: &EvmSample) -> String {
@@ -208,6 +219,13 @@ mod tests {
         let gaps = diagnose(&sample(0.0, 0.0, EvmSample { queued: 12, ..EvmSample::default() }, &[]));
         assert!(gaps.says.contains("all 12 transactions in the pool wait behind a gap"), "{gaps}");
         assert_eq!(diagnose(&sample(0.0, 0.0, EvmSample::default(), &[])).finding, Finding::Idle);
+        let mut waits = sample(0.0, 0.0, EvmSample::default(), &[]);
+        waits.pending = 3;
+        let waits = diagnose(&waits);
+        assert!(
+            waits.finding == Finding::Idle && waits.says.contains("and 3 transactions wait in the pool"),
+            "{waits}"
+        );
         let mut few = sample(0.05, 0.05, submitted(3.0), &[]);
         few.txn_per_s = 3.0;
         let few = diagnose(&few);

@@ -110,7 +110,11 @@ fn a_sender_that_waits_for_the_node_is_not_the_limit() {
     assert!(says.starts_with("core 0 is the limit") && says.contains("the load waits for it"), "{says}");
     assert!(says.ends_with("move tiles to core 1, which is 27 % busy (`layout.affinity`)"), "{says}");
     let says = told(&node(tiles(0.1), links), Finding::WaitsOutside, "benchs");
-    assert!(says.starts_with("the node takes no more than benchs:0 sends"), "{says}");
+    assert!(says.starts_with("the load waits for the node: the QUIC connections of benchs:0 hold as much"), "{says}");
+    assert!(
+        says.contains("more connections raise the rate") && says.ends_with("(`development.bench.connections`)"),
+        "{says}"
+    );
 }
 
 #[test]

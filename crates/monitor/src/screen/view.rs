@@ -20,6 +20,8 @@ const TABLES_NEED: (u16, u16) = (50, 14);
 
 /// The least of the table of links: an empty line, the heading, a row.
 const LINKS_NEED: u16 = 3;
+/// How long a note stands in the place of the keys, in samples, of which there is one a second.
+const NOTE_SAMPLES: u32 = 8;
 
 const HELP: &str = "\
 s      sort: data flow, % finish, % backp, name
@@ -78,8 +80,9 @@ pub(super) struct View {
     paused: bool,
     helping: bool,
     scroll: usize,
-    /// For the reader, until the first key.
+    /// For the reader, until the first key, or [`NOTE_SAMPLES`] have passed: the keys are to be seen, too.
     note: Option<String>,
+    note_samples: u32,
 }
 
 impl View {
@@ -89,6 +92,10 @@ impl View {
 
     /// The next sample; a paused view keeps the one that it has.
     pub(super) fn take(&mut self, sample: Sample, diagnosis: Diagnosis, rates: &[f64]) {
+        self.note_samples += 1;
+        if self.note_samples > NOTE_SAMPLES {
+            self.note = None;
+        }
         if !self.paused || self.shown.is_none() {
             self.shown = Some((sample, diagnosis, rates.to_vec()));
         }

@@ -22,6 +22,8 @@ pub enum PortKind {
     Tvu = 2,
     /// Where shreds come that were asked for.
     Repair = 3,
+    /// Where others ask for shreds.
+    ServeRepair = 4,
     /// Gossip.
     Gossip = 5,
     /// Where answers of leaders come to whom this node sends transactions.
@@ -35,6 +37,7 @@ impl PortKind {
             1 => Self::Udp,
             2 => Self::Tvu,
             3 => Self::Repair,
+            4 => Self::ServeRepair,
             5 => Self::Gossip,
             6 => Self::TxSend,
             _ => unreachable!("net and the tiles behind it are of one build"),

@@ -1,15 +1,16 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net`, `gossip_net`, `txsend_net`, reliable: datagrams to send; its sockets
+//! reads   `quic_net` ×Q, `shred_net` ×S, `gossip_net`, `rserve_net`, `txsend_net`, reliable: datagrams to send; its
+//!         sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
-//!         cluster
-//!         `net_shred` ×S, elective: shreds, to the tile that takes their slot; bytes by peer, for observers
-//!         `net_gossip`, elective: what comes to gossip
-//!         `net_txsend`, elective: what leaders answer
+//!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_gossip`, elective: what
+//!         comes to gossip; `net_rserve`, elective: requests for shreds; `net_txsend`, elective: what leaders answer;
+//!         bytes by peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
 //! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
-//!         gossip has no room for, which is said again; what leaders answer where txsend has no room, which QUIC sends
+//!         gossip has no room for, which is said again; requests where rserve has none, which are made again; what
+//!         leaders answer where txsend has none, which QUIC sends
 //!         again; the kernel's own (socket buffer full), read from the socket;
 //!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
 //!         counted
@@ -28,8 +29,7 @@ use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, 
 use hearth_wire::shred::SLOT;
 
 use crate::links::{
-    DATAGRAM_MTU, Datagram, GOSSIP_DATAGRAM_MTU, NET_GOSSIP, NET_QUIC, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
-    SHRED_DATAGRAM_MTU, TXSEND_DATAGRAM_MTU,
+    DATAGRAM_MTU, Datagram, NET_GOSSIP, NET_QUIC, NET_RSERVE, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
 };
 use links::{LinksConfig, LinksWatch};
 
@@ -50,6 +50,8 @@ hearth_tile::counters! {
         dropped_shreds: Counter,
         /// Datagrams dropped because gossip had no room for them.
         dropped_gossip: Counter,
+        /// Requests for shreds dropped because rserve had no room for them.
+        dropped_requests: Counter,
         /// Datagrams of leaders dropped because txsend had no room for them.
         dropped_answers: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
@@ -108,6 +110,8 @@ pub struct ShredPorts {
     pub tvu: SocketAddr,
     /// Those that were asked for.
     pub repair: SocketAddr,
+    /// Requests of others for shreds.
+    pub serve_repair: SocketAddr,
 }
 
 /// Receive buffers, for one socket at a time.
@@ -126,6 +130,7 @@ pub struct Net {
     quic: Vec<Port>,
     shred: Vec<Port>,
     gossip: Option<Port>,
+    rserve: Vec<Port>,
     txsend: Option<Port>,
     unsent: Vec<Unsent>,
     /// What is on its way to others, where links are emulated.
@@ -207,6 +212,7 @@ impl Tile for Net {
         if let Some(ports) = &config.shreds {
             sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
             sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
+            sockets.push(bind(PortKind::ServeRepair, ports.serve_repair, "the port of repair's server")?);
         }
         if let Some(gossip) = config.gossip {
             sockets.push(bind(PortKind::Gossip, gossip, "the port of gossip")?);
@@ -221,15 +227,17 @@ impl Tile for Net {
         let seed = host.entropy();
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
-        let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
+        let (quic, shred, rserve) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED), host.outputs(NET_RSERVE));
         let gossip = host.outputs(NET_GOSSIP).first().copied();
+        let is_alone = config.shreds.is_none();
         let fits = quic.is_empty() == config.transactions.is_none()
-            && shred.is_empty() == config.shreds.is_none()
+            && shred.is_empty() == is_alone
+            && rserve.is_empty() == is_alone
             && gossip.is_none() == config.gossip.is_none();
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
-        for port in quic.iter().chain(&shred).chain(&gossip).chain(&txsend) {
+        for port in quic.iter().chain(&shred).chain(&gossip).chain(&rserve).chain(&txsend) {
             host.elective(*port);
         }
         Ok(Self {
@@ -239,6 +247,7 @@ impl Tile for Net {
             quic,
             shred,
             gossip,
+            rserve,
             txsend,
             unsent: Vec::new(),
             links,
@@ -343,16 +352,20 @@ impl Net {
     fn is_for_cluster(&self, datagram: Datagram<'_>, out: &mut Out<'_, Self>) -> bool {
         match datagram.port {
             PortKind::Tvu | PortKind::Repair => publish_shred(&self.shred, datagram, out),
+            PortKind::ServeRepair => {
+                if !offer(self.rserve[0], datagram, out) {
+                    out.count.dropped_requests += 1;
+                }
+            }
             PortKind::Gossip => {
-                let Some(port) = self.gossip else { return false };
-                if !publish_now(port, datagram, GOSSIP_DATAGRAM_MTU, out) {
+                let port = self.gossip.expect("the socket of gossip and the link go together");
+                if !offer(port, datagram, out) {
                     out.count.dropped_gossip += 1;
                 }
             }
             PortKind::TxSend => {
-                let Some(port) = self.txsend else { return false };
-                // QUIC sends it again.
-                if !publish_now(port, datagram, TXSEND_DATAGRAM_MTU, out) {
+                let port = self.txsend.expect("who sends to leaders has the socket");
+                if !offer(port, datagram, out) {
                     out.count.dropped_answers += 1;
                 }
             }
@@ -397,22 +410,22 @@ impl Net {
 fn publish_shred(shred: &[Port], datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
     let slot =
         datagram.data.get(SLOT..SLOT + 8).map_or(0, |slot| u64::from_le_bytes(slot.try_into().expect("8 bytes")));
-    let port = shred[(slot % shred.len() as u64) as usize];
-    if !publish_now(port, datagram, SHRED_DATAGRAM_MTU, out) {
+    if !offer(shred[(slot % shred.len() as u64) as usize], datagram, out) {
         out.count.dropped_shreds += 1;
     }
 }
 
-/// Publishes a datagram for which nobody waits; false where there is no room. One that is longer than the link carries
-/// is dropped and counted.
-fn publish_now(port: Port, datagram: Datagram<'_>, mtu: usize, out: &mut Out<'_, Net>) -> bool {
-    if datagram.data.len() > mtu - Datagram::HEADER {
+/// Publishes a datagram that nobody waits for. False where its link has no room. One that is longer than anything that
+/// the link carries is dropped, and counted as such.
+fn offer(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) -> bool {
+    if Datagram::HEADER + datagram.data.len() > out.mtu(port) {
         out.count.dropped_oversize += 1;
-    } else if out.credits(port, 1) == 0 {
-        return false;
-    } else {
-        publish(port, datagram, out);
+        return true;
     }
+    if out.credits(port, 1) == 0 {
+        return false;
+    }
+    publish(port, datagram, out);
     true
 }
 

@@ -282,6 +282,35 @@ fn bytes_are_told_by_peer_in_both_directions() {
 }
 
 #[test]
+fn requests_go_to_rserve_and_excess_is_counted() {
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let config = Config {
+        shreds: Some(ShredPorts { tvu: any, repair: any, serve_repair: any }),
+        socket_buffer_bytes: 1 << 20,
+        ..Config::default()
+    };
+    let mut rig = Rig::<Net>::new(config, &["rserve_net"], &[NET_SHRED, NET_RSERVE]);
+    let (to, from) = (addr(&mut rig, PortKind::ServeRepair), sender());
+    let count = u64::from(DEPTH) + 20;
+    for sent in 1..=count {
+        send(&from, to, &sent.to_le_bytes(), None);
+        turn_until(&mut rig, "a request", |rig| rig.count().received + rig.count().dropped_requests == sent);
+    }
+    assert_eq!(rig.count().dropped_requests, 20);
+    assert!(rig.take(NET_SHRED).is_empty());
+    let got = taken(&mut rig, NET_RSERVE);
+    assert_eq!(got.len(), DEPTH as usize);
+    assert_eq!(got[0], (from.local_addr(), PortKind::ServeRepair, 1u64.to_le_bytes().to_vec()));
+    // The answer comes from the port that was asked.
+    let mut frag = vec![9; Outgoing::HEADER + 3];
+    Outgoing::write_header(&mut frag, (from.local_addr(), PortKind::ServeRepair), 0, 3);
+    rig.give("rserve_net", 0, &frag);
+    let mut batch = RecvBatch::new(1);
+    turn_until(&mut rig, "the answer", |_| from.receive(&mut batch).unwrap() == 1);
+    assert_eq!(batch.datagrams().next(), Some((to, &[9; 3][..])));
+}
+
+#[test]
 fn an_emulated_link_takes_its_time_and_may_be_cut() {
     let folder = std::env::temp_dir().join(format!("hearth-net-links-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,21 +1,26 @@
 //! quic: the Solana TPU protocol; datagrams in, whole transactions out.
 //!
-//! reads   `net_quic` ×N, reliable: datagrams of the QUIC port and of the plain UDP port
+//! reads   `net_quic` ×N, reliable: datagrams of the QUIC port and of the plain UDP port; in a cluster `txsend_quic`,
+//!         reliable: who has stake in the present epoch
 //! writes  `quic_verify` ×V, elective: a transaction's bytes, to the verify tile with the shortest queue;
 //!         `quic_net`, elective: datagrams to send
-//! memory  the server's limits: connections × [`hearth_quic::ServerConfig::unread_bytes_max`]
+//! memory  the server's limits: connections × [`hearth_quic::ServerConfig::unread_bytes_max`]; in a
+//!         cluster [`STAKES_BYTES_MAX`]
 //! drops   over QUIC nothing for want of room: with none downstream, streams wait in their connection's flow control;
 //!         what is unread when a connection is closed by us is counted. Over UDP a transaction that finds no room,
 //!         or is longer than a packet. All counted
 //! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
 
 use hearth_ledger::fates::DropReason;
-use hearth_quic::{Server, ServerConfig, ServerCounters};
+use hearth_quic::{Server, ServerConfig, ServerCounters, Stakes};
 use hearth_tile::latency::TAKEN;
-use hearth_tile::{Clock, Frag, Host, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
+use hearth_tile::{Clock, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
 
 use crate::drops::DropLog;
-use crate::links::{Datagram, NET_QUIC, OUTGOING_MTU, Outgoing, PortKind, QUIC_NET, QUIC_VERIFY, TXN_MTU};
+use crate::links::{
+    Datagram, NET_QUIC, OUTGOING_MTU, Outgoing, PortKind, QUIC_NET, QUIC_VERIFY, STAKED_MAX, StakesPiece, TXN_MTU,
+    TXSEND_QUIC,
+};
 
 /// Declares the tile's own counters and all of the server's, which keep their names.
 macro_rules! with_server_counters {
@@ -37,6 +42,8 @@ macro_rules! with_server_counters {
                 half_open: Gauge,
                 /// Bytes of datagrams and unfinished streams that wait to be read.
                 unread_bytes: Gauge,
+                /// Identities with stake in the present epoch, as last learnt; 0 in a node alone.
+                staked_identities: Gauge,
                 $($(#[doc = $help])+ $field: Counter,)*
             }
         }
@@ -140,6 +147,9 @@ pub struct Config {
     pub drops: DropLog,
 }
 
+/// What the tile takes at most for who has stake, bytes: the table in force, and one that comes in pieces.
+pub const STAKES_BYTES_MAX: usize = STAKED_MAX * (48 + 40);
+
 /// Transactions passed on and datagrams sent in one turn, at most.
 const PER_TURN: usize = 128;
 
@@ -150,6 +160,9 @@ pub struct Quic {
     drops: DropLog,
     verify: Queues,
     net: Port,
+    /// Where it learns who has stake, and what has come of the table under way.
+    stakes: Option<In>,
+    staked: Vec<([u8; 32], u64)>,
     buffer: Vec<u8>,
     /// When the first datagram of the burst in hand came, if nothing was left to read before it; else 0.
     received_us: u32,
@@ -173,11 +186,15 @@ impl Tile for Quic {
         }
         host.input(NET_QUIC)?;
         let verify = Queues::new(verify);
+        let stakes = host.inputs_named(TXSEND_QUIC).first().copied();
         let buffer = Vec::with_capacity(OUTGOING_MTU);
-        Ok(Self { server, clock, drops: config.drops, verify, net, buffer, received_us: 0 })
+        Ok(Self { server, clock, drops: config.drops, verify, net, stakes, staked: vec![], buffer, received_us: 0 })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if self.stakes == Some(frag.input()) {
+            return self.on_stakes(&StakesPiece::read(frag.payload()), out);
+        }
         let datagram = Datagram::read(frag.payload());
         match datagram.port {
             PortKind::Quic => {
@@ -188,7 +205,7 @@ impl Tile for Quic {
                 self.server.handle_datagram(now, datagram.from, None, datagram.data);
             }
             PortKind::Udp => self.on_udp(datagram.data, out),
-            PortKind::Tvu | PortKind::Repair | PortKind::Gossip | PortKind::TxSend => {
+            PortKind::Tvu | PortKind::Repair | PortKind::ServeRepair | PortKind::Gossip | PortKind::TxSend => {
                 unreachable!("net gives these to others")
             }
         }
@@ -219,6 +236,19 @@ impl Tile for Quic {
 }
 
 impl Quic {
+    /// Takes a piece of the epoch's table; the last one puts it into force.
+    fn on_stakes(&mut self, piece: &StakesPiece<'_>, out: &mut Out<'_, Self>) {
+        if piece.first == 0 {
+            self.staked = Vec::with_capacity(piece.total.min(STAKED_MAX));
+        }
+        assert_eq!(piece.first, self.staked.len(), "pieces of a table come in order");
+        self.staked.extend(piece.entries());
+        if self.staked.len() == piece.total {
+            out.count.staked_identities = piece.total as u64;
+            self.server.set_stakes(Stakes::new(std::mem::take(&mut self.staked)));
+        }
+    }
+
     fn on_udp(&mut self, data: &[u8], out: &mut Out<'_, Self>) {
         out.count.udp_received += 1;
         if data.is_empty() || data.len() > TXN_MTU {

@@ -116,6 +116,30 @@ fn a_thousand_transactions_arrive_once_each_over_both_links() {
 }
 
 #[test]
+fn stakes_of_the_epoch_come_in_pieces() {
+    let inputs = [NET_QUIC, TXSEND_QUIC];
+    let config = Config { server: ServerConfig::agave(), drops: DropLog::default() };
+    let rig = Rig::<Quic>::new(config, &inputs, &[VERIFY[0], VERIFY[1], QUIC_NET]);
+    let own = hearth_quic::tls::public_key(&[3; 32]);
+    let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32]).unwrap();
+    client.connect(rig.clock().instant(0), "127.0.0.1:8009".parse().unwrap());
+    let mut world = World { rig, client, here: "127.0.0.1:9000".parse().unwrap() };
+    // The client is in the last of three pieces.
+    let others = (0..2 * StakesPiece::LEN_MAX).map(|n| ([n as u8; 32], 1));
+    let table: Vec<_> = others.chain([(own, 7)]).collect();
+    for first in (0..table.len()).step_by(StakesPiece::LEN_MAX) {
+        assert_eq!(world.rig.count().staked_identities, 0, "the table is not whole");
+        let mut piece = [0; StakesPiece::MTU];
+        let length = StakesPiece::write(&mut piece, &table, first);
+        world.rig.give(TXSEND_QUIC, 0, &piece[..length]);
+        world.rig.run();
+    }
+    assert_eq!(world.rig.count().staked_identities, table.len() as u64);
+    world.send(0..1, |world| world.rig.count().connections_opened == 1);
+    assert_eq!(world.rig.count().connections_with_stake, 1);
+}
+
+#[test]
 fn a_verify_tile_that_does_not_read_holds_up_nobody() {
     let (mut world, mut got) = (World::new(), vec![]);
     world.send(0..1000, |world| {

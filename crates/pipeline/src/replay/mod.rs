@@ -1,23 +1,30 @@
-//! replay: executes a block of another node's, or of the disk, in bounded steps and on any number of workers.
+//! replay: executes the blocks of the cluster and of the disk, and takes the ledger to the block to be built on.
 //!
-//! reads   a block's bytes, the ledger at its parent
-//! writes  the ledger; what its transactions did, for the history
-//! memory  one block's places, conflicts and history; each worker's own
+//! reads   the block store; tower's commands; which slot proof of history makes
+//! writes  the ledger; what tower is told; orders for proof of history; what its transactions did, for the history
+//! memory  see [`position`]; one block's places, conflicts and history; each worker's own
 //! drops   a block that is wrong: an error that names the first fault
-//! source  `blockstore_processor.rs` of `solana-ledger` 4.2
+//! source  `replay_stage.rs`, `blockstore_processor.rs` of Agave 4.2
 //!
-//! [`Replay`] is the block's state machine: it parses, checks ticks, hands out [orders](crate::exec::Order) and takes
-//! reports. It does no I/O, starts no thread and holds no bytes of the block, so a tile or a thread can drive it.
-//! [`Pool`] drives it with workers in the process. Whatever the number of workers and the order of their reports, the
-//! block comes to what it comes to one transaction after the other.
+//! [`position`] decides which block is executed next, and on which. [`Replay`] is the state machine of one block: it
+//! parses, checks ticks, hands out [orders](crate::exec::Order) and takes reports. It does no I/O, starts no thread and
+//! holds no bytes of the block, so a tile or a thread can drive it. [`Pool`] drives it with workers in the process.
+//! Whatever the number of workers and the order of their reports, the block comes to what it comes to one transaction
+//! after the other.
 
 mod block;
 mod conflicts;
 mod error;
+mod executor;
 mod pool;
+pub mod position;
 #[cfg(test)]
 mod tests;
+mod vote_hashes;
+mod votes;
 
 pub use block::{Executed, Job, Replay, Rules, Step};
 pub use error::ReplayError;
+pub use executor::PoolExecutor;
 pub use pool::Pool;
+pub use votes::cast;

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_cluster::gossip::RepairPeer;
 use hearth_cluster::view::View;
@@ -187,7 +186,7 @@ impl Asking {
             return;
         };
         let nonce = self.draw() as u32;
-        let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+        let time_ms = out.unix_ns() / 1_000_000;
         let request = Request { sender: self.own, recipient: peer.identity, time_ms, nonce, wanted };
         let bytes = request.write();
         let signed = repair::signed_bytes(&bytes);

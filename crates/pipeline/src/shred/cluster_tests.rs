@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hearth_cluster::duplicate;
 use hearth_cluster::gossip::pong_hash;
@@ -25,12 +25,13 @@ use super::asking::wanted;
 use super::features::Features;
 use super::intake::Cluster;
 use super::receiver::{Receiver, ReceiverConfig, Way};
-use super::serve::Server;
 use super::tile::{Config, Shred, write_message};
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    Datagram, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind, SlotNews, read_set,
+    Datagram, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind, SlotNews, ping_token,
+    read_set,
 };
+use crate::rserve::{self, Rserve};
 
 const VERSION: u16 = 7;
 const STEP: Duration = Duration::from_millis(1);
@@ -69,6 +70,8 @@ fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
 
 const INPUTS: [&str; 3] = ["net_shred:0", "sign_shred:0", GOSSIP_SHRED];
 const OUTPUTS: [&str; 4] = ["shred_sign:0", "shred_store:0", "shred_net:0", "shred_gossip:0"];
+const SERVER_INPUTS: [&str; 2] = ["net_rserve:0", "sign_rserve"];
+const SERVER_OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 
 /// A node that gossip has told of all nodes.
 fn rig(config: &Config, nodes: usize) -> Rig<Shred> {
@@ -105,7 +108,7 @@ struct Peer {
     config: Config,
     rig: Rig<Shred>,
     store: BlockStore,
-    server: Server,
+    server: Rig<Rserve>,
     views: Arc<Views>,
     key: SigningKey,
     is_up: bool,
@@ -122,7 +125,6 @@ struct World {
     packets: BinaryHeap<Reverse<Packet>>,
     sent: u64,
     now_ms: u64,
-    wall_ms: u64,
     random: u64,
     seed: u64,
     loss_percent: u64,
@@ -157,7 +159,13 @@ impl World {
                 cluster: Some(cluster),
             };
             let rig = rig(&config, nodes);
-            let server = Server::new(key(node), VERSION, store.reader(), views.clone());
+            let server = rserve::Config {
+                own: key(node).public_key(),
+                shred_version: VERSION,
+                blocks: store.reader(),
+                views: views.clone(),
+            };
+            let server = Rig::new(server, &SERVER_INPUTS, &SERVER_OUTPUTS);
             Peer {
                 config,
                 rig,
@@ -176,7 +184,6 @@ impl World {
             packets: BinaryHeap::new(),
             sent: 0,
             now_ms: 0,
-            wall_ms: SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64,
             random: 2 * seed + 1,
             seed,
             loss_percent: 0,
@@ -276,17 +283,17 @@ impl World {
             if !self.peers[node].is_up {
                 continue;
             }
-            if port == SERVE {
-                let now = self.wall_ms + self.now_ms;
-                for answer in self.peers[node].server.answer(from, &data, now) {
-                    self.send(to, from, answer);
-                }
-                continue;
-            }
-            let kind = if port == TVU { PortKind::Tvu } else { PortKind::Repair };
+            let kind = match port {
+                TVU => PortKind::Tvu,
+                REPAIR => PortKind::Repair,
+                _ => PortKind::ServeRepair,
+            };
             let mut buffer = [0; 2_048];
             let size = Datagram { from, port: kind, data: &data }.write(&mut buffer);
-            self.peers[node].rig.give("net_shred:0", 0, &buffer[..size]);
+            match kind {
+                PortKind::ServeRepair => self.peers[node].server.give("net_rserve:0", 0, &buffer[..size]),
+                _ => self.peers[node].rig.give("net_shred:0", 0, &buffer[..size]),
+            }
             let count = given.entry(node).or_default();
             *count += 1;
             if count.is_multiple_of(BATCH) {
@@ -295,13 +302,14 @@ impl World {
         }
         for node in 0..self.peers.len() {
             self.peers[node].rig.advance(STEP);
+            self.peers[node].server.advance(STEP);
             if self.peers[node].is_up {
                 self.work(node);
             }
         }
     }
 
-    /// The node's tile takes its turns; its sign and store tiles do their work.
+    /// The node's tiles take their turns; its sign and store tiles do their work.
     fn work(&mut self, node: usize) {
         loop {
             let peer = &mut self.peers[node];
@@ -320,7 +328,14 @@ impl World {
                     false => drop(peer.store.append_set(&read_set(&message)).unwrap()),
                 }
             }
-            let outgoing = peer.rig.take("shred_net:0");
+            peer.server.run();
+            for (tag, nonce) in peer.server.take("rserve_sign") {
+                let signature = peer.key.sign(&ping_token(nonce.as_slice().try_into().unwrap()));
+                peer.server.give("sign_rserve", tag, &signature);
+            }
+            peer.server.run();
+            let mut outgoing = peer.rig.take("shred_net:0");
+            outgoing.extend(peer.server.take("rserve_net"));
             for (_, news) in peer.rig.take("shred_gossip:0") {
                 if let SlotNews::Contradiction { slot, shreds } = SlotNews::read(&news) {
                     peer.contradictions.push(Contradiction { slot, shreds: shreds.map(<[u8]>::to_vec) });
@@ -329,7 +344,11 @@ impl World {
             for (_, message) in &outgoing {
                 assert!(message.len() <= OUTGOING_MTU);
                 let message = Outgoing::read(message);
-                let port = if message.port == PortKind::Repair { REPAIR } else { TVU };
+                let port = match message.port {
+                    PortKind::Repair => REPAIR,
+                    PortKind::ServeRepair => SERVE,
+                    _ => TVU,
+                };
                 self.send(address(node, port), message.to, message.data.to_vec());
             }
             if asked.is_empty() && outgoing.is_empty() {

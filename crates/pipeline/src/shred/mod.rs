@@ -9,7 +9,8 @@
 //!
 //! The walk of what this node makes: `shredder` → `set` → `tile`. Of what others make: `intake` takes a datagram →
 //! `receiver` checks it (`assembly` a set of it, `room` where there is too much, `versions`, `contest` and `conflict`
-//! where a leader made two blocks) → `relay` sends it on; `asking` asks for what is missing, [`serve`] answers others.
+//! where a leader made two blocks) → `relay` sends it on; `asking` asks for what is missing. [`crate::rserve`] answers
+//! others.
 
 mod asking;
 mod assembly;
@@ -21,7 +22,6 @@ mod intake;
 mod receiver;
 mod relay;
 mod room;
-pub mod serve;
 mod set;
 mod shredder;
 mod signing;

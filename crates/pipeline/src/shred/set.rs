@@ -95,6 +95,12 @@ impl Default for FecSet {
 }
 
 impl FecSet {
+    /// Bytes of a set.
+    pub const MEMORY: usize = size_of::<Self>()
+        + DATA_PER_SET * DATA_SHRED_SIZE
+        + CODE_PER_SET * CODE_SHRED_SIZE
+        + SHREDS_PER_SET * size_of::<Sha256State>();
+
     /// Memory for a set.
     pub fn new() -> Self {
         Self {

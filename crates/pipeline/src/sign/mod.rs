@@ -1,18 +1,22 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; `txsend_sign`, reliable, in a cluster: the handshake of a QUIC client; `gossip_sign`,
-//!         reliable, in a cluster: what the node says in gossip
-//! writes  `sign_shred` ×S, `sign_store`, `sign_txsend`, `sign_gossip`, reliable: the signature, with the request's tag
-//! memory  the key
+//!         message of a vote; in a cluster `tower_sign`, reliable: the same; `gossip_sign`, reliable: what the node
+//!         says in gossip; `rserve_sign`, reliable: what is drawn of a ping's token; `txsend_sign`, reliable: the
+//!         handshake of a QUIC client
+//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
+//!         signature, with the request's tag; for tower one of each signer
+//! memory  the key, and that of the vote account's authorized voter where it is another
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
 //! A Merkle root is 32 bytes. What a repair request signs is 88 or 96, and names this node as the sender; a pong is
 //! over a
 //! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
-//! taken over cannot have any of them signed. What store asks for must be a message with one instruction, to the vote
-//! program, that only the node signs: it moves no lamports but the fee. What txsend asks for must be the 130 bytes
+//! taken over cannot have any of them signed. A ping's token is made here of the 8 bytes that rserve draws, so that it
+//! is no Merkle root. What store asks for must be a message with one instruction, to the vote
+//! program, that only the node signs: it moves no lamports but the fee. What tower asks for must be that too, and for
+//! this node's vote account; the authorized voter may be a second signer. What txsend asks for must be the 130 bytes
 //! that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none of it is anything
 //! else, is in `gossip.rs` beside this file.
 
@@ -23,12 +27,14 @@ use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use zeroize::Zeroize;
 
 use hearth_cluster::gossip::{SignKind, pong_hash};
-use hearth_ledger::tower::is_vote_message;
+use hearth_ledger::tower::{is_vote_message, is_vote_message_by};
 use hearth_quic::deferred::is_client_handshake;
+use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
 
 use crate::links::{
-    GOSSIP_SIGN, PONG, SHRED_SIGN, SIGN_GOSSIP, SIGN_SHRED, SIGN_STORE, SIGN_TXSEND, STORE_SIGN, TXSEND_SIGN,
+    GOSSIP_SIGN, PONG, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_RSERVE, SIGN_SHRED, SIGN_STORE, SIGN_TOWER,
+    SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
 
 hearth_tile::counters! {
@@ -40,7 +46,9 @@ hearth_tile::counters! {
         signed_repair: Counter,
         /// Pongs signed for shred.
         signed_pongs: Counter,
-        /// Votes signed for store.
+        /// Pings signed for rserve.
+        signed_pings: Counter,
+        /// Votes signed for store, or for tower.
         signed_votes: Counter,
         /// Values of this node signed for gossip.
         signed_values: Counter,
@@ -59,6 +67,8 @@ hearth_tile::counters! {
 pub struct Config {
     /// The seed of an ed25519 key.
     pub seed: [u8; 32],
+    /// Where tower votes: what for.
+    pub votes: Option<VoteKeys>,
 }
 
 impl Drop for Config {
@@ -67,16 +77,41 @@ impl Drop for Config {
     }
 }
 
+/// The account that the node votes with; wiped when dropped.
+pub struct VoteKeys {
+    /// Its address.
+    pub account: Pubkey,
+    /// The seed of the key that may vote with it, where that is not the node's.
+    pub voter: Option<[u8; 32]>,
+}
+
+impl Drop for VoteKeys {
+    fn drop(&mut self) {
+        self.voter.zeroize();
+    }
+}
+
+/// What is signed for tower.
+struct TowerRole {
+    input: In,
+    port: Port,
+    account: Pubkey,
+    voter: Option<SigningKey>,
+}
+
 /// The tile.
 pub struct Sign {
     key: SigningKey,
     shred: Vec<(In, Port)>,
     /// Where votes are asked for, and answered.
     votes: Option<(In, Port)>,
+    tower: Option<TowerRole>,
     /// Where handshakes are asked for, and answered.
     handshakes: Option<(In, Port)>,
-    /// The same of what gossip says.
+    /// Where gossip has signed what it says.
     gossip: Option<(In, Port)>,
+    /// Where pings are.
+    rserve: Option<(In, Port)>,
 }
 
 impl Tile for Sign {
@@ -87,9 +122,18 @@ impl Tile for Sign {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
+        let links = host.inputs_named(TOWER_SIGN).into_iter().zip(host.outputs(SIGN_TOWER)).next();
+        let tower = links.zip(config.votes.as_ref()).map(|((input, port), keys)| TowerRole {
+            input,
+            port,
+            account: keys.account,
+            voter: keys.voter.as_ref().map(SigningKey::from_seed),
+        });
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, handshakes, gossip })
+        let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
+        let key = SigningKey::from_seed(&config.seed);
+        Ok(Self { key, shred, votes, tower, handshakes, gossip, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -97,6 +141,9 @@ impl Tile for Sign {
             && input == frag.input()
         {
             return self.vote(port, &frag, out);
+        }
+        if self.tower.as_ref().is_some_and(|role| role.input == frag.input()) {
+            return self.tower_vote(&frag, out);
         }
         if let Some((input, port)) = self.handshakes
             && input == frag.input()
@@ -107,6 +154,11 @@ impl Tile for Sign {
             && input == frag.input()
         {
             return self.gossip(port, &frag, out);
+        }
+        if let Some((input, port)) = self.rserve
+            && input == frag.input()
+        {
+            return self.ping(port, &frag, out);
         }
         let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
         let Some(port) = answer else {
@@ -173,6 +225,32 @@ impl Sign {
         out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
         out.count.signed_votes += 1;
     }
+
+    fn tower_vote(&self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let TowerRole { port, account, voter, .. } = self.tower.as_ref().expect("the link has the role");
+        let (message, node) = (frag.payload(), self.key.public_key());
+        if is_vote_message_by(message, &node, &node, account) {
+            out.publish(*port, frag.tag(), &self.key.sign(message));
+            out.count.signed_votes += 1;
+            return;
+        }
+        let other = voter.as_ref().filter(|key| is_vote_message_by(message, &node, &key.public_key(), account));
+        let Some(other) = other else {
+            out.count.refused += 1;
+            return out.filtered();
+        };
+        out.publish(*port, frag.tag(), &[self.key.sign(message), other.sign(message)].concat());
+        out.count.signed_votes += 1;
+    }
+
+    fn ping(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let Ok(nonce) = frag.payload().try_into() else {
+            out.count.refused += 1;
+            return out.filtered();
+        };
+        out.publish(port, frag.tag(), &self.key.sign(&ping_token(nonce)));
+        out.count.signed_pings += 1;
+    }
 }
 
 #[cfg(test)]
@@ -183,7 +261,7 @@ mod tests {
 
     #[test]
     fn signs_a_root_and_nothing_else() {
-        let config = Config { seed: [7; 32] };
+        let config = Config { seed: [7; 32], votes: None };
         let public = SigningKey::from_seed(&config.seed).public_key();
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0"], &["sign_shred:0"]);
         rig.give("shred_sign:0", 5, &[1; 32]);
@@ -201,7 +279,7 @@ mod tests {
     #[test]
     fn signs_votes_of_its_own_for_store_alone() {
         use hearth_ledger::tower::{Tower, VotedBlock};
-        let config = Config { seed: [7; 32] };
+        let config = Config { seed: [7; 32], votes: None };
         let node = SigningKey::from_seed(&config.seed).public_key();
         let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
         let vote = |node: &[u8; 32]| {
@@ -232,7 +310,7 @@ mod tests {
     #[test]
     fn signs_for_gossip_what_gossip_says_and_nothing_else() {
         use hearth_wire::gossip::{CrdsData, LowestSlot};
-        let config = Config { seed: [7; 32] };
+        let config = Config { seed: [7; 32], votes: None };
         let node = SigningKey::from_seed(&config.seed).public_key();
         let mut value = vec![];
         CrdsData::LowestSlot(LowestSlot { from: node, lowest: 9, wallclock: 5 }).write(&mut value);
@@ -255,8 +333,52 @@ mod tests {
     }
 
     #[test]
+    fn signs_votes_of_its_account_for_tower() {
+        use hearth_ledger::Lockout;
+        use hearth_ledger::tower::{Told, VotedBlock};
+        const ACCOUNT: Pubkey = [8; 32];
+        let [node, voter] = [7, 9].map(|seed| SigningKey::from_seed(&[seed; 32]).public_key());
+        let votes = [Lockout { slot: 9, confirmation_count: 1 }];
+        let vote = |node: &Pubkey, voter: &Pubkey, account: &Pubkey, is_switch: bool| {
+            let told = Told { votes: &votes, root: None, timestamp: None, is_switch };
+            let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
+            told.message_by(node, voter, account, &block).bytes().to_vec()
+        };
+        let keys = VoteKeys { account: ACCOUNT, voter: Some([9; 32]) };
+        let config = Config { seed: [7; 32], votes: Some(keys) };
+        let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "tower_sign"], &["sign_shred:0", "sign_tower"]);
+        let own = [vote(&node, &node, &ACCOUNT, false), vote(&node, &node, &ACCOUNT, true)];
+        let by_voter = vote(&node, &voter, &ACCOUNT, true);
+        let refused = [
+            vote(&node, &node, &[6; 32], false),
+            vote(&node, &[6; 32], &ACCOUNT, false),
+            vote(&voter, &voter, &ACCOUNT, false),
+            vec![1; 32],
+            b"PONG0123456789abcdef0123456789abcdef".to_vec(),
+        ];
+        rig.give("tower_sign", 1, &own[0]);
+        rig.give("tower_sign", 2, &own[1]);
+        rig.give("tower_sign", 3, &by_voter);
+        refused.iter().for_each(|message| rig.give("tower_sign", 4, message));
+        rig.give("shred_sign:0", 5, &own[0]);
+        rig.run();
+        let answers = rig.take("sign_tower");
+        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2, 3]);
+        let is_by = |key: &Pubkey, signature: &[u8], message: &[u8]| {
+            verify_strict(key, signature.try_into().unwrap(), message).is_ok()
+        };
+        for (message, (_, signature)) in own.iter().zip(&answers) {
+            assert!(is_by(&node, signature, message));
+        }
+        let (first, second) = answers[2].1.split_at(64);
+        assert!(is_by(&node, first, &by_voter) && is_by(&voter, second, &by_voter));
+        assert_eq!((rig.count().signed_votes, rig.count().refused), (3, 6));
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
     fn signs_handshakes_for_txsend_alone() {
-        let config = Config { seed: [7; 32] };
+        let config = Config { seed: [7; 32], votes: None };
         let public = SigningKey::from_seed(&config.seed).public_key();
         let mut handshake = [b' '; 130];
         handshake[64..97].copy_from_slice(b"TLS 1.3, client CertificateVerify");
@@ -277,8 +399,34 @@ mod tests {
     }
 
     #[test]
+    fn rserve_gets_pings_and_nothing_else() {
+        let config = Config { seed: [7; 32], votes: None };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let inputs = ["shred_sign:0", "rserve_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_rserve"]);
+        let request = [&9u32.to_le_bytes()[..], &node, &[1; 60]].concat();
+        let pong = [&PONG[..], &[5; 32]].concat();
+        // A Merkle root, a repair request, a pong, a token that was padded by the asker, nothing.
+        for refused in [&[1; 32][..], &request, &pong, &ping_token(&[3; 8]), &[]] {
+            rig.give("rserve_sign", 1, refused);
+        }
+        rig.give("rserve_sign", 2, &[3; 8]);
+        // Nor does shred get a ping.
+        rig.give("shred_sign:0", 3, &[3; 8]);
+        rig.run();
+        let answers = rig.take("sign_rserve");
+        assert_eq!(answers.len(), 1);
+        let (tag, signature) = &answers[0];
+        assert_eq!(*tag, 2);
+        assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), &ping_token(&[3; 8])).is_ok());
+        assert_eq!(rig.count().signed_pings, 1);
+        assert_eq!(rig.count().refused, 6);
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
     fn each_asker_is_answered_on_its_own_link() {
-        let config = Config { seed: [7; 32] };
+        let config = Config { seed: [7; 32], votes: None };
         let public = SigningKey::from_seed(&config.seed).public_key();
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
         for number in 0..20u8 {
@@ -299,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_link_of_another_role_is_refused() {
-        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32] }, &["rpc_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32], votes: None }, &["rpc_sign:0"], &["sign_shred:0"]);
         rig.give("rpc_sign:0", 1, &[1; 32]);
         rig.run();
         assert_eq!(rig.take("sign_shred:0"), []);
@@ -308,7 +456,7 @@ mod tests {
 
     #[test]
     fn no_request_is_lost_while_answers_wait() {
-        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32] }, &["shred_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32], votes: None }, &["shred_sign:0"], &["sign_shred:0"]);
         let mut tags = vec![];
         for round in 0..3u64 {
             (0..200).for_each(|n| rig.give("shred_sign:0", round * 200 + n, &[n as u8; 32]));

@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_ledger::Ledger;
 use hearth_ledger::tower::{Tower, VotedBlock};
@@ -109,7 +108,7 @@ impl Voter {
             self.ledger.mark_stored(slot);
             return false;
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
+        let now = (out.unix_ns() / 1_000_000_000) as i64;
         let message = self.tower.message(&self.node, &self.vote_account, &block, now);
         out.publish(self.sign, slot, message.bytes());
         self.asked = Some((slot, message));

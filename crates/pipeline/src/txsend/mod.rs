@@ -4,21 +4,22 @@
 //!         reliable: datagrams of its connections; `sign_txsend`, reliable: signatures of handshakes; `gossip_txsend`,
 //!         reliable: where nodes take transactions
 //! writes  `txsend_net`, elective: datagrams; `txsend_sign`, elective: handshakes to be signed; where the node makes
-//!         blocks `txsend_verify`, elective: what is for the node itself
-//! memory  [`leaders`]' connections and what waits for them; one transaction that waits for room in verify; 56 B for
-//!         each node that takes transactions
-//! drops   transactions where no leader of the next slots is known, and the oldest of those that wait for a connection;
-//!         both counted
+//!         blocks `txsend_verify`, elective: what is for the node itself, and `txsend_quic`, elective: who has stake
+//! memory  [`leaders`]' connections and what waits for them; [`OWN_VOTES_MAX`] votes and a transaction that wait for
+//!         room in verify; 100 B for each node that takes transactions; a table of [`stakes`]
+//! drops   transactions where no leader of the next slots is known; those that wait too long for a connection, or
+//!         behind too many; the oldest vote for the node itself beyond [`OWN_VOTES_MAX`]; all counted
 //! source  `solana-send-transaction-service`, `voting_service.rs` of `solana-core` 4.2.2
 //!
 //! A transaction goes to who leads the next slot and who leads four slots later, when the turn may have passed on. The
 //! connections show the node's identity, so that its stake counts; `sign` signs each handshake.
 
 mod leaders;
+mod stakes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -31,9 +32,10 @@ use hearth_wire::Pubkey;
 use crate::drops::DropLog;
 use crate::links::{
     Datagram, GOSSIP_TXSEND, NET_TXSEND, OUTGOING_MTU, Outgoing, PeerNews, PortKind, SIGN_TXSEND, TOWER_TXSEND,
-    TXN_MTU, TXSEND_NET, TXSEND_SIGN, TXSEND_VERIFY,
+    TXN_MTU, TXSEND_NET, TXSEND_QUIC, TXSEND_SIGN, TXSEND_VERIFY,
 };
 use leaders::Leaders;
+use stakes::StakeFeed;
 
 hearth_tile::counters! {
     /// What txsend counts.
@@ -54,8 +56,11 @@ hearth_tile::counters! {
         own: Counter,
         /// Transactions dropped because no leader of the next slots is known that takes transactions over QUIC.
         dropped_no_leader: Counter,
-        /// Transactions and votes dropped because too many waited for a connection, each with one leader.
-        unsent: Counter,
+        /// Transactions and votes dropped because too many waited for a connection, or it was not made in time; each
+        /// with one leader.
+        dropped_waiting: Counter,
+        /// Votes for the node itself that newer ones replaced, since its verify tile had no room for so long.
+        replaced_own_votes: Counter,
         /// Transactions and votes that wait for a connection.
         waiting: Gauge,
         /// Connections, of which some are being made.
@@ -77,6 +82,8 @@ const TURN: u64 = 4;
 const TURNS_AHEAD: u64 = 4;
 /// How often it is looked who leads next.
 const LOOK_EVERY_NS: u64 = 100_000_000;
+/// Votes that wait for room in the node's own verify tile: a newer one is as good as all before it.
+const OWN_VOTES_MAX: usize = 8;
 /// Datagrams sent in one turn, at most.
 const PER_TURN: usize = 128;
 
@@ -104,7 +111,7 @@ pub struct TxSend {
     config: Config,
     leaders: Leaders,
     clock: Clock,
-    nodes: HashMap<Pubkey, Addresses>,
+    nodes: BTreeMap<Pubkey, Addresses>,
     look_at: u64,
     datagrams: In,
     signatures: In,
@@ -113,8 +120,12 @@ pub struct TxSend {
     net: Port,
     sign: Port,
     verify: Option<Port>,
-    /// A transaction for the node itself that its verify tile has no room for, with its control word and origin.
-    own_waiting: Option<(Vec<u8>, u16, u32)>,
+    /// Where the node takes transactions over QUIC, the link on which it learns who has stake.
+    quic: Option<(Port, StakeFeed)>,
+    /// Votes for the node itself that its verify tile has no room for.
+    own_votes: VecDeque<Vec<u8>>,
+    /// A transaction for which it has none, with its control word and origin: no other is taken until it has.
+    own_transaction: Option<(Vec<u8>, u16, u32)>,
     buffer: Vec<u8>,
 }
 
@@ -127,15 +138,17 @@ impl Tile for TxSend {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (net, sign, verify) =
             (host.output(TXSEND_NET)?, host.output(TXSEND_SIGN)?, host.outputs(TXSEND_VERIFY).first().copied());
-        [net, sign].into_iter().chain(verify).for_each(|port| host.elective(port));
+        let quic = host.outputs(TXSEND_QUIC).first().copied();
+        [net, sign].into_iter().chain(verify).chain(quic).for_each(|port| host.elective(port));
         // The net tile sends one datagram at a time: votes and transactions fill no more.
-        let quic = ClientConfig { segments_max: 1, ..ClientConfig::default() };
-        let client = Client::with_signer(quic, config.identity, &host.secret()).map_err(|e| host.error(e))?;
+        let send_window_bytes = leaders::SEND_WINDOW_BYTES;
+        let client = ClientConfig { segments_max: 1, send_window_bytes, ..ClientConfig::default() };
+        let client = Client::with_signer(client, config.identity, &host.secret()).map_err(|e| host.error(e))?;
         Ok(Self {
             config,
             leaders: Leaders::new(client),
             clock: host.clock().clone(),
-            nodes: HashMap::new(),
+            nodes: BTreeMap::new(),
             look_at: 0,
             datagrams: host.input(NET_TXSEND)?,
             signatures: host.input(SIGN_TXSEND)?,
@@ -144,14 +157,16 @@ impl Tile for TxSend {
             net,
             sign,
             verify,
-            own_waiting: None,
+            quic: quic.map(|port| (port, StakeFeed::default())),
+            own_votes: VecDeque::with_capacity(OWN_VOTES_MAX),
+            own_transaction: None,
             buffer: Vec::with_capacity(OUTGOING_MTU),
         })
     }
 
     fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
-        let is_transaction = ![self.datagrams, self.signatures, self.peer_news].contains(&input);
-        if is_transaction && self.own_waiting.is_some() { Filter::Later } else { Filter::Take }
+        let is_transaction = ![self.datagrams, self.signatures, self.peer_news, self.votes].contains(&input);
+        if is_transaction && self.own_transaction.is_some() { Filter::Later } else { Filter::Take }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -183,6 +198,9 @@ impl Tile for TxSend {
             self.look_at = out.now() + LOOK_EVERY_NS;
             self.connect(out);
             self.leaders.close_idle(now);
+            if let Some((_, stakes)) = &mut self.quic {
+                stakes.look(&self.config.ledger);
+            }
         }
         if self.pump(out) { Poll::Busy } else { Poll::Idle }
     }
@@ -193,14 +211,13 @@ impl Tile for TxSend {
         (out.count.stopped, out.count.lost) = (told.stopped, told.lost);
         (out.count.connected, out.count.disconnected) = (told.connected, told.disconnected);
         (out.count.datagrams_in, out.count.datagrams_out) = (told.datagrams_in, told.datagrams_out);
-        out.count.unsent = self.leaders.dropped;
         out.count.waiting = self.leaders.waiting() as u64;
         out.count.connections = self.leaders.len() as u64;
     }
 
     fn wait_for(&self) -> WaitFor {
         let quic = self.leaders.client.next_timeout().map(|due| self.clock.at(due));
-        let look = self.config.votes.then_some(self.look_at);
+        let look = (self.config.votes || self.quic.is_some()).then_some(self.look_at);
         WaitFor { deadline: quic.into_iter().chain(look).min(), ..WaitFor::default() }
     }
 }
@@ -259,12 +276,19 @@ impl TxSend {
             let Some(addresses) = self.nodes.get(&leader) else { continue };
             let for_votes = addresses.votes.filter(|_| is_vote);
             if let Some(to) = for_votes.or(addresses.transactions).filter(|to| sent != Some(*to)) {
-                self.leaders.send(now, to, frag.payload());
+                self.leaders.send(now, to, frag.payload(), is_vote);
                 sent = Some(to);
             }
         }
-        if is_own {
-            self.own_waiting = Some((frag.payload().to_vec(), frag.control(), out.origin_us()));
+        if is_own && is_vote {
+            if self.own_votes.len() == OWN_VOTES_MAX {
+                self.own_votes.pop_front();
+                out.count.replaced_own_votes += 1;
+            }
+            self.own_votes.push_back(frag.payload().to_vec());
+            self.send_own(out);
+        } else if is_own {
+            self.own_transaction = Some((frag.payload().to_vec(), frag.control(), out.origin_us()));
             self.send_own(out);
         } else if sent.is_none() {
             out.count.dropped_no_leader += 1;
@@ -273,19 +297,27 @@ impl TxSend {
         }
     }
 
-    /// Passes on what is for the node itself. Whether there was anything, and room.
+    /// Passes on what is for the node itself, votes first. Whether there was anything, and room.
     fn send_own(&mut self, out: &mut Out<'_, Self>) -> bool {
-        let Some(port) = self.verify.filter(|_| self.own_waiting.is_some()) else { return false };
-        if out.credits(port, 1) == 0 {
-            out.held_up();
-            return false;
+        let Some(port) = self.verify else { return false };
+        let mut moved = false;
+        while !self.own_votes.is_empty() || self.own_transaction.is_some() {
+            if out.credits(port, 1) == 0 {
+                out.held_up();
+                break;
+            }
+            if let Some(vote) = self.own_votes.pop_front() {
+                out.set_origin(0);
+                out.publish(port, 0, &vote);
+            } else if let Some((transaction, control, origin_us)) = self.own_transaction.take() {
+                out.set_origin(origin_us);
+                out.publish_control(port, 0, control, &transaction);
+            }
+            out.count.own += 1;
+            moved = true;
         }
-        let (transaction, control, origin_us) = self.own_waiting.take().expect("it is there");
-        out.set_origin(origin_us);
-        out.publish_control(port, 0, control, &transaction);
         out.set_origin(0);
-        out.count.own += 1;
-        true
+        moved
     }
 
     /// Sends what there is to send, as far as there is room. Whether anything moved.
@@ -293,6 +325,16 @@ impl TxSend {
         let now = self.clock.instant(out.now());
         let mut moved = self.send_own(out);
         moved |= self.leaders.send_waiting();
+        for transaction in self.leaders.take_dropped() {
+            out.count.dropped_waiting += 1;
+            self.config.drops.tell_bytes(&transaction, DropReason::TxsendWaiting, out);
+        }
+        if let Some((port, stakes)) = &mut self.quic {
+            while stakes.has_piece() && out.credits(*port, 1) > 0 {
+                out.publish_with(*port, 0, |buffer| stakes.write_piece(buffer));
+                moved = true;
+            }
+        }
         while out.credits(self.sign, 1) > 0
             && let Some((handshake, message)) = self.leaders.client.next_to_sign()
         {
@@ -300,6 +342,9 @@ impl TxSend {
             moved = true;
         }
         for _ in 0..PER_TURN {
+            if !self.leaders.client.has_transmit() {
+                break;
+            }
             if out.credits(self.net, 1) == 0 {
                 out.held_up();
                 break;
@@ -316,5 +361,7 @@ impl TxSend {
     }
 }
 
-/// What the tile takes at most, bytes, beside its links and quinn's own buffers.
-pub const BYTES_MAX: usize = leaders::CONNECTIONS_MAX * leaders::WAITING_MAX * TXN_MTU;
+/// What the tile takes at most, bytes: what waits and what is in flight on each connection, and a table of stakes.
+pub const BYTES_MAX: usize = leaders::CONNECTIONS_MAX
+    * ((leaders::WAITING_MAX + leaders::VOTES_WAITING_MAX) * TXN_MTU + leaders::SEND_WINDOW_BYTES as usize)
+    + stakes::BYTES_MAX;

@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use hearth_cluster::view::Peer;
 use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::fates::{DropReason, Fates};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
 use hearth_quic::{Server, ServerConfig};
-use hearth_tile::rig::Rig;
+use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
-use crate::links::{AGAIN, PEER_NEWS_MTU, RPC_TXSEND};
+use crate::links::{AGAIN, PEER_NEWS_MTU, RPC_TXSEND, StakesPiece};
 
 /// The node's key.
 const SEED: [u8; 32] = [7; 32];
 const INPUTS: [&str; 5] = [NET_TXSEND, SIGN_TXSEND, RPC_TXSEND, TOWER_TXSEND, GOSSIP_TXSEND];
-const OUTPUTS: [&str; 3] = [TXSEND_NET, TXSEND_SIGN, TXSEND_VERIFY];
+const OUTPUTS: [&str; 4] = [TXSEND_NET, TXSEND_SIGN, TXSEND_VERIFY, TXSEND_QUIC];
 
 fn own() -> SigningKey {
     SigningKey::from_seed(&SEED)
@@ -28,10 +29,14 @@ fn leader_addresses() -> [SocketAddrV4; 2] {
 
 /// The tile in a cluster in which `leader` has all the stake.
 fn rig(leader: &Pubkey, votes: bool, outputs: &[&str]) -> Rig<TxSend> {
+    rig_with_drops(leader, votes, outputs, DropLog::default())
+}
+
+fn rig_with_drops(leader: &Pubkey, votes: bool, outputs: &[&str], drops: DropLog) -> Rig<TxSend> {
     let extra_accounts = stakes::genesis_accounts(&[3; 32], &[4; 32], leader).to_vec();
     let genesis = GenesisConfig { extra_accounts, ..GenesisConfig::development(*leader, [2; 32], 1_700_000_000) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
-    let config = Config { identity: own().public_key(), votes, ledger, drops: DropLog::default() };
+    let config = Config { identity: own().public_key(), votes, ledger, drops };
     Rig::new(config, &INPUTS, outputs)
 }
 
@@ -49,13 +54,19 @@ struct Leader {
     server: Server,
     read: Vec<(Option<[u8; 32]>, Vec<u8>)>,
     addresses: Vec<SocketAddr>,
+    /// Datagrams that are still on their way to it.
+    under_way: Vec<Vec<u8>>,
 }
 
 impl Leader {
     fn new(rig: &Rig<TxSend>) -> Self {
+        Self::with_limits(rig, ServerConfig::agave())
+    }
+
+    fn with_limits(rig: &Rig<TxSend>, limits: ServerConfig) -> Self {
         let clock = rig.clock();
-        let server = Server::new(ServerConfig::agave(), &[1; 32], &[2; 32], clock.instant(clock.now())).unwrap();
-        Self { server, read: vec![], addresses: vec![] }
+        let server = Server::new(limits, &[1; 32], &[2; 32], clock.instant(clock.now())).unwrap();
+        Self { server, read: vec![], addresses: vec![], under_way: vec![] }
     }
 
     /// Carries datagrams and signatures to and fro for so many milliseconds.
@@ -69,7 +80,8 @@ impl Leader {
             let now = rig.clock().instant(rig.clock().now());
             self.server.handle_timeout(now);
             let from = SocketAddr::from(([10, 0, 0, 1], 9_000));
-            for (_, frag) in rig.take(TXSEND_NET) {
+            let newest = rig.take(TXSEND_NET).into_iter().map(|(_, frag)| frag);
+            for frag in std::mem::take(&mut self.under_way).into_iter().chain(newest) {
                 let outgoing = Outgoing::read(&frag);
                 assert_eq!((outgoing.port, outgoing.segment), (PortKind::TxSend, 0));
                 self.addresses.push(outgoing.to);
@@ -157,6 +169,31 @@ fn what_the_node_itself_is_to_lead_goes_to_its_verify_tile() {
 }
 
 #[test]
+fn votes_do_not_wait_behind_transactions_for_the_node_itself() {
+    let mut rig = rig(&own().public_key(), true, &OUTPUTS);
+    // As many as the link to verify holds, and one that waits.
+    for number in 0..=DEPTH {
+        if number == DEPTH {
+            rig.run();
+        }
+        rig.give(RPC_TXSEND, 0, &number.to_le_bytes());
+    }
+    rig.run();
+    for vote in 0..OWN_VOTES_MAX + 3 {
+        rig.give(TOWER_TXSEND, 0, &[vote as u8; 3]);
+    }
+    rig.run();
+    assert_eq!(rig.count().votes, OWN_VOTES_MAX as u64 + 3, "all were read");
+    assert_eq!(rig.count().replaced_own_votes, 3);
+    let passed = rig.take(TXSEND_VERIFY);
+    assert_eq!(passed.len(), DEPTH as usize);
+    rig.run();
+    let passed: Vec<_> = rig.take(TXSEND_VERIFY).into_iter().map(|(_, bytes)| bytes).collect();
+    let newest = (3..OWN_VOTES_MAX + 3).map(|vote| vec![vote as u8; 3]);
+    assert_eq!(passed, newest.chain([DEPTH.to_le_bytes().to_vec()]).collect::<Vec<_>>());
+}
+
+#[test]
 fn without_a_leader_that_is_known_it_is_dropped_and_counted() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
@@ -175,4 +212,124 @@ fn a_follower_sends_to_others_alone() {
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
     assert_eq!((rig.count().own, rig.count().dropped_no_leader), (0, 1));
+}
+
+/// A transaction of this number, as far as its signature is looked for.
+fn numbered(number: u32, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    bytes[0] = 1;
+    bytes[1..65].copy_from_slice(&signature(number));
+    bytes
+}
+
+fn signature(number: u32) -> [u8; 64] {
+    let mut signature = [1; 64];
+    signature[..4].copy_from_slice(&number.to_le_bytes());
+    signature
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes[1..5].try_into().unwrap())
+}
+
+#[test]
+fn a_vote_goes_before_transactions_that_wait() {
+    let stranger = [9; 32];
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    // One address for both.
+    let [address, _] = leader_addresses();
+    see(&mut rig, stranger, [Some(address), None]);
+    let mut leader = Leader::new(&rig);
+    (0..5).for_each(|n| rig.give(RPC_TXSEND, 0, &numbered(n, 100)));
+    rig.run();
+    rig.give(TOWER_TXSEND, 0, b"a vote");
+    rig.run();
+    assert_eq!(rig.tile().leaders.waiting(), 6, "the connection is not made yet");
+    leader.run(&mut rig, 50);
+    let read: Vec<_> = leader.read.iter().map(|(_, bytes)| bytes.clone()).collect();
+    let transactions = (0..5).map(|n| numbered(n, 100));
+    assert_eq!(read, [b"a vote".to_vec()].into_iter().chain(transactions).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_drop_is_counted_and_has_its_fate() {
+    let stranger = [9; 32];
+    let fates = Arc::new(Fates::new(1_000, 7));
+    let mut rig = rig_with_drops(&stranger, false, &OUTPUTS, DropLog::new(fates.clone()));
+    rig.give(RPC_TXSEND, 0, &numbered(1_000, 100));
+    rig.run();
+    see(&mut rig, stranger, leader_addresses().map(Some));
+    // No leader answers: the newest wait.
+    let waiting = leaders::WAITING_MAX as u32;
+    (0..waiting + 3).for_each(|n| rig.give(RPC_TXSEND, 0, &numbered(n, 100)));
+    rig.run();
+    let reason = |n: u32| fates.of(&signature(n)).and_then(|fate| fate.dropped).map(|dropped| dropped.reason);
+    assert_eq!(reason(1_000), Some(DropReason::TxsendNoLeader));
+    for n in 0..3 {
+        assert_eq!(reason(n), Some(DropReason::TxsendWaiting), "{n}");
+    }
+    assert_eq!(reason(3), None, "it waits");
+    assert_eq!(rig.count().dropped_no_leader, 1);
+    assert_eq!(rig.count().dropped_waiting, 3);
+    // Nobody wants the connection for a minute: what waits for it is dropped with it.
+    rig.advance(Duration::from_secs(61));
+    rig.run();
+    rig.run();
+    assert_eq!(rig.count().dropped_waiting, u64::from(waiting) + 3);
+    assert_eq!(reason(waiting + 2), Some(DropReason::TxsendWaiting));
+}
+
+#[test]
+fn a_leader_that_reads_nothing_holds_no_more_than_its_window() {
+    let stranger = [9; 32];
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    see(&mut rig, stranger, leader_addresses().map(Some));
+    // Its limits leave the choice to the window of this side.
+    let mut leader = Leader::with_limits(&rig, ServerConfig::local());
+    rig.give(RPC_TXSEND, 0, b"first");
+    leader.run(&mut rig, 50);
+    assert_eq!(leader.read.len(), 1);
+    // Nothing reaches it from here on, so that nothing is acknowledged.
+    const LENGTH: usize = 1_000;
+    let given = 600;
+    for n in 0..given {
+        rig.give(RPC_TXSEND, 0, &numbered(n, LENGTH));
+        if n % 50 == 49 {
+            rig.run();
+            leader.under_way.extend(rig.take(TXSEND_NET).into_iter().map(|(_, frag)| frag));
+        }
+    }
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    let fit = leaders::SEND_WINDOW_BYTES / LENGTH as u64;
+    let sent = rig.count().sent - 1;
+    assert!((fit..=fit + 1).contains(&sent), "{sent} were taken where {fit} fit");
+    let waiting = leaders::WAITING_MAX as u64;
+    assert_eq!(rig.count().waiting, waiting);
+    assert_eq!(rig.count().dropped_waiting, u64::from(given) - sent - waiting);
+    // It answers again, and gets the rest: what is in flight, and the newest.
+    leader.run(&mut rig, 1_000);
+    let read: Vec<_> = leader.read[1..].iter().map(|(_, bytes)| number(bytes)).collect();
+    assert_eq!(read.len() as u64, sent + waiting);
+    assert!((given - waiting as u32..given).all(|n| read.contains(&n)));
+    assert_eq!(rig.count().acknowledged, sent + waiting + 1);
+}
+
+#[test]
+fn quic_learns_who_has_stake_in_the_epoch() {
+    let stranger = [9; 32];
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    rig.run();
+    let pieces = rig.take(TXSEND_QUIC);
+    assert_eq!(pieces.len(), 1);
+    let piece = StakesPiece::read(&pieces[0].1);
+    assert_eq!(piece.first, 0);
+    assert_eq!(piece.total, 1);
+    let staked: Vec<_> = piece.entries().collect();
+    let all = rig.tile().config.ledger.epoch_stakes(0).unwrap().total();
+    assert!(all > 0);
+    assert_eq!(staked, [(stranger, all)]);
+    rig.advance(Duration::from_secs(1));
+    rig.run();
+    assert!(rig.take(TXSEND_QUIC).is_empty(), "the epoch is still the same");
 }

@@ -248,7 +248,7 @@ impl Server {
             }
         }
         let streams = self.config.streams_of(slot.share);
-        slot.held.set_streams(streams);
+        slot.held.raise_streams(streams);
         slot.quic.set_max_concurrent_streams(Dir::Uni, entropy::varint(streams));
     }
 

@@ -65,9 +65,9 @@ impl Held {
         self.bytes
     }
 
-    /// The connection may have so many streams from now on.
-    pub(super) fn set_streams(&mut self, streams_concurrent: u32) {
-        self.limit = limit(streams_concurrent);
+    /// The connection may have so many streams from now on, if it could not before.
+    pub(super) fn raise_streams(&mut self, streams_concurrent: u32) {
+        self.limit = self.limit.max(limit(streams_concurrent));
     }
 
     /// quinn has seen the datagram of `length` bytes behind `mark`. False if the connection now holds too much.

@@ -28,9 +28,9 @@ use crate::admission::{Admission, initial_token};
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::entropy::{Entropy, TokenClock};
-use crate::stake::Load;
+use crate::stake::{Load, Stakes};
 use crate::transport::Responses;
-use crate::{ConfigError, ServerCounters, Transmit, tls};
+use crate::{ConfigError, ServerCounters, Transmit, entropy, tls};
 pub(crate) use held::limit as held_limit;
 use held::{Held, marked_copy};
 pub(crate) use streams::STREAM_FRAMES_MAX;
@@ -167,6 +167,24 @@ impl Server {
     /// `connections_max` × [`ServerConfig::unread_bytes_max`].
     pub fn unread_bytes(&self) -> usize {
         self.held_bytes + self.reassembly_bytes
+    }
+
+    /// Puts another epoch's stakes into force, for open connections too. A peer whose stake grew may have more streams
+    /// open at once; one whose stake shrank keeps those that it was granted, and is read at its new rate.
+    pub fn set_stakes(&mut self, stakes: Stakes) {
+        self.config.stakes = stakes;
+        for index in 0..self.slots.len() {
+            let Some(slot) = self.slots[index].as_deref_mut() else { continue };
+            let Some(key) = slot.peer.key.filter(|_| slot.stage == Stage::Open && !slot.closing) else { continue };
+            let granted = self.config.streams_of(slot.share);
+            slot.share = self.config.stakes.share(&key);
+            let streams = self.config.streams_of(slot.share);
+            if streams > granted {
+                slot.held.raise_streams(streams);
+                slot.quic.set_max_concurrent_streams(Dir::Uni, entropy::varint(streams));
+                self.queue_transmit(index as u32);
+            }
+        }
     }
 
     /// Takes in one UDP payload from `from`. Copies it.

@@ -7,15 +7,16 @@ use super::*;
 use crate::Poll;
 use crate::testing::{Scripted, Shared as Script, Wire, Wires, look, script, until};
 
-const NEVER_PARK: IdlePolicy = IdlePolicy { park_after_ns: u64::MAX };
-const PARK_AT_ONCE: IdlePolicy = IdlePolicy { park_after_ns: 0 };
+const MAX_SLEEP_NS: u64 = IdlePolicy::SLEEP_MAX_NS;
+const NEVER_PARK: IdlePolicy = IdlePolicy { park_after_ns: u64::MAX, sleep_max_ns: MAX_SLEEP_NS };
+const PARK_AT_ONCE: IdlePolicy = IdlePolicy { park_after_ns: 0, ..NEVER_PARK };
 
 fn waker() -> Waker {
     Waker::new().unwrap()
 }
 
 fn core(name: &str, tiles: Vec<Box<dyn Runnable>>, waker: &Waker, wires: &Wires, idle: IdlePolicy) -> Core {
-    Core { name: name.into(), pin: None, tiles, waker: waker.clone(), clock: wires.clock.clone(), idle }
+    Core { name: name.into(), pin: None, tiles, waker: waker.clone(), clock: wires.clock.clone(), idle, lends: false }
 }
 
 /// Tiles without links.
@@ -39,6 +40,15 @@ struct Pair {
 
 impl Pair {
     fn start(idle: IdlePolicy) -> Self {
+        Self::of(idle, false)
+    }
+
+    /// Two cores that lend each other tiles: the first borrows.
+    fn lending(idle: IdlePolicy) -> Self {
+        Self::of(idle, true)
+    }
+
+    fn of(idle: IdlePolicy, lends: bool) -> Self {
         let wire = Wire { name: "out", from: "a:0", to: "b:0", reliable: true };
         let wires = Wires::new(Clock::real(), &["a:0", "b:0"], &[wire]);
         let (given, taken, wanted) = (script(), script(), Arc::new(AtomicU64::new(0)));
@@ -55,10 +65,10 @@ impl Pair {
         let wakers = [waker(), waker()];
         let producer = wires.runner::<Scripted<1>>("a:0", given, &wakers[0], &[("b:0", &wakers[1])]);
         let consumer = wires.runner::<Scripted<1>>("b:0", taken.clone(), &wakers[1], &[("a:0", &wakers[0])]);
-        let cores = vec![
-            core("a", vec![Box::new(producer)], &wakers[0], &wires, idle),
-            core("b", vec![Box::new(consumer)], &wakers[1], &wires, idle),
-        ];
+        let cores = [("a", Box::new(producer) as Box<dyn Runnable>), ("b", Box::new(consumer))];
+        let cores = cores.into_iter().zip(&wakers);
+        let cores = cores.map(|((name, tile), waker)| Core { lends, ..core(name, vec![tile], waker, &wires, idle) });
+        let cores = cores.collect();
         Self { fleet: Fleet::start(cores).unwrap(), wires, wakers, taken, wanted }
     }
 
@@ -212,7 +222,7 @@ fn cpu_time_goes_to_the_tile_that_used_it() {
 
 #[test]
 fn an_idle_fleet_uses_nearly_no_cpu() {
-    let pair = Pair::start(IdlePolicy { park_after_ns: 50_000 });
+    let pair = Pair::start(IdlePolicy { park_after_ns: 50_000, ..NEVER_PARK });
     pair.move_until(10);
     let used = || pair.wires.word("a:0", "cpu_ns") + pair.wires.word("b:0", "cpu_ns");
     until("both sleep", || pair.wakers.iter().all(Waker::is_parked));
@@ -230,9 +240,14 @@ fn a_core_that_is_not_there_is_an_error_and_stops_what_ran() {
     let wires = alone(&["a:0", "b:0"]);
     for missing in [libc::CPU_SETSIZE as usize - 1, usize::MAX] {
         let scripts = [script(), script()];
-        let first = core("a", vec![tile(&wires, "a:0", &scripts[0])], &waker(), &wires, PARK_AT_ONCE);
+        let mut first = core("a", vec![tile(&wires, "a:0", &scripts[0])], &waker(), &wires, PARK_AT_ONCE);
         let mut second = core("b", vec![tile(&wires, "b:0", &scripts[1])], &waker(), &wires, PARK_AT_ONCE);
         second.pin = Some(missing);
+        // The first may lend its tiles to the second, which never begins.
+        (first.lends, second.lends) = (true, true);
+        let (_here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&there);
+        look(&scripts[1]).wait_for = Box::new(move || crate::WaitFor { readable: vec![fd], ..Default::default() });
         let error = Fleet::start(vec![first, second]).err().expect("there is no such core");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
         assert_eq!([look(&scripts[0]).stops, look(&scripts[1]).stops], [1, 0], "the one that ran was stopped");
@@ -255,4 +270,106 @@ fn a_pinned_core_runs_where_it_was_told() {
     until("it runs", || !cores.lock().unwrap().is_empty());
     fleet.stop().unwrap();
     assert_eq!(*cores.lock().unwrap(), allowed[allowed.len() - 1..]);
+}
+
+#[test]
+fn idle_cores_run_on_one_thread() {
+    let pair = Pair::lending(IdlePolicy { park_after_ns: 50_000, ..NEVER_PARK });
+    for round in 1..=20 {
+        until("the second core lends", || pair.wakers[1].is_lent() && pair.wakers[1].is_parked());
+        pair.move_until(round);
+    }
+    until("both say that they run on one thread", || pair.wires.word("a:0", "tid") == pair.wires.word("b:0", "tid"));
+    pair.fleet.stop().unwrap();
+    assert_eq!((pair.wires.word("a:0", "state"), pair.wires.word("b:0", "state")), (2, 2));
+    assert_eq!(look(&pair.taken).stops, 1);
+}
+
+/// A core that nothing wakes sleeps for longer than [`until`] waits.
+#[test]
+fn no_wake_up_is_lost_while_tiles_change_threads() {
+    let pair = Pair::lending(IdlePolicy { park_after_ns: 0, sleep_max_ns: 1_000_000_000_000 });
+    let mut count = 0;
+    for round in 0..300u64 {
+        // Some while the tiles are on their way, some when all is asleep, some too many for one core.
+        if round % 3 == 0 {
+            until("the second core lends", || pair.wakers[1].is_lent());
+        }
+        count += [1, 7, 3_000][(round % 3) as usize];
+        pair.move_until(count);
+    }
+    pair.fleet.stop().unwrap();
+    assert_eq!(look(&pair.taken).stops, 1);
+}
+
+#[test]
+fn a_busy_borrower_gives_back() {
+    let wires = alone(&["a:0", "b:0"]);
+    let (busy, other) = (script(), script());
+    let is_busy = Arc::new(AtomicBool::new(false));
+    let works = is_busy.clone();
+    look(&busy).on_poll = Box::new(move || if works.load(Ordering::Acquire) { Poll::Busy } else { Poll::Idle });
+    let wakers = [waker(), waker()];
+    let cores =
+        [("a", "a:0", &busy), ("b", "b:0", &other)].into_iter().zip(&wakers).map(|((name, of, script), waker)| Core {
+            lends: true,
+            ..core(name, vec![tile(&wires, of, script)], waker, &wires, PARK_AT_ONCE)
+        });
+    let fleet = Fleet::start(cores.collect()).unwrap();
+    let is_shared = || wires.word("a:0", "tid") == wires.word("b:0", "tid");
+    for _ in 0..5 {
+        is_busy.store(false, Ordering::Release);
+        until("one thread runs both", || wakers[1].is_lent() && is_shared());
+        is_busy.store(true, Ordering::Release);
+        wakers[0].wake();
+        until("each has its own", || !wakers[1].is_lent() && !is_shared());
+    }
+    fleet.stop().unwrap();
+    assert_eq!([look(&busy).stops, look(&other).stops], [1, 1]);
+}
+
+#[test]
+fn a_panic_of_a_lent_tile_names_it() {
+    let wires = alone(&["a:0", "b:0", "c:0"]);
+    let scripts = [script(), script(), script()];
+    let ready = Arc::new(AtomicBool::new(false));
+    let go = ready.clone();
+    look(&scripts[1]).on_poll = Box::new(move || {
+        assert!(!go.load(Ordering::Acquire), "no block");
+        Poll::Idle
+    });
+    let wakers = [waker(), waker(), waker()];
+    let cores = ["a:0", "b:0", "c:0"].into_iter().zip(&scripts).zip(&wakers).map(|((name, script), waker)| Core {
+        lends: true,
+        ..core(name, vec![tile(&wires, name, script)], waker, &wires, PARK_AT_ONCE)
+    });
+    let fleet = Fleet::start(cores.collect()).unwrap();
+    until("the first runs all", || wakers[1].is_lent() && wakers[2].is_lent());
+    ready.store(true, Ordering::Release);
+    wakers[1].wake();
+    until("it dies", || fleet.died().is_some());
+    let died = fleet.stop().unwrap_err();
+    assert_eq!((died.tile.as_str(), died.message.as_str()), ("b:0", "no block"));
+    assert_eq!(scripts.each_ref().map(|script| look(script).stops), [1, 0, 1]);
+}
+
+/// The core that waits for the network borrows, wherever it stands.
+#[test]
+fn the_core_with_a_descriptor_borrows() {
+    let wires = alone(&["a:0", "b:0"]);
+    let scripts = [script(), script()];
+    let (_here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&there);
+    look(&scripts[1]).wait_for = Box::new(move || crate::WaitFor { readable: vec![fd], ..Default::default() });
+    let cores = |lends: [bool; 2]| -> Vec<Core> {
+        let cores = ["a:0", "b:0"].into_iter().zip(&scripts).zip(lends);
+        let core = |((name, script), lends)| Core {
+            lends,
+            ..core(name, vec![tile(&wires, name, script)], &waker(), &wires, PARK_AT_ONCE)
+        };
+        cores.map(core).collect()
+    };
+    assert_eq!(lend::choose_borrower(&cores([true, true])), Some(1));
+    assert_eq!(lend::choose_borrower(&cores([true, false])), Some(0));
+    assert_eq!(lend::choose_borrower(&cores([false, false])), None);
 }

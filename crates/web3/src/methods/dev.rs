@@ -69,9 +69,17 @@ impl Param for Span {
         let within = json.trim_matches('"');
         match within.parse() {
             Ok(number) => Ok(Self(number)),
-            Err(_) => u64::read(json).map(Self),
+            Err(_) if json.starts_with('"') => u64::read(json).map(Self),
+            Err(_) if json.starts_with('[') => Err("it must be one whole number, not a list".into()),
+            Err(_) if json.starts_with('{') => Err("it must be a whole number, not an object".into()),
+            Err(_) => Err(format!("it must be a whole number, 0 or more, not {}", first_of(json))),
         }
     }
+}
+
+/// As much of a number or a word as an error repeats.
+fn first_of(json: &str) -> String {
+    json.chars().take(24).collect()
 }
 
 fn failed(why: ChainError) -> Failure {
@@ -247,7 +255,8 @@ impl Caller<'_> {
         match name {
             "getAutomine" => Ok((now == BlockTime::Instant).to_string()),
             "getIntervalMining" => Ok(match now {
-                BlockTime::Every(every) if in_seconds => every.as_secs().to_string(),
+                // Never 0, which says that there is none: an interval may be a part of a second.
+                BlockTime::Every(every) if in_seconds => every.as_millis().div_ceil(1000).to_string(),
                 BlockTime::Every(every) => every.as_millis().to_string(),
                 BlockTime::Instant | BlockTime::Manual => "null".into(),
             }),
@@ -260,7 +269,12 @@ impl Caller<'_> {
                 Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
             }
             _ => {
-                let Span(every) = params.at_most(1)?.required(0)?;
+                let params = params.at_most(1)?;
+                if params.json(0).is_some_and(|json| json.starts_with('[')) {
+                    let why = "an interval is one number: one between two, as [min, max] asks for it, is not supported";
+                    return Err(Failure::argument(0, why));
+                }
+                let Span(every) = params.required(0)?;
                 let every = if in_seconds { Duration::from_secs(every) } else { Duration::from_millis(every) };
                 match (every.is_zero(), now) {
                     (false, _) => set(BlockTime::Every(every)).await?,

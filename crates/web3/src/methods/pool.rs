@@ -8,7 +8,7 @@
 
 use alloy_primitives::{Address, B256};
 use hearth_evm::chain::Chain;
-use hearth_evm::pool::{Content, inspect_line};
+use hearth_evm::pool::{Content, Obstacle, inspect_line};
 use hearth_evm::tx::SharedTx;
 
 use super::{Caller, shapes};
@@ -107,13 +107,8 @@ impl Caller<'_> {
 }
 
 fn fate(chain: &Chain, hash: &B256) -> String {
-    let waiting = chain.pool().get(hash);
-    let waits = waiting.is_some() || chain.outputs_pool().get(hash).is_some();
-    // Behind a gap it waits for the first nonce that is not there.
-    let missing = waiting.and_then(|tx| {
-        let next = chain.pool().next_nonce(&tx.sender, 0);
-        (alloy_consensus::Transaction::nonce(&tx.envelope) > next).then_some(next)
-    });
+    let waits = chain.pool().get(hash).is_some() || chain.outputs_pool().get(hash).is_some();
+    let obstacle = chain.pool().obstacle(hash);
     let fate = chain.pool().fate(hash).map(|reason| reason.to_string());
     let fate = fate.or_else(|| chain.outputs_pool().fate(hash).map(|refusal| refusal.to_string()));
     let place = chain.tx(hash).map(|(block, index)| (block.number(), Some(index)));
@@ -127,9 +122,11 @@ fn fate(chain: &Chain, hash: &B256) -> String {
         }
         (None, true, _) => {
             object.text("status", "pending");
-            if let Some(nonce) = missing {
-                object.quantity("waitsForNonce", nonce);
-                object.text("reason", &format!("it waits for a transaction of its account with nonce {nonce}"));
+            if let Some(obstacle) = obstacle {
+                if let Obstacle::MissingNonce(nonce) = obstacle {
+                    object.quantity("waitsForNonce", nonce);
+                }
+                object.text("reason", &obstacle.to_string());
             }
         }
         (None, false, Some(reason)) => {

@@ -74,12 +74,32 @@ fn blocks_come_when_it_is_asked_for() {
     assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
     node.call("evm_setIntervalMining", json!([20]));
     node.receipt(&hash);
+    // In seconds it is rounded up: 0 says that there is none.
+    assert_eq!(node.call("hardhat_getIntervalMining", json!([])), 20);
+    assert_eq!(node.call("anvil_getIntervalMining", json!([])), 1);
     node.call("evm_setIntervalMining", json!([0]));
     assert_eq!(node.call("anvil_getAutomine", json!([])), false);
     assert_eq!(node.call("anvil_getIntervalMining", json!([])), json!(null));
     node.call("hardhat_setNextBlockBaseFeePerGas", json!(["0x77359400"]));
     node.call("evm_mine", json!([]));
     assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false]))["baseFeePerGas"], "0x77359400");
+}
+
+#[test]
+fn a_number_that_is_none_is_told_what_it_must_be() {
+    let node = Node::new(BlockTime::Instant);
+    for (method, params, said) in [
+        ("evm_setIntervalMining", json!([-1]), "it must be a whole number, 0 or more, not -1"),
+        ("evm_setIntervalMining", json!([0.5]), "it must be a whole number, 0 or more, not 0.5"),
+        ("evm_setIntervalMining", json!([[200, 300]]), "as [min, max] asks for it, is not supported"),
+        ("evm_increaseTime", json!([-5]), "it must be a whole number, 0 or more, not -5"),
+        ("evm_increaseTime", json!([[5]]), "it must be one whole number, not a list"),
+        ("anvil_mine", json!([{}]), "it must be a whole number, not an object"),
+        ("evm_increaseTime", json!([true]), "it must be a whole number, 0 or more, not true"),
+    ] {
+        let (code, words) = node.fails(method, params.clone());
+        assert!(code == -32602 && words.ends_with(said), "{method} {params}: {words}");
+    }
 }
 
 #[test]

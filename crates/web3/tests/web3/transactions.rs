@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, TxKind, hex};
 use hearth_evm::chain::BlockTime;
 use serde_json::{Value, json};
 
-use crate::node::{CHAIN_ID, GWEI, KEEPS, LOGS, Node, Plan, account, creates, number, word};
+use crate::node::{CHAIN_ID, GWEI, KEEPS, LOGS, Node, Plan, account, creates, number, raw, word};
 
 #[test]
 fn the_node_says_who_it_is() {
@@ -130,6 +131,19 @@ fn what_waits_is_pending() {
     assert_eq!(node.call("hearth_transactionFate", json!([first]))["status"], "pending");
     let fate = node.call("hearth_transactionFate", json!([gapped]));
     assert_eq!((&fate["status"], &fate["waitsForNonce"]), (&json!("pending"), &json!("0x0")), "{fate}");
+    // One that is too cheap holds up those behind it.
+    let cheap = TxEip1559 { max_fee_per_gas: 7, max_priority_fee_per_gas: 1, ..Plan::transfer(3, 0).tx() };
+    let cheap = node.call("eth_sendRawTransaction", json!([raw(cheap, 3)]));
+    let behind = send(3, 1);
+    let reason = |hash: &Value| {
+        let fate = node.call("hearth_transactionFate", json!([hash]));
+        assert!(fate["status"] == "pending" && fate.get("waitsForNonce").is_none(), "{fate}");
+        fate["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(reason(&cheap).starts_with("it pays at most 7 wei for a unit of gas, and the next block's base fee is "));
+    let said = "it waits for its account's transaction with nonce 0, which pays at most 7 wei for a unit of gas";
+    assert!(reason(&behind).starts_with(said), "{}", reason(&behind));
+    assert_eq!(reason(&first), "");
     assert_eq!(node.call("anvil_dropTransaction", json!([first])), first);
     let fate = node.call("hearth_transactionFate", json!([first]));
     assert_eq!((&fate["status"], &fate["reason"]), (&json!("dropped"), &json!("removed on demand")));

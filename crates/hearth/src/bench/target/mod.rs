@@ -49,6 +49,8 @@ const STANDSTILL: Duration = Duration::from_secs(5);
 /// What nothing came of for so long is given up, though its blockhash is valid.
 const GIVEN_UP: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// With so many transactions a second a node's count grows every second, whatever its slots are.
+const GROWTH_RATE: f64 = 10.0;
 
 impl From<RpcError> for BenchError {
     fn from(why: RpcError) -> Self {
@@ -105,13 +107,25 @@ pub fn run(
     let node = boot_load(config, benchg, benchs, bencho::Config { rpc: rpc.address, samples: sender })?;
     let mut seen = Observed::default();
     (seen.pid, seen.is_outside) = (options.target.pid, true);
+    seen.expects_growth = options.rate.is_none_or(|rate| rate >= GROWTH_RATE);
     let measuring = seen.measuring.clone();
     let (probes, questions) = (options.target.probes, options.target.questions);
     let prober = Prober::start(&rpc, Plan { probes, questions, payer, receiver, measuring: measuring.clone() })?;
     let without_load = options.rate == Some(0.0);
     let instead = without_load.then(|| prober.each_second());
     let cores = machine::cores().map_err(BootError::Cores)?;
-    let mut driver = Driver { node: &node, samples, control, stop, say, cores, instead, witness: &mut Nobody, seen };
+    let mut driver = Driver {
+        node: &node,
+        samples,
+        control,
+        stop,
+        say,
+        cores,
+        instead,
+        witness: &mut Nobody,
+        seen,
+        before_run: count,
+    };
     let driven = driver.drive(options, presign);
     measuring.store(false, Ordering::Relaxed);
     target.latency = prober.end();
@@ -133,7 +147,17 @@ pub fn run(
 /// Asks the node who it is and where it takes transactions.
 fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, SocketAddr), BenchError> {
     let none = || serde_json::json!([]);
-    let version = rpc.call("getVersion", none())?;
+    let version = match rpc.call("getVersion", none()) {
+        Err(why @ RpcError::Refused { .. }) => {
+            let is_ethereum = rpc.call("eth_chainId", none()).is_ok_and(|id| id.is_string());
+            let instead = format!(
+                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {url}` \
+                 drives it"
+            );
+            return Err(if is_ethereum { BenchError::Target(instead) } else { why.into() });
+        }
+        version => version?,
+    };
     let answer = rpc.call("getIdentity", none())?;
     let identity = text(&answer, "identity")?.to_owned();
     let tpu = match given {
@@ -242,6 +266,8 @@ impl Observed {
         let CoresHad { had, waited_for } = self.cores();
         let sent_per_s = self.sent_per_s();
         let lag_s_max = self.lag_s_max();
+        // Where nothing is sent, nothing is to be acknowledged.
+        let stall_s = if options.rate == Some(0.0) { 0.0 } else { self.longest_stall_s() };
         let driven = LoadSummary {
             rate: options.rate,
             is_kept: options.rate.is_none_or(|rate| is_kept(rate, sent_per_s, lag_s_max)),
@@ -249,6 +275,8 @@ impl Observed {
             lag_s_max,
             cores,
             had: self.cores(),
+            stall_s,
+            measured_s: elapsed,
         };
         let bottleneck = limit_of_load(self.diagnosis().as_ref(), driven);
         Report {
@@ -265,6 +293,7 @@ impl Observed {
             cpu_us_per_txn: self.cpu_us_per_landed(measured),
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
+            longest_stall_s: (options.rate != Some(0.0)).then_some(stall_s),
             bottleneck,
             cores,
             cores_used: had,

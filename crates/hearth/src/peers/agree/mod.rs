@@ -2,27 +2,25 @@
 //!
 //! reads   the block store; votes and slots that gossip heard; what others say of ancestors; the time
 //! writes  the ledger; votes, to leaders and to gossip; poh's orders; what store is told; `tower.bin` and `root.bin`
-//! memory  100 B for each block above the root; 40 B for each vote account that had stake; a block; a vote; what
-//!         [`hearth_cluster::consensus`] keeps
-//! drops   votes and slots that are refused, each by its reason: counted
+//! memory  that of the two below
+//! drops   what they drop
 //! source  `docs/consensus.md`
 //!
-//! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
-//! block that both have below them, and forward by executing again. While poh makes a slot the ledger is poh's.
+//! It runs two state machines, one after the other, and does their I/O: [`Position`] owns the ledger,
+//! [`Core`](hearth_pipeline::tower::Core) consensus.
 //!
 //! ```text
-//! store ─► replay ─► Consensus ─► vote: tower to disk, then leaders, gossip
-//! gossip's votes, slots ─┘   └─► reset, begin: poh     confirmed: store     root: ledger
+//! store ─► Position ─► Core ─► vote: tower to disk, then leaders, gossip
+//!          │  ▲        ▲  └─► build on, begin, root, drop: Position
+//!     poh ◄┘  └ ledger └ gossip's votes, slots
 //! ```
+//!
+//! [`Position`]: hearth_pipeline::replay::position::Position
 
 mod ancestors;
-mod claims;
 mod differs;
 mod driver;
-mod forks;
 mod gossip_link;
-mod join_wait;
-mod saved;
 mod vote;
 
 use std::io;
@@ -33,25 +31,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hearth_cluster::board::Board;
-use hearth_cluster::consensus::StartError;
 use hearth_cluster::view::Views;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Genesis, Ledger, RewindError};
 use hearth_pipeline::bank::Recording;
 use hearth_pipeline::poh::Lead;
 use hearth_pipeline::store::Agreed;
+use hearth_pipeline::tower::TowerError;
 use hearth_tile::wake::Waker;
 use hearth_wire::{Hash, Pubkey};
 
 use super::Words;
 use crate::replay::ReplayError;
 pub use ancestors::Asker;
-pub use driver::Counts;
 use driver::Driver;
+pub use driver::counter_decls;
 pub use gossip_link::GossipLink;
-pub use saved::{SavedError, final_since, final_slot, is_root_damaged, root as saved_root, tower as saved_tower};
-#[cfg(test)]
-pub use saved::{save_root, save_tower};
 pub use vote::Voter;
 
 /// How long the thread sleeps when there is nothing to do and no block comes.
@@ -63,6 +58,9 @@ pub enum AgreeError {
     /// The store, or a block that was executed before.
     #[error("a block of the cluster does not execute here: {0}")]
     Replay(#[from] ReplayError),
+    /// A block that was executed before.
+    #[error("a block of the cluster does not execute here: {0}")]
+    Again(hearth_pipeline::replay::ReplayError),
     /// The ledger cannot leave a fork.
     #[error("the ledger cannot leave a fork: {0}")]
     Rewind(#[from] RewindError),
@@ -106,12 +104,9 @@ pub enum AgreeError {
     /// A defect of this program.
     #[error("the thread of agreement has panicked, which is a defect of this program: what it said is above")]
     Panicked,
-    /// The tower's file.
+    /// The tower does not fit the chain, or the disk does not take it.
     #[error(transparent)]
-    Saved(#[from] SavedError),
-    /// The tower does not fit the chain.
-    #[error("{0}; the chain in the ledger folder is not the one that this node has voted on")]
-    Start(#[from] StartError),
+    Tower(#[from] TowerError),
 }
 
 /// How the node makes blocks.

@@ -173,7 +173,8 @@ impl Bench<'_> {
             config.ledger.path = at("ledger");
         }
         // Who has the name has it for every layout.
-        preflight::nobody_has_the_name(&config).map_err(|why| Stopped::Taken(why.to_string()))?;
+        preflight::nobody_has_the_name(&config, preflight::NAME_OF_BENCH)
+            .map_err(|why| Stopped::Taken(why.to_string()))?;
         let _ = fs::remove_file(&result);
         fs::write(&toml, differing(&config)).map_err(|source| Stopped::Io { path: toml.clone(), source })?;
         let program = std::env::current_exe().map_err(|source| Stopped::Io { path: "hearth".into(), source })?;

@@ -137,6 +137,18 @@ fn a_node_that_is_gone_is_waited_for() {
 }
 
 #[test]
+fn a_note_gives_way_to_the_keys() {
+    let mut view = View::new(Some("2 nodes run here".into()));
+    let last = |view: &mut View| drawn(view, 80, 24).last().unwrap().clone();
+    for _ in 0..NOTE_SAMPLES {
+        view.take(sample(), diagnosis(), &[]);
+        assert_eq!(last(&mut view), "2 nodes run here");
+    }
+    view.take(sample(), diagnosis(), &[]);
+    assert!(last(&mut view).starts_with("p pause"));
+}
+
+#[test]
 fn keys_sort_filter_pause_help_and_leave() {
     let mut view = shown();
     assert_eq!(tiles(&mut view), ["quic:0", "verify:0", "bank:0"]);

@@ -98,7 +98,7 @@ export async function transaction(hash, place, isCurrent) {
       else place(title, ...fateOf(await call('hearth_transactionFate', hash)));
       return;
     } else {
-      place(title, ...waiting(tx));
+      place(title, ...waiting(tx, await call('hearth_transactionFate', hash)));
     }
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
@@ -116,10 +116,10 @@ function fateOf({ status, reason }) {
   return reason ? [words, el('dl', { class: 'facts' }, fact('why', reason))] : [words];
 }
 
-function waiting(tx) {
+function waiting(tx, { reason }) {
   return [
     el('p', { text: 'It waits in the pool.' }),
-    el('dl', { class: 'facts' }, sent(tx), fact('gas limit', grouped(number(tx.gas))), fact('pays at most', `${gwei(tx.maxFeePerGas ?? tx.gasPrice)} for each gas`), detail(tx)),
+    el('dl', { class: 'facts' }, sent(tx), fact('gas limit', grouped(number(tx.gas))), fact('pays at most', `${gwei(tx.maxFeePerGas ?? tx.gasPrice)} for each gas`), detail(tx), fact('why it waits', reason)),
     ...input(tx),
   ];
 }

@@ -1,4 +1,4 @@
-//! claims: which bank hashes the votes of others name, held against those that came out here.
+//! vote_hashes: the bank hashes that votes name, compared with those that this node computes.
 //!
 //! reads   votes by who may cast them, of gossip and of blocks; blocks as they are executed
 //! writes  the hash that others have for a block which came to another one here
@@ -7,8 +7,8 @@
 //! drops   votes for slots more than [`AHEAD`] above what is executed: the blocks that they land in tell them again
 //! source  –
 //!
-//! One who votes can name any hash. More than a third of the stake are not all hostile: what they name for the very
-//! block that was executed here is what it comes to.
+//! A voter can name any hash. More than a third of the stake are not all hostile: the hash that they name for the very
+//! block that was executed here is the right one.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::tower::Voted;
 use hearth_wire::{Hash, Pubkey};
 
-use super::forks::Frozen;
+use crate::tower::Frozen;
 
 /// How far above what is executed votes are kept, slots.
 pub const AHEAD: u64 = 32;
 
 /// By slot, what each vote account has named last.
 #[derive(Debug, Default)]
-pub struct Claims(BTreeMap<u64, BTreeMap<Pubkey, Voted>>);
+pub struct VoteHashes(BTreeMap<u64, BTreeMap<Pubkey, Voted>>);
 
-impl Claims {
+impl VoteHashes {
     /// An account that may vote has voted.
     pub fn note(&mut self, voted: Voted) {
         self.0.entry(voted.slot).or_default().insert(voted.account, voted);
@@ -33,9 +33,9 @@ impl Claims {
 
     /// A block was executed: forgets who names its hash.
     pub fn froze(&mut self, block: &Frozen) {
-        let Some(claims) = self.0.get_mut(&block.id.slot) else { return };
-        claims.retain(|_, voted| voted.bank_hash != block.id.hash);
-        if claims.is_empty() {
+        let Some(hashes) = self.0.get_mut(&block.id.slot) else { return };
+        hashes.retain(|_, voted| voted.bank_hash != block.id.hash);
+        if hashes.is_empty() {
             self.0.remove(&block.id.slot);
         }
     }
@@ -98,40 +98,40 @@ mod tests {
     fn more_than_a_third_of_the_stake_refutes_whatever_comes_first() {
         let stakes = stakes(&[30, 4, 33, 33]);
         for first in [true, false] {
-            let (mut claims, block) = (Claims::default(), block(7, 1, 5));
+            let (mut hashes, block) = (VoteHashes::default(), block(7, 1, 5));
             let votes = [voted(1, 7, 2, 5), voted(3, 7, 1, 5), voted(4, 7, 3, 5)];
             if first {
-                claims.froze(&block);
+                hashes.froze(&block);
             }
-            votes.into_iter().for_each(|voted| claims.note(voted));
-            assert_eq!(claims.refute(&block, &stakes), None, "two thirds, of two hashes");
-            claims.note(voted(2, 7, 2, 5));
-            claims.froze(&block);
-            assert_eq!(claims.refute(&block, &stakes), Some([2; 32]), "34 of 100");
+            votes.into_iter().for_each(|voted| hashes.note(voted));
+            assert_eq!(hashes.refute(&block, &stakes), None, "two thirds, of two hashes");
+            hashes.note(voted(2, 7, 2, 5));
+            hashes.froze(&block);
+            assert_eq!(hashes.refute(&block, &stakes), Some([2; 32]), "34 of 100");
             // Who names another one later has named that.
-            claims.note(voted(2, 7, 9, 5));
-            assert_eq!(claims.refute(&block, &stakes), None);
+            hashes.note(voted(2, 7, 9, 5));
+            assert_eq!(hashes.refute(&block, &stakes), None);
         }
     }
 
     #[test]
     fn votes_for_another_version_do_not_refute() {
-        let (mut claims, stakes) = (Claims::default(), stakes(&[60, 40]));
-        claims.note(voted(1, 7, 2, 6));
-        assert_eq!(claims.refute(&block(7, 1, 5), &stakes), None);
-        claims.froze(&block(7, 1, 5));
+        let (mut hashes, stakes) = (VoteHashes::default(), stakes(&[60, 40]));
+        hashes.note(voted(1, 7, 2, 6));
+        assert_eq!(hashes.refute(&block(7, 1, 5), &stakes), None);
+        hashes.froze(&block(7, 1, 5));
         // Once that version is executed, it does.
-        assert_eq!(claims.refute(&block(7, 3, 6), &stakes), Some([2; 32]));
-        assert_eq!(claims.refute(&block(7, 2, 6), &stakes), None);
-        claims.froze(&block(7, 2, 6));
-        assert!(claims.0.is_empty());
+        assert_eq!(hashes.refute(&block(7, 3, 6), &stakes), Some([2; 32]));
+        assert_eq!(hashes.refute(&block(7, 2, 6), &stakes), None);
+        hashes.froze(&block(7, 2, 6));
+        assert!(hashes.0.is_empty());
         // So many have executed what is dead here, whatever they came to.
         let versions = [5, 6].map(|block_id| voted(1, 8, 2, block_id));
         for (version, is_had) in versions.into_iter().zip([false, true]) {
-            claims.note(version);
-            assert_eq!(claims.have(8, &[6; 32], &stakes), is_had);
+            hashes.note(version);
+            assert_eq!(hashes.have(8, &[6; 32], &stakes), is_had);
         }
-        claims.set_root(8);
-        assert!(claims.0.is_empty());
+        hashes.set_root(8);
+        assert!(hashes.0.is_empty());
     }
 }

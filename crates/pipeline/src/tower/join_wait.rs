@@ -1,15 +1,17 @@
 //! join_wait: how far the cluster is by the votes heard, and how long a node that has just started waits for it.
 //!
-//! reads   gossip votes, stakes, the time
+//! reads   gossip votes, stakes; the time since any instant, which never goes back
 //! writes  whether the node still waits, whether it counts slots from now on, when it refreshes its last vote
 //! memory  40 B for each vote account with stake, and one vote
+//! drops   –
+//! source  –
 //!
 //! A block made too early builds on an old parent when the cluster is ahead of this node. At the beginning of a chain
 //! the other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without
 //! them.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hearth_ledger::stakes::EpochStakes;
 use hearth_wire::Pubkey;
@@ -97,21 +99,21 @@ pub struct JoinWait {
     /// The smallest distance to the cluster so far, slots.
     behind: u64,
     /// When the node stops waiting, unless it comes nearer to the cluster before.
-    until: Instant,
+    until: Duration,
     /// Since when no node of the known stake had a newer block.
-    tip_since: Option<Instant>,
+    tip_since: Option<Duration>,
 }
 
 impl JoinWait {
     /// Starts the wait. `known` is the newest slot of which the store holds anything.
-    pub fn new(known: u64, now: Instant) -> Self {
+    pub fn new(known: u64, now: Duration) -> Self {
         Self { known, behind: u64::MAX, until: now + JOIN_FOR, tip_since: None }
     }
 
     /// Decides whether the wait is over. It lasts while the node has none of the cluster's newer blocks, or too little
     /// stake has said that there are none, and is extended as long as the node comes nearer. `executed` is the newest
     /// executed slot, `base` the one that the node would build on.
-    pub fn poll(&mut self, now: Instant, others: ClusterTip, executed: u64, base: u64) -> Wait {
+    pub fn poll(&mut self, now: Duration, others: ClusterTip, executed: u64, base: u64) -> Wait {
         let behind = others.newest.saturating_sub(executed);
         let is_new = others.newest > self.known;
         if is_new && behind < self.behind {
@@ -136,18 +138,18 @@ impl JoinWait {
 pub struct VoteRefresh {
     /// The vote's transaction.
     pub transaction: Vec<u8>,
-    again_at: Instant,
+    again_at: Duration,
     left: u32,
 }
 
 impl VoteRefresh {
     /// Starts from a vote that was sent at `now`.
-    pub fn new(transaction: Vec<u8>, now: Instant) -> Self {
+    pub fn new(transaction: Vec<u8>, now: Duration) -> Self {
         Self { transaction, again_at: now + REFRESH_EVERY, left: REFRESHES }
     }
 
     /// Returns whether to send the vote again at `now`, and counts it as sent if so.
-    pub fn is_due(&mut self, now: Instant) -> bool {
+    pub fn is_due(&mut self, now: Duration) -> bool {
         let is_due = self.left > 0 && now >= self.again_at;
         if is_due {
             (self.again_at, self.left) = (now + REFRESH_EVERY, self.left - 1);
@@ -183,7 +185,7 @@ mod tests {
 
     /// Polls with each of: milliseconds since the start, the cluster's tip, the newest executed slot.
     fn waits(known: u64, looks: &[(u64, ClusterTip, u64)]) -> Vec<Wait> {
-        let start = Instant::now();
+        let start = Duration::from_secs(77);
         let mut wait = JoinWait::new(known, start);
         let at = |ms| start + Duration::from_millis(ms);
         looks.iter().map(|(ms, others, executed)| wait.poll(at(*ms), *others, *executed, *executed)).collect()
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn vote_is_refreshed_each_second_30_times() {
-        let start = Instant::now();
+        let start = Duration::from_secs(77);
         let mut refresh = VoteRefresh::new(vec![], start);
         let due =
             (0..1_000).filter(|tenth| refresh.is_due(start + Duration::from_millis(100 * tenth))).collect::<Vec<_>>();

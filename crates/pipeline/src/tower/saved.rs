@@ -22,6 +22,34 @@ use hearth_wire::Pubkey;
 const TOWER: &str = "tower.bin";
 const ROOT: &str = "root.bin";
 
+/// Where the tower and the root are kept.
+pub trait Files {
+    /// Puts a tower on disk, durably.
+    ///
+    /// # Errors
+    /// The disk does not take it: then its vote must not be sent.
+    fn save_tower(&mut self, bytes: &[u8]) -> Result<(), SavedError>;
+
+    /// Puts a root on disk.
+    ///
+    /// # Errors
+    /// The disk does not take it.
+    fn save_root(&mut self, root: BankId) -> Result<(), SavedError>;
+}
+
+/// The files in the ledger's folder.
+pub struct Folder(pub PathBuf);
+
+impl Files for Folder {
+    fn save_tower(&mut self, bytes: &[u8]) -> Result<(), SavedError> {
+        save_tower(&self.0, bytes)
+    }
+
+    fn save_root(&mut self, root: BankId) -> Result<(), SavedError> {
+        save_root(&self.0, root)
+    }
+}
+
 /// What can be wrong with the tower's file.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {

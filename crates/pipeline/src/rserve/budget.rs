@@ -1,4 +1,4 @@
-//! budget: bytes that may be read or sent in a second, by all hosts and by one.
+//! Bytes that may be read or sent in a second, by all hosts and by one.
 //!
 //! reads   what is to be paid, by whom, when
 //! writes  whether it may be
@@ -56,6 +56,9 @@ pub(super) struct Budget {
 }
 
 impl Budget {
+    /// Bytes that it takes at most.
+    pub const MEMORY: u64 = Bounded::<IpAddr, Bucket>::bytes(HOSTS_MAX);
+
     pub fn new(per_s: u64) -> Self {
         Self { total: Bucket::new(per_s, 0), hosts: Bounded::new(HOSTS_MAX) }
     }

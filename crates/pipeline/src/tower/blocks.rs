@@ -1,9 +1,10 @@
-//! forks: the blocks above the root that were executed here, and how the ledger gets from one to another.
+//! blocks: the executed blocks above the root, and the path from one to another.
 //!
 //! reads   blocks that are frozen, rooted, dropped
 //! writes  paths
 //! memory  120 B a block above the root
 //! drops   what does not descend from a new root
+//! source  –
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +26,12 @@ pub struct Frozen {
 
 /// Blocks by slot: one version of each.
 #[derive(Debug)]
-pub struct Forks {
+pub struct Blocks {
     blocks: BTreeMap<u64, Frozen>,
     root: u64,
 }
 
-impl Forks {
+impl Blocks {
     /// Begins with a root.
     pub fn new(root: Frozen) -> Self {
         Self { blocks: BTreeMap::from([(root.id.slot, root)]), root: root.id.slot }
@@ -51,14 +52,14 @@ impl Forks {
         self.blocks.last_key_value().map_or(self.root, |(slot, _)| *slot)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
+    /// How many there are, the root among them.
+    pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
     /// Adds a block on one that is there.
     pub fn add(&mut self, block: Frozen) {
-        debug_assert!(self.blocks.contains_key(&block.parent), "blocks come after their parents");
+        assert!(self.blocks.contains_key(&block.parent), "blocks come after their parents");
         self.blocks.insert(block.id.slot, block);
     }
 
@@ -124,36 +125,38 @@ mod tests {
     /// 0 ─ 1 ─ 2 ─ 5 ─ 6
     ///     └ 3 ─ 4
     ///       └ 7
-    fn forks() -> Forks {
-        let mut forks = Forks::new(block(0, 0));
-        [(1, 0), (2, 1), (3, 1), (4, 3), (5, 2), (6, 5), (7, 3)].iter().for_each(|(at, on)| forks.add(block(*at, *on)));
-        forks
+    fn blocks() -> Blocks {
+        let mut blocks = Blocks::new(block(0, 0));
+        [(1, 0), (2, 1), (3, 1), (4, 3), (5, 2), (6, 5), (7, 3)]
+            .iter()
+            .for_each(|(at, on)| blocks.add(block(*at, *on)));
+        blocks
     }
 
     #[test]
     fn a_path_goes_back_to_the_block_that_both_have_below() {
-        let (forks, line) = (forks(), BTreeSet::from([0, 1, 2, 5, 6]));
-        assert_eq!(forks.path(&line, 6), Some((6, vec![])));
-        assert_eq!(forks.path(&line, 2), Some((2, vec![])));
-        assert_eq!(forks.path(&line, 4), Some((1, vec![3, 4])));
-        assert_eq!(forks.path(&line, 9), None, "it was not executed");
-        assert_eq!(forks.path(&BTreeSet::from([9]), 4), None, "it does not hang together");
+        let (blocks, line) = (blocks(), BTreeSet::from([0, 1, 2, 5, 6]));
+        assert_eq!(blocks.path(&line, 6), Some((6, vec![])));
+        assert_eq!(blocks.path(&line, 2), Some((2, vec![])));
+        assert_eq!(blocks.path(&line, 4), Some((1, vec![3, 4])));
+        assert_eq!(blocks.path(&line, 9), None, "it was not executed");
+        assert_eq!(blocks.path(&BTreeSet::from([9]), 4), None, "it does not hang together");
     }
 
     #[test]
     fn what_a_root_leaves_behind() {
-        let mut forks = forks();
-        assert_eq!(forks.set_root(2), [3, 4, 7], "0 and 1 are on the line");
-        assert_eq!((forks.len(), forks.get(1), forks.has(&block(5, 2).id)), (3, None, true));
-        assert_eq!(forks.set_root(6), [0; 0]);
-        assert_eq!(forks.len(), 1);
+        let mut blocks = blocks();
+        assert_eq!(blocks.set_root(2), [3, 4, 7], "0 and 1 are on the line");
+        assert_eq!((blocks.count(), blocks.get(1), blocks.has(&block(5, 2).id)), (3, None, true));
+        assert_eq!(blocks.set_root(6), [0; 0]);
+        assert_eq!(blocks.count(), 1);
     }
 
     #[test]
     fn a_version_that_is_dropped_takes_what_is_on_it_along() {
-        let mut forks = forks();
-        assert_eq!(forks.dump(3), [3, 4, 7]);
-        assert_eq!(forks.path(&BTreeSet::from([0]), 6), Some((0, vec![1, 2, 5, 6])));
-        assert_eq!(forks.dump(9), [0; 0]);
+        let mut blocks = blocks();
+        assert_eq!(blocks.dump(3), [3, 4, 7]);
+        assert_eq!(blocks.path(&BTreeSet::from([0]), 6), Some((0, vec![1, 2, 5, 6])));
+        assert_eq!(blocks.dump(9), [0; 0]);
     }
 }

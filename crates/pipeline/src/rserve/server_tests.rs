@@ -1,7 +1,9 @@
 //! Requests, honest and not, at a server over a small store.
 
+use hearth_crypto::ed25519::SigningKey;
+
 use crate::shred::{FecSet, Shredder, ShredderConfig};
-use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord, SyncPolicy};
+use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_wire::entry::write_entry;
 use hearth_wire::gossip::Pong;
 use hearth_wire::repair::Answer;
@@ -9,11 +11,44 @@ use hearth_wire::shred::DATA_PER_SET;
 
 use super::*;
 
-const VERSION: u16 = 7;
+/// The server, what it has counted, and its key.
+struct Served {
+    server: Server,
+    counts: Counters,
+    key: SigningKey,
+}
+
+impl std::ops::Deref for Served {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl std::ops::DerefMut for Served {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.server
+    }
+}
+
+impl Served {
+    /// All that a datagram is answered with, once the ping is signed.
+    fn answer(&mut self, from: SocketAddr, datagram: &[u8], now: u64) -> Vec<Vec<u8>> {
+        let Reply { mut answers, ping } = self.server.answer(from, datagram, now, &mut self.counts);
+        answers.extend(ping.map(|ping| {
+            assert_eq!(ping.to, from);
+            ping.signed(self.server.own(), self.key.sign(&ping_token(&ping.nonce)))
+        }));
+        answers
+    }
+}
+
+pub const VERSION: u16 = 7;
 
 /// A store with the blocks of slots 1 and 2, and the shreds of both.
-fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
-    let config = Config { sync: SyncPolicy::Kernel, ..Config::new(1 << 30, [1; 32]) };
+pub fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
+    let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
     let (mut store, _) = BlockStore::open(folder, config).unwrap();
     let shreds = fill(&mut store, &[1, 2], 5);
     (store, shreds)
@@ -59,7 +94,7 @@ struct Asker {
 }
 
 impl Asker {
-    fn request(&self, server: &Server, wanted: Wanted, time_ms: u64) -> Vec<u8> {
+    fn request(&self, server: &Served, wanted: Wanted, time_ms: u64) -> Vec<u8> {
         let sender = self.key.public_key();
         let mut bytes = Request { sender, recipient: server.own, time_ms, nonce: 77, wanted }.write();
         let signature = self.key.sign(&repair::signed_bytes(&bytes));
@@ -68,7 +103,7 @@ impl Asker {
     }
 
     /// Answers the ping that a request is answered with.
-    fn prove(&self, server: &mut Server, now: u64) {
+    fn prove(&self, server: &mut Served, now: u64) {
         let request = self.request(server, Wanted::Orphan { slot: 1 }, now);
         let answers = server.answer(self.from, &request, now);
         let [ping] = &answers[..] else { panic!("{answers:?}") };
@@ -80,8 +115,11 @@ impl Asker {
     }
 }
 
-fn server(store: &BlockStore) -> Server {
-    Server::new(SigningKey::from_seed(&[1; 32]), VERSION, store.reader(), Arc::default())
+fn server(store: &BlockStore) -> Served {
+    let key = SigningKey::from_seed(&[1; 32]);
+    let own = key.public_key();
+    let config = Config { own, shred_version: VERSION, blocks: store.reader(), views: Arc::default() };
+    Served { server: Server::new(&config, [9; 32]), counts: Counters::default(), key }
 }
 
 #[test]
@@ -119,7 +157,7 @@ fn of_a_block_that_was_given_up_nothing_is_served() {
     let mut server = server(&store);
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     asker.prove(&mut server, 1_000);
-    let ask = |server: &mut Server| {
+    let ask = |server: &mut Served| {
         let request = asker.request(server, Wanted::Shred { slot: 2, index: 3 }, 1_000);
         let answers = server.answer(asker.from, &request, 1_000);
         let shred = answers.first().and_then(|answer| Answer::parse(answer));
@@ -142,7 +180,7 @@ fn confirmed_blocks_are_told_and_a_ping_has_the_form_that_the_asker_reads() {
         server.views.confirmed.push(BankId { slot, hash: [slot as u8; 32] });
     }
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
-    let ask = |server: &mut Server, slot| -> Vec<AncestorHashes> {
+    let ask = |server: &mut Served, slot| -> Vec<AncestorHashes> {
         let request = asker.request(server, Wanted::Ancestors { slot }, 1_000);
         let answers = server.answer(asker.from, &request, 1_000);
         answers.iter().map(|answer| AncestorHashes::parse(answer).expect("of its form")).collect()
@@ -186,8 +224,12 @@ fn who_has_shown_nothing_is_served_nothing() {
     assert!(server.answer(own.from, &own.request(&server, wanted, 1_000), 1_000).is_empty());
     let pong = Pong { from: [7; 32], hash: [8; 32], signature: [9; 64] };
     assert!(server.answer(own.from, &repair::write_pong(&pong), 1_000).is_empty());
-    let Counts { bad_signature, out_of_time, malformed, misdirected, unproved, .. } = server.counts;
-    assert_eq!((bad_signature, out_of_time, malformed, misdirected, unproved), (2, 1, 1, 1, 5));
+    let count = &server.counts;
+    assert_eq!(count.dropped_signature, 2);
+    assert_eq!(count.dropped_out_of_time, 1);
+    assert_eq!(count.dropped_malformed, 1);
+    assert_eq!(count.dropped_misdirected, 1);
+    assert_eq!(count.dropped_unproved, 5);
 }
 
 #[test]
@@ -201,7 +243,7 @@ fn a_flood_gets_what_the_budget_has() {
     server.sent.total.left = 3 * 1_207;
     server.sent.total.filled_at = 1_000;
     let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_000).is_empty()).count();
-    assert_eq!((served, server.counts.over_budget), (3, 17));
+    assert_eq!((served, server.counts.dropped_over_budget), (3, 17));
     // A millisecond is worth 12,000 bytes.
     let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_001).is_empty()).count();
     assert_eq!(served, 9);
@@ -221,7 +263,7 @@ fn a_host_with_many_keys_keeps_nobody_out() {
     };
     let count = NODES_PER_HOST_MAX as u16 + 20;
     (0..count).for_each(|number| hostile(number).prove(&mut server, 2_000));
-    assert_eq!((server.proved.len(), server.counts.crowded_out), (NODES_PER_HOST_MAX + 1, 20));
+    assert_eq!((server.proved.len(), server.counts.evicted_nodes), (NODES_PER_HOST_MAX + 1, 20));
     let mut is_served = |asker: &Asker| {
         let request = asker.request(&server, Wanted::Shred { slot: 1, index: 0 }, 2_000);
         server.answer(asker.from, &request, 2_000).first().is_some_and(|answer| answer.len() > 1_000)
@@ -251,23 +293,23 @@ fn what_is_not_there_is_read_for_once_and_paid_for() {
     let mut server = server(&store);
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     asker.prove(&mut server, 1_000);
-    let before = server.shelf.read_bytes;
+    let before = server.shreds.read_bytes;
     for index in [32, 33, 64, 5_000, 40] {
         let request = asker.request(&server, Wanted::Shred { slot: 3, index }, 1_000);
         assert!(server.answer(asker.from, &request, 1_000).is_empty());
     }
     let highest = asker.request(&server, Wanted::Highest { slot: 3, from: 128 }, 1_000);
     assert!(server.answer(asker.from, &highest, 1_000).is_empty());
-    assert_eq!((server.shelf.read_bytes - before, server.counts.not_found), (40_000, 6));
+    assert_eq!((server.shreds.read_bytes - before, server.counts.not_found), (40_000, 6));
     // One set more: it is read anew, and not without a budget.
     store.append_set(&set(32, &[0; 1_000])).unwrap();
-    server.shelf.budget.total.left = 0;
-    server.shelf.budget.total.filled_at = 1_000;
+    server.shreds.budget.total.left = 0;
+    server.shreds.budget.total.filled_at = 1_000;
     let request = asker.request(&server, Wanted::Shred { slot: 3, index: 64 }, 1_000);
     assert!(server.answer(asker.from, &request, 1_000).is_empty());
-    assert_eq!((server.counts.over_budget, server.counts.not_found), (1, 6));
+    assert_eq!((server.counts.dropped_over_budget, server.counts.not_found), (1, 6));
     assert!(server.answer(asker.from, &request, 1_001).is_empty());
-    assert_eq!((server.counts.not_found, server.shelf.read_bytes - before), (7, 81_000));
+    assert_eq!((server.counts.not_found, server.shreds.read_bytes - before), (7, 81_000));
 }
 
 #[test]
@@ -342,12 +384,12 @@ fn who_asks_for_too_much_keeps_nobody_else_out() {
         let mut server = server(&store);
         greedy.prove(&mut server, 1_000);
         modest.prove(&mut server, 1_000);
-        let asks = |server: &mut Server, asker: &Asker, wanted| {
+        let asks = |server: &mut Served, asker: &Asker, wanted| {
             let request = asker.request(server, wanted, 1_000);
             server.answer(asker.from, &request, 1_000).len()
         };
         let mut number = 0;
-        while server.counts.over_budget == 0 {
+        while server.counts.dropped_over_budget == 0 {
             asks(&mut server, &greedy, greed(number));
             number += 1;
         }

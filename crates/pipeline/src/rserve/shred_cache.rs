@@ -1,10 +1,10 @@
-//! shelf: the shreds of the block store, one by one.
+//! The shreds of the block store, one by one.
 //!
 //! reads   the records of sets, a slot's at a time
 //! writes  data shreds
 //! memory  [`SLOTS_KEPT`] slots' records, [`SLOT_BYTES_MAX`] each; [`SETS_KEPT`] sets, 80 KiB each
 //! drops   what was wanted longest ago; sets that cannot be made again as their leader made them are not here
-//! source  –
+//! source  our own
 //!
 //! The store has no index by set: what is read of a slot is kept, and that a set is not there is known until the slot
 //! has another number of sets, or has begun anew.
@@ -53,7 +53,7 @@ struct Slot {
 }
 
 /// Shreds of the store.
-pub(super) struct Shelf {
+pub(super) struct ShredCache {
     version: u16,
     reader: Reader,
     pub budget: Budget,
@@ -64,7 +64,10 @@ pub(super) struct Shelf {
     pub read_bytes: u64,
 }
 
-impl Shelf {
+impl ShredCache {
+    /// Bytes that it takes at most.
+    pub const MEMORY: u64 = (SLOTS_KEPT * SLOT_BYTES_MAX + SETS_KEPT * FecSet::MEMORY) as u64;
+
     pub fn new(version: u16, reader: Reader, budget: Budget) -> Self {
         Self { version, reader, budget, slots: VecDeque::new(), sets: VecDeque::new(), read_bytes: 0 }
     }

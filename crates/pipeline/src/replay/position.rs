@@ -1,0 +1,685 @@
+//! position: where the ledger is, and what is executed on it next.
+//!
+//! reads   tower's commands; what the store has; which slot proof of history makes
+//! writes  the ledger, by an executor; [`Output`]s
+//! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block;
+//!         what [`super::vote_hashes`] keeps
+//! drops   blocks that cannot be executed: counted
+//! source  –
+//!
+//! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
+//! block that both have below them, and forward by executing again. While proof of history makes a slot the ledger
+//! belongs to it: commands that need the ledger wait.
+//!
+//! Nothing here reads a clock, a file or a socket: the store, the executor and proof of history are given.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use hearth_cluster::consensus::{BankId, FrozenBank, Lockout, VoteAccount};
+use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
+use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::tower::Voted;
+use hearth_ledger::{Ledger, RewindError, SlotHistory};
+use hearth_wire::{Hash, Pubkey};
+
+use super::ReplayError;
+use super::vote_hashes::{AHEAD, VoteHashes};
+use crate::poh::Parent;
+use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start};
+
+/// Slots above the root in which a block to execute is looked for: those of seven hours.
+const LOOKED_AT: usize = 65_536;
+
+hearth_tile::counters! {
+    /// What replay counts.
+    pub struct Counters {
+        /// Blocks of others that were executed.
+        executed_blocks: Counter,
+        /// Transactions in blocks of others that were executed.
+        executed_transactions: Counter,
+        /// Blocks that cannot be executed: they break the cluster's rules.
+        dead_blocks: Counter,
+        /// Times that the ledger left a fork for another.
+        forks_left: Counter,
+        /// Blocks executed again, on the way to another fork.
+        executed_again_blocks: Counter,
+        /// Slots whose block here is not the one that the cluster has, and was dropped.
+        dumped_slots: Counter,
+        /// The newest slot that is executed.
+        head_slot: Gauge,
+        /// The newest slot that two thirds of the stake have voted for.
+        confirmed_slot: Gauge,
+    }
+}
+
+/// The block store.
+pub trait BlockSource {
+    /// The slots from one on that it has anything of, ascending, so many at most.
+    fn slots(&self, from: u64, count: usize) -> Vec<SlotInfo>;
+
+    /// A block, as far as it is here.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn block(&self, slot: u64) -> Result<Option<Block>, StoreError>;
+
+    /// The Merkle root that a block's first FEC set is chained to: its parent's last.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn chained_root(&self, slot: u64) -> Result<Option<Hash>, StoreError>;
+}
+
+impl BlockSource for Reader {
+    fn slots(&self, from: u64, count: usize) -> Vec<SlotInfo> {
+        Self::slots(self, from.., count)
+    }
+
+    fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
+        Self::block(self, slot)
+    }
+
+    fn chained_root(&self, slot: u64) -> Result<Option<Hash>, StoreError> {
+        let mut root = None;
+        let visit = |set: &FecSetRecord<'_>| {
+            if set.fec_set_index == 0 {
+                root = Some(set.chained_root);
+            }
+        };
+        self.sets(slot, visit)?;
+        Ok(root)
+    }
+}
+
+/// A block that was executed.
+#[derive(Debug, Default)]
+pub struct Executed {
+    /// Its transactions.
+    pub transactions: u64,
+    /// Votes in it, by who may cast them.
+    pub votes: Vec<Voted>,
+    /// What its transactions did, where a history is kept.
+    pub batches: Option<Vec<Vec<u8>>>,
+}
+
+/// What executes blocks.
+pub trait BlockExecutor {
+    /// Executes a block on the ledger's head. One that was executed before needs no second look at its signatures.
+    ///
+    /// # Errors
+    /// The block is wrong, and its slot may have begun and not ended.
+    fn execute(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError>;
+}
+
+/// What is asked of proof of history. The ledger belongs to it while it makes a slot.
+pub trait LeaderControl {
+    /// Build on this block from now on.
+    fn reset(&mut self, parent: Parent);
+
+    /// Make a slot on the block that was given last.
+    fn make(&mut self, slot: u64);
+
+    /// Takes back a slot that was not begun; false if it was.
+    fn retract(&mut self) -> bool;
+
+    /// The slot that is to be made, or under way.
+    fn making(&self) -> Option<u64>;
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Output {
+    /// Tell tower.
+    Tower(Event),
+    /// Tell store that the block of this slot, and those below it, are confirmed.
+    Confirmed(u64),
+    /// Tell store what the transactions of a block did.
+    Record {
+        /// The block's slot.
+        slot: u64,
+        /// The batches.
+        batches: Vec<Vec<u8>>,
+    },
+    /// Have the block of this slot dropped from the store, and another one taken in its place.
+    Dump(u64),
+    /// The block of a slot cannot be executed.
+    Died {
+        /// The slot.
+        slot: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why a node can no longer be in its cluster.
+#[derive(Debug)]
+pub enum PositionError {
+    /// The store cannot be read.
+    Store(StoreError),
+    /// The ledger cannot leave a fork.
+    Rewind(RewindError),
+    /// A block that was executed before cannot be executed again.
+    Again(ReplayError),
+    /// A block came to another hash than the first time.
+    NotTheSame(u64),
+    /// More than a third of the stake has another bank hash for the very block.
+    Refuted {
+        /// The slot.
+        slot: u64,
+        /// Theirs.
+        theirs: Hash,
+        /// The one here.
+        ours: Hash,
+    },
+    /// More than a third of the stake has executed a block that cannot be executed here.
+    RefutedDead {
+        /// The slot.
+        slot: u64,
+        /// Why it cannot be executed here.
+        why: String,
+    },
+}
+
+impl From<StoreError> for PositionError {
+    fn from(why: StoreError) -> Self {
+        Self::Store(why)
+    }
+}
+
+impl From<RewindError> for PositionError {
+    fn from(why: RewindError) -> Self {
+        Self::Rewind(why)
+    }
+}
+
+/// A block that cannot be executed.
+struct Dead {
+    /// Its id, where it breaks a rule on the very parent that it was made on.
+    block_id: Option<Hash>,
+    why: String,
+}
+
+/// The state.
+pub struct Position<S, X, P> {
+    ledger: Arc<Ledger>,
+    source: S,
+    executor: X,
+    /// Where the node makes blocks.
+    poh: Option<P>,
+    root: u64,
+    blocks: Blocks,
+    vote_hashes: VoteHashes,
+    /// Slots whose blocks cannot be executed.
+    dead: BTreeMap<u64, Dead>,
+    /// The versions of slots that were dropped: the store has them until the shred tile has heard of it.
+    dumped: BTreeMap<u64, Hash>,
+    /// What tower knows that the store has above the root, by slot.
+    stored: Vec<SlotInfo>,
+    /// Nothing has happened since the store was looked at.
+    has_looked: bool,
+    has_backlog: bool,
+    /// The slot that proof of history makes: the ledger belongs to it.
+    making: Option<u64>,
+    /// What tower wants of the ledger meanwhile.
+    later: VecDeque<Command>,
+    /// The newest block that is confirmed and was not on the ledger's line yet.
+    confirmed: Option<BankId>,
+    /// The newest slot that two thirds have rooted.
+    finalized: u64,
+    /// Epochs whose stakes tower knows.
+    epochs: BTreeSet<u64>,
+    out: Vec<Output>,
+    /// What was counted.
+    pub count: Counters,
+}
+
+impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
+    /// Begins at the ledger's last block, whose id is given: it is the root.
+    pub fn new(ledger: Arc<Ledger>, block_id: Hash, source: S, executor: X, poh: Option<P>) -> Self {
+        let root = head(&ledger, block_id);
+        let slot = root.id.slot;
+        Self {
+            epochs: epochs(&ledger, slot).into_iter().collect(),
+            ledger,
+            source,
+            executor,
+            poh,
+            root: slot,
+            blocks: Blocks::new(root),
+            vote_hashes: VoteHashes::default(),
+            dead: BTreeMap::new(),
+            dumped: BTreeMap::new(),
+            stored: vec![],
+            has_looked: false,
+            has_backlog: false,
+            making: None,
+            later: VecDeque::new(),
+            confirmed: None,
+            finalized: 0,
+            out: vec![],
+            count: Counters { head_slot: slot, confirmed_slot: slot, ..Counters::default() },
+        }
+    }
+
+    /// What tower begins with, whose own root is of the slot `rooted`. Only before the first turn.
+    pub fn start(&self, rooted: Option<u64>) -> Start {
+        let root = self.blocks.get(self.root).expect("the root is always there");
+        let bank = root.id;
+        let block = self.frozen_block(root, bank, None);
+        Start {
+            block,
+            ancestors: ancestors(&self.ledger, self.root, rooted),
+            schedule: *self.ledger.epoch_schedule(),
+            epochs: self.epochs.iter().filter_map(|epoch| self.ledger.epoch_stakes(*epoch)).collect(),
+            newest_stored: self.source.slots(self.root + 1, usize::MAX).last().map_or(self.root, |info| info.slot),
+        }
+    }
+
+    /// What is to be done since the last call, in order.
+    pub fn outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Executes a block, or takes over one that proof of history has made; whether there was one.
+    ///
+    /// # Errors
+    /// The node can no longer be in its cluster.
+    pub fn turn(&mut self) -> Result<bool, PositionError> {
+        if !std::mem::take(&mut self.has_looked) {
+            self.look();
+        }
+        if self.poh.as_ref().is_some_and(|poh| poh.making().is_some()) {
+            return Ok(false);
+        }
+        let has_worked = match self.making {
+            Some(slot) => self.own_block(slot)?,
+            None => self.execute_one()?,
+        };
+        if has_worked {
+            // Executing a block takes a while: tower decides by what is there now.
+            self.look();
+            self.has_looked = true;
+        }
+        Ok(has_worked)
+    }
+
+    /// Tells tower what has changed of what the store has.
+    fn look(&mut self) {
+        let found = self.source.slots(self.root + 1, LOOKED_AT);
+        let known = std::mem::take(&mut self.stored);
+        let mut before = known.iter().peekable();
+        for info in &found {
+            while let Some(gone) = before.next_if(|known| known.slot < info.slot) {
+                self.tell(Event::Voided(gone.slot));
+            }
+            let is_same = |known: &SlotInfo| known.whole == info.whole && known.parent_slot == info.parent_slot;
+            let known = before.next_if(|known| known.slot == info.slot);
+            if !known.is_some_and(is_same) {
+                self.tell(Event::Stored { slot: info.slot, parent: info.parent_slot, is_whole: info.whole });
+            }
+        }
+        before.for_each(|gone| self.out.push(Output::Tower(Event::Voided(gone.slot))));
+        self.stored = found;
+        let has_backlog = self.next().is_some();
+        if has_backlog != self.has_backlog {
+            self.has_backlog = has_backlog;
+            self.tell(Event::Backlog(has_backlog));
+        }
+    }
+
+    /// Does what tower wants.
+    ///
+    /// # Errors
+    /// The node can no longer be in its cluster.
+    pub fn command(&mut self, command: Command) -> Result<(), PositionError> {
+        let needs_ledger = match &command {
+            Command::BuildOn(_) | Command::Begin { .. } | Command::Dump(_) => true,
+            Command::Root(root) => !self.is_on_line(root.slot),
+            Command::Confirmed(_) | Command::Finalized(_) | Command::Voted(_) => false,
+        };
+        if needs_ledger {
+            self.later.push_back(command);
+            return self.catch_up();
+        }
+        self.perform(command)
+    }
+
+    /// Does what waited for the ledger, as far as it is replay's.
+    fn catch_up(&mut self) -> Result<(), PositionError> {
+        while !self.later.is_empty() && self.has_ledger() {
+            let command = self.later.pop_front().expect("it is not empty");
+            self.perform(command)?;
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, command: Command) -> Result<(), PositionError> {
+        match command {
+            Command::BuildOn(id) => self.build_on(id),
+            Command::Begin { slot, parent } => self.begin(slot, parent)?,
+            Command::Root(id) => self.set_root(id)?,
+            Command::Confirmed(id) => {
+                self.confirmed = Some(id);
+                self.tell_confirmed();
+            }
+            Command::Finalized(slot) => {
+                self.finalized = slot;
+                self.mark_final();
+            }
+            Command::Dump(slot) => self.dump(slot)?,
+            Command::Voted(voted) => self.compare(voted)?,
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.out.push(Output::Tower(event));
+    }
+
+    /// Whether the ledger is replay's: an own slot that proof of history has not begun is taken back.
+    fn has_ledger(&mut self) -> bool {
+        if let Some(slot) = self.making
+            && self.poh.as_mut().is_some_and(P::retract)
+        {
+            self.making = None;
+            self.tell(Event::Retracted(slot));
+        }
+        self.making.is_none()
+    }
+
+    /// Whether the ledger is at a slot's block or above it.
+    fn is_on_line(&self, slot: u64) -> bool {
+        self.ledger.summary(slot).is_some()
+    }
+
+    /// Proof of history has made a slot to its end: its block is as others', once it is on disk.
+    fn own_block(&mut self, slot: u64) -> Result<bool, PositionError> {
+        let Some(Block { info, block_id, .. }) = self.source.block(slot)? else { return Ok(false) };
+        if !info.whole {
+            return Ok(false);
+        }
+        self.making = None;
+        let block = self.ledger.recent_blocks(1)[0];
+        debug_assert_eq!((block.slot, block.parent), (slot, info.parent_slot), "nobody else has the ledger meanwhile");
+        self.froze(slot, info.parent_slot, block_id)?;
+        self.catch_up()?;
+        Ok(true)
+    }
+
+    /// Executes a block that is whole, if there is one.
+    fn execute_one(&mut self) -> Result<bool, PositionError> {
+        let Some(info) = self.next() else { return Ok(false) };
+        let (slot, parent) = (info.slot, info.parent_slot);
+        let Some(block) = self.source.block(slot)? else { return Ok(false) };
+        if !block.info.whole || block.info.parent_slot != parent {
+            // The store has had another version of it since the last look.
+            self.look();
+            return Ok(false);
+        }
+        let wanted = self.blocks.get(parent).map(|parent| parent.block_id);
+        if self.source.chained_root(slot)? != wanted {
+            self.died(slot, None, "its first set is chained to another block than the parent here".into());
+            return Ok(true);
+        }
+        self.go_to(parent)?;
+        match self.executor.execute(&self.ledger, &block, false) {
+            Ok(Executed { transactions, votes, batches }) => {
+                self.record(slot, batches);
+                self.count.executed_blocks += 1;
+                self.count.executed_transactions += transactions;
+                self.froze(slot, parent, block.block_id)?;
+                votes.into_iter().try_for_each(|voted| self.compare(voted))?;
+            }
+            Err(why) => {
+                // The slot may have begun.
+                self.ledger.rewind(parent)?;
+                self.died(slot, Some(block.block_id), why.to_string());
+                self.is_not_refuted(slot)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next block to execute: one on the head first, then the oldest.
+    fn next(&self) -> Option<SlotInfo> {
+        let head = self.ledger.recent_blocks(1)[0].slot;
+        let is_open = |info: &&SlotInfo| {
+            let is_new = self.blocks.get(info.slot).is_none() && !self.dead.contains_key(&info.slot);
+            info.whole && is_new && self.blocks.get(info.parent_slot).is_some() && !self.is_dumped(info.slot)
+        };
+        let mut open = self.stored.iter().filter(is_open);
+        let first = open.next()?;
+        if first.parent_slot == head {
+            return Some(*first);
+        }
+        Some(*open.find(|info| info.parent_slot == head).unwrap_or(first))
+    }
+
+    /// Whether the store still has the version of a slot that was dropped.
+    fn is_dumped(&self, slot: u64) -> bool {
+        let Some(dumped) = self.dumped.get(&slot) else { return false };
+        self.source.block(slot).ok().flatten().is_none_or(|block| block.block_id == *dumped)
+    }
+
+    fn record(&mut self, slot: u64, batches: Option<Vec<Vec<u8>>>) {
+        self.out.extend(batches.map(|batches| Output::Record { slot, batches }));
+    }
+
+    fn died(&mut self, slot: u64, block_id: Option<Hash>, why: String) {
+        self.count.dead_blocks += 1;
+        self.out.push(Output::Died { slot, why: why.clone() });
+        self.dead.insert(slot, Dead { block_id, why });
+        self.tell(Event::Dead(slot));
+    }
+
+    /// The head is a block that tower does not know.
+    fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) -> Result<(), PositionError> {
+        self.ledger.hash_all();
+        let frozen = self.ledger.frozen(slot).expect("the head is hashed");
+        let id = BankId { slot, hash: frozen.bank_hash };
+        self.tell_epochs(slot, parent);
+        let parent_id = self.blocks.get(parent).expect("its parent was executed").id;
+        let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
+        self.blocks.add(block);
+        self.vote_hashes.froze(&block);
+        let event = Event::Frozen(Box::new(self.frozen_block(&block, parent_id, Some(&frozen.votes))));
+        self.tell(event);
+        self.count.head_slot = slot;
+        self.tell_confirmed();
+        self.is_not_refuted(slot)
+    }
+
+    /// What tower is told of a block that was executed: `votes` are the accounts that it changed, or else all.
+    fn frozen_block(&self, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
+        let Frozen { id, block_id, blockhash, .. } = *block;
+        let epoch = self.ledger.epoch_schedule().epoch(id.slot);
+        let accounts = self.ledger.vote_accounts_at(id.slot, votes).unwrap_or_default();
+        // An epoch's authorized voters are those of all accounts: a change of them takes effect as an epoch begins.
+        let begins_epoch = votes.is_some() && self.ledger.epoch_schedule().epoch(parent.slot) != epoch;
+        let all = begins_epoch.then(|| self.ledger.vote_accounts_at(id.slot, None).unwrap_or_default());
+        let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|account| account.stake > 0);
+        let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
+        let lockout =
+            |vote: &hearth_ledger::Lockout| Lockout { slot: vote.slot, confirmation_count: vote.confirmation_count };
+        let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
+            key: account.key,
+            stake: account.stake,
+            votes: account.state.votes.iter().map(lockout).collect(),
+            root: account.state.root,
+        };
+        let leader = self.ledger.leader_at(id.slot).map(|leader| leader.node).unwrap_or_default();
+        let votes = accounts.into_iter().map(of).collect();
+        FrozenBlock { bank: FrozenBank { id, parent, block_id, leader, votes }, blockhash, voters }
+    }
+
+    /// Tells tower of stakes that it does not know, and of those that this fork has set anew: by a block and its
+    /// parent.
+    fn tell_epochs(&mut self, slot: u64, parent: u64) {
+        let schedule = self.ledger.epoch_schedule();
+        let begins = schedule.epoch(slot) != schedule.epoch(parent);
+        for epoch in epochs(&self.ledger, slot) {
+            let is_new = self.epochs.insert(epoch) || begins;
+            if let Some(stakes) = self.ledger.epoch_stakes(epoch).filter(|_| is_new) {
+                self.tell(Event::Epoch(stakes));
+            }
+        }
+    }
+
+    /// Takes the ledger to a block that was executed before.
+    fn go_to(&mut self, slot: u64) -> Result<(), PositionError> {
+        if self.ledger.recent_blocks(1)[0].slot == slot && self.ledger.working_bank().is_none() {
+            return Ok(());
+        }
+        let line = self.ledger.line_from(0).into_iter().collect();
+        let (back, path) = self.blocks.path(&line, slot).expect("executed blocks hang together above the root");
+        self.ledger.rewind(back)?;
+        self.count.forks_left += 1;
+        for slot in path {
+            let Some(block) = self.source.block(slot)? else { return Err(PositionError::NotTheSame(slot)) };
+            let executed = self.executor.execute(&self.ledger, &block, true).map_err(PositionError::Again)?;
+            self.record(slot, executed.batches);
+            self.count.executed_again_blocks += 1;
+            let before = *self.blocks.get(slot).expect("it is on the path");
+            if self.ledger.hash_all().1 != before.id.hash {
+                return Err(PositionError::NotTheSame(slot));
+            }
+            self.tell_epochs(slot, before.parent);
+        }
+        self.tell_confirmed();
+        Ok(())
+    }
+
+    fn build_on(&mut self, id: BankId) {
+        let Some(block) = self.blocks.get(id.slot) else { return };
+        let Frozen { block_id, blockhash, .. } = *block;
+        if let Some(poh) = &mut self.poh {
+            poh.reset(Parent { slot: id.slot, blockhash, block_id });
+        }
+    }
+
+    fn begin(&mut self, slot: u64, parent: BankId) -> Result<(), PositionError> {
+        self.go_to(parent.slot)?;
+        let Some(poh) = &mut self.poh else { return Ok(()) };
+        poh.make(slot);
+        self.making = Some(slot);
+        Ok(())
+    }
+
+    fn set_root(&mut self, root: BankId) -> Result<(), PositionError> {
+        // From another fork it could not get there any more.
+        if !self.is_on_line(root.slot) {
+            self.go_to(root.slot)?;
+        }
+        self.root = root.slot;
+        self.blocks.set_root(root.slot);
+        self.vote_hashes.set_root(root.slot);
+        self.dead = self.dead.split_off(&root.slot);
+        self.dumped = self.dumped.split_off(&root.slot);
+        self.stored.retain(|info| info.slot > root.slot);
+        let epoch = self.ledger.epoch_schedule().epoch(root.slot);
+        self.epochs = self.epochs.split_off(&epoch);
+        self.mark_final();
+        Ok(())
+    }
+
+    /// What two thirds have rooted, and this node too, is final.
+    fn mark_final(&self) {
+        self.ledger.mark_rooted(self.finalized.min(self.root));
+    }
+
+    /// Tells store what is confirmed, once the ledger is on its line.
+    fn tell_confirmed(&mut self) {
+        let Some(id) = self.confirmed.filter(|id| self.blocks.has(id)) else { return };
+        if self.is_on_line(id.slot) {
+            self.out.push(Output::Confirmed(id.slot));
+            self.count.confirmed_slot = id.slot;
+            self.confirmed = None;
+        }
+    }
+
+    /// This node's version of a slot is not the cluster's.
+    fn dump(&mut self, slot: u64) -> Result<(), PositionError> {
+        self.count.dumped_slots += 1;
+        let known = self.blocks.get(slot).map(|block| block.block_id);
+        let stored = || self.source.block(slot).ok().flatten().map(|block| block.block_id);
+        if let Some(block_id) = known.or_else(stored) {
+            self.dumped.insert(slot, block_id);
+        }
+        if let Some(parent) = self.blocks.get(slot).map(|block| block.parent) {
+            let head = self.ledger.recent_blocks(1)[0].slot;
+            let gone = self.blocks.dump(slot);
+            if gone.contains(&head) {
+                self.ledger.rewind(parent)?;
+            }
+        }
+        self.dead.split_off(&slot);
+        // Which of the other versions has the bank hash that is wanted is known when it is executed.
+        self.out.push(Output::Dump(slot));
+        self.tell(Event::Dumped(slot));
+        Ok(())
+    }
+
+    /// Compares a vote with what came out here, or will.
+    fn compare(&mut self, voted: Voted) -> Result<(), PositionError> {
+        let slot = voted.slot;
+        let is_near = slot > self.root && slot <= self.blocks.newest() + AHEAD;
+        let ours = self.blocks.get(slot);
+        if !is_near || ours.is_some_and(|ours| ours.id.hash == voted.bank_hash) {
+            return Ok(());
+        }
+        // Anybody can have a vote account.
+        if self.stakes(slot).is_none_or(|stakes| stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0)) {
+            return Ok(());
+        }
+        self.vote_hashes.note(voted);
+        self.is_not_refuted(slot)
+    }
+
+    /// # Errors
+    /// Others have come to another hash than this node for the block of a slot, or to one at all where it is dead here.
+    fn is_not_refuted(&self, slot: u64) -> Result<(), PositionError> {
+        if let Some(Dead { block_id: Some(block_id), why }) = self.dead.get(&slot)
+            && self.stakes(slot).is_some_and(|stakes| self.vote_hashes.have(slot, block_id, &stakes))
+        {
+            return Err(PositionError::RefutedDead { slot, why: why.clone() });
+        }
+        let refuted = self.blocks.get(slot).zip(self.stakes(slot)).and_then(|(ours, stakes)| {
+            let theirs = self.vote_hashes.refute(ours, &stakes)?;
+            Some(PositionError::Refuted { slot, theirs, ours: ours.id.hash })
+        });
+        refuted.map_or(Ok(()), Err)
+    }
+
+    fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
+        self.ledger.epoch_stakes(self.ledger.epoch_schedule().epoch(slot))
+    }
+}
+
+/// The ledger's last block.
+fn head(ledger: &Ledger, block_id: Hash) -> Frozen {
+    let block = ledger.recent_blocks(1)[0];
+    let (slot, hash) = ledger.hash_all();
+    Frozen { id: BankId { slot, hash }, parent: block.parent, block_id, blockhash: block.blockhash }
+}
+
+/// The epochs that matter once the block of a slot is there: its own, and that whose leaders are known by then.
+fn epochs(ledger: &Ledger, slot: u64) -> [u64; 2] {
+    let schedule = ledger.epoch_schedule();
+    [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)]
+}
+
+/// Slots of the blocks below the ledger's last one, that of `slot`: down to the tower's root where the sysvar that
+/// lists them goes back so far; a snapshot may be of much later.
+fn ancestors(ledger: &Ledger, slot: u64, rooted: Option<u64>) -> Vec<u64> {
+    let line = ledger.line_from(0);
+    let oldest = line.first().copied().unwrap_or(slot);
+    let recent = line.into_iter().filter(|below| *below < slot);
+    match SlotHistory::of(ledger).zip(rooted.filter(|root| *root < oldest)) {
+        Some((history, root)) => (root..oldest).filter(|slot| history.has(*slot)).chain(recent).collect(),
+        None => recent.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,520 @@
+//! Where the ledger goes: a real ledger, with a store, an executor and proof of history that do as they are told.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hearth_ledger::stakes::validator_accounts;
+use hearth_ledger::{Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig};
+
+use super::*;
+
+const NODES: u8 = 4;
+const GENESIS_ID: Hash = [77; 32];
+
+fn node(number: u8) -> Pubkey {
+    [100 + number; 32]
+}
+
+fn account(number: u8) -> Pubkey {
+    [10 + number; 32]
+}
+
+/// A ledger of four nodes of equal stake.
+fn ledger() -> Arc<Ledger> {
+    let accounts = |number: u8| validator_accounts(&account(number), &[50 + number; 32], &node(number), 1 << 40);
+    let config = GenesisConfig {
+        fund_initial_accounts: 0,
+        extra_accounts: (0..NODES).flat_map(accounts).collect(),
+        ..GenesisConfig::development(node(0), [2; 32], 1_700_000_000)
+    };
+    let status_cache = StatusCacheConfig { enabled: true, capacity_txns: 0 };
+    let config_of_ledger = LedgerConfig { status_cache, forks: Some(Forks::default()), ..LedgerConfig::default() };
+    Ledger::new(&Genesis::create(config, |_| {}).expect("a chain"), config_of_ledger)
+}
+
+/// A block in the store: its data is its last hash.
+#[derive(Clone)]
+struct Stored {
+    parent: u64,
+    parent_id: Hash,
+    id: Hash,
+    is_whole: bool,
+    is_wrong: bool,
+    votes: Vec<Voted>,
+}
+
+#[derive(Clone, Default)]
+struct Store(Rc<RefCell<BTreeMap<u64, Stored>>>);
+
+impl Store {
+    /// Adds a version of a block on the one that the store has of its parent.
+    fn add(&self, slot: u64, parent: u64, version: u8) {
+        self.add_with(slot, parent, version, |_| ());
+    }
+
+    fn add_with(&self, slot: u64, parent: u64, version: u8, change: impl FnOnce(&mut Stored)) {
+        let parent_id = self.0.borrow().get(&parent).map_or(GENESIS_ID, |parent| parent.id);
+        let id = block_id(slot, version);
+        let mut stored = Stored { parent, parent_id, id, is_whole: true, is_wrong: false, votes: vec![] };
+        change(&mut stored);
+        self.0.borrow_mut().insert(slot, stored);
+    }
+}
+
+fn block_id(slot: u64, version: u8) -> Hash {
+    let mut id = [version; 32];
+    id[..8].copy_from_slice(&slot.to_le_bytes());
+    id
+}
+
+fn info(slot: u64, stored: &Stored) -> SlotInfo {
+    SlotInfo { slot, parent_slot: stored.parent, set_count: 1, whole: stored.is_whole, place: 0 }
+}
+
+impl BlockSource for Store {
+    fn slots(&self, from: u64, count: usize) -> Vec<SlotInfo> {
+        self.0.borrow().range(from..).take(count).map(|(slot, stored)| info(*slot, stored)).collect()
+    }
+
+    fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
+        let of = |stored: &Stored| Block { info: info(slot, stored), block_id: stored.id, data: stored.id.to_vec() };
+        Ok(self.0.borrow().get(&slot).map(of))
+    }
+
+    fn chained_root(&self, slot: u64) -> Result<Option<Hash>, StoreError> {
+        Ok(self.0.borrow().get(&slot).map(|stored| stored.parent_id))
+    }
+}
+
+/// Executes a block by its last hash alone.
+#[derive(Clone, Default)]
+struct Executor {
+    store: Store,
+    executed: Rc<RefCell<Vec<u64>>>,
+    /// Blocks come to another hash when they are executed again.
+    is_unsteady: Rc<RefCell<bool>>,
+}
+
+impl BlockExecutor for Executor {
+    fn execute(&mut self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError> {
+        let slot = block.info.slot;
+        let stored = self.store.0.borrow()[&slot].clone();
+        ledger.begin_slot(slot, block.info.parent_slot).expect("the ledger is at the parent");
+        if stored.is_wrong {
+            return Err(ReplayError::Signature { slot, signature: "a test's".into() });
+        }
+        let mut hash = stored.id;
+        hash[31] ^= u8::from(is_known && *self.is_unsteady.borrow());
+        ledger.end_slot(slot, hash).expect("it has begun");
+        self.executed.borrow_mut().push(slot);
+        Ok(Executed { transactions: 3, votes: stored.votes, batches: Some(vec![vec![slot as u8]]) })
+    }
+}
+
+#[derive(Default)]
+struct PohState {
+    parent: Option<Parent>,
+    wanted: Option<u64>,
+    making: Option<u64>,
+}
+
+#[derive(Clone, Default)]
+struct Poh(Rc<RefCell<PohState>>);
+
+impl Poh {
+    fn begins(&self) -> u64 {
+        let mut state = self.0.borrow_mut();
+        let slot = state.wanted.take().expect("a slot is wanted");
+        state.making = Some(slot);
+        slot
+    }
+}
+
+impl LeaderControl for Poh {
+    fn reset(&mut self, parent: Parent) {
+        self.0.borrow_mut().parent = Some(parent);
+    }
+
+    fn make(&mut self, slot: u64) {
+        self.0.borrow_mut().wanted = Some(slot);
+    }
+
+    fn retract(&mut self) -> bool {
+        self.0.borrow_mut().wanted.take().is_some()
+    }
+
+    fn making(&self) -> Option<u64> {
+        let state = self.0.borrow();
+        state.making.or(state.wanted)
+    }
+}
+
+/// A position, and both ends of what it is made of.
+struct World {
+    position: Position<Store, Executor, Poh>,
+    ledger: Arc<Ledger>,
+    store: Store,
+    executor: Executor,
+    poh: Poh,
+    /// What was executed, by slot.
+    frozen: BTreeMap<u64, BankId>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (ledger, store, poh) = (ledger(), Store::default(), Poh::default());
+        let executor = Executor { store: store.clone(), ..Executor::default() };
+        let position =
+            Position::new(Arc::clone(&ledger), GENESIS_ID, store.clone(), executor.clone(), Some(poh.clone()));
+        let root = position.start(None).block.bank.id;
+        Self { position, ledger, store, executor, poh, frozen: BTreeMap::from([(root.slot, root)]) }
+    }
+
+    fn outputs(&mut self) -> Vec<Output> {
+        let outputs = self.position.outputs();
+        for output in &outputs {
+            if let Output::Tower(Event::Frozen(block)) = output {
+                self.frozen.insert(block.bank.id.slot, block.bank.id);
+            }
+        }
+        outputs
+    }
+
+    /// Executes all that there is.
+    fn run(&mut self) -> Vec<Output> {
+        self.try_run().expect("the node agrees with the cluster")
+    }
+
+    fn try_run(&mut self) -> Result<Vec<Output>, PositionError> {
+        while self.position.turn()? {}
+        Ok(self.outputs())
+    }
+
+    fn command(&mut self, command: Command) -> Vec<Output> {
+        self.position.command(command).expect("it can be done");
+        self.outputs()
+    }
+
+    fn head(&self) -> u64 {
+        self.ledger.recent_blocks(1)[0].slot
+    }
+
+    /// What was executed since the last call.
+    fn executed(&self) -> Vec<u64> {
+        std::mem::take(&mut self.executor.executed.borrow_mut())
+    }
+
+    /// Proof of history makes the slot that it has begun to its end, and it is stored.
+    fn make(&mut self, slot: u64, parent: u64) {
+        self.ledger.begin_slot(slot, parent).expect("the ledger is at the parent");
+        self.ledger.end_slot(slot, block_id(slot, 9)).expect("it has begun");
+        self.store.add(slot, parent, 9);
+        self.poh.0.borrow_mut().making = None;
+    }
+
+    fn vote(&self, number: u8, slot: u64, bank_hash: Hash, version: u8) -> Voted {
+        Voted { account: account(number), slot, bank_hash, block_id: block_id(slot, version) }
+    }
+}
+
+fn frozen(outputs: &[Output]) -> Vec<(u64, u64)> {
+    let of = |output: &Output| match output {
+        Output::Tower(Event::Frozen(block)) => Some((block.bank.id.slot, block.bank.parent.slot)),
+        _ => None,
+    };
+    outputs.iter().filter_map(of).collect()
+}
+
+fn has_died(outputs: &[Output], slot: u64) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::Tower(Event::Dead(dead)) if *dead == slot))
+}
+
+fn confirmed(outputs: &[Output]) -> Vec<u64> {
+    let of = |output: &Output| if let Output::Confirmed(slot) = output { Some(*slot) } else { None };
+    outputs.iter().filter_map(of).collect()
+}
+
+#[test]
+fn start_tells_all_vote_accounts_and_stakes() {
+    let world = World::new();
+    let start = world.position.start(None);
+    assert_eq!((start.block.bank.votes.len(), start.block.voters.len()), (4, 4));
+    assert_eq!(start.block.voters[0], (account(0), node(0)));
+    assert_eq!((start.epochs.len(), start.epochs[0].votes.len(), start.newest_stored), (2, 4, 0));
+    assert_eq!((start.block.bank.id.slot, start.block.bank.block_id), (0, GENESIS_ID));
+}
+
+#[test]
+fn ledger_goes_from_fork_to_fork() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    world.store.add(2, 1, 1);
+    world.store.add(4, 1, 1);
+    let outputs = world.run();
+    assert_eq!(frozen(&outputs), [(1, 0), (2, 1), (4, 1)]);
+    let recorded = outputs.iter().filter(|output| matches!(output, Output::Record { .. })).count();
+    assert_eq!((recorded, world.head(), world.position.count.forks_left), (3, 4, 1));
+    assert_eq!(world.executed(), [1, 2, 4]);
+    // A block on the one that was left.
+    world.store.add(5, 2, 1);
+    assert_eq!(frozen(&world.run()), [(5, 2)]);
+    assert_eq!((world.executed(), world.head()), (vec![2, 5], 5), "slot 2 is executed again");
+    assert_eq!((world.position.count.executed_blocks, world.position.count.executed_again_blocks), (4, 1));
+    let hash = world.frozen[&5].hash;
+    assert_eq!(world.ledger.bank_hash(5), Some(hash));
+}
+
+#[test]
+fn block_on_the_head_comes_first() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    world.store.add(2, 1, 1);
+    world.run();
+    world.store.add(3, 1, 1);
+    world.store.add(4, 2, 1);
+    assert_eq!(frozen(&world.run()), [(4, 2), (3, 1)]);
+}
+
+#[test]
+fn block_that_comes_to_another_hash_ends_the_node() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 1)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    *world.executor.is_unsteady.borrow_mut() = true;
+    let parent = world.frozen[&2];
+    let done = world.position.command(Command::Begin { slot: 8, parent });
+    assert!(matches!(done, Err(PositionError::NotTheSame(2))));
+}
+
+#[test]
+fn dead_block_leaves_the_ledger_at_its_parent() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    world.store.add_with(2, 1, 1, |block| block.is_wrong = true);
+    world.store.add(3, 2, 1);
+    world.store.add(4, 1, 1);
+    let outputs = world.run();
+    assert!(has_died(&outputs, 2) && !has_died(&outputs, 3), "nothing is known of slot 3");
+    assert_eq!((frozen(&outputs), world.head()), (vec![(1, 0), (4, 1)], 4));
+    assert_eq!(world.position.count.dead_blocks, 1, "it is tried once");
+    assert!(world.run().is_empty());
+}
+
+#[test]
+fn block_on_another_version_of_its_parent_is_dead() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    world.store.add_with(2, 1, 1, |block| block.parent_id = block_id(1, 2));
+    let outputs = world.run();
+    assert!(has_died(&outputs, 2) && frozen(&outputs) == [(1, 0)]);
+    // That others executed this version says nothing against this node: it lacks the parent.
+    for number in 0..3 {
+        world.command(Command::Voted(world.vote(number, 2, [1; 32], 1)));
+    }
+}
+
+#[test]
+fn dropped_version_is_replaced_by_another() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 2)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.store.add_with(4, 3, 1, |block| block.is_wrong = true);
+    world.run();
+    let outputs = world.command(Command::Dump(2));
+    assert!(outputs.iter().any(|output| matches!(output, Output::Dump(2))));
+    assert!(matches!(outputs.last(), Some(Output::Tower(Event::Dumped(2)))));
+    assert_eq!(world.head(), 1, "what was executed on it is undone");
+    assert!(frozen(&world.run()).is_empty(), "the store still has the old one");
+    world.executed();
+    world.store.0.borrow_mut().clear();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+        world.store.add(slot, parent, if slot == 1 { 1 } else { 2 });
+    }
+    let old = world.frozen[&2];
+    assert_eq!(frozen(&world.run()), [(2, 1), (3, 2), (4, 3)], "slot 4 is no longer dead");
+    assert_ne!(world.frozen[&2], old);
+}
+
+#[test]
+fn tower_hears_what_the_store_has() {
+    let mut world = World::new();
+    world.store.add_with(3, 1, 1, |block| block.is_whole = false);
+    let stored = |outputs: &[Output]| {
+        let of = |output: &Output| match output {
+            Output::Tower(Event::Stored { slot, parent, is_whole }) => Some((*slot, *parent, *is_whole)),
+            Output::Tower(Event::Voided(slot)) => Some((*slot, 0, false)),
+            _ => None,
+        };
+        outputs.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(stored(&world.run()), [(3, 1, false)]);
+    assert!(stored(&world.run()).is_empty(), "once");
+    world.store.add(3, 1, 1);
+    world.store.add(5, 0, 1);
+    let outputs = world.run();
+    assert_eq!(stored(&outputs), [(3, 1, true), (5, 0, true)]);
+    let backlog = |output: &Output| if let Output::Tower(Event::Backlog(is)) = output { Some(*is) } else { None };
+    assert_eq!(outputs.iter().filter_map(backlog).collect::<Vec<_>>(), [true, false], "slot 5 was executed");
+    world.store.0.borrow_mut().remove(&3);
+    assert_eq!(stored(&world.run()), [(3, 0, false)]);
+}
+
+#[test]
+fn own_slot_is_made_on_its_parent_and_reported() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 1)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    let parent = world.frozen[&2];
+    world.command(Command::BuildOn(parent));
+    let expected = Parent { slot: 2, blockhash: block_id(2, 1), block_id: block_id(2, 1) };
+    assert_eq!(world.poh.0.borrow().parent, Some(expected));
+    world.command(Command::Begin { slot: 8, parent });
+    assert_eq!((world.head(), world.poh.begins()), (2, 8));
+    // Others' blocks wait meanwhile, and what needs the ledger too.
+    world.store.add(4, 3, 1);
+    let on = world.frozen[&3];
+    assert!(frozen(&world.run()).is_empty() && frozen(&world.command(Command::BuildOn(on))).is_empty());
+    world.command(Command::Dump(1));
+    assert_eq!(world.head(), 2, "the ledger is not touched");
+    world.make(8, 2);
+    let outputs = world.run();
+    assert_eq!(frozen(&outputs)[0], (8, 2));
+    assert_eq!(world.poh.0.borrow().parent.unwrap().slot, 3, "in order: first built on, then dropped");
+    assert!(outputs.iter().any(|output| matches!(output, Output::Tower(Event::Dumped(1)))));
+    assert_eq!(world.head(), 0, "all of it was on slot 1");
+}
+
+#[test]
+fn own_slot_waits_for_its_block_on_disk() {
+    let mut world = World::new();
+    let parent = world.frozen[&0];
+    world.command(Command::Begin { slot: 3, parent });
+    world.poh.begins();
+    world.make(3, 0);
+    world.store.0.borrow_mut().get_mut(&3).unwrap().is_whole = false;
+    assert!(frozen(&world.run()).is_empty());
+    world.store.0.borrow_mut().get_mut(&3).unwrap().is_whole = true;
+    assert_eq!(frozen(&world.run()), [(3, 0)]);
+}
+
+#[test]
+fn slot_that_poh_has_not_begun_is_taken_back() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    world.run();
+    let parent = world.frozen[&1];
+    world.command(Command::Begin { slot: 8, parent });
+    let outputs = world.command(Command::BuildOn(parent));
+    assert!(matches!(outputs[..], [Output::Tower(Event::Retracted(8))]), "{outputs:?}");
+    assert!(world.poh.making().is_none());
+    world.store.add(2, 1, 1);
+    assert_eq!(frozen(&world.run()), [(2, 1)]);
+}
+
+#[test]
+fn a_third_of_the_stake_refutes_the_bank_hash() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    world.run();
+    let ours = world.frozen[&1].hash;
+    // Of another version, and of the same hash: neither counts.
+    for number in 0..4 {
+        world.command(Command::Voted(world.vote(number, 1, [1; 32], 2)));
+        world.command(Command::Voted(world.vote(number, 1, ours, 1)));
+    }
+    world.command(Command::Voted(world.vote(0, 1, [1; 32], 1)));
+    let vote = world.vote(1, 1, [1; 32], 1);
+    let refuted = world.position.command(Command::Voted(vote));
+    let Err(PositionError::Refuted { slot, theirs, ours: here }) = refuted else { panic!("{refuted:?}") };
+    assert_eq!(slot, 1);
+    assert_eq!(theirs, [1; 32]);
+    assert_eq!(here, ours);
+}
+
+#[test]
+fn votes_in_blocks_refute_what_was_executed() {
+    let mut world = World::new();
+    world.store.add(1, 0, 1);
+    let votes = [0, 1].map(|number| world.vote(number, 1, [1; 32], 1)).to_vec();
+    world.store.add_with(2, 1, 1, |block| block.votes = votes);
+    assert!(matches!(world.try_run(), Err(PositionError::Refuted { slot: 1, .. })));
+}
+
+#[test]
+fn dead_block_that_others_executed_ends_the_node() {
+    let mut world = World::new();
+    world.store.add_with(1, 0, 1, |block| block.is_wrong = true);
+    world.command(Command::Voted(world.vote(0, 1, [1; 32], 1)));
+    assert!(has_died(&world.run(), 1), "a quarter of the stake may be wrong");
+    let vote = world.vote(1, 1, [1; 32], 1);
+    let refuted = world.position.command(Command::Voted(vote));
+    assert!(matches!(refuted, Err(PositionError::RefutedDead { slot: 1, .. })), "{refuted:?}");
+    // The votes may come first.
+    let mut world = World::new();
+    world.store.add_with(1, 0, 1, |block| block.is_wrong = true);
+    for number in 0..2 {
+        world.command(Command::Voted(world.vote(number, 1, [1; 32], 1)));
+    }
+    assert!(matches!(world.try_run(), Err(PositionError::RefutedDead { slot: 1, .. })));
+}
+
+#[test]
+fn root_off_the_line_takes_the_ledger_there() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 1), (4, 3)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    assert_eq!(world.head(), 4);
+    let root = world.frozen[&2];
+    world.command(Command::Root(root));
+    assert_eq!((world.head(), world.ledger.root()), (2, Some(0)), "two thirds have not rooted it");
+    world.command(Command::Finalized(9));
+    assert_eq!(world.ledger.root(), Some(2), "nothing above this node's root");
+    // What does not descend from it is gone.
+    world.store.add(6, 4, 1);
+    world.store.add(7, 2, 1);
+    let outputs = world.run();
+    assert_eq!(frozen(&outputs), [(7, 2)]);
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Tower(Event::Voided(_)))));
+}
+
+#[test]
+fn root_off_the_line_waits_while_poh_has_the_ledger() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 0)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    let [root, parent] = [1, 2].map(|slot| world.frozen[&slot]);
+    world.command(Command::Begin { slot: 8, parent });
+    world.poh.begins();
+    world.command(Command::Root(root));
+    assert_eq!(world.head(), 2);
+    world.make(8, 2);
+    world.run();
+    assert_eq!(world.head(), 1);
+}
+
+#[test]
+fn block_is_confirmed_once_the_ledger_is_on_its_line() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 1)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.run();
+    let [one, two] = [1, 2].map(|slot| world.frozen[&slot]);
+    assert_eq!(confirmed(&world.command(Command::Confirmed(one))), [1]);
+    assert!(confirmed(&world.command(Command::Confirmed(two))).is_empty(), "the ledger is at slot 3");
+    world.store.add(4, 2, 1);
+    let outputs = world.run();
+    assert_eq!((confirmed(&outputs), world.position.count.confirmed_slot), (vec![2], 2));
+    // Another version of it is not.
+    let other = BankId { slot: 4, hash: [9; 32] };
+    assert!(confirmed(&world.command(Command::Confirmed(other))).is_empty());
+}

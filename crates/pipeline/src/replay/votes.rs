@@ -1,0 +1,51 @@
+//! votes: what the transactions of a block vote for.
+//!
+//! reads   transactions; the vote accounts
+//! writes  votes
+//! memory  none
+//! drops   votes that are not signed by who may vote with the account
+//! source  –
+
+use hearth_ledger::tower::{Voted, voted_for};
+use hearth_ledger::{Ledger, VoteState};
+use hearth_wire::Txn;
+
+/// What a vote is for, if who may vote with its account is among its signers. Signatures are not checked.
+pub fn cast(ledger: &Ledger, txn: &Txn<'_>) -> Option<Voted> {
+    let voted = voted_for(txn)?;
+    let epoch = ledger.clock().epoch;
+    let state = ledger.account(&voted.account)?;
+    let voter = VoteState::read(state.data())?.voter(epoch)?;
+    txn.signer_keys().contains(&voter).then_some(voted)
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_crypto::ed25519::SigningKey;
+    use hearth_ledger::genesis::funded_account_key;
+    use hearth_ledger::tower::{Told, VotedBlock};
+    use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, Lockout, stakes};
+
+    use super::*;
+
+    /// Anybody can send a transaction that says whom it is a vote of.
+    #[test]
+    fn only_the_authorized_voter_counts() {
+        let [node, stranger] = [1, 2].map(funded_account_key);
+        let (account, stake) = ([7; 32], [8; 32]);
+        let extra_accounts = stakes::genesis_accounts(&account, &stake, &node.public_key()).to_vec();
+        let development = GenesisConfig::development(node.public_key(), [2; 32], 1_700_000_000);
+        let genesis = Genesis::create(GenesisConfig { extra_accounts, ..development }, |_| {}).unwrap();
+        let ledger = Ledger::new(&genesis, LedgerConfig::default());
+        let votes = [Lockout { slot: 3, confirmation_count: 1 }];
+        let told = Told { votes: &votes, root: None, timestamp: None, is_switch: false };
+        let block = VotedBlock { slot: 3, bank_hash: [3; 32], block_id: [4; 32], blockhash: *ledger.genesis_hash() };
+        let by =
+            |key: &SigningKey| told.message(&key.public_key(), &account, &block).sign_with(|_, bytes| key.sign(bytes));
+        let voted = Voted { account, slot: 3, bank_hash: [3; 32], block_id: [4; 32] };
+        assert_eq!(cast(&ledger, &Txn::parse(&by(&node)).unwrap()), Some(voted));
+        let forged = by(&stranger);
+        assert_eq!(voted_for(&Txn::parse(&forged).unwrap()), Some(voted), "it looks like one");
+        assert_eq!(cast(&ledger, &Txn::parse(&forged).unwrap()), None);
+    }
+}

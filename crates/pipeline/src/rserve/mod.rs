@@ -1,0 +1,158 @@
+//! rserve: serves repair, shreds for nodes that lack them.
+//!
+//! reads   `net_rserve` ×N, reliable: requests and pongs; `sign_rserve`, reliable: signatures of pings; the block
+//!         store; which blocks are confirmed, in the views
+//! writes  `rserve_net`, reliable: shreds, hashes of confirmed blocks, and pings; `rserve_sign`, reliable: the tokens
+//!         of pings
+//! memory  the server's tables (server.rs), [`UNSIGNED_MAX`] pings that wait for their signature: [`memory`] at most
+//! drops   what the server refuses, each by its reason; pings beyond those that may wait: all counted. Requests that
+//!         come faster than they are served are dropped by net, which counts them
+//! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
+//!
+//! The walk: a datagram → [`server`] (is it a request, signed, by a node that has proved its address, within its host's
+//! budget) → `shred_cache` (the shreds, made again from the store's records) → net. A ping goes by sign first.
+
+mod budget;
+mod server;
+mod shred_cache;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hearth_cluster::view::Views;
+use hearth_ledger::blockstore::Reader;
+use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
+use hearth_wire::Pubkey;
+
+use crate::links::{Datagram, Outgoing, PortKind, RSERVE_NET, RSERVE_SIGN, SIGN_RSERVE};
+use server::{ANSWERS_MAX, PingDraft, Server};
+
+hearth_tile::counters! {
+    /// What rserve counts.
+    pub struct Counters {
+        /// Shreds that were sent.
+        served: Counter,
+        /// Questions for hashes of ancestors that were answered, with none where the slot is not confirmed.
+        served_ancestors: Counter,
+        /// Pings sent to nodes that have not proved their address.
+        pings: Counter,
+        /// Requests for shreds that are not here.
+        not_found: Counter,
+        /// Datagrams dropped: neither a request nor a pong.
+        dropped_malformed: Counter,
+        /// Requests dropped: for another node, or of this one.
+        dropped_misdirected: Counter,
+        /// Requests dropped: of another time.
+        dropped_out_of_time: Counter,
+        /// Requests and pongs dropped: a wrong signature, or a pong that answers no ping.
+        dropped_signature: Counter,
+        /// Requests dropped: the sender has not proved that it is at its address. It was sent a ping, now or a moment
+        /// ago.
+        dropped_unproved: Counter,
+        /// Requests dropped: beyond the bytes that may be sent, or read for them.
+        dropped_over_budget: Counter,
+        /// Pings dropped: too many wait for their signature.
+        dropped_pings: Counter,
+        /// Nodes forgotten that had proved their addresses, since their host had too many.
+        evicted_nodes: Counter,
+        /// Bytes of the block store read for requests.
+        read_bytes: Counter,
+    }
+}
+
+/// Pings that wait for their signature. As many as the link back from sign holds, so that sign never waits for it.
+const UNSIGNED_MAX: usize = 64;
+
+/// What rserve is made from.
+#[derive(Clone)]
+pub struct Config {
+    /// This node's identity.
+    pub own: Pubkey,
+    /// The cluster's shred version.
+    pub shred_version: u16,
+    /// The blocks that are there.
+    pub blocks: Reader,
+    /// Which of them are confirmed.
+    pub views: Arc<Views>,
+}
+
+/// Bytes that the tile takes at most.
+pub const fn memory() -> u64 {
+    server::memory()
+}
+
+/// The tile.
+pub struct Rserve {
+    server: Server,
+    /// Pings in the order in which sign was asked for their signatures.
+    unsigned: VecDeque<PingDraft>,
+    next_tag: u64,
+    signatures: In,
+    sign: Port,
+    net: Port,
+}
+
+impl Tile for Rserve {
+    const NAME: &'static str = "rserve";
+    const BURST: usize = ANSWERS_MAX;
+    // A request may read megabytes of the store: others on the core get their turn after a few.
+    const FRAGS_PER_RUN: usize = 8;
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        Ok(Self {
+            server: Server::new(&config, host.secret()),
+            unsigned: VecDeque::with_capacity(UNSIGNED_MAX),
+            next_tag: 0,
+            signatures: host.input(SIGN_RSERVE)?,
+            sign: host.output(RSERVE_SIGN)?,
+            net: host.output(RSERVE_NET)?,
+        })
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if frag.input() == self.signatures {
+            return self.on_signature(&frag, out);
+        }
+        let Datagram { from, data, .. } = Datagram::read(frag.payload());
+        let now_ms = out.unix_ns() / 1_000_000;
+        self.server.set_may_ping(self.unsigned.len() < UNSIGNED_MAX);
+        let reply = self.server.answer(from, data, now_ms, out.count);
+        for answer in &reply.answers {
+            send(self.net, from, answer, out);
+        }
+        if let Some(ping) = reply.ping {
+            self.ask_signature(ping, out);
+        } else if reply.answers.is_empty() {
+            out.filtered();
+        }
+    }
+}
+
+impl Rserve {
+    fn ask_signature(&mut self, ping: PingDraft, out: &mut Out<'_, Self>) {
+        out.publish(self.sign, self.next_tag, &ping.nonce);
+        self.next_tag += 1;
+        self.unsigned.push_back(ping);
+    }
+
+    fn on_signature(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let oldest = self.next_tag - self.unsigned.len() as u64;
+        assert_eq!(frag.tag(), oldest, "sign answers in the order asked");
+        let ping = self.unsigned.pop_front().expect("an answer to a question");
+        let signature = frag.payload().try_into().expect("a signature from sign");
+        send(self.net, ping.to, &ping.signed(self.server.own(), signature), out);
+        out.count.pings += 1;
+    }
+}
+
+fn send(net: Port, to: std::net::SocketAddr, data: &[u8], out: &mut Out<'_, Rserve>) {
+    out.publish_with(net, 0, |buffer| {
+        buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
+        Outgoing::write_header(buffer, (to, PortKind::ServeRepair), 0, data.len())
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,566 @@
+//! core: what tower does with each message, and at each instant.
+//!
+//! reads   events of replay; votes, slots and duplicates of gossip; signatures; the time
+//! writes  commands for replay, votes, questions; the two files
+//! memory  see mod.rs
+//! drops   see mod.rs
+//! source  `replay_stage.rs` of `solana-core` 4.2; docs/consensus.md
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearth_cluster::consensus::{
+    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError, TICKS_PER_SLOT, Tower,
+    TowerVote, VoteStake,
+};
+use hearth_ledger::epoch::EpochSchedule;
+use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::tower::Voted;
+use hearth_wire::message::Message;
+use hearth_wire::{Pubkey, Signature};
+
+use super::blocks::{Blocks, Frozen};
+use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
+use super::messages::{Command, Event, FrozenBlock, Start};
+use super::saved::{Files, SavedError};
+use super::votes;
+
+/// A slot that is voted for and not here is asked for no further than so many above what is executed.
+const ASKED_AHEAD: u64 = 1_024;
+/// A slot is asked for once more than 1/20 of the stake has voted for it: an account with next to no stake could name
+/// slots that never existed.
+const ASKED_BY: u128 = 20;
+
+hearth_tile::counters! {
+    /// What tower counts.
+    pub struct Counters {
+        /// Votes sent, those that were sent again included.
+        votes: Counter,
+        /// Votes of others heard in gossip that count.
+        heard_votes: Counter,
+        /// Votes of others heard in gossip that do not: not signed by who may, or old.
+        refused_votes: Counter,
+        /// Turns as a leader that were begun, each of one slot.
+        begun_slots: Counter,
+        /// Own blocks that too few were seen to have.
+        unseen_blocks: Counter,
+        /// Slots above the root whose leaders are proved to have made two blocks.
+        duplicate_slots: Counter,
+        /// Votes not sent yet since the disk did not take the tower, and roots that it did not take.
+        unsaved: Counter,
+        /// The newest slot that this node has rooted: it will not leave it.
+        root_slot: Gauge,
+        /// Blocks above the root, of all forks.
+        unrooted_blocks: Gauge,
+    }
+}
+
+/// Why a node can vote no more.
+#[derive(Debug, thiserror::Error)]
+pub enum TowerError {
+    /// The tower's file, or the root's.
+    #[error(transparent)]
+    Saved(#[from] SavedError),
+    /// The tower does not fit the chain.
+    #[error("{0}; the chain in the ledger folder is not the one that this node has voted on")]
+    Start(#[from] StartError),
+}
+
+/// Who the node is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its identity.
+    pub node: Pubkey,
+    /// The account that it votes with, if it votes.
+    pub vote_account: Option<Pubkey>,
+    /// Whether it makes blocks in its turns.
+    pub leads: bool,
+    /// Whether the chain begins: there is no block yet, executed or not.
+    pub is_begin: bool,
+    /// How long a slot takes.
+    pub slot: Duration,
+}
+
+/// The time, by two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Since any instant; it never goes back.
+    pub monotonic: Duration,
+    /// Unix time in milliseconds; it may be set back.
+    pub unix_ms: u64,
+}
+
+/// What is to be done. Outputs are handled in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tell replay.
+    Replay(Command),
+    /// Have the message of a vote signed by each of its signers, and give that to [`Core::on_signed`]. Its tower is on
+    /// disk.
+    Sign {
+        /// Which vote it is.
+        number: u64,
+        /// The message.
+        message: Message,
+    },
+    /// Send a vote to the leaders of the next slots.
+    Vote(Vec<u8>),
+    /// Publish a vote in gossip.
+    Gossip(Vec<u8>),
+    /// Ask for the block of this slot: others have voted for it.
+    Want(u64),
+    /// Send this node's block of a slot again.
+    Resend(u64),
+    /// Ask others for the ancestors of the block of this slot, until they are told to [`Core::on_ancestors`].
+    AskAncestors(u64),
+    /// Slots up to this one are of no interest any more.
+    Root(u64),
+    /// More than two thirds of the stake voted for this block or one above it.
+    Confirmed(BankId),
+}
+
+/// What the store has of a slot.
+#[derive(Clone, Copy, Debug)]
+struct StoredSlot {
+    parent: u64,
+    is_whole: bool,
+}
+
+/// A vote that is being signed.
+#[derive(Debug)]
+struct Unsigned {
+    number: u64,
+    message: Message,
+    /// The block that it is for; none: the last vote of the run before, which only gossip is told.
+    id: Option<BankId>,
+}
+
+/// The state.
+pub struct Core {
+    config: Config,
+    consensus: Consensus,
+    schedule: EpochSchedule,
+    epochs: BTreeMap<u64, Arc<EpochStakes>>,
+    /// The authorized voters of accounts with stake.
+    voters: BTreeMap<Pubkey, Pubkey>,
+    blocks: Blocks,
+    /// The last block that replay executed.
+    head: Frozen,
+    stored: BTreeMap<u64, StoredSlot>,
+    /// Slots whose blocks cannot be executed.
+    dead: BTreeSet<u64>,
+    /// Slots whose blocks replay was told to drop, and has not yet.
+    dumping: VecDeque<u64>,
+    /// Own slots above the root that replay was told to begin.
+    begun: BTreeSet<u64>,
+    /// The own slot under way.
+    making: Option<u64>,
+    has_backlog: bool,
+    /// What is built on, and since when.
+    reset: (u64, Duration),
+    /// A vote whose tower is not on disk yet, and the tower.
+    unsaved: Option<(TowerVote, Vec<u8>)>,
+    unsigned: Option<Unsigned>,
+    /// How many votes were given to be signed.
+    numbered: u64,
+    join_wait: Option<JoinWait>,
+    /// The last vote that was published in gossip.
+    refresh: Option<VoteRefresh>,
+    tally: VoteTally,
+    /// Slots that enough have voted for to ask for them.
+    wanted: BTreeSet<u64>,
+    out: Vec<Output>,
+    /// What was counted.
+    pub count: Counters,
+}
+
+impl Core {
+    /// Begins at a root, with the tower that was saved, if there is one.
+    ///
+    /// # Errors
+    /// The tower is of another chain.
+    pub fn new(config: Config, start: Start, saved: Option<Tower>, now: Now) -> Result<Self, TowerError> {
+        let Start { block, ancestors, schedule, epochs, newest_stored } = start;
+        let FrozenBlock { bank, blockhash, voters } = block;
+        let root = bank.id.slot;
+        let frozen = Frozen { id: bank.id, parent: bank.parent.slot, block_id: bank.block_id, blockhash };
+        let epochs: BTreeMap<u64, _> = epochs.into_iter().map(|stakes| (stakes.epoch, stakes)).collect();
+        let epoch = schedule.epoch(root);
+        let current = epochs.get(&epoch);
+        let is_other = |vote: &hearth_ledger::stakes::VoteStake| vote.stake > 0 && vote.node != config.node;
+        let have_others_stake = current.is_none_or(|stakes| stakes.votes.iter().any(is_other));
+        let rules = consensus::Config {
+            node: config.node,
+            vote_account: config.vote_account,
+            // Who has lost what it voted for and made must neither vote nor lead otherwise than it did. Who alone has
+            // stake would wait for ever, and nobody else builds on what it does not have.
+            waits_for_rooted_vote: saved.is_none() && !config.is_begin && have_others_stake,
+        };
+        let stakes = Stakes::new(schedule.first_slot(epoch), current.map(weights).unwrap_or_default());
+        let mut consensus = Consensus::new(rules, consensus::Start { bank, ancestors }, stakes, saved)?;
+        for (epoch, stakes) in &epochs {
+            consensus.on_epoch(schedule.first_slot(*epoch), weights(stakes));
+        }
+        let join_wait = have_others_stake.then(|| JoinWait::new(newest_stored.max(root), now.monotonic));
+        let mut core = Self {
+            config,
+            consensus,
+            schedule,
+            epochs,
+            voters: voters.into_iter().collect(),
+            blocks: Blocks::new(frozen),
+            head: frozen,
+            stored: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            dumping: VecDeque::new(),
+            begun: BTreeSet::new(),
+            making: None,
+            has_backlog: false,
+            reset: (root, now.monotonic),
+            unsaved: None,
+            unsigned: None,
+            numbered: 0,
+            join_wait,
+            refresh: None,
+            tally: VoteTally::default(),
+            wanted: BTreeSet::new(),
+            out: vec![],
+            count: Counters { root_slot: root, ..Counters::default() },
+        };
+        // Where all begin again, each waits to hear where the others stand.
+        if let Some(last) = core.consensus.last_vote() {
+            core.sign(&last, None);
+        }
+        Ok(core)
+    }
+
+    /// Replay has told something.
+    pub fn on_event(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Epoch(stakes) => {
+                self.consensus.on_epoch(self.schedule.first_slot(stakes.epoch), weights(&stakes));
+                self.epochs.insert(stakes.epoch, stakes);
+            }
+            Event::Frozen(block) => self.froze(*block, now),
+            // Of what is being dropped: replay comes to another version, and reports that.
+            Event::Dead(slot) if self.dumping.iter().any(|dumped| *dumped <= slot) => {}
+            Event::Dead(slot) => {
+                self.dead.insert(slot);
+                // The only error is that its slot is rooted meanwhile.
+                let _ = self.consensus.on_dead(slot);
+            }
+            Event::Retracted(slot) => {
+                self.making = self.making.filter(|making| *making != slot);
+                self.begun.remove(&slot);
+                self.consensus.on_retracted(slot);
+            }
+            Event::Dumped(slot) => {
+                let done = self.dumping.pop_front();
+                assert_eq!(done, Some(slot), "replay drops blocks in the order in which it was told to");
+            }
+            Event::Stored { slot, parent, is_whole } => {
+                self.stored.insert(slot, StoredSlot { parent, is_whole });
+            }
+            Event::Voided(slot) => {
+                self.stored.remove(&slot);
+            }
+            Event::Backlog(has_backlog) => self.has_backlog = has_backlog,
+        }
+    }
+
+    fn froze(&mut self, block: FrozenBlock, now: Now) {
+        let FrozenBlock { bank, blockhash, voters } = block;
+        let FrozenBank { id, parent, block_id, .. } = bank;
+        self.making = self.making.filter(|making| *making != id.slot);
+        if self.dumping.contains(&id.slot) {
+            return; // It is the version that is being dropped: what comes after `Dumped` is another.
+        }
+        if self.blocks.get(parent.slot).is_none_or(|block| block.id != parent) {
+            return; // It was dropped, or left behind by a root, while this was on its way.
+        }
+        self.head = Frozen { id, parent: parent.slot, block_id, blockhash };
+        self.blocks.add(self.head);
+        if self.schedule.epoch(id.slot) != self.schedule.epoch(parent.slot) {
+            self.voters.clear(); // The block names all.
+        }
+        self.voters.extend(voters);
+        // Where consensus waits for the tower's root, or drops the parent in the next step, it does not take it.
+        let _ = self.consensus.on_frozen(bank, now.unix_ms);
+    }
+
+    /// Gossip has received the transaction of a vote; its signatures were not checked.
+    pub fn on_vote(&mut self, transaction: &[u8]) {
+        let voted = votes::heard(transaction, &self.voters);
+        let counts = voted.is_some_and(|voted| {
+            let id = BankId { slot: voted.slot, hash: voted.bank_hash };
+            self.consensus.on_vote(&voted.account, id).is_ok()
+        });
+        self.count.heard_votes += u64::from(counts);
+        self.count.refused_votes += u64::from(!counts);
+        let Some(voted) = voted else { return };
+        self.note_vote(&voted);
+        self.out.push(Output::Replay(Command::Voted(voted)));
+    }
+
+    /// Records a vote; its slot is asked for once enough stake has voted for it, where it is near and not whole here.
+    fn note_vote(&mut self, voted: &Voted) {
+        let Some(stakes) = self.stakes(voted.slot) else { return };
+        if stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0) {
+            return;
+        }
+        self.tally.record(voted.account, voted.slot);
+        let is_near = voted.slot > self.consensus.root().slot && voted.slot <= self.blocks.newest() + ASKED_AHEAD;
+        let is_here = self.blocks.get(voted.slot).is_some()
+            || self.begun.contains(&voted.slot)
+            || self.stored.get(&voted.slot).is_some_and(|stored| stored.is_whole);
+        if is_near && !is_here && self.tally.exceeds_share(&stakes, ASKED_BY, |slot| slot == voted.slot) {
+            self.wanted.insert(voted.slot);
+        }
+    }
+
+    /// Gossip has heard that a node has these slots.
+    pub fn on_slots(&mut self, node: &Pubkey, slots: &[u64]) {
+        slots.iter().for_each(|slot| self.consensus.on_has_slot(node, *slot));
+    }
+
+    /// It is proved that a slot's leader made two blocks.
+    pub fn on_duplicate(&mut self, slot: u64) {
+        // One of a slot that is rooted, or far away, is no news.
+        self.count.duplicate_slots += u64::from(self.consensus.on_duplicate(slot).is_ok());
+    }
+
+    /// Others have said which blocks the one asked for by [`Output::AskAncestors`] is built on, itself included.
+    pub fn on_ancestors(&mut self, chain: &[BankId]) {
+        self.consensus.on_ancestors(chain);
+    }
+
+    /// The signatures for the message of a vote, in the order of its signers. Those of an older vote than the last are
+    /// of no use.
+    pub fn on_signed(&mut self, number: u64, signatures: &[Signature], now: Now) {
+        let Some(Unsigned { message, id, .. }) = self.unsigned.take_if(|unsigned| unsigned.number == number) else {
+            return;
+        };
+        let mut left = signatures.iter();
+        let transaction = message.sign_with(|_, _| *left.next().expect("one for each signer"));
+        self.refresh = Some(VoteRefresh::new(transaction.clone(), now.monotonic));
+        if let Some(id) = id {
+            self.out.push(Output::Vote(transaction.clone()));
+            self.count.votes += 1;
+            let account = self.config.vote_account.expect("only a node that votes has votes signed");
+            // One that is sent again is known.
+            let _ = self.consensus.on_vote(&account, id);
+        }
+        self.out.push(Output::Gossip(transaction));
+    }
+
+    /// What is to be done since the last call, in order.
+    pub fn outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Does what is due.
+    ///
+    /// # Errors
+    /// The disk does not take the tower, for another reason than that it is full: then its vote is not sent.
+    pub fn poll(&mut self, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
+        self.out.extend(std::mem::take(&mut self.wanted).into_iter().map(Output::Want));
+        if let Some(refresh) = &mut self.refresh
+            && refresh.is_due(now.monotonic)
+        {
+            self.out.push(Output::Gossip(refresh.transaction.clone()));
+        }
+        let is_joining = self.is_joining(now);
+        let (bank, since) = self.reset;
+        let elapsed = now.monotonic.saturating_sub(since).as_nanos();
+        let ticks = elapsed * u128::from(TICKS_PER_SLOT) / self.config.slot.as_nanos();
+        let clock = Clock { now_ms: now.unix_ms, tick_height: (bank + 1) * TICKS_PER_SLOT + ticks as u64 };
+        self.save(files)?;
+        let is_busy = self.making.is_some() || is_joining || self.is_elsewhere(clock.tick_height);
+        let Self { config, schedule, epochs, stored, dead, begun, consensus, .. } = self;
+        let view = View { node: &config.node, leaders: Leaders { schedule, epochs }, stored, dead, begun, is_busy };
+        for action in consensus.step(clock, &view) {
+            self.act(action, now, files)?;
+        }
+        self.count.unrooted_blocks = self.blocks.count() as u64 - 1;
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
+        match action {
+            Action::Vote { vote, saved } => {
+                self.unsaved = Some((vote, saved));
+                self.save(files)?;
+            }
+            Action::Refresh(vote) if self.unsaved.is_none() => self.sign(&vote, Some(vote.id)),
+            // What is not on disk yet is sent when it is.
+            Action::Refresh(_) => {}
+            Action::Reset(id) => {
+                self.reset = (id.slot, now.monotonic);
+                self.tell(Command::BuildOn(id));
+            }
+            Action::Root(rooted) => self.root(&rooted, files)?,
+            Action::Confirmed(id) => {
+                self.out.push(Output::Confirmed(id));
+                self.tell(Command::Confirmed(id));
+            }
+            Action::Finalized(slot) => self.tell(Command::Finalized(slot)),
+            Action::Begin { slot, parent } if self.config.leads => {
+                self.making = Some(slot);
+                self.begun.insert(slot);
+                self.count.begun_slots += 1;
+                self.tell(Command::Begin { slot, parent });
+            }
+            Action::Begin { .. } => {}
+            Action::Dump { slot, .. } => {
+                self.blocks.dump(slot);
+                self.dead.split_off(&slot);
+                self.dumping.push_back(slot);
+                self.tell(Command::Dump(slot));
+            }
+            Action::AskAncestors(slot) => self.out.push(Output::AskAncestors(slot)),
+            Action::Rebroadcast(slot) => {
+                self.count.unseen_blocks += 1;
+                self.out.push(Output::Resend(slot));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, command: Command) {
+        self.out.push(Output::Replay(command));
+    }
+
+    /// Puts the tower of the newest vote on disk, and has the vote signed then. A disk that is full has room later.
+    fn save(&mut self, files: &mut dyn Files) -> Result<(), TowerError> {
+        let Some((vote, tower)) = self.unsaved.take() else { return Ok(()) };
+        match files.save_tower(&tower) {
+            Ok(()) => self.sign(&vote, Some(vote.id)),
+            Err(why) if why.is_full() => {
+                self.count.unsaved += 1;
+                self.unsaved = Some((vote, tower));
+            }
+            Err(why) => return Err(why.into()),
+        }
+        Ok(())
+    }
+
+    /// Has a vote signed, in place of one that is not signed yet.
+    fn sign(&mut self, vote: &TowerVote, id: Option<BankId>) {
+        let Some(account) = self.config.vote_account else { return };
+        let named = self.blocks.get(vote.blockhash_of.slot).unwrap_or(&self.head).blockhash;
+        let message = votes::message(vote, &self.config.node, &account, named);
+        self.numbered += 1;
+        self.out.push(Output::Sign { number: self.numbered, message: message.clone() });
+        self.unsigned = Some(Unsigned { number: self.numbered, message, id });
+    }
+
+    fn root(&mut self, rooted: &[BankId], files: &mut dyn Files) -> Result<(), TowerError> {
+        let Some(root) = rooted.last() else { return Ok(()) };
+        match files.save_root(*root) {
+            Err(why) if !why.is_full() => return Err(why.into()),
+            // An older one is as good, and the next is soon.
+            saved => self.count.unsaved += u64::from(saved.is_err()),
+        }
+        self.blocks.set_root(root.slot);
+        self.dead = self.dead.split_off(&root.slot);
+        self.begun = self.begun.split_off(&root.slot);
+        self.stored = self.stored.split_off(&(root.slot + 1));
+        self.epochs = self.epochs.split_off(&self.schedule.epoch(root.slot));
+        self.count.root_slot = root.slot;
+        self.out.push(Output::Root(root.slot));
+        self.tell(Command::Root(*root));
+        Ok(())
+    }
+
+    /// Whether the node still waits for the cluster.
+    fn is_joining(&mut self, now: Now) -> bool {
+        let newest = self.blocks.newest();
+        let stakes = self.stakes(newest);
+        let Some(join_wait) = &mut self.join_wait else { return false };
+        let own = self.config.vote_account.as_ref();
+        let others = stakes.map(|stakes| self.tally.cluster_tip(&stakes, own)).unwrap_or_default();
+        let wait = join_wait.poll(now.monotonic, others, newest, self.reset.0);
+        if wait == Wait::OverFromNow {
+            self.reset.1 = now.monotonic;
+        }
+        if wait != Wait::Still {
+            self.join_wait = None;
+        }
+        wait == Wait::Still
+    }
+
+    /// Whether the node leads, more than a third of the stake has voted for what was not executed here, and there is a
+    /// block to execute: it may be of the fork that they are on; each block and vote of its own binds it to another.
+    fn is_elsewhere(&self, tick_height: u64) -> bool {
+        if !self.has_backlog || self.leader(tick_height / TICKS_PER_SLOT) != Some(self.config.node) {
+            return false;
+        }
+        let Some(stakes) = self.stakes(self.blocks.newest()) else { return false };
+        let root = self.consensus.root().slot;
+        let is_known =
+            |slot: u64| self.blocks.get(slot).is_some() || self.begun.contains(&slot) || self.dead.contains(&slot);
+        self.tally.exceeds_share(&stakes, 3, |slot| slot > root && !is_known(slot))
+    }
+
+    fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
+        self.epochs.get(&self.schedule.epoch(slot)).cloned()
+    }
+
+    fn leader(&self, slot: u64) -> Option<Pubkey> {
+        Leaders { schedule: &self.schedule, epochs: &self.epochs }.of(slot)
+    }
+}
+
+/// Who leads which slot.
+#[derive(Clone, Copy)]
+struct Leaders<'a> {
+    schedule: &'a EpochSchedule,
+    epochs: &'a BTreeMap<u64, Arc<EpochStakes>>,
+}
+
+impl Leaders<'_> {
+    fn of(&self, slot: u64) -> Option<Pubkey> {
+        let (epoch, index) = self.schedule.epoch_and_index(slot);
+        let leaders = self.epochs.get(&epoch)?.leaders(self.schedule.slots_in_epoch(epoch));
+        leaders.leader(index).map(|leader| leader.node)
+    }
+}
+
+/// What a leader asks.
+struct View<'a> {
+    node: &'a Pubkey,
+    leaders: Leaders<'a>,
+    stored: &'a BTreeMap<u64, StoredSlot>,
+    dead: &'a BTreeSet<u64>,
+    begun: &'a BTreeSet<u64>,
+    is_busy: bool,
+}
+
+impl LeaderView for View<'_> {
+    fn leader(&self, slot: u64) -> Option<Pubkey> {
+        self.leaders.of(slot)
+    }
+
+    fn has_shreds(&self, slot: u64) -> bool {
+        self.stored.contains_key(&slot) || self.begun.contains(&slot)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    fn has_child(&self, parent: u64, before: u64) -> bool {
+        let mut above = self.stored.range(parent + 1..before.max(parent + 1));
+        above.any(|(slot, stored)| {
+            stored.parent == parent && !self.dead.contains(slot) && self.leaders.of(*slot).as_ref() != Some(self.node)
+        })
+    }
+}
+
+/// An epoch's stakes, as consensus weighs votes by them.
+fn weights(stakes: &Arc<EpochStakes>) -> Arc<consensus::EpochStakes> {
+    let of =
+        |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
+    Arc::new(consensus::EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>()))
+}

@@ -1,0 +1,40 @@
+//! tower: which fork this node builds on, what it votes for, what is final, and when it leads.
+//!
+//! reads   from replay: blocks that were executed, or cannot be; what the store has of slots. From gossip: votes, slots
+//!         of other nodes, proofs of duplicates. The time
+//! writes  to replay: what to build on, own slots to begin, roots, blocks to drop. Votes, once the tower that they are
+//!         of is on disk. `tower.bin` and `root.bin`
+//! memory  120 B for each block above the root; 40 B for each slot above it of which the store has anything, of 65,536
+//!         slots; 104 B for each vote account with stake; a vote; what [`hearth_cluster::consensus`] keeps
+//! drops   votes of others that do not count: counted
+//! source  `docs/consensus.md`
+//!
+//! [`Core`] is the job without I/O: it is given the time, messages, signatures and a place for its two files, and
+//! returns what to send. The rules of consensus are in [`hearth_cluster::consensus`]; this is what connects them to the
+//! node. Replay owns the ledger; the two exchange [`Event`]s and [`Command`]s, in order, and neither waits for the
+//! other.
+//!
+//! ```text
+//! replay ── Event ──► Core ── Command ──► replay
+//! gossip's votes ──►   │  ├─► tower.bin ─► sign ─► vote, to leaders and gossip
+//! duplicates     ──►   │  └─► root.bin
+//!                      └─► slots to ask for, blocks to send again, ancestors to ask for
+//! ```
+
+mod blocks;
+mod core;
+mod join_wait;
+mod messages;
+mod saved;
+mod votes;
+
+pub use self::core::{Config, Core, Counters, Now, Output, TowerError};
+pub use blocks::{Blocks, Frozen};
+pub use messages::{Command, Event, FrozenBlock, Start};
+pub use saved::{
+    Files, Folder, SavedError, final_since, final_slot, is_root_damaged, root as saved_root, save_root, save_tower,
+    tower as saved_tower,
+};
+
+#[cfg(test)]
+mod tests;

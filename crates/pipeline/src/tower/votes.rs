@@ -1,0 +1,38 @@
+//! votes: the transaction by which this node votes, and what others' transactions vote for.
+//!
+//! reads   towers to be sent; transactions that gossip received; who may vote with each account
+//! writes  messages to be signed, transactions
+//! memory  none
+//! drops   transactions that are no votes, or not signed by the account's authorized voter
+//! source  `voting_service.rs`, `cluster_info_vote_listener.rs` of `solana-core` 4.2
+
+use std::collections::BTreeMap;
+
+use hearth_cluster::consensus::TowerVote;
+use hearth_crypto::ed25519::verify_strict;
+use hearth_ledger::Lockout;
+use hearth_ledger::tower::{Told, Voted, VotedBlock, voted_for};
+use hearth_wire::message::Message;
+use hearth_wire::{Hash, Pubkey, Txn};
+
+/// The message by which `node` sends a tower with its vote `account`, naming `blockhash`.
+pub(super) fn message(vote: &TowerVote, node: &Pubkey, account: &Pubkey, blockhash: Hash) -> Message {
+    let lockout = |vote: &hearth_cluster::consensus::Lockout| Lockout {
+        slot: vote.slot,
+        confirmation_count: vote.confirmation_count,
+    };
+    let votes: Vec<Lockout> = vote.votes.iter().map(lockout).collect();
+    let TowerVote { id, block_id, root, timestamp, is_switch, .. } = *vote;
+    let block = VotedBlock { slot: id.slot, bank_hash: id.hash, block_id, blockhash };
+    Told { votes: &votes, root, timestamp, is_switch }.message(node, account, &block)
+}
+
+/// What a transaction that gossip received votes for, if it is signed, and by the account's authorized voter.
+pub(super) fn heard(transaction: &[u8], voters: &BTreeMap<Pubkey, Pubkey>) -> Option<Voted> {
+    let txn = Txn::parse(transaction).ok()?;
+    let voted = voted_for(&txn)?;
+    let voter = voters.get(&voted.account)?;
+    let pairs = txn.signatures().iter().zip(txn.signer_keys());
+    let mut signed = pairs.map(|(signature, key)| verify_strict(key, signature, txn.message()));
+    (txn.signer_keys().contains(voter) && signed.all(|verdict| verdict.is_ok())).then_some(voted)
+}

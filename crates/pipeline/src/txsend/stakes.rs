@@ -1,0 +1,95 @@
+//! stakes: passes on who has stake in the present epoch, as quic must not reach into the ledger.
+//!
+//! reads   the epoch's stakes in the ledger
+//! writes  pieces of the table of staked identities
+//! memory  [`BYTES_MAX`]
+//! drops   the smallest stakes beyond [`STAKED_MAX`]: these identities count as without stake
+//! source  `staked_validators_cache.rs` of `solana-core` 4.2.2
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::{Commitment, Ledger};
+use hearth_wire::Pubkey;
+
+use crate::links::{STAKED_MAX, StakesPiece};
+
+/// Bytes of a table that is under way.
+pub(super) const BYTES_MAX: usize = STAKED_MAX * size_of::<(Pubkey, u64)>();
+
+/// The table that is under way.
+#[derive(Default)]
+pub(super) struct StakeFeed {
+    /// What it was made of: another epoch's, or another fork's, is another table.
+    source: Option<Arc<EpochStakes>>,
+    table: Vec<(Pubkey, u64)>,
+    /// Identities of it that were sent.
+    sent: usize,
+}
+
+impl StakeFeed {
+    /// Begins a new table if the stakes of the next slot's epoch are not those of the last one.
+    pub(super) fn look(&mut self, ledger: &Ledger) {
+        let epoch = ledger.epoch_schedule().epoch(ledger.slot(Commitment::Processed) + 1);
+        // At the begin of an epoch it may not be known yet: the last one holds until then.
+        let Some(stakes) = ledger.epoch_stakes(epoch) else { return };
+        if !self.source.as_ref().is_some_and(|source| Arc::ptr_eq(source, &stakes)) {
+            self.table = by_identity(&stakes, STAKED_MAX);
+            self.sent = 0;
+            self.source = Some(stakes);
+        }
+    }
+
+    /// Whether there is a piece to be sent.
+    pub(super) fn has_piece(&self) -> bool {
+        self.sent < self.table.len()
+    }
+
+    /// Writes the next piece; returns its length in bytes.
+    pub(super) fn write_piece(&mut self, buffer: &mut [u8]) -> usize {
+        let bytes = StakesPiece::write(buffer, &self.table, self.sent);
+        self.sent = self.table.len().min(self.sent + StakesPiece::LEN_MAX);
+        if self.sent == self.table.len() {
+            self.table = vec![];
+            self.sent = 0;
+        }
+        bytes
+    }
+}
+
+/// The lamports of each identity over all its vote accounts; of more than `max` identities those with the most.
+fn by_identity(stakes: &EpochStakes, max: usize) -> Vec<(Pubkey, u64)> {
+    let mut identities = BTreeMap::<Pubkey, u64>::new();
+    for vote in stakes.votes.iter().filter(|vote| vote.stake > 0) {
+        *identities.entry(vote.node).or_default() += vote.stake;
+    }
+    let mut table: Vec<_> = identities.into_iter().collect();
+    if table.len() > max {
+        table.sort_unstable_by_key(|(identity, lamports)| (std::cmp::Reverse(*lamports), *identity));
+        table.truncate(max);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_ledger::stakes::VoteStake;
+
+    use super::*;
+
+    #[test]
+    fn stakes_of_an_identity_add_up_and_the_largest_are_kept() {
+        let of = [(1, 5), (2, 9), (1, 6), (3, 0), (4, 1)];
+        let vote = |(at, (node, stake)): (usize, &(u8, u64))| VoteStake {
+            vote: [at as u8; 32],
+            node: [*node; 32],
+            collector: [*node; 32],
+            stake: *stake,
+        };
+        let mut stakes = EpochStakes::default();
+        stakes.votes = of.iter().enumerate().map(vote).collect();
+        assert_eq!(by_identity(&stakes, 3), [([1; 32], 11), ([2; 32], 9), ([4; 32], 1)]);
+        assert_eq!(by_identity(&stakes, 2), [([1; 32], 11), ([2; 32], 9)]);
+    }
+}

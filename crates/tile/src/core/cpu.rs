@@ -1,0 +1,68 @@
+//! The CPU time and the context switches of a core's thread, attributed to the tiles that it runs.
+
+use super::lend::Tiles;
+use crate::runner::OfThread;
+use crate::sys;
+use crate::sys::thread::CoreWait;
+
+/// How often the thread's CPU time is read and attributed.
+const CHARGE_NS: u64 = 10_000_000;
+/// How often it is read how long the thread has waited for its core: a file of the kernel's, some microseconds.
+const WAIT_NS: u64 = 200_000_000;
+
+/// Attributes a thread's CPU time to its tiles by their share of busy time.
+pub struct Cpu {
+    next: u64,
+    cpu_ns: u64,
+    switches: (u64, u64),
+    wait: CoreWait,
+    waited_ns: u64,
+    next_wait: u64,
+}
+
+impl Cpu {
+    /// Begins to count for the calling thread.
+    pub fn new(now: u64) -> Self {
+        let wait = CoreWait::of_this_thread();
+        Self { next: now, cpu_ns: 0, switches: (0, 0), wait, waited_ns: 0, next_wait: now }
+    }
+
+    /// Attributes what was used since the last time, where that is due.
+    #[inline]
+    pub fn charge(&mut self, held: &mut [Tiles], now: u64) {
+        if now >= self.next {
+            self.charge_now(held, now);
+        }
+    }
+
+    /// Attributes what was used since the last time.
+    pub fn charge_now(&mut self, held: &mut [Tiles], now: u64) {
+        self.next = now + CHARGE_NS;
+        let cpu_ns = sys::thread::cpu_ns();
+        let used = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
+        let thread = self.of_thread(now);
+        let count: usize = held.iter().map(|tiles| tiles.list.len()).sum();
+        let spent: Vec<u64> = held.iter_mut().flat_map(Tiles::take_busy).collect();
+        // Spinning on an empty link is the node's CPU time too: with nobody busy it is shared out evenly.
+        let total: u64 = spent.iter().sum();
+        for (tile, spent) in held.iter_mut().flat_map(|tiles| &mut tiles.list).zip(spent) {
+            let share = match total {
+                0 => used / count as u64,
+                _ => (u128::from(used) * u128::from(spent) / u128::from(total)) as u64,
+            };
+            tile.charge(share, thread);
+        }
+    }
+
+    fn of_thread(&mut self, now: u64) -> OfThread {
+        let (voluntary, involuntary) = sys::thread::context_switches();
+        let last = std::mem::replace(&mut self.switches, (voluntary, involuntary));
+        let mut waited_for_core_ns = 0;
+        if now >= self.next_wait {
+            self.next_wait = now + WAIT_NS;
+            let waited_ns = self.wait.ns();
+            waited_for_core_ns = waited_ns.saturating_sub(std::mem::replace(&mut self.waited_ns, waited_ns));
+        }
+        OfThread { switches: (voluntary - last.0, involuntary - last.1), waited_for_core_ns }
+    }
+}

@@ -1,0 +1,225 @@
+//! Lending: at little work one core runs the tiles of the others, which sleep.
+//!
+//! reads   how much of its time each core works
+//! writes  the lists of tiles that change threads
+//! memory  the lists themselves
+//!
+//! Waking a core costs more than a transaction does: an interrupt of another processor, a sleep, caches that have gone
+//! cold; and each hop of a transaction from core to core is such a wake-up while there is little to do. So a core that
+//! has nothing to do, and had little lately, gives its tiles to the *borrower*, the core that waits for the network.
+//! That one polls them behind its own, and gives all back as soon as it works without a pause for a while, or works for
+//! most of its time. Only whole lists move, and only while none of their tiles has a turn, so a tile notices nothing.
+//!
+//! Wake-ups follow the tiles, see [`Waker::set_lent`]. The order is what makes sure that none is lost: the lender
+//! redirects them first, then looks at its inputs once more, then gives its tiles away; the borrower redirects them
+//! first, then returns the tiles and wakes their owner, which looks at its inputs as it begins.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::runner::Runnable;
+use crate::sys::event::MAX_WAIT;
+use crate::wake::Waker;
+
+/// A core lends where it and the borrower together have worked for less than this of their time, thousandths.
+const LEND_BELOW: u32 = 200;
+/// The borrower gives back where it works for more of its time than this, thousandths.
+const RETURN_ABOVE: u32 = 500;
+/// The borrower gives back where it works for so long without a pause, nanoseconds: a burst wants all cores. A transfer
+/// on its way through all tiles takes about a third.
+const RETURN_AFTER_NS: u64 = 250_000;
+/// A core whose tiles were returned keeps them for this long, nanoseconds; each time for twice as long as the last time,
+/// up to the maximum, while they come back within [`KEEP_MAX_NS`].
+const KEEP_NS: u64 = 50_000_000;
+/// The longest time for which a core keeps tiles that were returned, nanoseconds.
+const KEEP_MAX_NS: u64 = 2_000_000_000;
+/// The time over which a core's share of work is measured, nanoseconds.
+const WINDOW_NS: u64 = 10_000_000;
+
+/// The tiles of one core, in the order of the data flow.
+pub struct Tiles {
+    /// The tiles.
+    pub list: Vec<Box<dyn Runnable>>,
+    /// The number of the core whose tiles these are.
+    pub owner: usize,
+    /// What each had been busy for at the last charge.
+    busy_ns: Vec<u64>,
+}
+
+impl Tiles {
+    /// Makes the list of core `owner`.
+    pub fn new(owner: usize, list: Vec<Box<dyn Runnable>>) -> Self {
+        let busy_ns = vec![0; list.len()];
+        Self { list, owner, busy_ns }
+    }
+
+    /// What each has been busy for since the last call.
+    pub fn take_busy(&mut self) -> impl Iterator<Item = u64> {
+        let busy = self.list.iter().zip(&mut self.busy_ns);
+        busy.map(|(tile, last)| {
+            let now = tile.busy_ns();
+            now.saturating_sub(std::mem::replace(last, now))
+        })
+    }
+}
+
+/// What one core's thread shows the others.
+pub struct Desk {
+    waker: Waker,
+    /// Whether it takes part.
+    lends: bool,
+    /// Thousandths of its time for which it worked.
+    share: AtomicU32,
+    /// Lists on their way to it; `None` once it has stopped.
+    inbox: Mutex<Option<Vec<Tiles>>>,
+    has_mail: AtomicBool,
+}
+
+impl Desk {
+    /// Makes the desk of a core that takes part in lending or does not.
+    pub fn new(waker: Waker, lends: bool) -> Self {
+        let (inbox, has_mail) = (Mutex::new(Some(vec![])), AtomicBool::new(false));
+        Self { waker, lends, share: AtomicU32::new(0), inbox, has_mail }
+    }
+
+    /// Wakes it.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Whether lists are on their way to it.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::Acquire)
+    }
+
+    /// Takes what has come.
+    pub fn open(&self) -> Vec<Tiles> {
+        let mut inbox = self.inbox.lock().unwrap_or_else(|p| p.into_inner());
+        self.has_mail.store(false, Ordering::Release);
+        inbox.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes what has come, and no more.
+    pub fn close(&self) -> Vec<Tiles> {
+        self.inbox.lock().unwrap_or_else(|p| p.into_inner()).take().unwrap_or_default()
+    }
+
+    /// Sends a list; it comes back where the core has stopped.
+    fn send(&self, tiles: Tiles) -> Result<(), Tiles> {
+        match &mut *self.inbox.lock().unwrap_or_else(|p| p.into_inner()) {
+            None => return Err(tiles),
+            Some(inbox) => inbox.push(tiles),
+        }
+        self.has_mail.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Which core borrows: the first that waits for descriptors, else the first of all. None where one thread cannot wait for
+/// the descriptors of all.
+pub fn choose_borrower(cores: &[super::Core]) -> Option<usize> {
+    let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.wait_for().readable.len()).sum::<usize>();
+    let lending = cores.iter().enumerate().filter(|(_, core)| core.lends);
+    let counts: Vec<(usize, usize)> = lending.map(|(index, core)| (index, descriptors(core))).collect();
+    if counts.iter().map(|(_, count)| count).sum::<usize>() > MAX_WAIT {
+        return None;
+    }
+    let waits = counts.iter().find(|(_, count)| *count > 0).or(counts.first());
+    waits.map(|(index, _)| *index)
+}
+
+/// How much of its time a core works, and what follows from it.
+pub struct Pace {
+    own: usize,
+    borrower: Option<usize>,
+    window_start: u64,
+    worked_ns: u64,
+    share: u32,
+    /// When the work began that has not paused since.
+    streak: Option<u64>,
+    keep_until: u64,
+    keep_ns: u64,
+    lent_at: u64,
+}
+
+impl Pace {
+    /// Makes the pace of core `own`.
+    pub fn new(own: usize, borrower: Option<usize>, now: u64) -> Self {
+        Self {
+            own,
+            borrower,
+            window_start: now,
+            worked_ns: 0,
+            share: 0,
+            streak: None,
+            keep_until: 0,
+            keep_ns: KEEP_NS,
+            lent_at: 0,
+        }
+    }
+
+    /// A pass from `start` to `now` has worked or not.
+    #[inline]
+    pub fn passed(&mut self, worked: bool, start: u64, now: u64, desks: &[Desk]) {
+        if worked {
+            self.worked_ns += now.saturating_sub(start);
+            self.streak.get_or_insert(start);
+        } else {
+            self.streak = None;
+        }
+        if now.saturating_sub(self.window_start) >= WINDOW_NS {
+            self.share = self.share_at(now);
+            desks[self.own].share.store(self.share, Ordering::Relaxed);
+            (self.window_start, self.worked_ns) = (now, 0);
+        }
+    }
+
+    fn share_at(&self, now: u64) -> u32 {
+        let passed = now.saturating_sub(self.window_start).max(1);
+        (self.worked_ns.min(passed) * 1000 / passed) as u32
+    }
+
+    /// The core to which an idle core gives its tiles, if it does.
+    pub fn lend_to<'a>(&self, now: u64, desks: &'a [Desk]) -> Option<&'a Desk> {
+        let borrower = self.borrower.filter(|borrower| *borrower != self.own && now >= self.keep_until)?;
+        let desk = &desks[borrower];
+        let takes_part = desks[self.own].lends && desk.lends;
+        (takes_part && self.share + desk.share.load(Ordering::Relaxed) < LEND_BELOW).then_some(desk)
+    }
+
+    /// Whether the borrower has too much to do for one core.
+    #[inline]
+    pub fn is_over(&self, now: u64) -> bool {
+        self.share > RETURN_ABOVE || self.streak.is_some_and(|start| now.saturating_sub(start) > RETURN_AFTER_NS)
+    }
+
+    /// The core has given its tiles away.
+    pub fn lent(&mut self, now: u64) {
+        self.lent_at = now;
+    }
+
+    /// The core has its tiles back.
+    pub fn returned(&mut self, now: u64) {
+        let is_soon = now.saturating_sub(self.lent_at) < KEEP_MAX_NS;
+        self.keep_ns = if is_soon { (self.keep_ns * 2).min(KEEP_MAX_NS) } else { KEEP_NS };
+        (self.window_start, self.worked_ns, self.share, self.streak) = (now, 0, LEND_BELOW, None);
+        self.keep_until = now + self.keep_ns;
+    }
+}
+
+/// Gives `tiles` to the borrower. They come back where it has stopped.
+pub fn lend(tiles: Tiles, to: &Desk) -> Result<(), Tiles> {
+    to.send(tiles)?;
+    to.waker.wake();
+    Ok(())
+}
+
+/// Gives `tiles` back to their core. They come back where it has stopped.
+pub fn give_back(tiles: Tiles, desks: &[Desk]) -> Result<(), Tiles> {
+    let owner = &desks[tiles.owner];
+    owner.waker.set_lent(false);
+    owner.send(tiles)?;
+    owner.waker.interrupt();
+    Ok(())
+}

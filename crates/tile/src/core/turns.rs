@@ -1,0 +1,188 @@
+//! The loop of a core's thread: passes over the tiles that it holds, spinning, lending, sleeping.
+
+use std::sync::atomic::Ordering;
+
+use super::cpu::Cpu;
+use super::lend::{self, Desk, Pace, Tiles};
+use super::{IdlePolicy, Shared};
+use crate::clock::Clock;
+use crate::runner::Activity;
+use crate::wake::Waker;
+
+/// The shortest time for which an idle core looks for work before it sleeps, nanoseconds: about what a sleep and a
+/// wake-up cost.
+const SPIN_MIN_NS: u64 = 5_000;
+
+/// A core's thread.
+pub struct Thread<'a> {
+    /// The number of the core.
+    pub index: usize,
+    /// The tiles that it runs: its own, then those that it borrows; none while its own are lent.
+    pub held: Vec<Tiles>,
+    /// Which tile has its turn, by list and place.
+    pub running: (usize, usize),
+    /// What the cores share.
+    pub shared: &'a Shared,
+    clock: Clock,
+    idle: IdlePolicy,
+    cpu: Cpu,
+    pace: Pace,
+    spin_ns: u64,
+}
+
+impl<'a> Thread<'a> {
+    /// The thread of core `index`, which is the calling one.
+    pub fn new(index: usize, tiles: Tiles, shared: &'a Shared, clock: Clock, idle: IdlePolicy) -> Self {
+        let now = clock.now();
+        let pace = Pace::new(index, shared.borrower, now);
+        let (held, cpu, spin_ns) = (vec![tiles], Cpu::new(now), idle.park_after_ns);
+        Self { index, held, running: (0, 0), shared, clock, idle, cpu, pace, spin_ns }
+    }
+
+    fn desk(&self) -> &'a Desk {
+        &self.shared.desks[self.index]
+    }
+
+    fn waker(&self) -> &'a Waker {
+        self.desk().waker()
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::Acquire)
+    }
+
+    /// Runs until the fleet stops.
+    pub fn run(&mut self) {
+        let (mut parked_ns, mut idle_since) = (0, None);
+        let mut start = self.clock.now();
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let worked = self.pass(std::mem::take(&mut parked_ns));
+            let now = self.clock.now();
+            self.cpu.charge(&mut self.held, now);
+            self.pace.passed(worked, start, now, &self.shared.desks);
+            start = now;
+            if self.desk().has_mail() {
+                self.take_mail();
+                continue;
+            }
+            if worked {
+                if let Some(since) = idle_since.take() {
+                    self.learn(now.saturating_sub(since));
+                }
+                if self.held.len() > 1 && self.pace.is_over(now) {
+                    self.return_all(now);
+                }
+                continue;
+            }
+            let since = *idle_since.get_or_insert(now);
+            if now.saturating_sub(since) < self.spin_ns {
+                std::hint::spin_loop();
+                continue;
+            }
+            match self.pace.lend_to(now, &self.shared.desks) {
+                Some(borrower) => {
+                    self.lend(borrower);
+                    // The time for which they were lent says nothing about how soon work comes.
+                    idle_since = None;
+                }
+                None => parked_ns = self.park(),
+            }
+            start = self.clock.now();
+        }
+    }
+
+    /// One turn of each tile. Whether any worked.
+    fn pass(&mut self, parked_ns: u64) -> bool {
+        let mut worked = false;
+        for (i, tiles) in self.held.iter_mut().enumerate() {
+            for (k, tile) in tiles.list.iter_mut().enumerate() {
+                self.running = (i, k);
+                worked |= tile.turn(parked_ns) == Activity::Worked;
+                tile.wake_neighbours();
+            }
+        }
+        worked
+    }
+
+    /// Looks for work longer the next time where it came soon, and for less where it did not.
+    fn learn(&mut self, idle_ns: u64) {
+        let most = self.idle.park_after_ns;
+        self.spin_ns = match idle_ns < most {
+            true => self.spin_ns.saturating_mul(2).min(most),
+            false => (self.spin_ns / 2).max(SPIN_MIN_NS.min(most)),
+        };
+    }
+
+    /// Sleeps, unless there is work after all. Returns for how long.
+    fn park(&mut self) -> u64 {
+        let waker = self.waker();
+        waker.announce();
+        if self.pass(0) || self.desk().has_mail() || self.has_stopped() {
+            waker.cancel();
+            return 0;
+        }
+        self.cpu.charge_now(&mut self.held, self.clock.now());
+        let (mut readable, mut deadline) = (vec![], None::<u64>);
+        for (i, tiles) in self.held.iter_mut().enumerate() {
+            for (k, tile) in tiles.list.iter_mut().enumerate() {
+                self.running = (i, k);
+                tile.flush();
+                let wait = tile.wait_for();
+                readable.extend(wait.readable);
+                deadline = deadline.into_iter().chain(wait.deadline).min();
+            }
+        }
+        let start = self.clock.now();
+        let most = self.idle.sleep_max_ns;
+        let timeout = deadline.map_or(most, |deadline| deadline.saturating_sub(start).min(most));
+        waker.sleep(&readable, timeout);
+        self.clock.now().saturating_sub(start)
+    }
+
+    /// Gives its tiles to `borrower`, unless there is work after all, and sleeps until they are back.
+    fn lend(&mut self, borrower: &Desk) {
+        let waker = self.waker();
+        waker.set_lent(true);
+        if self.pass(0) || self.has_stopped() {
+            waker.set_lent(false);
+            return;
+        }
+        self.cpu.charge_now(&mut self.held, self.clock.now());
+        self.pace.lent(self.clock.now());
+        let own = self.held.pop().expect("a core that borrows nothing has its own tiles");
+        if let Err(own) = lend::lend(own, borrower) {
+            waker.set_lent(false);
+            self.held.push(own);
+            return;
+        }
+        while !self.desk().has_mail() && !self.has_stopped() {
+            waker.sleep_while_lent();
+        }
+        self.take_mail();
+        self.pace.returned(self.clock.now());
+    }
+
+    /// Takes the lists that were sent to it.
+    fn take_mail(&mut self) {
+        for mut tiles in self.desk().open() {
+            tiles.list.iter_mut().for_each(|tile| tile.moved());
+            self.held.push(tiles);
+        }
+    }
+
+    /// Gives back all that it borrowed.
+    fn return_all(&mut self, now: u64) {
+        self.cpu.charge_now(&mut self.held, now);
+        for tiles in self.held.split_off(1) {
+            if let Err(tiles) = lend::give_back(tiles, &self.shared.desks) {
+                self.held.push(tiles);
+            }
+        }
+    }
+
+    /// Stops all tiles that it holds, and those on their way to it.
+    pub fn stop(&mut self) {
+        self.held.extend(self.desk().close());
+        self.held.iter_mut().flat_map(|tiles| &mut tiles.list).for_each(|tile| tile.stop());
+    }
+}
