@@ -89,7 +89,7 @@ pub enum Need {
 
 /// All kinds, in the order of the data flow: load first, then as a packet meets them. It is the order of
 /// `layout.affinity`, and that in which a core polls its tiles.
-pub const KINDS: [Kind; 16] = [
+pub const KINDS: [Kind; 17] = [
     Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
     Kind {
         role: Role::Load,
