@@ -186,7 +186,7 @@ impl Asking {
             return;
         };
         let nonce = self.draw() as u32;
-        let time_ms = out.unix_ns() / 1_000_000;
+        let time_ms = out.wall_ns() / 1_000_000;
         let request = Request { sender: self.own, recipient: peer.identity, time_ms, nonce, wanted };
         let bytes = request.write();
         let signed = repair::signed_bytes(&bytes);
