@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
-use crate::links::{GOSSIP_NET, QUIC_NET, TXN_MTU};
+use crate::links::{GOSSIP_DATAGRAM_MTU, GOSSIP_NET, QUIC_NET, TXN_MTU};
 
 fn rig(outputs: &[&str]) -> Rig<Net> {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -364,7 +364,7 @@ fn an_emulated_link_takes_its_time_and_may_be_cut() {
 fn gossip_gets_what_it_has_room_for_and_answers_from_its_port() {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let config = Config { gossip: Some(any), socket_buffer_bytes: 1 << 20, ..Config::default() };
-    let mut rig = Rig::<Net>::new(config, &[GOSSIP_NET], &["net_gossip:0"]);
+    let mut rig = Rig::<Net>::with_mtu(config, &[GOSSIP_NET], &["net_gossip:0"], GOSSIP_DATAGRAM_MTU);
     let (to, peer) = (addr(&mut rig, PortKind::Gossip), sender());
     send(&peer, to, &[1; TXN_MTU + 1], None);
     let depth = u64::from(DEPTH);
