@@ -78,9 +78,7 @@ impl BoundPorts {
         for port in ports.uses().into_iter().filter(is_used) {
             let bound = match port.protocol {
                 Protocol::Tcp => HeldTcp::hold(port.address).map(Socket::Tcp),
-                Protocol::Udp => {
-                    UdpSocket::bind(port.address, options(config, net_tiles)).map(Socket::Udp)
-                }
+                Protocol::Udp => UdpSocket::bind(port.address, options(config, net_tiles)).map(Socket::Udp),
             };
             sockets.push((port, bound.map_err(|source| port.error(source))?));
         }

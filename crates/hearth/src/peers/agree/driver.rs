@@ -114,21 +114,8 @@ impl Driver {
         gossip.set_root(root);
         let folder = Folder(start.folder);
         let counts = Counts::default();
-        let mut driver = Self {
-            node,
-            ledger,
-            position,
-            tower,
-            folder,
-            agreed,
-            views,
-            gossip,
-            board,
-            voter,
-            asker,
-            since,
-            counts,
-        };
+        let mut driver =
+            Self { node, ledger, position, tower, folder, agreed, views, gossip, board, voter, asker, since, counts };
         driver.flush()?;
         Ok(driver)
     }
