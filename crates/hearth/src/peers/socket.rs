@@ -3,8 +3,8 @@
 //! reads   datagrams; the file of emulated links, where there is one
 //! writes  datagrams, each when it is due
 //! memory  the kernel's buffers, [`BUFFER_BYTES`] each way if it gives so much; what is under way on emulated links
-//! drops   what emulated links lose, counted for all these sockets together; what the kernel drops, which is asked for or
-//!         said again
+//! drops   what emulated links lose, counted for all these sockets together; what the kernel drops, which is asked for
+//!         or said again
 //! source  `docs/cluster.md`
 
 use std::io;
