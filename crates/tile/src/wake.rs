@@ -79,8 +79,8 @@ impl Waker {
         assert!(is_first, "a core has one borrower");
     }
 
-    /// From here on the borrower is woken in place of this core, or no longer. A producer that published before this call
-    /// may have woken the other one, so the caller must see to it that the inputs are looked at once more.
+    /// From here on the borrower is woken in place of this core, or no longer. A producer that published before this
+    /// call may have woken the other one, so the caller must see to it that the inputs are looked at once more.
     pub(crate) fn set_lent(&self, lent: bool) {
         self.0.lent.store(lent, Ordering::Relaxed);
         fence(Ordering::SeqCst);

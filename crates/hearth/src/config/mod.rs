@@ -170,8 +170,8 @@ tables! {
         pub bank_tile_count: usize = 0,
         /// Number of shred tiles.
         pub shred_tile_count: usize = 0,
-        /// An idle core sleeps after this many microseconds, and sooner where work comes seldom. At little load one core
-        /// runs the tiles of all that sleep. 0: no core sleeps.
+        /// An idle core sleeps after this many microseconds, and sooner where work comes seldom. At little load one
+        /// core runs the tiles of all that sleep. 0: no core sleeps.
         pub park_after_micros: u64 = 50,
     }
 

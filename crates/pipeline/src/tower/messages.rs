@@ -25,8 +25,8 @@ pub struct FrozenBlock {
     pub bank: FrozenBank,
     /// Its last entry's hash.
     pub blockhash: Hash,
-    /// The authorized voter, in the block's epoch, of each account in `bank.votes` that has stake and one; of every such
-    /// account where the block is the first of its epoch.
+    /// The authorized voter, in the block's epoch, of each account in `bank.votes` that has stake and one; of every
+    /// such account where the block is the first of its epoch.
     pub voters: Vec<(Pubkey, Pubkey)>,
 }
 

@@ -28,8 +28,8 @@ const RETURN_ABOVE: u32 = 500;
 /// The borrower gives back where it works for so long without a pause, nanoseconds: a burst wants all cores. A transfer
 /// on its way through all tiles takes about a third.
 const RETURN_AFTER_NS: u64 = 250_000;
-/// A core whose tiles were returned keeps them for this long, nanoseconds; each time for twice as long as the last time,
-/// up to the maximum, while they come back within [`KEEP_MAX_NS`].
+/// A core whose tiles were returned keeps them for this long, nanoseconds; each time for twice as long as the last
+/// time, up to the maximum, while they come back within [`KEEP_MAX_NS`].
 const KEEP_NS: u64 = 50_000_000;
 /// The longest time for which a core keeps tiles that were returned, nanoseconds.
 const KEEP_MAX_NS: u64 = 2_000_000_000;
@@ -116,8 +116,8 @@ impl Desk {
     }
 }
 
-/// Which core borrows: the first that waits for descriptors, else the first of all. None where one thread cannot wait for
-/// the descriptors of all.
+/// Which core borrows: the first that waits for descriptors, else the first of all. None where one thread cannot wait
+/// for the descriptors of all.
 pub fn choose_borrower(cores: &[super::Core]) -> Option<usize> {
     let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.wait_for().readable.len()).sum::<usize>();
     let lending = cores.iter().enumerate().filter(|(_, core)| core.lends);
