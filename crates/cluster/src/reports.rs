@@ -1,8 +1,8 @@
-//! What consensus tells the shred tiles of single slots.
+//! What consensus tells shred and repair of single slots.
 //!
 //! reads   blocks to be dumped, own ones to be sent again and slots that are voted for, from consensus
-//! writes  the same: dumps and what is voted for to the shred tile that takes the slot, what is to be sent again to
-//!         the one that made it
+//! writes  the same: dumps to the shred tile that takes the slot, what is to be sent again to the one that made it,
+//!         what is voted for to repair
 //! memory  [`QUEUE_MAX`] × 64 B three times
 //! drops   beyond these bounds what was told last, counted
 //!

@@ -106,7 +106,7 @@ fn set<T: PartialEq>(list: &mut Vec<T>, key: &Pubkey, item: Option<T>, key_of: i
     true
 }
 
-/// What consensus says of blocks, to the tiles that hold them.
+/// What consensus says of blocks, to the tiles that hold them or ask for them.
 #[derive(Debug, Default)]
 pub struct Views {
     /// Slots to dump, to send again, and to ask for.

@@ -59,7 +59,7 @@ use crate::stop::StopSignal;
 use liveness::Tiles;
 use tiles::tile_configs;
 
-pub use tiles::{huge_pages, idle, load_configs, pack_config, server_config, workspace_path};
+pub use tiles::{huge_pages, idle, load_configs, pack_config, server_config, shred_memory, workspace_path};
 
 /// The RPC's name among the services.
 pub const RPC: &str = "rpc";

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use hearth_cluster::gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
 use hearth_pipeline::tag_cache::TagCache;
-use hearth_pipeline::{gossip, quic, rserve, txsend};
+use hearth_pipeline::{gossip, quic, repair, rserve, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
@@ -71,6 +71,9 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
         let stakes = topology.count("quic") * quic::STAKES_BYTES_MAX;
         part("quic: identities with stake, at most", stakes as u64);
         part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
+        let shreds = topology.count("shred") as u64 * boot::shred_memory(config);
+        part("shred: others' FEC sets and slots, at most", shreds);
+        part("repair: slots, requests and peers, at most", repair::memory());
         part("rserve: nodes, budgets and shreds, at most", rserve::memory());
     }
     let statuses = of_statuses(config, status_capacity);
@@ -111,18 +114,22 @@ mod tests {
         let of = |config: &Config, part: &str| table(config).unwrap().contains(part);
         assert!(!of(&config, "gossip"));
         config.gossip.enabled = true;
-        for part in ["gossip: what nodes say, at most", "link net_gossip:0", "link gossip_sign"] {
+        for part in ["gossip: what nodes say, at most", "link net_gossip:0", "link gossip_repair", "link gossip_sign"] {
             assert!(of(&config, part), "{part}");
         }
     }
 
     #[test]
-    fn a_node_in_a_cluster_has_a_bound_for_rserve() {
+    fn a_node_in_a_cluster_has_bounds_for_what_others_send() {
         let mut config = Config::default();
         config.gossip.enabled = true;
         let text = table(&config).unwrap();
-        let row = text.lines().find(|line| line.contains("rserve: nodes")).unwrap();
-        let mib: f64 = row.split_whitespace().next().unwrap().parse().unwrap();
-        assert!((34.0..256.0).contains(&mib), "{row}");
+        for (part, bounds) in
+            [("shred: others'", 80.0..400.0), ("repair: slots", 1.0..16.0), ("rserve: nodes", 34.0..256.0)]
+        {
+            let row = text.lines().find(|line| line.contains(part)).unwrap();
+            let mib: f64 = row.split_whitespace().next().unwrap().parse().unwrap();
+            assert!(bounds.contains(&mib), "{row}");
+        }
     }
 }

@@ -14,7 +14,7 @@
 use hearth_cluster::simulate::Stakes;
 use hearth_cluster::turbine::{Cipher, Contact, NodeSet, Scratch, ShredId};
 use hearth_crypto::ed25519::SigningKey;
-use hearth_pipeline::shred::{FecSet, Receiver, ReceiverConfig, Shredder, ShredderConfig, ShredderError, Way};
+use hearth_pipeline::shred::{FecSet, Receiver, ReceiverConfig, ShredSource, Shredder, ShredderConfig, ShredderError};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_wire::entry::write_entry;
 use hearth_wire::shred::{DATA_PER_SET, INDEX, SET_INDEX, ShredKind, VARIANT, Variant};
@@ -81,15 +81,17 @@ fn take(shreds: &[Vec<u8>], leader: [u8; 32], tree: Option<(&NodeSet, &mut Scrat
     let (mut tree, mut sets) = (tree, 0);
     for shred in shreds {
         // What comes when the set is recovered already is a duplicate, which is what it costs then.
-        let Ok(taken) = receiver.take(shred, Way::Turbine, 0, |_| Some(leader), |_| false) else { continue };
-        sets += u64::from(taken.completes);
-        let recovered = if taken.completes { receiver.completed().map_or(0, |done| done.recovered) } else { 0 };
+        let source = ShredSource::Turbine;
+        let Ok(resolved) = receiver.take(shred, source, 0, |_| Some(leader), |_| false) else { continue };
+        sets += u64::from(resolved.progress.completes);
+        let recovered = resolved.completed.map_or(0, |completed| completed.recovered);
+        let slot = resolved.progress.slot;
         let Some((nodes, scratch, children)) = &mut tree else { continue };
         let kind = Variant::from_byte(shred[VARIANT]).expect("a shred").kind;
         let index = u32::from_le_bytes(shred[INDEX..INDEX + 4].try_into().expect("4 bytes"));
         // Those that were recovered go on as well.
         for extra in 0..=recovered.count_ones() {
-            let id = ShredId { slot: taken.slot, kind, index: index + extra };
+            let id = ShredId { slot, kind, index: index + extra };
             nodes.retransmit(&id, &leader, scratch, children).expect("another leads");
         }
     }

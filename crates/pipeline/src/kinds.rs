@@ -10,8 +10,8 @@ use hearth_tile::Tile;
 use hearth_tile::topology::TileSpec;
 
 use crate::{
-    bank, benchg, bencho, benchs, dedup, gossip, metric, net, pack, poh, quic, rserve, shred, sign, store, txsend,
-    verify,
+    bank, benchg, bencho, benchs, dedup, gossip, metric, net, pack, poh, quic, repair, rserve, shred, sign, store,
+    txsend, verify,
 };
 
 /// One kind of tile.
@@ -89,7 +89,7 @@ pub enum Need {
 
 /// All kinds, in the order of the data flow: load first, then as a packet meets them. It is the order of
 /// `layout.affinity`, and that in which a core polls its tiles.
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 18] = [
     Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
     Kind {
         role: Role::Load,
@@ -140,6 +140,7 @@ pub const KINDS: [Kind; 17] = [
         needs: &[Need::Files, Need::Ledger],
         ..Kind::of::<shred::Shred>()
     },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Files, Need::Ledger], ..Kind::of::<repair::Repair>() },
     Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
     // It reads whole slots of the store in a turn, so it has a thread of its own.
     Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Files], ..Kind::of::<rserve::Rserve>() },

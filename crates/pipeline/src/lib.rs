@@ -1,7 +1,7 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; `sign` answers `shred`,
-//! `rserve` serves repair from what `store` has, in a cluster `gossip` says who is there;
+//! `repair` asks for what `shred` lacks, `rserve` serves that from what `store` has, `gossip` says who is there;
 //! `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
 //!
 //! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
@@ -23,6 +23,7 @@ pub mod node;
 pub mod pack;
 pub mod poh;
 pub mod quic;
+pub mod repair;
 pub mod replay;
 pub mod rserve;
 pub mod shred;

@@ -5,8 +5,8 @@
 //!
 //! | link | payload |
 //! |---|---|
-//! | `net_quic`, `net_shred`, `net_gossip`, `net_rserve`, `net_txsend` | [`Datagram`] |
-//! | `quic_net`, `shred_net`, `gossip_net`, `rserve_net`, `txsend_net` | [`Outgoing`] |
+//! | `net_quic`, `net_shred`, `net_repair`, `net_gossip`, `net_rserve`, `net_txsend` | [`Datagram`] |
+//! | `quic_net`, `shred_net`, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net` | [`Outgoing`] |
 //! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
@@ -16,28 +16,31 @@
 //! | `pack_poh` | [`DonePacking`]; nothing with [`WORK_WAITS`] |
 //! | `poh_shred` | [`PohEntry`] |
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
-//! | `shred_sign` | a 32-byte Merkle root, what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
+//! | `shred_repair` | [`SlotGaps`], with [`SLOT_GAPS`], [`SLOT_WHOLE`] or [`SLOT_GONE`] |
+//! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
+//! | `repair_sign` | what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign`, `tower_sign` | the message of a vote; the tag comes back with the answer |
 //! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
-//! | `gossip_shred`, `gossip_txsend` | [`PeerNews`] |
+//! | `gossip_shred`, `gossip_repair`, `gossip_txsend` | [`PeerNews`] |
 //! | `gossip_tower` | [`TowerNews`] |
 //! | `shred_gossip` | [`SlotNews`] |
 //! | `tower_gossip` | [`Statement`] |
 //! | `txsend_quic` | [`StakesPiece`] |
 //! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_store`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
+//! | `sign_shred`, `sign_store`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
 //! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `replay_exec` | [`ExecOrder`]; the tag is its id |
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
-use hearth_wire::repair::REQUEST_SIZE_MAX;
+use hearth_wire::repair::{PING_DATAGRAM_SIZE, REQUEST_SIZE_MAX};
 
 mod codec;
 mod datagrams;
 mod exec;
+mod gaps;
 mod gossip;
 mod microblocks;
 mod slots;
@@ -45,6 +48,7 @@ mod stakes;
 
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
+pub use gaps::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 pub use gossip::{
     PEER_NEWS_MTU, PeerNews, SLOT_NEWS_MTU, STATEMENT_MTU, SlotNews, Statement, TOWER_NEWS_MTU, TowerNews,
 };
@@ -121,6 +125,8 @@ pub const BANK_STORE: &str = "bank_store";
 pub const NET_GOSSIP: &str = "net_gossip";
 /// The nodes of the cluster, to the tiles that take shreds and send them on.
 pub const GOSSIP_SHRED: &str = "gossip_shred";
+/// The same, to the tile that asks for shreds.
+pub const GOSSIP_REPAIR: &str = "gossip_repair";
 /// The same, to the tile that sends transactions to leaders.
 pub const GOSSIP_TXSEND: &str = "gossip_txsend";
 /// What other nodes say, to consensus.
@@ -141,6 +147,16 @@ pub const REPLAY_EXEC: &str = "replay_exec";
 pub const EXEC_REPLAY: &str = "exec_replay";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
+/// Pings of nodes that were asked for shreds.
+pub const NET_REPAIR: &str = "net_repair";
+/// Requests for shreds, and pongs.
+pub const REPAIR_NET: &str = "repair_net";
+/// Repair requests and pongs to sign.
+pub const REPAIR_SIGN: &str = "repair_sign";
+/// Signatures of repair requests and pongs.
+pub const SIGN_REPAIR: &str = "sign_repair";
+/// What is missing of slots.
+pub const SHRED_REPAIR: &str = "shred_repair";
 /// Requests and pongs of nodes that ask for shreds.
 pub const NET_RSERVE: &str = "net_rserve";
 /// What they are answered with.
@@ -156,8 +172,12 @@ pub const BENCHG_BENCHS: &str = "benchg_benchs";
 
 /// What stands before a ping's token where a pong is to be signed.
 pub const PONG: [u8; 4] = *b"PONG";
-/// Longest request of shred to sign, bytes: a repair request without its signature.
-pub const SHRED_SIGN_MTU: usize = 96;
+/// Longest question of repair to sign, bytes: a request without its signature.
+pub const REPAIR_SIGN_MTU: usize = REQUEST_SIZE_MAX - 64;
+/// Longest datagram of repair's servers that is no shred, bytes: a ping.
+pub const REPAIR_DATAGRAM_MTU: usize = Datagram::HEADER + PING_DATAGRAM_SIZE;
+/// Longest datagram of repair, bytes: a request.
+pub const REPAIR_OUTGOING_MTU: usize = Outgoing::HEADER + REQUEST_SIZE_MAX;
 /// Longest datagram to the server of repair, bytes: no request is longer, and what is longer is none.
 pub const RSERVE_DATAGRAM_MTU: usize = Datagram::HEADER + REQUEST_SIZE_MAX;
 /// Longest answer of the server of repair, bytes.

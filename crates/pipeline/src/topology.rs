@@ -300,7 +300,7 @@ fn shred_links(c: &Counts, links: &mut Vec<LinkSpec>) {
                 link(links, name, 2048, SHRED_DATAGRAM_MTU, tile("net", n), vec![tile("shred", s)]);
             }
         }
-        link(links, tile(SHRED_SIGN, s), 64, SHRED_SIGN_MTU, tile("shred", s), vec![tile("sign", 0)]);
+        link(links, tile(SHRED_SIGN, s), 64, 32, tile("shred", s), vec![tile("sign", 0)]);
         link(links, tile(SIGN_SHRED, s), 64, 64, tile("sign", 0), vec![tile("shred", s)]);
         link(links, tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % net)]);
         link(links, tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
@@ -318,6 +318,7 @@ fn gossip_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     }
     let shreds = || (0..c.of("shred")).map(|s| tile("shred", s));
     link(links, GOSSIP_SHRED.into(), 1024, PEER_NEWS_MTU, gossip.clone(), shreds().collect());
+    link(links, GOSSIP_REPAIR.into(), 1024, PEER_NEWS_MTU, gossip.clone(), vec![tile("repair", 0)]);
     link(links, GOSSIP_TXSEND.into(), 1024, PEER_NEWS_MTU, gossip.clone(), vec![tile("txsend", 0)]);
     link(links, GOSSIP_TOWER.into(), 1024, TOWER_NEWS_MTU, gossip.clone(), vec![TOWER.into()]);
     link(links, TOWER_GOSSIP.into(), 64, STATEMENT_MTU, TOWER.into(), vec![gossip.clone()]);
@@ -340,11 +341,18 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
 }
 
-/// Of repair's server.
+/// Of repair: asking, and asked by others.
 fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     for n in 0..c.of("net") {
+        link(links, tile(NET_REPAIR, n), 64, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
         link(links, tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
     }
+    for s in 0..c.of("shred") {
+        link(links, tile(SHRED_REPAIR, s), 512, SlotGaps::MTU, tile("shred", s), vec![tile("repair", 0)]);
+    }
+    link(links, REPAIR_NET.into(), 256, REPAIR_OUTGOING_MTU, tile("repair", 0), vec![tile("net", 0)]);
+    link(links, REPAIR_SIGN.into(), 128, REPAIR_SIGN_MTU, tile("repair", 0), vec![tile("sign", 0)]);
+    link(links, SIGN_REPAIR.into(), 64, 64, tile("sign", 0), vec![tile("repair", 0)]);
     link(links, RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
     link(links, RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
     link(links, SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);
@@ -448,7 +456,7 @@ pub(crate) mod tests {
             (topology.count("gossip"), topology.links.iter().filter(|link| link.name.contains("gossip")).count())
         };
         assert_eq!(gossips(alone), (0, 0));
-        assert_eq!(gossips(Counts { cluster: true, ..alone }), (1, 2 + 3 + 5));
+        assert_eq!(gossips(Counts { cluster: true, ..alone }), (1, 2 + 4 + 5));
         let follower = build_follower("hearth", Counts::default(), "auto", &cores(4)).unwrap();
         assert_eq!(follower.count("gossip"), 1);
     }

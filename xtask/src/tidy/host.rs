@@ -26,7 +26,7 @@ const DOES_IO: [&str; 5] = [
     "crates/pipeline/src/tower/saved.rs",
 ];
 
-const TIME_AND_CHANCE: [&str; 11] = [
+const TIME_AND_CHANCE: [&str; 9] = [
     "Instant::now",
     "SystemTime::now",
     "UNIX_EPOCH.elapsed",
@@ -36,11 +36,9 @@ const TIME_AND_CHANCE: [&str; 11] = [
     "OsRng",
     "getrandom",
     "sys::random",
-    "thread::sleep",
-    "thread::park",
 ];
 
-const IO: [&str; 9] = [
+const IO: [&str; 11] = [
     "UdpSocket",
     "TcpStream",
     "TcpListener",
@@ -50,6 +48,8 @@ const IO: [&str; 9] = [
     "std::fs",
     "File::open",
     "OpenOptions",
+    "thread::sleep",
+    "thread::park",
 ];
 
 /// A call that asks the machine in place of the host, outside tests.

@@ -25,6 +25,8 @@ use hearth_pipeline::node::TileConfigs;
 use hearth_pipeline::pack::{self, Pack};
 use hearth_pipeline::poh::{self, Poh};
 use hearth_pipeline::quic::{self, Quic};
+use hearth_pipeline::repair::nonce::NonceKey;
+use hearth_pipeline::repair::{self, Repair};
 use hearth_pipeline::rserve::{self, Rserve};
 use hearth_pipeline::shred::{self, Shred};
 use hearth_pipeline::sign::{self, Sign};
@@ -52,7 +54,7 @@ const SETS_BEGUN_MAX: usize = 1_024;
 pub(super) struct Cluster {
     /// What gossip is made of.
     pub gossip: gossip::Config,
-    /// What consensus says of blocks, for shred.
+    /// What consensus says of blocks, for shred, repair and rserve.
     pub views: Arc<Views>,
     /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
@@ -118,7 +120,9 @@ pub(super) fn tile_configs(
             .one::<TxSend>(txsend_config(config, identity.public, &ledger, &drops))
             .one::<Gossip>(cluster.gossip.clone())
     });
-    let configs = shreds.iter().fold(configs, |configs, shreds| configs.one::<Rserve>(rserve_config(shreds)));
+    let configs = shreds.iter().fold(configs, |configs, shreds| {
+        configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
+    });
     let configs = configs
         .one::<Sign>(sign::Config { seed: *identity.seed, votes: None })
         .one::<Metric>(metric_config(config, &ports, metrics, folder));
@@ -217,6 +221,17 @@ fn shred_cluster(config: &Config, chain: &Chain, cluster: &Cluster) -> shred::Cl
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
         views: cluster.views.clone(),
+        nonces: nonce_key(),
+    }
+}
+
+fn repair_config(shreds: &shred::Cluster) -> repair::Config {
+    repair::Config {
+        own: shreds.receiver.own,
+        ledger: shreds.ledger.clone(),
+        blocks: shreds.blocks.clone(),
+        views: shreds.views.clone(),
+        nonces: shreds.nonces,
     }
 }
 
@@ -229,12 +244,34 @@ fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
     }
 }
 
+/// What repair and shred know answers by.
+fn nonce_key() -> NonceKey {
+    let mut key = [0; 32];
+    hearth_tile::sys::random::fill(&mut key);
+    NonceKey(key)
+}
+
 fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
         version: genesis.shred_version(),
         own,
-        shreds_per_slot_max: pack_config(config).limits.shreds as u32,
         slots_per_epoch: genesis.config().slots_per_epoch,
+        ..receiver_limits(config)
+    }
+}
+
+/// Bytes that others' shreds take at most in a shred tile.
+pub fn shred_memory(config: &Config) -> u64 {
+    shred::memory(&receiver_limits(config))
+}
+
+/// A receiver of no chain.
+fn receiver_limits(config: &Config) -> shred::ReceiverConfig {
+    shred::ReceiverConfig {
+        version: 0,
+        own: [0; 32],
+        shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+        slots_per_epoch: 0,
         slots_max: SLOTS_BEGUN_MAX,
         sets_max: SETS_BEGUN_MAX,
     }

@@ -135,7 +135,7 @@ fn a_load_that_is_stopped_leaves_its_report() {
         assert!(status.success(), "{text}");
         let report = report(folder);
         if stopped.contains(&"--ramp") {
-            assert!(text.contains("no rate has its p99"), "the only step was cut short: {text}");
+            assert!(text.contains("no rate that was tried has its p99"), "the only step was cut short: {text}");
             assert_eq!((report["steps"].as_array().map(Vec::len), &report["highest"]), (Some(0), &Value::Null));
         } else {
             assert_eq!(report["included"], report["sent"], "{report:#}");

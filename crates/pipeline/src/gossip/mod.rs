@@ -4,11 +4,11 @@
 //!         slots that are whole here, and leaders that made two blocks; `tower_gossip`, reliable: the node's votes and
 //!         its root; stakes, leaders and snapshots, in the ledger
 //! writes  `gossip_net`, elective: datagrams to send; `gossip_sign`, elective: what is to be signed; `gossip_shred`,
-//!         `gossip_txsend`, elective: the nodes of the cluster, each again when something of it changes;
-//!         `gossip_tower`, elective: the same, votes and slots of others, and slots whose leaders made two blocks; the
-//!         [`Board`], for the RPC
+//!         `gossip_repair`, `gossip_txsend`, elective: the nodes of the cluster, each again when something of it
+//!         changes; `gossip_tower`, elective: the same, votes and slots of others, and slots whose leaders made two
+//!         blocks; the [`Board`], for the RPC
 //! memory  the table and what else [`protocol::Config::bytes_max`] sums up; the datagrams of one message's answer,
-//!         while net has no room; 160 B a node for each of three readers; [`WHOLE_MAX`] and [`DUPLICATES_MAX`] slots
+//!         while net has no room; 160 B a node for each of four readers; [`WHOLE_MAX`] and [`DUPLICATES_MAX`] slots
 //! drops   what the state machine refuses, by its counters; votes and slots of nodes without stake, and slots whose
 //!         leaders made two blocks while consensus does not read, counted. Without room at net it takes no datagram,
 //!         and net drops what comes to it. A vote that was replaced before consensus had room for it is not given to it
@@ -36,8 +36,8 @@ use hearth_wire::Pubkey;
 use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue};
 
 use crate::links::{
-    Datagram, GOSSIP_NET, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND, NET_GOSSIP,
-    Outgoing, PortKind, SHRED_GOSSIP, SIGN_GOSSIP, SlotNews, Statement, TOWER_GOSSIP, TowerNews,
+    Datagram, GOSSIP_NET, GOSSIP_REPAIR, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND,
+    NET_GOSSIP, Outgoing, PortKind, SHRED_GOSSIP, SIGN_GOSSIP, SlotNews, Statement, TOWER_GOSSIP, TowerNews,
 };
 use announcer::Announcer;
 
@@ -57,11 +57,14 @@ const WHOLE_MAX: usize = 4_096;
 /// Slots of leaders that made two blocks that wait for room at most.
 const DUPLICATES_MAX: usize = 4_096;
 
+/// Tiles and threads that it keeps up to date about nodes.
+const READERS: u64 = 4;
+
 /// What the tile takes at most, bytes, beside its links.
 pub fn bytes_max(config: &protocol::Config) -> u64 {
     // A tenth more nodes for a moment, and what is gone is gone from every reader.
     let nodes = (config.origins_max + config.origins_max / 10) as u64;
-    config.bytes_max() + 3 * nodes * announcer::PEER_BYTES + 8 * (WHOLE_MAX + DUPLICATES_MAX) as u64
+    config.bytes_max() + READERS * nodes * announcer::PEER_BYTES + 8 * (WHOLE_MAX + DUPLICATES_MAX) as u64
 }
 
 /// What the tile is made of.
@@ -132,7 +135,8 @@ impl Tile for Gossip {
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (net, sign, tower) = (host.output(GOSSIP_NET)?, host.output(GOSSIP_SIGN)?, host.output(GOSSIP_TOWER)?);
-        let readers = [host.output(GOSSIP_SHRED)?, host.output(GOSSIP_TXSEND)?, tower];
+        let readers: [Port; READERS as usize] =
+            [host.output(GOSSIP_SHRED)?, host.output(GOSSIP_REPAIR)?, host.output(GOSSIP_TXSEND)?, tower];
         host.input(NET_GOSSIP)?;
         [net, sign].into_iter().chain(readers).for_each(|port| host.elective(port));
         let now_ms = host.clock().wall_ns() / MS;

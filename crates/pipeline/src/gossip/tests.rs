@@ -18,7 +18,7 @@ use crate::links::{PeerNews, SLOT_NEWS_MTU, STATEMENT_MTU};
 const FROM_NET: &str = "net_gossip:0";
 const FROM_SHRED: &str = "shred_gossip:0";
 const INPUTS: [&str; 4] = [FROM_NET, SIGN_GOSSIP, FROM_SHRED, TOWER_GOSSIP];
-const OUTPUTS: [&str; 5] = [GOSSIP_NET, GOSSIP_SIGN, GOSSIP_SHRED, GOSSIP_TXSEND, GOSSIP_TOWER];
+const OUTPUTS: [&str; 6] = [GOSSIP_NET, GOSSIP_SIGN, GOSSIP_SHRED, GOSSIP_REPAIR, GOSSIP_TXSEND, GOSSIP_TOWER];
 const STEP: Duration = Duration::from_millis(5);
 
 fn key(node: u8) -> SigningKey {
@@ -191,7 +191,7 @@ fn pongs(sent: &[(SocketAddr, Vec<u8>)]) -> Vec<[u8; 32]> {
 fn two_nodes_meet_and_hear_each_others_votes() {
     let mut nodes = [Node::new(0), Node::new(1)];
     talk_until(&mut nodes, "they know each other", |nodes| nodes.iter().all(|node| knows(node, 2)));
-    for link in [GOSSIP_SHRED, GOSSIP_TXSEND] {
+    for link in [GOSSIP_SHRED, GOSSIP_REPAIR, GOSSIP_TXSEND] {
         let mut known = vec![];
         for news in nodes[0].peer_news(link) {
             let PeerNews::Known(peer) = news else { panic!("nobody is gone") };

@@ -1,19 +1,19 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net` ×S, `gossip_net`, `rserve_net`, `txsend_net`, reliable: datagrams to send; its
-//!         sockets
+//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net`, reliable: datagrams
+//!         to send; its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
-//!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_gossip`, elective: what
-//!         comes to gossip; `net_rserve`, elective: requests for shreds; `net_txsend`, elective: what leaders answer;
-//!         bytes by peer, for observers
+//!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_repair`, elective:
+//!         what comes to repair's port and is as long as a ping; `net_gossip`, elective: what comes to gossip;
+//!         `net_rserve`, elective: requests for shreds; `net_txsend`, elective: what leaders answer; bytes by peer, for
+//!         observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
 //! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
-//!         gossip has no room for, which is said again; requests where rserve has none, which are made again; what
-//!         leaders answer where txsend has none, which QUIC sends
-//!         again; the kernel's own (socket buffer full), read from the socket;
-//!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
-//!         counted
+//!         gossip has no room for, which is said again; requests where rserve has none and pings where repair has
+//!         none, which are made again; what leaders answer where txsend has none, which QUIC sends again; the kernel's
+//!         own (socket buffer full), read from the socket; outgoing ones that the kernel refuses, or whose address
+//!         cannot be reached; what an emulated link loses. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 pub mod links;
@@ -26,10 +26,11 @@ use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
+use hearth_wire::repair::PING_DATAGRAM_SIZE;
 use hearth_wire::shred::SLOT;
 
 use crate::links::{
-    DATAGRAM_MTU, Datagram, NET_GOSSIP, NET_QUIC, NET_RSERVE, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
+    DATAGRAM_MTU, Datagram, NET_GOSSIP, NET_QUIC, NET_REPAIR, NET_RSERVE, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
 };
 use links::{LinksConfig, LinksWatch};
 
@@ -48,6 +49,8 @@ hearth_tile::counters! {
         dropped_oversize: Counter,
         /// Shreds dropped because shred had no room for them.
         dropped_shreds: Counter,
+        /// Pings of repair's servers dropped because repair had no room for them.
+        dropped_pings: Counter,
         /// Datagrams dropped because gossip had no room for them.
         dropped_gossip: Counter,
         /// Requests for shreds dropped because rserve had no room for them.
@@ -129,6 +132,7 @@ pub struct Net {
     resume: Option<(usize, usize)>,
     quic: Vec<Port>,
     shred: Vec<Port>,
+    repair: Vec<Port>,
     gossip: Option<Port>,
     rserve: Vec<Port>,
     txsend: Option<Port>,
@@ -227,17 +231,19 @@ impl Tile for Net {
         let seed = host.entropy();
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
-        let (quic, shred, rserve) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED), host.outputs(NET_RSERVE));
+        let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
+        let (repair, rserve) = (host.outputs(NET_REPAIR), host.outputs(NET_RSERVE));
         let gossip = host.outputs(NET_GOSSIP).first().copied();
         let is_alone = config.shreds.is_none();
         let fits = quic.is_empty() == config.transactions.is_none()
             && shred.is_empty() == is_alone
+            && repair.is_empty() == is_alone
             && rserve.is_empty() == is_alone
             && gossip.is_none() == config.gossip.is_none();
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
-        for port in quic.iter().chain(&shred).chain(&gossip).chain(&rserve).chain(&txsend) {
+        for port in quic.iter().chain(&shred).chain(&repair).chain(&gossip).chain(&rserve).chain(&txsend) {
             host.elective(*port);
         }
         Ok(Self {
@@ -246,6 +252,7 @@ impl Tile for Net {
             resume: None,
             quic,
             shred,
+            repair,
             gossip,
             rserve,
             txsend,
@@ -351,6 +358,12 @@ impl Net {
     /// Publishes a datagram that is not for quic, if it is one. For none of these does the socket wait.
     fn is_for_cluster(&self, datagram: Datagram<'_>, out: &mut Out<'_, Self>) -> bool {
         match datagram.port {
+            // A shred is longer.
+            PortKind::Repair if datagram.data.len() == PING_DATAGRAM_SIZE => {
+                if !offer(self.repair[0], datagram, out) {
+                    out.count.dropped_pings += 1;
+                }
+            }
             PortKind::Tvu | PortKind::Repair => publish_shred(&self.shred, datagram, out),
             PortKind::ServeRepair => {
                 if !offer(self.rserve[0], datagram, out) {

@@ -289,7 +289,7 @@ fn requests_go_to_rserve_and_excess_is_counted() {
         socket_buffer_bytes: 1 << 20,
         ..Config::default()
     };
-    let mut rig = Rig::<Net>::new(config, &["rserve_net"], &[NET_SHRED, NET_RSERVE]);
+    let mut rig = Rig::<Net>::new(config, &["rserve_net"], &[NET_SHRED, NET_REPAIR, NET_RSERVE]);
     let (to, from) = (addr(&mut rig, PortKind::ServeRepair), sender());
     let count = u64::from(DEPTH) + 20;
     for sent in 1..=count {
@@ -308,6 +308,32 @@ fn requests_go_to_rserve_and_excess_is_counted() {
     let mut batch = RecvBatch::new(1);
     turn_until(&mut rig, "the answer", |_| from.receive(&mut batch).unwrap() == 1);
     assert_eq!(batch.datagrams().next(), Some((to, &[9; 3][..])));
+}
+
+#[test]
+fn pings_to_the_port_of_repair_go_to_repair_and_shreds_to_shred() {
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let config = Config {
+        shreds: Some(ShredPorts { tvu: any, repair: any, serve_repair: any }),
+        socket_buffer_bytes: 1 << 20,
+        ..Config::default()
+    };
+    let mut rig = Rig::<Net>::new(config, &["repair_net"], &[NET_SHRED, NET_REPAIR, NET_RSERVE]);
+    let (repair, tvu) = (addr(&mut rig, PortKind::Repair), addr(&mut rig, PortKind::Tvu));
+    let from = sender();
+    for (to, len) in [(repair, PING_DATAGRAM_SIZE), (repair, 1_207), (tvu, PING_DATAGRAM_SIZE), (repair, 131)] {
+        send(&from, to, &vec![1; len], None);
+    }
+    turn_until(&mut rig, "four datagrams", |rig| rig.count().received == 4);
+    let lengths = |rig: &mut Rig<Net>, link| -> Vec<(PortKind, usize)> {
+        let mut all: Vec<_> = taken(rig, link).into_iter().map(|(_, port, data)| (port, data.len())).collect();
+        all.sort_by_key(|(_, len)| *len);
+        all
+    };
+    assert_eq!(lengths(&mut rig, NET_REPAIR), [(PortKind::Repair, PING_DATAGRAM_SIZE)]);
+    let shreds = [(PortKind::Repair, 131), (PortKind::Tvu, PING_DATAGRAM_SIZE), (PortKind::Repair, 1_207)];
+    assert_eq!(lengths(&mut rig, NET_SHRED), shreds);
+    assert!(rig.take(NET_RSERVE).is_empty());
 }
 
 #[test]

@@ -17,20 +17,21 @@ use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
 use hearth_tile::rig::Rig;
 use hearth_wire::entry::write_entry;
-use hearth_wire::repair::Wanted;
+use hearth_wire::repair::PING_DATAGRAM_SIZE;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Hash, Pubkey};
 
-use super::asking::wanted;
 use super::features::Features;
-use super::intake::Cluster;
-use super::receiver::{Receiver, ReceiverConfig, Way};
+use super::receiver::ReceiverConfig;
 use super::tile::{Config, Shred, write_message};
+use super::turbine_ingress::Cluster;
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    Datagram, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind, SlotNews, ping_token,
-    read_set,
+    Datagram, GOSSIP_REPAIR, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind, SlotNews,
+    ping_token, read_set,
 };
+use crate::repair::nonce::NonceKey;
+use crate::repair::{self, Repair};
 use crate::rserve::{self, Rserve};
 
 const VERSION: u16 = 7;
@@ -69,33 +70,51 @@ fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
 }
 
 const INPUTS: [&str; 3] = ["net_shred:0", "sign_shred:0", GOSSIP_SHRED];
-const OUTPUTS: [&str; 4] = ["shred_sign:0", "shred_store:0", "shred_net:0", "shred_gossip:0"];
+const OUTPUTS: [&str; 5] = ["shred_sign:0", "shred_store:0", "shred_net:0", "shred_repair:0", "shred_gossip:0"];
+const REPAIR_INPUTS: [&str; 4] = ["net_repair:0", "sign_repair", "shred_repair:0", GOSSIP_REPAIR];
+const REPAIR_OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
 const SERVER_INPUTS: [&str; 2] = ["net_rserve:0", "sign_rserve"];
 const SERVER_OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 
-/// A node that gossip has told of all nodes.
+/// The shred tile of a node to which gossip has named all nodes.
 fn rig(config: &Config, nodes: usize) -> Rig<Shred> {
     let mut rig = Rig::new(config.clone(), &INPUTS, &OUTPUTS);
-    let mut message = [0; PEER_NEWS_MTU];
-    for node in 0..nodes {
-        let address = |port| match address(node, port) {
-            SocketAddr::V4(address) => Some(address),
-            SocketAddr::V6(_) => unreachable!("it is made of one"),
-        };
-        let peer = ClusterPeer {
-            identity: key(node).public_key(),
-            tvu: address(TVU),
-            serve_repair: address(SERVE),
-            tpu_quic: None,
-            tpu_vote_quic: None,
-            stake: stakes::GENESIS_STAKE_LAMPORTS,
-            lowest: 0,
-        };
-        let size = PeerNews::Known(peer).write(&mut message);
-        rig.give(GOSSIP_SHRED, 0, &message[..size]);
+    for message in (0..nodes).map(peer_news) {
+        rig.give(GOSSIP_SHRED, 0, &message);
         rig.run();
     }
     rig
+}
+
+/// The repair tile of such a node.
+fn repair_rig(config: &repair::Config, nodes: usize) -> Rig<Repair> {
+    let mut rig = Rig::new(config.clone(), &REPAIR_INPUTS, &REPAIR_OUTPUTS);
+    for message in (0..nodes).map(peer_news) {
+        rig.give(GOSSIP_REPAIR, 0, &message);
+        rig.run();
+    }
+    rig
+}
+
+/// What gossip says of a node, which takes shreds and serves repair.
+fn peer_news(node: usize) -> Vec<u8> {
+    let address = |port| match address(node, port) {
+        SocketAddr::V4(address) => Some(address),
+        SocketAddr::V6(_) => unreachable!("it is made of one"),
+    };
+    let peer = ClusterPeer {
+        identity: key(node).public_key(),
+        tvu: address(TVU),
+        serve_repair: address(SERVE),
+        tpu_quic: None,
+        tpu_vote_quic: None,
+        stake: stakes::GENESIS_STAKE_LAMPORTS,
+        lowest: 0,
+    };
+    let mut message = vec![0; PEER_NEWS_MTU];
+    let size = PeerNews::Known(peer).write(&mut message);
+    message.truncate(size);
+    message
 }
 
 /// Two shreds that a leader cannot both have made for one block.
@@ -106,7 +125,9 @@ struct Contradiction {
 
 struct Peer {
     config: Config,
+    repair_config: repair::Config,
     rig: Rig<Shred>,
+    repair: Rig<Repair>,
     store: BlockStore,
     server: Rig<Rserve>,
     views: Arc<Views>,
@@ -148,7 +169,17 @@ impl World {
                 slots_max,
                 sets_max,
             };
-            let cluster = Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone() };
+            let nonces = NonceKey([node as u8; 32]);
+            let cluster =
+                Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone(), nonces };
+            let repair_config = repair::Config {
+                own: key(node).public_key(),
+                ledger: ledger.clone(),
+                blocks: store.reader(),
+                views: views.clone(),
+                nonces,
+            };
+            let repair = repair_rig(&repair_config, nodes);
             let config = Config {
                 shred_version: VERSION,
                 shreds_per_slot_max: 1_024,
@@ -168,7 +199,9 @@ impl World {
             let server = Rig::new(server, &SERVER_INPUTS, &SERVER_OUTPUTS);
             Peer {
                 config,
+                repair_config,
                 rig,
+                repair,
                 store,
                 server,
                 views,
@@ -292,6 +325,9 @@ impl World {
             let size = Datagram { from, port: kind, data: &data }.write(&mut buffer);
             match kind {
                 PortKind::ServeRepair => self.peers[node].server.give("net_rserve:0", 0, &buffer[..size]),
+                PortKind::Repair if data.len() == PING_DATAGRAM_SIZE => {
+                    self.peers[node].repair.give("net_repair:0", 0, &buffer[..size]);
+                }
                 _ => self.peers[node].rig.give("net_shred:0", 0, &buffer[..size]),
             }
             let count = given.entry(node).or_default();
@@ -303,6 +339,7 @@ impl World {
         for node in 0..self.peers.len() {
             self.peers[node].rig.advance(STEP);
             self.peers[node].server.advance(STEP);
+            self.peers[node].repair.advance(STEP);
             if self.peers[node].is_up {
                 self.work(node);
             }
@@ -315,13 +352,21 @@ impl World {
             let peer = &mut self.peers[node];
             peer.rig.run();
             let asked = peer.rig.take("shred_sign:0");
-            for (tag, question) in &asked {
+            for (tag, root) in &asked {
+                peer.rig.give("sign_shred:0", *tag, &peer.key.sign(root));
+            }
+            for (control, gaps) in peer.rig.take_control("shred_repair:0") {
+                peer.repair.give_control("shred_repair:0", 0, control, &gaps);
+            }
+            peer.repair.run();
+            for (tag, question) in peer.repair.take("repair_sign") {
                 let signature = match question.strip_prefix(&PONG) {
                     Some(token) if token.len() == 32 => peer.key.sign(&pong_hash(token.try_into().unwrap())),
-                    _ => peer.key.sign(question),
+                    _ => peer.key.sign(&question),
                 };
-                peer.rig.give("sign_shred:0", *tag, &signature);
+                peer.repair.give("sign_repair", tag, &signature);
             }
+            peer.repair.run();
             for (slot, message) in peer.rig.take("shred_store:0") {
                 match message.is_empty() {
                     true => drop(peer.store.dump(slot).unwrap()),
@@ -336,6 +381,7 @@ impl World {
             peer.server.run();
             let mut outgoing = peer.rig.take("shred_net:0");
             outgoing.extend(peer.server.take("rserve_net"));
+            outgoing.extend(peer.repair.take("repair_net"));
             for (_, news) in peer.rig.take("shred_gossip:0") {
                 if let SlotNews::Contradiction { slot, shreds } = SlotNews::read(&news) {
                     peer.contradictions.push(Contradiction { slot, shreds: shreds.map(<[u8]>::to_vec) });
@@ -384,6 +430,7 @@ impl World {
         let nodes = self.peers.len();
         let peer = &mut self.peers[node];
         peer.rig = rig(&peer.config, nodes);
+        peer.repair = repair_rig(&peer.repair_config, nodes);
     }
 
     /// Runs until every node has every block, with `each` after every 100 ms; panics after so long.
@@ -398,6 +445,11 @@ impl World {
             assert!(self.now_ms < start + limit_ms, "seed {}: node and slot: {lacks:?}", self.seed);
             each(self);
         }
+    }
+
+    /// Requests for shreds that the nodes have made.
+    fn requests(&self) -> u64 {
+        self.peers.iter().map(|peer| peer.repair.count().requests).sum()
     }
 
     fn total(&self, of: impl Fn(&super::tile::Counters) -> u64) -> u64 {
@@ -437,7 +489,7 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
             }
         });
         let count = |of: fn(&super::tile::Counters) -> u64| world.total(of);
-        println!("seed {seed}: {took} ms after the last block; {} requests", count(|c| c.repair_requests));
+        println!("seed {seed}: {took} ms after the last block; {} requests", world.requests());
         assert!(count(|c| c.shreds_recovered) > 0 && count(|c| c.shreds_repaired) > 0, "seed {seed}");
         assert_eq!(count(|c| c.dropped_sender), 0, "seed {seed}: all who send on sign, from epoch 1 on");
         assert_eq!((count(|c| c.dropped_signature), count(|c| c.dropped_proof)), (0, 0), "seed {seed}");
@@ -534,7 +586,7 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
         world.blocks.insert(slot, block);
     }
     (0..2_000).for_each(|_| world.step());
-    assert_eq!(world.total(|count| count.repair_requests), 0, "nothing is known of them");
+    assert_eq!(world.requests(), 0, "nothing is known of them");
     for peer in &world.peers {
         peer.views.reports.voted(3);
         // Of one that never was nothing comes, and the others do not wait for it.
@@ -545,50 +597,12 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
     let took = world.settle(10_000, |_| {});
     assert!(took < 5_000, "{took} ms");
     // It is asked for every 150 ms, and forgotten after 30 s.
-    let before = world.total(|count| count.repair_requests);
+    let before = world.requests();
     (0..31_000).for_each(|_| world.step());
-    let asked = world.total(|count| count.repair_requests);
+    let asked = world.requests();
     (0..2_000).for_each(|_| world.step());
-    assert_eq!(world.total(|count| count.repair_requests), asked);
+    assert_eq!(world.requests(), asked);
     assert!(asked - before <= 5 * 200, "{before} and {asked} requests");
-}
-
-#[test]
-fn of_several_tiles_each_asks_for_its_own_slots() {
-    let mut world = World::new(5, 4_096, (64, 256), 6);
-    for slot in 1..=20 {
-        let block = world.make(slot, 2, 5);
-        world.blocks.insert(slot, block);
-    }
-    let node = 4;
-    let cluster = world.peers[node].config.cluster.clone().unwrap();
-    // The first block is there, and of each tile's slots above 10 the first shreds.
-    World::keep(&mut world.peers[node].store, &world.blocks[&1]);
-    let wanted = |tile: u64, tiles: u64| -> Vec<Wanted> {
-        let mut receiver = Receiver::new(cluster.receiver.clone(), 0);
-        for slot in (11..=20).filter(|slot| slot % tiles == tile && world.leader(*slot) != node) {
-            let first = world.blocks[&slot][0].shreds().next().unwrap();
-            let leader = key(world.leader(slot)).public_key();
-            receiver.take(first, Way::Turbine, 0, |_| Some(leader), |_| false).unwrap();
-        }
-        wanted((&cluster, &receiver), (tile, tiles), 1_024, &[], 1_000_000_000)
-    };
-    let slot = |wanted: &Wanted| match wanted {
-        Wanted::Shred { slot, .. } | Wanted::Highest { slot, .. } | Wanted::Orphan { slot } => *slot,
-        Wanted::Ancestors { .. } => unreachable!("nobody asks for these here"),
-    };
-    let lone = wanted(0, 1);
-    let mut both = vec![];
-    for tile in [0, 1] {
-        let of_tile = wanted(tile, 2);
-        assert!(of_tile.iter().all(|wanted| slot(wanted) % 2 == tile), "{of_tile:?}");
-        both.extend(of_tile);
-    }
-    let is_lacking = |lone: &&Wanted| !matches!(lone, Wanted::Orphan { .. }) && !both.contains(lone);
-    let lacking: Vec<&Wanted> = lone.iter().filter(is_lacking).collect();
-    // Each tile asks up to the newest slot that it knows.
-    assert!(lacking.iter().all(|wanted| slot(wanted) >= 19), "{lacking:?}");
-    assert!(both.iter().all(|wanted| lone.contains(wanted)), "{both:?}");
 }
 
 #[test]
@@ -662,7 +676,7 @@ fn who_asked_in_vain_goes_on_asking() {
         world.blocks.insert(slot, block);
     }
     (0..3_000).for_each(|_| world.step());
-    let asked = world.peers[node].rig.count().repair_requests;
+    let asked = world.peers[node].repair.count().requests;
     assert!(asked > 16_384, "{asked} requests");
     (0..3).for_each(|node| world.peers[node].is_up = true);
     world.settle(10_000, |_| {});

@@ -9,7 +9,7 @@
 //!
 //! That the leader signed the root is the caller's to check, once for each root ([`merkle_root`]).
 
-use super::assembly::{Assembly, claim};
+use super::fec_resolver::{Assembly, claim};
 use super::set::FecSet;
 use hearth_crypto::merkle::{shred_leaf, shred_root};
 use hearth_crypto::reed_solomon::{ReedSolomon, ReedSolomonError};
@@ -107,8 +107,9 @@ impl Deshredder {
                 assembly.keep(shred, &leaf);
             }
             None => {
-                let claim = claim(shred).ok_or(DeshredError::Conflict)?;
-                self.sets.insert(set_index, Assembly::begin(shred, claim, FecSet::new()));
+                let (leaf, proofs) = claim(shred).ok_or(DeshredError::Conflict)?;
+                let begun = Assembly::begin(shred, (leaf, Box::new(proofs)), FecSet::new());
+                self.sets.insert(set_index, begun);
             }
         }
         let assembly = self.sets.get_mut(&set_index).expect("a shred of it was just kept");

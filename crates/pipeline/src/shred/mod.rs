@@ -7,35 +7,43 @@
 //! drops   nothing of its own making; what it refuses of others' is counted by the caller
 //! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
 //!
-//! The walk of what this node makes: `shredder` → `set` → `tile`. Of what others make: `intake` takes a datagram →
-//! `receiver` checks it (`assembly` a set of it, `room` where there is too much, `versions`, `contest` and `conflict`
-//! where a leader made two blocks) → `relay` sends it on; `asking` asks for what is missing. [`crate::rserve`] answers
-//! others.
+//! The walk of what this node makes: `shredder` → `set` → `tile`. The path of what others make is straight:
+//! `turbine_ingress` has each datagram go through `parse` → `check` (signed by the leader?) → `resolve` (its FEC set:
+//! `fec_resolver`; `eviction` where there is too much; `block_versions`, `equivocation` and `equivocation_proof` where
+//! a leader made two blocks) → `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` tells
+//! [`crate::repair`] what is missing, which asks others for it.
 
-mod asking;
-mod assembly;
-mod conflict;
-mod contest;
+mod block_versions;
+mod check;
 mod deshredder;
+mod equivocation;
+mod equivocation_proof;
+mod eviction;
 mod features;
-mod intake;
+mod fec_resolver;
+mod gaps;
+mod hand_on;
+mod parse;
 mod receiver;
-mod relay;
-mod room;
+mod resolve;
+mod retransmit;
 mod set;
 mod shredder;
 mod signing;
 mod tile;
-mod versions;
+mod trees;
+mod turbine_ingress;
 
-pub use conflict::{Conflict, Ours};
 pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
-pub use intake::Cluster;
-pub use receiver::{Completed, Missing, Receiver, ReceiverConfig, Refused, Taken, Unknown, Way};
-pub use room::Evicted;
+pub use equivocation_proof::{Conflict, Ours};
+pub use eviction::Evicted;
+pub use receiver::{
+    CompletedSet, Finding, Missing, Receiver, ReceiverConfig, Refused, Resolved, SetProgress, ShredSource,
+};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use tile::{Config, Counters, Shred, entry_bytes_within};
+pub use turbine_ingress::{Cluster, memory};
 
 #[cfg(test)]
 mod cluster_tests;

@@ -1,4 +1,4 @@
-//! receiver: shreds of other leaders, checked, completed to sets, and known by what is missing.
+//! What is there of other leaders' slots: sets that are begun, complete ones, and what is missing.
 //!
 //! reads   datagrams, each from Turbine or asked for by repair; who leads a slot; which slot is final; which blocks are
 //!         to be dumped
@@ -12,10 +12,10 @@
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, `blockstore.rs`; `solana-turbine` 4.2.2, `sigverify_shreds.rs`;
 //!         `docs/cluster-protocol.md`, section 2
 //!
-//! A leader's signature is checked once for each root that is claimed for a set; whatever hashes to a root that is
-//! known to be signed is genuine. Memory is taken for what a leader has signed only. The lowest slots come first: when
-//! there is no room, what was begun of the highest goes. Who leads a slot and holds back most of each set keeps nobody
-//! else out: room.rs.
+//! A shred goes through [`parse`](super::parse) → [`check`](super::check) → [`resolve`](super::resolve), each of which
+//! knows more of it; this is what they keep between shreds, and what others ask of that. Memory is taken for what a
+//! leader has signed only. The lowest slots come first: when there is no room, what was begun of the highest goes. A
+//! leader that withholds most of each set keeps nobody else out: eviction.rs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,23 +25,22 @@ use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
-use super::assembly::{Assembly, Made, claim};
-use super::conflict::Conflict;
-use super::contest::Contests;
-use super::room::Evicted;
+use super::block_versions::{Link, Versions};
+use super::equivocation::Contests;
+use super::equivocation_proof::Conflict;
+use super::eviction::Evicted;
+use super::fec_resolver::Assembly;
+use super::parse::{Limits, parse};
 use super::set::FecSet;
-use super::versions::{Barred, Link, Versions};
 
 /// Bytes for the tables of leaders' keys.
 const TABLE_BYTES: usize = 4 << 20;
-/// Slots beyond the final one from which shreds are taken, at least; half an epoch where that is more.
-const SLOTS_AHEAD_MIN: u64 = 500;
 /// Complete sets that are kept a moment longer: what comes late of them is known by its bytes.
-const RECENT_MAX: usize = 64;
+pub(super) const RECENT_MAX: usize = 64;
 /// Sets of slots that are whole whose roots are remembered: by these a leader's second block is noticed.
-const ENDED_SETS_MAX: usize = 65_536;
+pub(super) const ENDED_SETS_MAX: usize = 65_536;
 /// From a set's index to that of the next.
-const STEP: u32 = DATA_PER_SET as u32;
+pub(super) const STEP: u32 = DATA_PER_SET as u32;
 
 /// What a receiver is told.
 #[derive(Clone, Debug)]
@@ -60,30 +59,34 @@ pub struct ReceiverConfig {
     pub sets_max: usize,
 }
 
-/// How a shred came.
+/// Where a shred came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ShredSource {
     /// Down the tree.
     Turbine,
     /// It was asked for.
     Repair,
 }
 
-/// Of a slot nothing is known here of what may be stored of it: it is to be void, or a leader that made two blocks
-/// could have sets of both stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
-    /// The slot has begun: whatever is stored of it came before a start.
-    Begun(u64),
-    /// The slot had to make room, and sets of it were handed out.
-    Evicted(u64),
+/// Where a shred came from, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub source: ShredSource,
+    pub now_ns: u64,
 }
 
-/// How and when a shred came.
-#[derive(Clone, Copy, Debug)]
-struct Came {
-    way: Way,
-    now_ns: u64,
+/// What a shred shows beside itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The slot has begun: whatever is stored of it came before a start, and is void. A leader that made two blocks
+    /// could otherwise have sets of both stored.
+    Begun(u64),
+    /// The slot had to make room, and sets of it were handed out: they are void for the same reason.
+    Evicted(u64),
+    /// The slot's sets so far are of two blocks: what was kept of it is void.
+    Torn(u64),
+    /// The slot's leader has contradicted itself.
+    Contradiction(Conflict),
 }
 
 /// Why a shred was not taken. The number is its place in [`Refused::COUNT`] counters.
@@ -122,23 +125,35 @@ pub enum Refused {
     Sender,
 }
 
-/// What became of a shred that was taken.
+/// How far a shred brought its set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct SetProgress {
     /// The slot.
     pub slot: u64,
     /// Who leads it.
     pub leader: Pubkey,
     /// The set.
     pub set_index: u32,
-    /// Whether its set is complete now: [`Receiver::completed`] has it.
+    /// Whether its set is complete now.
     pub completes: bool,
     /// Whether all of its slot is here now.
     pub ends: bool,
 }
 
+/// What became of a shred that was kept.
+pub struct Resolved<'a> {
+    /// Of which set, and how far that is.
+    pub progress: SetProgress,
+    /// The root of the set.
+    pub root: Hash,
+    /// The set, if the shred completed it.
+    pub completed: Option<CompletedSet<'a>>,
+    /// What it shows beside that.
+    pub findings: &'a [Finding],
+}
+
 /// A set that has become complete.
-pub struct Completed<'a> {
+pub struct CompletedSet<'a> {
     /// All 64 shreds; of a set whose parity is none of its data only the data shreds are what was signed.
     pub set: &'a FecSet,
     /// The parent of its slot.
@@ -153,7 +168,7 @@ pub(super) struct Incoming {
     pub leader: Pubkey,
     pub parent_slot: Option<u64>,
     /// When its newest set was first heard of.
-    newest_ns: u64,
+    pub(super) newest_ns: u64,
     /// The highest set that was heard of.
     pub highest: u32,
     /// The slot's last set, once it is known.
@@ -161,17 +176,28 @@ pub(super) struct Incoming {
     /// Roots of the sets that are complete, and what they are chained to.
     pub complete: BTreeMap<u32, Link>,
     /// When each set was first heard of.
-    heard: BTreeMap<u32, u64>,
+    pub(super) heard: BTreeMap<u32, u64>,
     /// Sets of it that are begun.
     pub(super) begun: usize,
     /// When a shred of it was kept last.
     pub(super) kept_ns: u64,
     /// The leader has contradicted itself.
-    equivocates: bool,
+    pub(super) equivocates: bool,
+}
+
+impl ReceiverConfig {
+    /// Bytes that a receiver takes at most.
+    pub(super) const fn memory(&self) -> u64 {
+        // Two entries' worth for each: a tree's nodes are half full at worst.
+        let set = FecSet::MEMORY + size_of::<Assembly>() + size_of::<ShredProofs>() + 32 * SHREDS_PER_SET;
+        let of_slot = 2 * (self.shreds_per_slot_max as usize / DATA_PER_SET) * size_of::<(u32, Link, u32, u64)>();
+        let sets = (self.sets_max + 2 * RECENT_MAX) * set;
+        (sets + self.slots_max * of_slot + 2 * ENDED_SETS_MAX * size_of::<(u32, Link)>() + TABLE_BYTES) as u64
+    }
 }
 
 impl Incoming {
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.last.is_some_and(|last| self.complete.len() as u32 == last / STEP + 1)
     }
 }
@@ -187,39 +213,37 @@ pub struct Missing {
 
 /// What was recovered of the set that was completed last.
 #[derive(Clone, Copy, Debug)]
-struct Done {
-    key: (u64, u32),
-    recovered: u64,
-    parent_slot: u64,
+pub(super) struct Done {
+    pub key: (u64, u32),
+    pub recovered: u64,
+    pub parent_slot: u64,
 }
 
 /// Takes shreds.
 pub struct Receiver {
     pub(super) config: ReceiverConfig,
-    code: ReedSolomon,
-    verifier: Verifier,
+    pub(super) code: ReedSolomon,
+    pub(super) verifier: Verifier,
     pub(super) slots: BTreeMap<u64, Incoming>,
     /// Slots after the final one that have become whole here.
-    whole: BTreeSet<u64>,
+    pub(super) whole: BTreeSet<u64>,
     /// What their sets hash to.
     pub(super) ended: BTreeMap<u64, Incoming>,
-    ended_sets: usize,
+    pub(super) ended_sets: usize,
     pub(super) sets: BTreeMap<(u64, u32), Assembly>,
     pub(super) recent: BTreeMap<(u64, u32), Assembly>,
-    recent_order: VecDeque<(u64, u32)>,
+    pub(super) recent_order: VecDeque<(u64, u32)>,
     /// Memory for sets.
-    free: Vec<FecSet>,
-    done: Option<Done>,
-    versions: Versions,
-    contests: Contests,
-    /// Slots of which it was told that their leaders have contradicted themselves.
-    pub(super) told: BTreeSet<u64>,
-    pub(super) conflict: Option<Conflict>,
-    torn: Option<u64>,
-    /// What may be stored of these slots is not known here.
-    pub(super) unknown: Vec<Unknown>,
+    pub(super) free: Vec<FecSet>,
+    pub(super) done: Option<Done>,
+    pub(super) versions: Versions,
+    pub(super) contests: Contests,
+    /// Slots whose leaders have contradicted themselves, and how many proofs of that were found.
+    pub(super) proofs: BTreeMap<u64, u8>,
+    /// What the last shred showed beside itself.
+    pub(super) findings: Vec<Finding>,
     /// Slots that this node has made since it started.
-    own: BTreeSet<u64>,
+    pub(super) own: BTreeSet<u64>,
     pub(super) evicted: Evicted,
     root: u64,
 }
@@ -242,10 +266,8 @@ impl Receiver {
             done: None,
             versions: Versions::default(),
             contests: Contests::default(),
-            told: BTreeSet::new(),
-            conflict: None,
-            torn: None,
-            unknown: vec![],
+            proofs: BTreeMap::new(),
+            findings: vec![],
             own: BTreeSet::new(),
             evicted: Evicted::default(),
             root,
@@ -260,7 +282,7 @@ impl Receiver {
             self.whole = self.whole.split_off(&(root + 1));
             self.ended = self.ended.split_off(&(root + 1));
             self.ended_sets = self.ended.values().map(|slot| slot.complete.len()).sum();
-            self.told = self.told.split_off(&(root + 1));
+            self.proofs = self.proofs.split_off(&(root + 1));
             self.own = self.own.split_off(&(root + 1));
             self.versions.set_root(root);
             self.contests.set_root(root);
@@ -274,261 +296,40 @@ impl Receiver {
         self.root
     }
 
+    /// What a shred may say of itself.
+    pub(super) fn limits(&self) -> Limits {
+        let ReceiverConfig { version, shreds_per_slot_max, slots_per_epoch, .. } = self.config;
+        Limits { version, shreds_per_slot_max, slots_per_epoch, root: self.root }
+    }
+
+    /// Takes the shred in a datagram, whoever sent it on: parse, check, resolve. `leader` says who leads a slot;
+    /// `is_whole` whether all of a slot is kept already.
+    ///
+    /// # Errors
+    /// Why it was not taken; [`Receiver::findings`] has what it shows nonetheless.
+    pub fn take(
+        &mut self,
+        datagram: &[u8],
+        source: ShredSource,
+        now_ns: u64,
+        leader: impl Fn(u64) -> Option<Pubkey>,
+        is_whole: impl Fn(u64) -> bool,
+    ) -> Result<Resolved<'_>, Refused> {
+        let arrival = Arrival { source, now_ns };
+        let shred = parse(datagram, source, &self.limits())?;
+        let genuine = self.check(&shred, arrival, leader, is_whole)?;
+        self.resolve(&shred, genuine, arrival)
+    }
+
+    /// What the last shred that was checked has shown beside itself.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
     pub(super) fn free(&mut self, set: Assembly) {
         if self.free.len() < RECENT_MAX {
             self.free.push(set.into_memory());
         }
-    }
-
-    /// Takes the shred in a datagram. `leader` says who leads a slot; `is_whole` whether all of a slot is kept already.
-    ///
-    /// # Errors
-    /// Why it was not taken.
-    pub fn take(
-        &mut self,
-        datagram: &[u8],
-        way: Way,
-        now_ns: u64,
-        leader: impl Fn(u64) -> Option<Pubkey>,
-        is_whole: impl Fn(u64) -> bool,
-    ) -> Result<Taken, Refused> {
-        self.take_if(datagram, way, now_ns, leader, is_whole, |_, _, _| true)
-    }
-
-    /// As [`Self::take`], of a shred only that `sender` allows: it is told the shred, its slot's leader, and the Merkle
-    /// root, which the leader has signed.
-    ///
-    /// # Errors
-    /// Why it was not taken.
-    pub fn take_if(
-        &mut self,
-        datagram: &[u8],
-        way: Way,
-        now_ns: u64,
-        leader: impl Fn(u64) -> Option<Pubkey>,
-        is_whole: impl Fn(u64) -> bool,
-        sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
-    ) -> Result<Taken, Refused> {
-        let shred = self.filter(datagram, way)?;
-        let taken = self.take_shred(&shred, Came { way, now_ns }, leader, is_whole, sender);
-        if way == Way::Repair {
-            self.count_answer(shred.slot(), taken, now_ns);
-        }
-        taken
-    }
-
-    /// Consensus decides between blocks that are whole; of others it is counted what the answers are of.
-    fn count_answer(&mut self, slot: u64, taken: Result<Taken, Refused>, now_ns: u64) {
-        let is_open = !self.whole.contains(&slot) && self.versions.is_open(slot);
-        match taken {
-            Ok(_) => self.contests.kept(slot),
-            Err(Refused::Equivocation | Refused::Dumped) if is_open => self.contests.other(slot, now_ns),
-            Err(_) => {}
-        }
-    }
-
-    fn take_shred(
-        &mut self,
-        shred: &Shred<'_>,
-        at: Came,
-        leader: impl Fn(u64) -> Option<Pubkey>,
-        is_whole: impl Fn(u64) -> bool,
-        sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
-    ) -> Result<Taken, Refused> {
-        let key @ (slot, _) = (shred.slot(), shred.set_index());
-        if self.recent.get(&key).is_some_and(|set| set.has(shred)) {
-            return Err(Refused::Duplicate);
-        }
-        if self.ended.contains_key(&slot) {
-            return Err(self.after_the_end(shred));
-        }
-        let known = self.slots.get(&slot);
-        if known.is_none() && (self.whole.contains(&slot) || is_whole(slot)) {
-            return Err(Refused::Duplicate);
-        }
-        let leader = known.map(|known| known.leader).or_else(|| leader(slot)).ok_or(Refused::NoLeader)?;
-        // One that a start has forgotten others may give back.
-        if leader == self.config.own && (at.way == Way::Turbine || self.own.contains(&slot)) {
-            return Err(Refused::Own);
-        }
-        if let Some(set) = self.sets.get_mut(&key) {
-            if set.has(shred) {
-                return Err(Refused::Duplicate);
-            }
-            if let Some(leaf) = set.proves(shred) {
-                if !set.agrees(shred) {
-                    return Err(Refused::Signature);
-                }
-                if set.is_in_vain(shred) {
-                    return Err(Refused::BrokenSet);
-                }
-                if set.shred(shred.shard_index()).is_some() {
-                    // The same but for the signature of who sent it.
-                    return Err(Refused::Duplicate);
-                }
-                if !sender(shred, &leader, set.root()) {
-                    return Err(Refused::Sender);
-                }
-                self.check_slot(shred)?;
-                self.note_slot(shred, leader, at)?;
-                self.sets.get_mut(&key).expect("its slot was noted before").keep(shred, &leaf);
-                return self.taken(key, leader);
-            }
-        }
-        self.begin(shred, leader, at, sender)?;
-        self.taken(key, leader)
-    }
-
-    fn taken(&mut self, key: (u64, u32), leader: Pubkey) -> Result<Taken, Refused> {
-        let completes = self.sets[&key].is_enough();
-        if completes {
-            self.complete(key)?;
-        }
-        let (slot, set_index) = key;
-        let ends = completes && self.whole.contains(&slot);
-        Ok(Taken { slot, leader, set_index, completes, ends })
-    }
-
-    /// The set that the last shred completed.
-    pub fn completed(&self) -> Option<Completed<'_>> {
-        let Done { key, recovered, parent_slot } = self.done?;
-        Some(Completed { set: self.recent.get(&key)?.set(), parent_slot, recovered })
-    }
-
-    /// The cluster's rules in its order, as far as one shred can break them.
-    fn filter<'a>(&self, datagram: &'a [u8], way: Way) -> Result<Shred<'a>, Refused> {
-        let variant = datagram.get(VARIANT).and_then(|byte| Variant::from_byte(*byte)).ok_or(Refused::Malformed)?;
-        // What is behind a shred that came by Turbine is nobody's business.
-        let bytes = datagram.get(..variant.kind.size()).ok_or(Refused::Malformed)?;
-        if way == Way::Repair && variant.kind == ShredKind::Code {
-            return Err(Refused::Malformed);
-        }
-        let shred = Shred::parse(bytes).map_err(|_| Refused::Malformed)?;
-        if shred.version() != self.config.version {
-            return Err(Refused::Version);
-        }
-        let ahead = SLOTS_AHEAD_MIN.max(self.config.slots_per_epoch / 2);
-        if shred.slot() > self.root.saturating_add(ahead) {
-            return Err(Refused::Ahead);
-        }
-        if shred.slot() <= self.root {
-            return Err(Refused::Old);
-        }
-        if let Some(parent) = shred.parent_slot()
-            && !(self.root <= parent && parent < shred.slot())
-        {
-            return Err(Refused::Old);
-        }
-        shred.check_set(self.config.shreds_per_slot_max).map_err(|_| Refused::Rules)?;
-        Ok(shred)
-    }
-
-    /// Begins a set with a shred, if the leader has signed what it hashes to, and no other root for that set.
-    fn begin(
-        &mut self,
-        shred: &Shred<'_>,
-        leader: Pubkey,
-        at: Came,
-        sender: impl FnOnce(&Shred<'_>, &Pubkey, &Hash) -> bool,
-    ) -> Result<(), Refused> {
-        let key @ (slot, set_index) = (shred.slot(), shred.set_index());
-        let known = self.link(slot, set_index);
-        // What there will be no room for is not worth its checks.
-        if known.is_none() && !self.has_room(key, at.now_ns) {
-            return Err(Refused::NoRoom);
-        }
-        let (leaf, proofs) = claim(shred).ok_or(Refused::Proof)?;
-        match known {
-            Some((root, _)) if root == *proofs.root() => return Err(Refused::Duplicate),
-            Some(_) => return Err(self.contradicted(shred, &proofs, &leader, at.way)),
-            None => {}
-        }
-        self.verifier.verify(&leader, &shred.signature(), proofs.root()).map_err(|_| Refused::Signature)?;
-        if !sender(shred, &leader, proofs.root()) {
-            return Err(Refused::Sender);
-        }
-        self.check_slot(shred)?;
-        let link = (*proofs.root(), shred.chained_root());
-        self.admit(key, link, at.way)?;
-        self.note_slot(shred, leader, at)?;
-        self.make_room(key, at.now_ns)?;
-        let memory = self.free.pop().unwrap_or_default();
-        self.sets.insert(key, Assembly::begin(shred, (leaf, proofs), memory));
-        self.slots.get_mut(&slot).expect("it was just noted").begun += 1;
-        Ok(())
-    }
-
-    /// Root of a set that is begun or complete, and what it is chained to.
-    fn link(&self, slot: u64, set_index: u32) -> Option<Link> {
-        let begun = self.sets.get(&(slot, set_index)).map(|set| (*set.root(), *set.chained_root()));
-        begun.or_else(|| self.slots.get(&slot)?.complete.get(&set_index).copied())
-    }
-
-    /// Another root than the one known is claimed for a set.
-    fn contradicted(&mut self, shred: &Shred<'_>, proofs: &ShredProofs, leader: &Pubkey, way: Way) -> Refused {
-        // Once that is known of a leader it is not checked for each shred; but answers are counted.
-        if way == Way::Repair || !self.told.contains(&shred.slot()) {
-            if self.verifier.verify(leader, &shred.signature(), proofs.root()).is_err() {
-                return Refused::Signature;
-            }
-            self.note_conflict(shred, shred.set_index(), None);
-        }
-        if let Some(incoming) = self.slots.get_mut(&shred.slot()) {
-            incoming.equivocates = true;
-        }
-        Refused::Equivocation
-    }
-
-    /// A shred of a slot that is whole: only whether it is of the same block is of interest.
-    fn after_the_end(&mut self, shred: &Shred<'_>) -> Refused {
-        let (slot, set_index) = (shred.slot(), shred.set_index());
-        let Some((leader, known, last)) = self.ended.get(&slot).map(|ended| {
-            let known = ended.complete.get(&set_index).map(|(root, _)| *root);
-            (ended.leader, known, ended.last.unwrap_or(u32::MAX))
-        }) else {
-            return Refused::Duplicate;
-        };
-        if self.told.contains(&slot) {
-            return Refused::Duplicate;
-        }
-        let Some((_, proofs)) = claim(shred) else { return Refused::Proof };
-        match known {
-            Some(root) if root == *proofs.root() => Refused::Duplicate,
-            Some(_) => self.contradicted(shred, &proofs, &leader, Way::Turbine),
-            None if self.verifier.verify(&leader, &shred.signature(), proofs.root()).is_err() => Refused::Signature,
-            None => {
-                if set_index > last {
-                    self.note_conflict(shred, last, Some(DATA_PER_SET - 1));
-                }
-                Refused::Equivocation
-            }
-        }
-    }
-
-    /// Whether a set may begin beside what is there of its slot.
-    fn admit(&mut self, key @ (slot, _): (u64, u32), link: Link, way: Way) -> Result<(), Refused> {
-        let mut versions = std::mem::take(&mut self.versions);
-        let verdict = versions.admit(key, link, way == Way::Repair, |set| self.link(slot, set));
-        if verdict == Err(Barred::Torn) {
-            let begun = self.sets.range((slot, 0)..=(slot, u32::MAX));
-            let begun = begun.map(|((_, set), assembly)| (*set, (*assembly.root(), *assembly.chained_root())));
-            let complete = self.slots.get(&slot).map(|incoming| incoming.complete.clone()).unwrap_or_default();
-            versions.tear(slot, &complete.into_iter().chain(begun).collect());
-            self.forget(slot);
-            self.forget_recent(slot);
-            self.torn = Some(slot);
-        }
-        self.versions = versions;
-        verdict.map_err(|barred| match barred {
-            Barred::Other => Refused::Dumped,
-            Barred::Torn => Refused::BrokenSet,
-        })
-    }
-
-    /// The slots of which nothing is known here any more of what may be stored, since the last call; in their order
-    /// with the sets that were completed.
-    pub fn take_unknown(&mut self) -> impl Iterator<Item = Unknown> {
-        self.unknown.drain(..)
     }
 
     /// A slot of which others have another block than the one that is taken here: what was kept of it is void, and the
@@ -539,11 +340,6 @@ impl Receiver {
         self.forget(lost);
         self.forget_recent(lost);
         Some(lost)
-    }
-
-    /// A slot whose sets so far were found to be of two blocks, since the last call: what was kept of it is void.
-    pub fn take_torn(&mut self) -> Option<u64> {
-        self.torn.take()
     }
 
     /// The slot's block is not the cluster's: it is forgotten, and another one is taken; the one whose last root is
@@ -566,142 +362,9 @@ impl Receiver {
         }
     }
 
-    /// Whether what a genuine shred says of its slot can be.
-    fn check_slot(&mut self, shred: &Shred<'_>) -> Result<(), Refused> {
-        let set_index = shred.set_index();
-        let Some(incoming) = self.slots.get_mut(&shred.slot()) else { return Ok(()) };
-        // What contradicts says nothing of the block that is taken.
-        let is_beyond = incoming.last.is_some_and(|last| set_index > last);
-        let is_another_parent =
-            shred.parent_slot().is_some_and(|parent| incoming.parent_slot.is_some_and(|known| known != parent));
-        let ends_before =
-            shred.ends_slot() && (incoming.last.is_some_and(|last| last != set_index) || incoming.highest > set_index);
-        if !is_beyond && !is_another_parent && !ends_before {
-            return Ok(());
-        }
-        incoming.equivocates = true;
-        let (highest, last) = (incoming.highest, incoming.last.unwrap_or_default());
-        if is_beyond {
-            self.note_conflict(shred, last, Some(DATA_PER_SET - 1));
-        } else if ends_before {
-            self.note_conflict(shred, highest, None);
-        }
-        Err(Refused::Equivocation)
-    }
-
-    /// What a genuine shred says of its slot.
-    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, at: Came) -> Result<(), Refused> {
-        let (slot, set_index) = (shred.slot(), shred.set_index());
-        if !self.slots.contains_key(&slot) && self.slots.len() >= self.config.slots_max {
-            // The newest can wait: all before it is needed first. What stands is held back, or nobody has it.
-            let newest = self.slots.keys().next_back().copied().filter(|newest| *newest > slot);
-            let goes = newest.or_else(|| self.stands(slot, at.now_ns, |_| true)).ok_or(Refused::NoRoom)?;
-            self.evict(goes);
-        }
-        // Of what had to be asked for nothing more is on its way.
-        let now_ns = if at.way == Way::Repair { 0 } else { at.now_ns };
-        if !self.slots.contains_key(&slot) {
-            self.unknown.push(Unknown::Begun(slot));
-        }
-        let incoming = self.slots.entry(slot).or_insert_with(|| Incoming {
-            leader,
-            parent_slot: None,
-            newest_ns: now_ns,
-            highest: set_index,
-            last: None,
-            complete: BTreeMap::new(),
-            heard: BTreeMap::new(),
-            begun: 0,
-            kept_ns: at.now_ns,
-            equivocates: false,
-        });
-        incoming.kept_ns = at.now_ns;
-        incoming.heard.entry(set_index).or_insert(now_ns);
-        incoming.parent_slot = shred.parent_slot().or(incoming.parent_slot);
-        if shred.ends_slot() {
-            incoming.last = Some(set_index);
-        }
-        if set_index > incoming.highest {
-            (incoming.highest, incoming.newest_ns) = (set_index, now_ns);
-        }
-        Ok(())
-    }
-
-    /// Recovers what did not come, and keeps the set to be handed out.
-    fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
-        let (slot, set_index) = key;
-        let mut assembly = self.sets.remove(&key).expect("a shred of it was just kept");
-        let came = assembly.present();
-        let made = assembly.make(&self.code);
-        if made == Made::Lacks {
-            self.sets.insert(key, assembly);
-            return Err(Refused::BrokenSet);
-        }
-        // What was made and is not what was signed is nobody's.
-        let recovered = if made == Made::All { !came } else { 0 };
-        let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
-        incoming.begun -= 1;
-        let header = assembly.set().header();
-        let parent_slot = slot - u64::from(header.parent_offset);
-        let contradicts = incoming.parent_slot.is_some_and(|parent| parent != parent_slot)
-            || incoming.last.is_some_and(|last| header.ends_slot != (last == set_index))
-            || (header.ends_slot && incoming.highest > set_index);
-        if contradicts {
-            incoming.equivocates = true;
-            return Err(Refused::Equivocation);
-        }
-        incoming.parent_slot = Some(parent_slot);
-        if header.ends_slot {
-            incoming.last = Some(set_index);
-        }
-        incoming.complete.insert(set_index, (*assembly.root(), *assembly.chained_root()));
-        if incoming.is_whole() {
-            self.end(slot);
-        }
-        self.keep_recent(key, assembly);
-        self.done = Some(Done { key, recovered, parent_slot });
-        Ok(())
-    }
-
-    fn end(&mut self, slot: u64) {
-        self.whole.insert(slot);
-        self.contests.remove(slot);
-        if let Some(mut ended) = self.slots.remove(&slot) {
-            ended.heard.clear();
-            self.ended_sets += ended.complete.len();
-            self.ended.insert(slot, ended);
-        }
-        self.forget(slot);
-        while self.ended_sets > ENDED_SETS_MAX
-            && let Some((_, oldest)) = self.ended.pop_first()
-        {
-            self.ended_sets -= oldest.complete.len();
-        }
-    }
-
-    fn keep_recent(&mut self, key: (u64, u32), assembly: Assembly) {
-        self.recent_order.push_back(key);
-        if let Some(before) = self.recent.insert(key, assembly) {
-            self.recent_order.retain(|other| *other != key);
-            self.recent_order.push_back(key);
-            self.free(before);
-        }
-        if self.recent.len() > RECENT_MAX
-            && let Some(oldest) = self.recent_order.pop_front().and_then(|oldest| self.recent.remove(&oldest))
-        {
-            self.free(oldest);
-        }
-    }
-
-    fn forget_recent(&mut self, slot: u64) {
+    pub(super) fn forget_recent(&mut self, slot: u64) {
         self.recent_order.retain(|(other, _)| *other != slot);
         self.recent.retain(|(other, _), _| *other != slot);
-    }
-
-    /// The root of a set that is begun, or was completed a moment ago.
-    pub fn set_root_of(&self, slot: u64, set_index: u32) -> Option<Hash> {
-        let key = (slot, set_index);
-        self.sets.get(&key).or_else(|| self.recent.get(&key)).map(|set| *set.root())
     }
 
     /// This node makes a slot: nobody else's shreds of it are taken.
@@ -721,9 +384,14 @@ impl Receiver {
         self.slots.get(&slot)?.parent_slot
     }
 
+    /// The parent of a slot of which all is here.
+    pub fn whole_parent(&self, slot: u64) -> Option<u64> {
+        self.ended.get(&slot)?.parent_slot
+    }
+
     /// Whether a slot's leader has contradicted itself.
     pub fn equivocates(&self, slot: u64) -> bool {
-        self.told.contains(&slot) || self.slots.get(&slot).is_some_and(|incoming| incoming.equivocates)
+        self.is_proved(slot) || self.slots.get(&slot).is_some_and(|incoming| incoming.equivocates)
     }
 
     /// What had to make room so far.

@@ -56,8 +56,29 @@ fn receiver(slots_max: usize, sets_max: usize) -> Receiver {
     Receiver::new(config, 4)
 }
 
-fn take(receiver: &mut Receiver, shred: &[u8], way: Way) -> Result<Taken, Refused> {
-    receiver.take(shred, way, 0, |slot| (slot != 99).then(|| leader().public_key()), |_| false)
+fn take(receiver: &mut Receiver, shred: &[u8], source: ShredSource) -> Result<SetProgress, Refused> {
+    let leader = |slot| (slot != 99).then(|| leader().public_key());
+    receiver.take(shred, source, 0, leader, |_| false).map(|resolved| resolved.progress)
+}
+
+/// As [`take`], at a time, of a slot that anybody leads.
+fn take_at(
+    receiver: &mut Receiver,
+    shred: &[u8],
+    source: ShredSource,
+    now_ns: u64,
+    leader: Pubkey,
+) -> Result<SetProgress, Refused> {
+    receiver.take(shred, source, now_ns, |_| Some(leader), |_| false).map(|resolved| resolved.progress)
+}
+
+/// The contradictions that the last shred showed.
+fn conflicts(receiver: &Receiver) -> Vec<Conflict> {
+    let of = |finding: &Finding| match finding {
+        Finding::Contradiction(conflict) => Some(conflict.clone()),
+        _ => None,
+    };
+    receiver.findings().iter().filter_map(of).collect()
 }
 
 fn shreds(sets: &[FecSet]) -> Vec<Vec<u8>> {
@@ -83,7 +104,7 @@ proptest! {
         let mut receiver = receiver(4, 8);
         let mut complete = vec![];
         for shred in &given {
-            let taken = take(&mut receiver, shred, Way::Turbine).unwrap();
+            let taken = take(&mut receiver, shred, ShredSource::Turbine).unwrap();
             prop_assert_eq!((taken.slot, taken.leader), (9, leader().public_key()));
             if taken.completes {
                 let done = receiver.completed().unwrap();
@@ -99,7 +120,7 @@ proptest! {
         prop_assert_eq!(complete, all);
         prop_assert_eq!(receiver.slots().count(), 0);
         for shred in given {
-            prop_assert_eq!(take(&mut receiver, &shred, Way::Turbine), Err(Refused::Duplicate));
+            prop_assert_eq!(take(&mut receiver, &shred, ShredSource::Turbine), Err(Refused::Duplicate));
         }
     }
 
@@ -109,7 +130,7 @@ proptest! {
         let mut shred = sets[0].shreds().nth(place).unwrap().to_vec();
         shred[byte] ^= 1 << bit;
         let mut receiver = receiver(4, 8);
-        let taken = take(&mut receiver, &shred, Way::Turbine);
+        let taken = take(&mut receiver, &shred, ShredSource::Turbine);
         // The last set has room for the signature of who sends it on, which the leader did not sign.
         let variant = Variant::from_byte(sets[0].shreds().nth(place).unwrap()[VARIANT]).unwrap();
         let is_free = variant.retransmitter_signature().is_some_and(|range| range.contains(&byte));
@@ -123,11 +144,11 @@ proptest! {
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..1_300), variant in 0x60u8..0xc0) {
         let mut bytes = bytes;
         let mut receiver = receiver(4, 8);
-        let _ = take(&mut receiver, &bytes, Way::Turbine);
+        let _ = take(&mut receiver, &bytes, ShredSource::Turbine);
         if let Some(byte) = bytes.get_mut(VARIANT) {
             *byte = variant;
         }
-        prop_assert!(take(&mut receiver, &bytes, Way::Turbine).is_err());
+        prop_assert!(take(&mut receiver, &bytes, ShredSource::Turbine).is_err());
     }
 }
 
@@ -137,36 +158,36 @@ fn each_rule_has_its_answer() {
     let good = shreds(&sets);
     let mut receiver = receiver(4, 8);
     let mut refused = |bytes: &[u8], way| take(&mut receiver, bytes, way).unwrap_err();
-    assert_eq!(refused(b"", Way::Turbine), Refused::Malformed);
-    assert_eq!(refused(&good[40], Way::Repair), Refused::Malformed, "code shreds are not served");
+    assert_eq!(refused(b"", ShredSource::Turbine), Refused::Malformed);
+    assert_eq!(refused(&good[40], ShredSource::Repair), Refused::Malformed, "code shreds are not served");
     let slot = |slot: u64, parent| shreds(&block(slot, parent, 1, 5))[0].clone();
-    assert_eq!(refused(&slot(4, 3), Way::Turbine), Refused::Old);
-    assert_eq!(refused(&slot(6, 3), Way::Turbine), Refused::Old, "on what is no longer");
-    assert_eq!(refused(&slot(505, 504), Way::Turbine), Refused::Ahead);
-    assert_eq!(refused(&slot(99, 98), Way::Turbine), Refused::NoLeader);
+    assert_eq!(refused(&slot(4, 3), ShredSource::Turbine), Refused::Old);
+    assert_eq!(refused(&slot(6, 3), ShredSource::Turbine), Refused::Old, "on what is no longer");
+    assert_eq!(refused(&slot(505, 504), ShredSource::Turbine), Refused::Ahead);
+    assert_eq!(refused(&slot(99, 98), ShredSource::Turbine), Refused::NoLeader);
     let mut other = good[0].clone();
     other[77] ^= 1;
-    assert_eq!(refused(&other, Way::Turbine), Refused::Version);
+    assert_eq!(refused(&other, ShredSource::Turbine), Refused::Version);
     let mut forged = good[0].clone();
     forged[3] ^= 1;
-    assert_eq!(refused(&forged, Way::Turbine), Refused::Signature);
+    assert_eq!(refused(&forged, ShredSource::Turbine), Refused::Signature);
     let mut trailing = good[0].clone();
     trailing.extend([0; 20]);
-    assert!(take(&mut receiver, &trailing, Way::Turbine).is_ok());
-    assert_eq!(take(&mut receiver, &good[0], Way::Turbine), Err(Refused::Duplicate));
+    assert!(take(&mut receiver, &trailing, ShredSource::Turbine).is_ok());
+    assert_eq!(take(&mut receiver, &good[0], ShredSource::Turbine), Err(Refused::Duplicate));
     // Its own blocks come back to nobody.
-    let own = receiver.take(&good[1], Way::Turbine, 0, |_| Some(OWN), |_| false);
+    let own = take_at(&mut receiver, &good[1], ShredSource::Turbine, 0, OWN);
     assert!(own.is_ok(), "a slot that has begun has its leader");
-    let own = receiver.take(&slot(10, 9), Way::Turbine, 0, |_| Some(OWN), |_| false);
+    let own = take_at(&mut receiver, &slot(10, 9), ShredSource::Turbine, 0, OWN);
     assert_eq!(own, Err(Refused::Own));
     // But those of before a start, if they were asked for.
     receiver.makes(12);
-    let own = receiver.take(&slot(12, 11), Way::Repair, 0, |_| Some(OWN), |_| false);
+    let own = take_at(&mut receiver, &slot(12, 11), ShredSource::Repair, 0, OWN);
     assert_eq!(own, Err(Refused::Own));
-    let own = receiver.take(&slot(10, 9), Way::Repair, 0, |_| Some(OWN), |_| false);
+    let own = take_at(&mut receiver, &slot(10, 9), ShredSource::Repair, 0, OWN);
     assert_eq!(own, Err(Refused::Signature), "it is looked at, and signed by another");
-    let kept = receiver.take(&slot(11, 10), Way::Turbine, 0, |_| Some([1; 32]), |_| true);
-    assert_eq!(kept, Err(Refused::Duplicate));
+    let kept = receiver.take(&slot(11, 10), ShredSource::Turbine, 0, |_| Some([1; 32]), |_| true);
+    assert_eq!(kept.err(), Some(Refused::Duplicate));
 }
 
 #[test]
@@ -174,22 +195,25 @@ fn a_leader_that_makes_two_blocks_is_found_out() {
     let [one, other] = [5, 6].map(|mark| block(9, 8, 2, mark));
     let mut receiver = receiver(4, 8);
     for shred in one[0].shreds().take(5) {
-        take(&mut receiver, shred, Way::Turbine).unwrap();
+        take(&mut receiver, shred, ShredSource::Turbine).unwrap();
     }
     let contradicting = other[0].shreds().next().unwrap().to_vec();
-    assert_eq!(take(&mut receiver, &contradicting, Way::Turbine), Err(Refused::Equivocation));
+    assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(Refused::Equivocation));
     assert!(receiver.equivocates(9));
     // The first one goes on, and is still contradicted once its set is complete.
     for shred in one[0].shreds().skip(5).take(32) {
-        let _ = take(&mut receiver, shred, Way::Turbine);
+        let _ = take(&mut receiver, shred, ShredSource::Turbine);
     }
-    assert_eq!(take(&mut receiver, &contradicting, Way::Turbine), Err(Refused::Equivocation));
+    assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(Refused::Equivocation));
     // Another length, another parent.
     for (number, other) in [block(9, 8, 1, 5), block(9, 7, 2, 5)].iter().enumerate() {
         let mut receiver = self::receiver(4, 8);
-        shreds(&one[1..]).iter().take(20).for_each(|shred| assert!(take(&mut receiver, shred, Way::Turbine).is_ok()));
+        shreds(&one[1..])
+            .iter()
+            .take(20)
+            .for_each(|shred| assert!(take(&mut receiver, shred, ShredSource::Turbine).is_ok()));
         let last = other.last().unwrap().shreds().nth(31).unwrap();
-        assert_eq!(take(&mut receiver, last, Way::Turbine), Err(Refused::Equivocation), "{number}");
+        assert_eq!(take(&mut receiver, last, ShredSource::Turbine), Err(Refused::Equivocation), "{number}");
     }
 }
 
@@ -198,14 +222,15 @@ fn memory_is_bounded_and_the_next_slots_come_first() {
     let mut receiver = receiver(3, 4);
     let first = |slot: u64| shreds(&block(slot, slot - 1, 6, 5))[0].clone();
     for slot in [20, 21, 22] {
-        take(&mut receiver, &first(slot), Way::Turbine).unwrap();
+        take(&mut receiver, &first(slot), ShredSource::Turbine).unwrap();
     }
-    assert_eq!(take(&mut receiver, &first(23), Way::Turbine), Err(Refused::NoRoom));
-    take(&mut receiver, &first(10), Way::Turbine).unwrap();
+    assert_eq!(take(&mut receiver, &first(23), ShredSource::Turbine), Err(Refused::NoRoom));
+    take(&mut receiver, &first(10), ShredSource::Turbine).unwrap();
     assert_eq!(receiver.slots().collect::<Vec<_>>(), [10, 20, 21]);
     assert_eq!(receiver.evicted(), Evicted { sets: 1, slots: 1 });
     let many = block(20, 19, 6, 5);
-    let mut firsts = many.iter().skip(1).map(|set| take(&mut receiver, set.shreds().next().unwrap(), Way::Turbine));
+    let mut firsts =
+        many.iter().skip(1).map(|set| take(&mut receiver, set.shreds().next().unwrap(), ShredSource::Turbine));
     assert!(firsts.next().unwrap().is_ok(), "the fourth set");
     assert!(firsts.next().unwrap().is_ok(), "that of slot 21 has made room");
     assert!(firsts.all(|taken| taken == Err(Refused::NoRoom)));
@@ -214,7 +239,7 @@ fn memory_is_bounded_and_the_next_slots_come_first() {
     assert!(!receiver.missing(21, 50, 0, 10).shreds.is_empty());
     receiver.set_root(20);
     assert_eq!((receiver.slots().collect::<Vec<_>>(), receiver.sets.len()), (vec![21], 0));
-    take(&mut receiver, &first(21), Way::Turbine).unwrap();
+    take(&mut receiver, &first(21), ShredSource::Turbine).unwrap();
 }
 
 #[test]
@@ -223,27 +248,27 @@ fn who_holds_back_most_of_each_set_keeps_nobody_out() {
     const SLOTS: usize = 256;
     let config = ReceiverConfig { shreds_per_slot_max: 32_768, ..receiver(SLOTS, SETS).config };
     let mut receiver = Receiver::new(config, 4);
-    let mut at =
-        |shred: &[u8], way, now_ns| receiver.take(shred, way, now_ns, |_| Some(leader().public_key()), |_| false);
+    let mut at = |shred: &[u8], source, now_ns| take_at(&mut receiver, shred, source, now_ns, leader().public_key());
     let firsts = |slot, sets| -> Vec<Vec<u8>> {
         block(slot, slot - 1, sets, 5).iter().map(|set| set.shreds().next().unwrap().to_vec()).collect()
     };
     // One shred of each set that a slot may have: as many as there is room for.
-    firsts(9, SETS).iter().for_each(|shred| assert!(at(shred, Way::Turbine, 0).is_ok()));
+    firsts(9, SETS).iter().for_each(|shred| assert!(at(shred, ShredSource::Turbine, 0).is_ok()));
     let later = block(13, 12, 20, 5);
-    let ends = later.iter().flat_map(|set| set.shreds().take(DATA_PER_SET)).map(|shred| at(shred, Way::Turbine, 0));
+    let ends =
+        later.iter().flat_map(|set| set.shreds().take(DATA_PER_SET)).map(|shred| at(shred, ShredSource::Turbine, 0));
     assert_eq!(ends.filter(|taken| taken.is_ok_and(|taken| taken.ends)).count(), 1, "the block is whole");
     // Many later ones leave the slot its share, its lowest sets; and whoever comes before it comes first.
     for slot in 14..14 + SETS as u64 / 4 {
         for shred in firsts(slot, 4) {
-            let _ = at(&shred, Way::Turbine, 0);
+            let _ = at(&shred, ShredSource::Turbine, 0);
         }
     }
     assert!(
         block(8, 7, 3, 5)
             .iter()
             .flat_map(|set| set.shreds().take(DATA_PER_SET))
-            .all(|shred| { at(shred, Way::Repair, 0).is_ok() })
+            .all(|shred| { at(shred, ShredSource::Repair, 0).is_ok() })
     );
     let mut of_slot = receiver.sets.keys().filter(|(slot, _)| *slot == 9).map(|(_, set)| *set as usize / DATA_PER_SET);
     assert!((0..SETS / 16).all(|number| of_slot.next() == Some(number)));
@@ -253,8 +278,8 @@ fn who_holds_back_most_of_each_set_keeps_nobody_out() {
 fn slots_of_which_nothing_comes_make_room() {
     const SECOND: u64 = 1_000_000_000;
     let mut receiver = receiver(8, 64);
-    let mut at =
-        |shred: &[u8], now_ns| receiver.take(shred, Way::Turbine, now_ns, |_| Some(leader().public_key()), |_| false);
+    let turbine = ShredSource::Turbine;
+    let mut at = |shred: &[u8], now_ns| take_at(&mut receiver, shred, turbine, now_ns, leader().public_key());
     for slot in 10..18 {
         let some = shreds(&block(slot, slot - 1, 2, 5));
         assert!(at(&some[0], 0).is_ok());
@@ -269,8 +294,8 @@ fn slots_of_which_nothing_comes_make_room() {
     assert_eq!(receiver.evicted(), Evicted { sets: 1, slots: 1 });
     // Where sets are too many and no slot has more than its share it is the same.
     let mut receiver = self::receiver(32, 8);
-    let mut at =
-        |shred: &[u8], now_ns| receiver.take(shred, Way::Turbine, now_ns, |_| Some(leader().public_key()), |_| false);
+    let turbine = ShredSource::Turbine;
+    let mut at = |shred: &[u8], now_ns| take_at(&mut receiver, shred, turbine, now_ns, leader().public_key());
     (10..18).for_each(|slot| assert!(at(&shreds(&block(slot, slot - 1, 1, 5))[0], slot).is_ok()));
     let first = later[0].shreds().next().unwrap();
     assert_eq!(at(first, SECOND), Err(Refused::NoRoom));
@@ -279,8 +304,8 @@ fn slots_of_which_nothing_comes_make_room() {
 }
 
 /// Gives shreds of a block until a set of it is complete; the set's index.
-fn fill(receiver: &mut Receiver, set: &FecSet) -> Option<Taken> {
-    set.shreds().find_map(|shred| take(receiver, shred, Way::Turbine).ok().filter(|taken| taken.completes))
+fn fill(receiver: &mut Receiver, set: &FecSet) -> Option<SetProgress> {
+    set.shreds().find_map(|shred| take(receiver, shred, ShredSource::Turbine).ok().filter(|taken| taken.completes))
 }
 
 #[test]
@@ -292,14 +317,14 @@ fn a_second_block_is_noticed_after_the_first_is_whole_and_proved_once() {
     }
     assert_eq!(receiver.slots().count(), 0);
     let late = one[0].shreds().nth(63).unwrap();
-    assert_eq!(take(&mut receiver, late, Way::Turbine), Err(Refused::Duplicate));
+    assert_eq!(take(&mut receiver, late, ShredSource::Turbine), Err(Refused::Duplicate));
     let mut forged = other[1].shreds().next().unwrap().to_vec();
     forged[5] ^= 1;
-    assert_eq!(take(&mut receiver, &forged, Way::Turbine), Err(Refused::Signature));
-    assert_eq!(receiver.take_conflict(), None);
+    assert_eq!(take(&mut receiver, &forged, ShredSource::Turbine), Err(Refused::Signature));
+    assert_eq!(conflicts(&receiver), []);
     let theirs = other[1].shreds().next().unwrap();
-    assert_eq!(take(&mut receiver, theirs, Way::Turbine), Err(Refused::Equivocation));
-    let conflict = receiver.take_conflict().unwrap();
+    assert_eq!(take(&mut receiver, theirs, ShredSource::Turbine), Err(Refused::Equivocation));
+    let conflict = conflicts(&receiver).pop().unwrap();
     assert_eq!((conflict.slot, &conflict.theirs[..]), (9, theirs));
     let Ours::Shred(ours) = &conflict.ours else { panic!("{conflict:?}") };
     let mut verifier = Verifier::new(VerifierConfig::default());
@@ -307,13 +332,10 @@ fn a_second_block_is_noticed_after_the_first_is_whole_and_proved_once() {
     assert_eq!(check([ours, theirs], &leader().public_key()), Ok(()));
     assert_eq!(check([ours, theirs], &OWN), Err(NoProof::Signature));
     assert_eq!(check([ours, ours], &leader().public_key()), Err(NoProof::Consistent));
-    // Until it was told the next one proves it again; from then on it is not looked at.
-    assert_eq!(take(&mut receiver, theirs, Way::Turbine), Err(Refused::Equivocation));
-    assert!(receiver.take_conflict().is_some());
-    receiver.told(9);
+    // Once it is proved the next one is not looked at.
     assert!(receiver.equivocates(9));
-    assert_eq!(take(&mut receiver, theirs, Way::Turbine), Err(Refused::Duplicate));
-    assert_eq!(receiver.take_conflict(), None);
+    assert_eq!(take(&mut receiver, theirs, ShredSource::Turbine), Err(Refused::Duplicate));
+    assert_eq!(conflicts(&receiver), []);
 }
 
 #[test]
@@ -322,22 +344,25 @@ fn ends_that_contradict_each_other_are_proved() {
     let short = block(9, 8, 2, 5);
     let end = short[1].shreds().nth(31).unwrap();
     let mut verifier = Verifier::new(VerifierConfig::default());
-    let mut is_proved = |receiver: &mut Receiver| {
-        let Some(Conflict { theirs, ours: Ours::Shred(ours), .. }) = receiver.take_conflict() else { return false };
+    let mut is_proved = |receiver: &Receiver| {
+        let Some(Conflict { theirs, ours: Ours::Shred(ours), .. }) = conflicts(receiver).pop() else { return false };
         check(9, [&ours, &theirs], VERSION, &leader().public_key(), &mut verifier) == Ok(())
     };
     // The end comes after what is behind it.
     let mut receiver = self::receiver(4, 8);
-    take(&mut receiver, long[3].shreds().nth(4).unwrap(), Way::Turbine).unwrap();
-    assert_eq!(take(&mut receiver, end, Way::Turbine), Err(Refused::Equivocation));
-    assert!(is_proved(&mut receiver));
+    take(&mut receiver, long[3].shreds().nth(4).unwrap(), ShredSource::Turbine).unwrap();
+    assert_eq!(take(&mut receiver, end, ShredSource::Turbine), Err(Refused::Equivocation));
+    assert!(is_proved(&receiver));
     // And before it.
     let mut receiver = self::receiver(4, 8);
-    take(&mut receiver, end, Way::Turbine).unwrap();
-    assert_eq!(take(&mut receiver, long[3].shreds().nth(40).unwrap(), Way::Turbine), Err(Refused::Equivocation));
-    assert!(!is_proved(&mut receiver), "parity proves nothing of that");
-    assert_eq!(take(&mut receiver, long[3].shreds().nth(4).unwrap(), Way::Turbine), Err(Refused::Equivocation));
-    assert!(is_proved(&mut receiver));
+    take(&mut receiver, end, ShredSource::Turbine).unwrap();
+    assert_eq!(
+        take(&mut receiver, long[3].shreds().nth(40).unwrap(), ShredSource::Turbine),
+        Err(Refused::Equivocation)
+    );
+    assert!(!is_proved(&receiver), "parity proves nothing of that");
+    assert_eq!(take(&mut receiver, long[3].shreds().nth(4).unwrap(), ShredSource::Turbine), Err(Refused::Equivocation));
+    assert!(is_proved(&receiver));
 }
 
 #[test]
@@ -352,7 +377,7 @@ fn a_block_that_was_dumped_is_replaced_by_the_other() {
         for set in &one {
             for shred in set.shreds() {
                 assert_eq!(
-                    take(&mut receiver, shred, Way::Repair).err(),
+                    take(&mut receiver, shred, ShredSource::Repair).err(),
                     match Shred::parse(shred).unwrap().variant().kind {
                         ShredKind::Data => Some(Refused::Dumped),
                         ShredKind::Code => Some(Refused::Malformed),
@@ -375,9 +400,9 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
     fill(&mut receiver, &other[3]).unwrap();
     fill(&mut receiver, &one[1]).unwrap();
     // This one fits the first two, and not the last.
-    assert_eq!(take(&mut receiver, one[2].shreds().next().unwrap(), Way::Turbine), Err(Refused::BrokenSet));
-    assert_eq!((receiver.take_torn(), receiver.take_torn()), (Some(9), None));
-    assert_eq!(take(&mut receiver, one[0].shreds().next().unwrap(), Way::Turbine), Err(Refused::Dumped));
+    assert_eq!(take(&mut receiver, one[2].shreds().next().unwrap(), ShredSource::Turbine), Err(Refused::BrokenSet));
+    assert_eq!(receiver.findings(), [Finding::Torn(9)]);
+    assert_eq!(take(&mut receiver, one[0].shreds().next().unwrap(), ShredSource::Turbine), Err(Refused::Dumped));
     let ends: Vec<bool> = other.iter().rev().map(|set| fill(&mut receiver, set).unwrap().ends).collect();
     assert_eq!(ends, [false, false, false, true]);
 }
@@ -410,7 +435,7 @@ fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
     assert!(fill(&mut receiver, &sets[1]).is_some_and(|taken| taken.ends));
     completed(&receiver);
     for late in &all {
-        assert_eq!(take(&mut receiver, late, Way::Turbine), Err(Refused::Duplicate));
+        assert_eq!(take(&mut receiver, late, ShredSource::Turbine), Err(Refused::Duplicate));
     }
     // Parity has come before: it does not count, and the data shreds that are missing are asked for.
     for parity in [32..33, 32..48, 39..64] {
@@ -418,15 +443,15 @@ fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
         assert!(fill(&mut receiver, &sets[0]).is_some());
         let lacks = parity.len();
         for place in parity.clone() {
-            assert!(take(&mut receiver, &all[place], Way::Turbine).is_ok());
+            assert!(take(&mut receiver, &all[place], ShredSource::Turbine).is_ok());
         }
-        let taken: Vec<_> = (lacks..32).map(|place| take(&mut receiver, &all[place], Way::Turbine)).collect();
+        let taken: Vec<_> = (lacks..32).map(|place| take(&mut receiver, &all[place], ShredSource::Turbine)).collect();
         assert_eq!(taken.last(), Some(&Err(Refused::BrokenSet)), "{parity:?}");
         assert!(taken[..taken.len() - 1].iter().all(Result::is_ok));
-        assert_eq!(take(&mut receiver, &all[63], Way::Turbine), Err(Refused::BrokenSet));
+        assert_eq!(take(&mut receiver, &all[63], ShredSource::Turbine), Err(Refused::BrokenSet));
         let missing = receiver.missing(9, 50, 0, 100);
         assert_eq!((missing.shreds, missing.highest_from), ((32..32 + lacks as u32).collect(), None));
-        let ends = (0..lacks).map(|place| take(&mut receiver, &all[place], Way::Repair).unwrap().ends);
+        let ends = (0..lacks).map(|place| take(&mut receiver, &all[place], ShredSource::Repair).unwrap().ends);
         assert_eq!(ends.filter(|ends| *ends).count(), 1);
         completed(&receiver);
     }
@@ -440,7 +465,7 @@ fn what_is_missing_is_known() {
     assert_eq!(receiver.missing(9, 0, 0, 10), Missing { shreds: vec![], highest_from: Some(0) });
     // 30 of the first set, none of the second, all of the third.
     for shred in sets[0].shreds().take(30).chain(sets[2].shreds().take(32)) {
-        take(&mut receiver, shred, Way::Turbine).unwrap();
+        take(&mut receiver, shred, ShredSource::Turbine).unwrap();
     }
     let second = step..2 * step;
     let shreds: Vec<u32> = [30, 31].into_iter().chain(second).collect();
@@ -449,14 +474,14 @@ fn what_is_missing_is_known() {
     assert_eq!(receiver.missing(9, 50, 60, 100), Missing { shreds: vec![], highest_from: None });
     // What comes of a later set does not put off what is missing of those before.
     let fourth = sets[3].shreds().next().unwrap();
-    receiver.take(fourth, Way::Turbine, 40, |_| Some(leader().public_key()), |_| false).unwrap();
+    receiver.take(fourth, ShredSource::Turbine, 40, |_| Some(leader().public_key()), |_| false).unwrap();
     assert_eq!(receiver.missing(9, 70, 60, 100), Missing { shreds: shreds.clone(), highest_from: None });
     let last = 3 * step + 1..4 * step;
     let with_last: Vec<u32> = shreds.iter().copied().chain(last).collect();
     assert_eq!(receiver.missing(9, 100, 60, 100), Missing { shreds: with_last, highest_from: Some(4 * step) });
     // Two of the first set's code shreds will do as well.
     for shred in sets[0].shreds().skip(40).take(1) {
-        take(&mut receiver, shred, Way::Turbine).unwrap();
+        take(&mut receiver, shred, ShredSource::Turbine).unwrap();
     }
     assert_eq!(receiver.missing(9, 50, 0, 1).shreds, [30]);
     assert_eq!(receiver.parent(9), Some(8));

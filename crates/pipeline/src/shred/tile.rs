@@ -1,11 +1,13 @@
 //! The tile: entries in, signed FEC sets out; in a cluster the shreds of others in, and their sets out.
 //!
 //! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained
-//!         to; `net_shred`, reliable, in a cluster
-//!         (intake.rs); `sign_shred`, reliable: signatures, in the order asked;
-//!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
+//!         to; `net_shred` and `gossip_shred`, reliable, in a cluster (turbine_ingress.rs); `sign_shred`, reliable:
+//!         signatures, in the order asked; `shred_shred`, reliable: the last root of the slot that another shred tile
+//!         has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
-//!         `shred_net`, elective: the shreds of signed sets for each destination
+//!         `shred_net`, elective: the shreds of signed sets for each destination; `shred_repair`, elective, in a
+//!         cluster: what is missing of others' slots (gaps.rs); `shred_gossip`, elective, in a cluster: slots that are
+//!         whole, and leaders that made two blocks (hand_on.rs)
 //! memory  the sets that wait for their signature, [`UNSIGNED_MAX`] at most; one batch
 //! drops   shreds for destinations when net has no room, counted; the block itself is never dropped: pack keeps it
 //!         within [`entry_bytes_within`] the slot's shreds
@@ -22,8 +24,8 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::shred::DATA_PER_SET;
 
-use super::intake::{Cluster, Intake};
 use super::signing::TAG;
+use super::turbine_ingress::{Cluster, Ingress, Ports};
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
     CHAINS_TO, Datagram, GOSSIP_SHRED, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PeerNews,
@@ -54,7 +56,7 @@ hearth_tile::counters! {
         unsigned: Gauge,
         /// Shreds given to net, each destination counted.
         shreds_sent: Counter,
-        /// Shreds not sent since net had no room; requests and answers of repair too.
+        /// Shreds not sent since net had no room, or this node's signature that they need was not to be had in time.
         dropped_shreds: Counter,
         /// Datagrams that came down Turbine's tree.
         shreds_received: Counter,
@@ -68,10 +70,6 @@ hearth_tile::counters! {
         shreds_sent_on: Counter,
         /// FEC sets of others that became complete.
         sets_completed: Counter,
-        /// Requests for shreds that are missing.
-        repair_requests: Counter,
-        /// Pings of repair's servers that were answered.
-        repair_pings: Counter,
         /// Datagrams dropped: no shred.
         dropped_malformed: Counter,
         /// Shreds dropped: of another shred version.
@@ -103,10 +101,8 @@ hearth_tile::counters! {
         dropped_dumped: Counter,
         /// Shreds dropped: who sent them on has not signed for them.
         dropped_sender: Counter,
-        /// Answers of repair dropped: nobody asked for them; and pings that are no peer's, or too many.
+        /// Answers of repair dropped: nobody asked for them, or they have come.
         dropped_unasked: Counter,
-        /// Pings of repair's servers dropped: their signature is wrong.
-        dropped_pings: Counter,
         /// FEC sets that were begun and had to make room for those of other slots; they come again by repair.
         evicted_sets: Counter,
         /// Slots of which something was known and that had to make room for others; they come again by repair.
@@ -207,7 +203,7 @@ pub struct Shred {
     shreds: Vec<In>,
     /// What gossip says of nodes, in a cluster.
     peer_news: Option<In>,
-    intake: Option<Intake>,
+    ingress: Option<Ingress>,
     /// Where to the leader sends which shreds of a set.
     roots: BTreeMap<SocketAddr, Vec<usize>>,
 }
@@ -240,8 +236,11 @@ impl Tile for Shred {
         if config.takes_turns && peers > 1 {
             return Err(host.error("a node that takes turns as a leader has one shred tile: layout.shred_tile_count"));
         }
-        let intake = config.cluster.zip(gossip);
-        let intake = intake.map(|(cluster, gossip)| Intake::new(cluster, host, [net, sign, store, gossip]));
+        let ingress = config.cluster.zip(gossip).map(|(cluster, gossip)| {
+            let ports = Ports { net, sign, store, gossip };
+            Ingress::new(cluster, host, ports)
+        });
+        let ingress = ingress.transpose()?;
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
@@ -271,7 +270,7 @@ impl Tile for Shred {
             destinations: config.destinations,
             shreds,
             peer_news,
-            intake,
+            ingress,
             roots: BTreeMap::new(),
         })
     }
@@ -297,10 +296,10 @@ impl Tile for Shred {
             self.on_entry(&PohEntry::read(frag.payload()), out);
         } else if frag.input() == self.answers {
             self.on_signature(frag.tag(), frag.payload(), out);
-        } else if let Some(intake) = self.intake.as_mut().filter(|_| self.shreds.contains(&frag.input())) {
-            intake.datagram(&Datagram::read(frag.payload()), out);
-        } else if let Some(intake) = self.intake.as_mut().filter(|_| Some(frag.input()) == self.peer_news) {
-            intake.peer(PeerNews::read(frag.payload()));
+        } else if let Some(ingress) = self.ingress.as_mut().filter(|_| self.shreds.contains(&frag.input())) {
+            ingress.datagram(&Datagram::read(frag.payload()), out);
+        } else if let Some(ingress) = self.ingress.as_mut().filter(|_| Some(frag.input()) == self.peer_news) {
+            ingress.peer(PeerNews::read(frag.payload()));
         } else {
             self.on_chained_root(frag.tag(), frag.payload());
         }
@@ -313,13 +312,16 @@ impl Tile for Shred {
             return Poll::Busy;
         }
         if out.credits(self.net, RESENT_AT_ONCE) == RESENT_AT_ONCE
-            && let Some(set) = self.intake.as_mut().and_then(Intake::resend)
+            && let Some(set) = self.ingress.as_mut().and_then(Ingress::resend)
         {
             self.send(&set, out);
             out.count.sets_resent += 1;
             return Poll::Busy;
         }
-        if self.intake.as_mut().is_some_and(|intake| intake.work(out)) { Poll::Busy } else { Poll::Idle }
+        if let Some(ingress) = &mut self.ingress {
+            ingress.work(out);
+        }
+        Poll::Idle
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
@@ -327,7 +329,7 @@ impl Tile for Shred {
     }
 
     fn wait_for(&self) -> WaitFor {
-        let look_at = self.intake.as_ref().map(Intake::deadline);
+        let look_at = self.ingress.as_ref().map(Ingress::deadline);
         WaitFor { deadline: self.coalesce_until.into_iter().chain(look_at).min(), ..WaitFor::default() }
     }
 }
@@ -336,8 +338,8 @@ impl Shred {
     fn on_entry(&mut self, entry: &PohEntry<'_>, out: &mut Out<'_, Self>) {
         if self.slot.is_none_or(|(slot, _)| slot != entry.slot) {
             self.shredder.begin_slot(entry.slot, entry.parent_slot).expect("poh ends a slot before the next");
-            if let Some(intake) = &mut self.intake {
-                intake.makes(entry.slot);
+            if let Some(ingress) = &mut self.ingress {
+                ingress.makes(entry.slot);
             }
             self.slot = Some((entry.slot, entry.parent_slot));
             (self.early_ends_left, self.transactions) = (self.early_ends, 0);
@@ -390,7 +392,9 @@ impl Shred {
     fn hand_on(&mut self, slot: u64, out: &mut Out<'_, Self>) {
         out.count.slots += 1;
         self.slot = None;
-        self.intake.iter_mut().for_each(|intake| intake.own_is_whole(slot, out));
+        if let Some(ingress) = &mut self.ingress {
+            ingress.own_is_whole(slot, out);
+        }
         match self.chain_out {
             Some(port) => out.publish(port, slot + 1, self.shredder.chained_root()),
             None => self.next_slot = self.next_slot.max(slot + 1),
@@ -405,8 +409,8 @@ impl Shred {
 
     fn on_signature(&mut self, tag: u64, payload: &[u8], out: &mut Out<'_, Self>) {
         let signature = payload.try_into().expect("a signature from sign");
-        if let Some(intake) = self.intake.as_mut().filter(|_| tag & TAG != 0) {
-            return intake.signed(tag, signature, out);
+        if let Some(ingress) = self.ingress.as_mut().filter(|_| tag & TAG != 0) {
+            return ingress.signed(tag, signature, out);
         }
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");
@@ -430,9 +434,9 @@ impl Shred {
         for to in &self.destinations {
             send(self.net, *to, &shreds, out);
         }
-        let Some(intake) = &mut self.intake else { return };
+        let Some(ingress) = &mut self.ingress else { return };
         self.roots.values_mut().for_each(Vec::clear);
-        intake.roots(&shreds, out.now(), &mut self.roots);
+        ingress.roots(&shreds, out.now(), &mut self.roots);
         self.roots.retain(|_, places| !places.is_empty());
         for (to, places) in &self.roots {
             let shreds: Vec<&[u8]> = places.iter().map(|place| shreds[*place]).collect();

@@ -1,24 +1,23 @@
 //! sign: the only tile that holds the identity key.
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; in a cluster `tower_sign`, reliable: the same; `gossip_sign`, reliable: what the node
-//!         says in gossip; `rserve_sign`, reliable: what is drawn of a ping's token; `txsend_sign`, reliable: the
-//!         handshake of a QUIC client
-//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
-//!         signature, with the request's tag; for tower one of each signer
+//!         message of a vote; in a cluster, reliable: `tower_sign`: the same; `repair_sign`: what a repair request
+//!         signs, or a ping's token; `gossip_sign`: what the node says in gossip; `rserve_sign`: what is drawn of a
+//!         ping's token; `txsend_sign`: the handshake of a QUIC client
+//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`,
+//!         reliable: the signature, with the request's tag; for tower one of each signer
 //! memory  the key, and that of the vote account's authorized voter where it is another
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
-//! A Merkle root is 32 bytes. What a repair request signs is 88 or 96, and names this node as the sender; a pong is
-//! over a
-//! hash that is made here. A transaction's message, a gossip value or a vote is none of those, so a shred tile that was
-//! taken over cannot have any of them signed. A ping's token is made here of the 8 bytes that rserve draws, so that it
-//! is no Merkle root. What store asks for must be a message with one instruction, to the vote
-//! program, that only the node signs: it moves no lamports but the fee. What tower asks for must be that too, and for
-//! this node's vote account; the authorized voter may be a second signer. What txsend asks for must be the 130 bytes
-//! that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none of it is anything
-//! else, is in `gossip.rs` beside this file.
+//! Each link has one role, and no two roles have a form in common. Shred gets Merkle roots, which are 32 bytes. Repair
+//! gets what a request signs, 88 or 96 bytes that name this node as the sender; and pongs, each over a hash that is
+//! made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws. A transaction's message, a gossip
+//! value or a vote is none of those, so an attacker that takes one of these tiles over can have none of them signed.
+//! What store asks for must be a message with one instruction, to the vote program, that only the node signs: it moves
+//! no lamports but the fee. What tower asks for must be that too, and for this node's vote account; the authorized
+//! voter may be a second signer. What txsend asks for must be the 130 bytes that a TLS client signs, which begin with
+//! 64 spaces. What gossip may have signed, and why none of it is anything else, is in `gossip.rs` beside this file.
 
 mod gossip;
 
@@ -33,8 +32,8 @@ use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
 
 use crate::links::{
-    GOSSIP_SIGN, PONG, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_RSERVE, SIGN_SHRED, SIGN_STORE, SIGN_TOWER,
-    SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN, ping_token,
+    GOSSIP_SIGN, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED,
+    SIGN_STORE, SIGN_TOWER, SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
 
 hearth_tile::counters! {
@@ -42,9 +41,9 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Merkle roots signed for shred.
         signed_shred: Counter,
-        /// Repair requests signed for shred.
+        /// Repair requests signed for repair.
         signed_repair: Counter,
-        /// Pongs signed for shred.
+        /// Pongs signed for repair.
         signed_pongs: Counter,
         /// Pings signed for rserve.
         signed_pings: Counter,
@@ -108,6 +107,8 @@ pub struct Sign {
     tower: Option<TowerRole>,
     /// Where handshakes are asked for, and answered.
     handshakes: Option<(In, Port)>,
+    /// Where repair requests and pongs are.
+    repair: Option<(In, Port)>,
     /// Where gossip has signed what it says.
     gossip: Option<(In, Port)>,
     /// Where pings are.
@@ -130,10 +131,11 @@ impl Tile for Sign {
             voter: keys.voter.as_ref().map(SigningKey::from_seed),
         });
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
+        let repair = host.inputs_named(REPAIR_SIGN).into_iter().zip(host.outputs(SIGN_REPAIR)).next();
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
         let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
         let key = SigningKey::from_seed(&config.seed);
-        Ok(Self { key, shred, votes, tower, handshakes, gossip, rserve })
+        Ok(Self { key, shred, votes, tower, handshakes, repair, gossip, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -150,6 +152,11 @@ impl Tile for Sign {
         {
             return self.handshake(port, &frag, out);
         }
+        if let Some((input, port)) = self.repair
+            && input == frag.input()
+        {
+            return self.repair(port, &frag, out);
+        }
         if let Some((input, port)) = self.gossip
             && input == frag.input()
         {
@@ -165,25 +172,12 @@ impl Tile for Sign {
             out.count.refused += 1;
             return out.filtered();
         };
-        let signature = match frag.payload() {
-            root if root.len() == 32 => {
-                out.count.signed_shred += 1;
-                self.key.sign(root)
-            }
-            request if self.is_request(request) => {
-                out.count.signed_repair += 1;
-                self.key.sign(request)
-            }
-            ping if ping.len() == 36 && ping.starts_with(&PONG) => {
-                out.count.signed_pongs += 1;
-                self.key.sign(&pong_hash(ping[4..].try_into().expect("32 bytes")))
-            }
-            _ => {
-                out.count.refused += 1;
-                return out.filtered();
-            }
-        };
-        out.publish(port, frag.tag(), &signature);
+        if frag.payload().len() != 32 {
+            out.count.refused += 1;
+            return out.filtered();
+        }
+        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
+        out.count.signed_shred += 1;
     }
 }
 
@@ -241,6 +235,24 @@ impl Sign {
         };
         out.publish(*port, frag.tag(), &[self.key.sign(message), other.sign(message)].concat());
         out.count.signed_votes += 1;
+    }
+
+    fn repair(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let signature = match frag.payload() {
+            request if self.is_request(request) => {
+                out.count.signed_repair += 1;
+                self.key.sign(request)
+            }
+            ping if ping.len() == 36 && ping.starts_with(&PONG) => {
+                out.count.signed_pongs += 1;
+                self.key.sign(&pong_hash(ping[4..].try_into().expect("32 bytes")))
+            }
+            _ => {
+                out.count.refused += 1;
+                return out.filtered();
+            }
+        };
+        out.publish(port, frag.tag(), &signature);
     }
 
     fn ping(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
@@ -395,6 +407,36 @@ mod tests {
         assert_eq!((answers.len(), answers[0].0), (1, 1));
         assert!(verify_strict(&public, answers[0].1.as_slice().try_into().unwrap(), &handshake).is_ok());
         assert_eq!((rig.count().signed_handshakes, rig.count().refused), (1, 3));
+        assert!(rig.take("sign_shred:0").is_empty());
+    }
+
+    #[test]
+    fn repair_gets_requests_and_pongs_and_nothing_else() {
+        let config = Config { seed: [7; 32], votes: None };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let inputs = ["shred_sign:0", "repair_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
+        let request = |sender: &[u8]| [&9u32.to_le_bytes()[..], sender, &[1; 60]].concat();
+        let pong = [&PONG[..], &[5; 32]].concat();
+        // A Merkle root, another node's request, a ping's token, nothing.
+        for refused in [&[1; 32][..], &request(&[8; 32]), &[3; 8], &[]] {
+            rig.give("repair_sign", 1, refused);
+        }
+        rig.give("repair_sign", 2, &request(&node));
+        rig.give("repair_sign", 3, &pong);
+        // Neither is signed for shred.
+        rig.give("shred_sign:0", 4, &request(&node));
+        rig.give("shred_sign:0", 5, &pong);
+        rig.run();
+        let answers = rig.take("sign_repair");
+        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [2, 3]);
+        let is_over = |place: usize, message: &[u8]| {
+            verify_strict(&node, answers[place].1.as_slice().try_into().unwrap(), message).is_ok()
+        };
+        assert!(is_over(0, &request(&node)) && is_over(1, &pong_hash(&[5; 32])));
+        assert_eq!(rig.count().signed_repair, 1);
+        assert_eq!(rig.count().signed_pongs, 1);
+        assert_eq!(rig.count().refused, 6);
         assert!(rig.take("sign_shred:0").is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! versions: of a slot whose leader made two blocks one is taken, and no mixture.
+//! block_versions: of a slot whose leader made two blocks one is taken, and no mixture.
 //!
 //! reads   the roots of sets, each with the root of the set before; what was dumped
 //! writes  whether a set may begin
@@ -10,8 +10,8 @@
 //! blocks begin alike. Of a slot whose leader was honest nothing is asked but that neighbours are chained. Once sets of
 //! two blocks were found in a slot, or its block was dumped, it is built anew: from one set that is not of the block
 //! dumped, or from the last set of the block wanted, downwards and upwards, each set chained to the one that is there.
-//! One that others do not have ([`Contests`](super::contest::Contests)) is built anew from the first set that any of
-//! them answers with.
+//! One that others do not have ([`Contests`](super::equivocation::Contests)) is built anew from the first set that any
+//! of them answers with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use hearth_wire::Hash;
 use hearth_wire::shred::DATA_PER_SET;
 
 /// Slots of which more is known than that neighbours are chained.
-const SLOTS_MAX: usize = 64;
+pub(super) const SLOTS_MAX: usize = 64;
 /// From a set's index to that of the next.
 const STEP: u32 = DATA_PER_SET as u32;
 

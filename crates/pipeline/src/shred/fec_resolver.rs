@@ -59,7 +59,7 @@ pub(super) fn claim(shred: &Shred<'_>) -> Option<(Hash, ShredProofs)> {
 
 impl Assembly {
     /// A set with this first shred, in the memory of another.
-    pub fn begin(shred: &Shred<'_>, (leaf, proofs): (Hash, ShredProofs), memory: FecSet) -> Self {
+    pub fn begin(shred: &Shred<'_>, (leaf, proofs): (Hash, Box<ShredProofs>), memory: FecSet) -> Self {
         let mut set = memory;
         set.header = SetHeader {
             slot: shred.slot(),
@@ -72,7 +72,7 @@ impl Assembly {
             set,
             present: 0,
             leaves: Box::new([[0; 32]; SHREDS_PER_SET]),
-            proofs: Box::new(proofs),
+            proofs,
             chained_root: shred.chained_root(),
             signature: shred.signature(),
             retransmitter_signature: shred.retransmitter_signature(),

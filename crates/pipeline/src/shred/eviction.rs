@@ -1,4 +1,4 @@
-//! room: who makes room for whom where more is begun than is kept.
+//! eviction: who makes room for whom where more is begun than is kept.
 //!
 //! reads   what is begun, and when something of it was kept last
 //! writes  what has to go for a set, or for a slot
@@ -12,7 +12,7 @@
 //! goes whole. What is needed comes again by repair; so do the sets that are stored of a slot that goes, since it is
 //! not known any more of which block they are.
 
-use super::receiver::{Incoming, Receiver, Refused, Unknown};
+use super::receiver::{Finding, Incoming, Receiver, Refused};
 
 /// A slot of which nothing new has come for so long makes room for a later one, ns.
 const STANDS_NS: u64 = 2_000_000_000;
@@ -92,7 +92,7 @@ impl Receiver {
     pub(super) fn evict(&mut self, slot: u64) {
         // Which block they are of is forgotten with it.
         if self.slots.get(&slot).is_some_and(|incoming| !incoming.complete.is_empty()) {
-            self.unknown.push(Unknown::Evicted(slot));
+            self.findings.push(Finding::Evicted(slot));
         }
         self.evicted.slots += 1;
         self.evicted.sets += self.forget(slot);

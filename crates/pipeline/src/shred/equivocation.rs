@@ -1,4 +1,4 @@
-//! contest: of two blocks of a slot, whether the one that is taken is the one that others have.
+//! equivocation: of two blocks of a slot, whether the one that is taken is the one that others have.
 //!
 //! reads   what came by repair of a slot: shreds that were kept, and such of another block than the one that is taken
 //! writes  slots that are to be begun anew

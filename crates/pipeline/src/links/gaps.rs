@@ -1,0 +1,88 @@
+//! What shred tells repair of a slot: what is missing of it, or that nothing is.
+//!
+//! reads   messages
+//! writes  messages
+//! memory  the link's
+//! drops   –
+//! source  –
+
+use super::codec::{Reader, writer};
+
+/// Control word: what the message says is missing of the slot.
+pub const SLOT_GAPS: u16 = 0;
+/// Control word: all of the slot is here.
+pub const SLOT_WHOLE: u16 = 1;
+/// Control word: nothing is known of the slot any more.
+pub const SLOT_GONE: u16 = 2;
+
+/// Shreds of a slot that a message names at most: as many as one look asks for.
+pub const GAPS_MAX: usize = 64;
+
+/// A slot of which shreds have come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotGaps {
+    /// The slot.
+    pub slot: u64,
+    /// Its parent, once it is known.
+    pub parent: Option<u64>,
+    /// The last set is not known: the highest shred from this index on is missing.
+    pub highest_from: Option<u32>,
+    /// Data shreds that are missing, of sets that were heard of; [`GAPS_MAX`] at most.
+    pub shreds: Vec<u32>,
+}
+
+impl SlotGaps {
+    /// Bytes of a message without shreds.
+    const HEADER: usize = 8 + 8 + 4;
+    /// Bytes of the largest message.
+    pub const MTU: usize = Self::HEADER + 4 * GAPS_MAX;
+
+    /// The message.
+    ///
+    /// # Panics
+    /// More than [`GAPS_MAX`] shreds are missing.
+    pub fn encode(&self) -> Vec<u8> {
+        assert!(self.shreds.len() <= GAPS_MAX, "{} shreds", self.shreds.len());
+        let mut buffer = vec![0; Self::HEADER + 4 * self.shreds.len()];
+        let mut w = writer(&mut buffer);
+        // No slot has itself as its parent but the first, and no shred has the last index.
+        w.u64(self.slot).u64(self.parent.unwrap_or(u64::MAX)).u32(self.highest_from.unwrap_or(u32::MAX));
+        for index in &self.shreds {
+            w.u32(*index);
+        }
+        buffer
+    }
+
+    /// Reads the message.
+    pub fn read(payload: &[u8]) -> Self {
+        let mut r = Reader(payload);
+        let (slot, parent, highest_from) = (r.u64(), r.u64(), r.u32());
+        let mut shreds = Vec::with_capacity(r.0.len() / 4);
+        while !r.0.is_empty() {
+            shreds.push(r.u32());
+        }
+        Self {
+            slot,
+            parent: (parent != u64::MAX).then_some(parent),
+            highest_from: (highest_from != u32::MAX).then_some(highest_from),
+            shreds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_round_trip() {
+        for gaps in [
+            SlotGaps { slot: 7, parent: None, highest_from: Some(0), shreds: vec![] },
+            SlotGaps { slot: 1 << 40, parent: Some(5), highest_from: None, shreds: (0..GAPS_MAX as u32).collect() },
+        ] {
+            let message = gaps.encode();
+            assert!(message.len() <= SlotGaps::MTU);
+            assert_eq!(SlotGaps::read(&message), gaps);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Nonces by which shred knows an answer that repair asked for.
+//!
+//! reads   a secret that both tiles are given, what is asked for, the host's time
+//! writes  a nonce; whether one was given out for a shred
+//! memory  [`ANSWERED_MAX`] nonces that were answered
+//! drops   answers that nobody asked for, that are late, or too many: the caller counts them
+//! source  our own; Firedancer's `rnonce_ss`
+//!
+//! Answers go to shred, and requests come from repair: no link leads back. So a nonce is a keyed hash of what it is
+//! for, and shred computes it again. It holds the time too: a request that is made again has another one, since an
+//! answer counts once. Whoever guesses a nonce still needs the leader's signature.
+//!
+//! ```text
+//! nonce  tick mod 256, 8 bits | hash of secret, kind, slot, index and tick, 24 bits
+//! ```
+
+use hearth_cluster::gossip::Bounded;
+use hearth_crypto::sha256::sha256;
+use hearth_wire::repair::Wanted;
+use hearth_wire::shred::Shred as Piece;
+
+use super::wanted::{AGAIN_NS, ANCESTORS, ORPHANS_WANTED};
+
+/// Nanoseconds of a tick: a request is not made again within one.
+const TICK_NS: u64 = 128_000_000;
+const _: () = assert!(TICK_NS < AGAIN_NS);
+/// An answer counts for so many ticks: 16 s.
+const TICKS_MAX: u64 = 125;
+const _: () = assert!(TICKS_MAX < 256);
+/// Nonces whose answers are remembered: more than are asked for in [`TICKS_MAX`] by the rate that links allow is no
+/// loss, since an answer that comes again after that is a duplicate.
+const ANSWERED_MAX: usize = 16_384;
+
+/// What nonces are made of.
+#[derive(Clone, Copy)]
+pub struct NonceKey(pub [u8; 32]);
+
+/// What a nonce is for. The answers to a question for ancestors are of any lower slots, and the highest shred of a slot
+/// has any index: the nonce does not say which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Shred { slot: u64, index: u32 },
+    Highest { slot: u64 },
+    Orphan,
+}
+
+impl Kind {
+    /// Shreds that may come with one nonce. Two questions for a slot's highest shred may be asked in a tick, from
+    /// different indices on.
+    fn answers_max(self) -> usize {
+        match self {
+            Self::Shred { .. } => 1,
+            Self::Highest { .. } => 2,
+            Self::Orphan => ANCESTORS * ORPHANS_WANTED,
+        }
+    }
+}
+
+impl NonceKey {
+    /// The nonce of a request.
+    pub fn nonce(&self, wanted: &Wanted, now_ns: u64) -> u32 {
+        let kind = match *wanted {
+            Wanted::Shred { slot, index } => Kind::Shred { slot, index },
+            Wanted::Highest { slot, .. } => Kind::Highest { slot },
+            Wanted::Orphan { .. } | Wanted::Ancestors { .. } => Kind::Orphan,
+        };
+        self.of(kind, now_ns / TICK_NS)
+    }
+
+    fn of(&self, kind: Kind, tick: u64) -> u32 {
+        let (number, slot, index) = match kind {
+            Kind::Shred { slot, index } => (0u8, slot, index),
+            Kind::Highest { slot } => (1, slot, 0),
+            Kind::Orphan => (2, 0, 0),
+        };
+        let parts: [&[u8]; 5] = [&self.0, &[number], &slot.to_le_bytes(), &index.to_le_bytes(), &tick.to_le_bytes()];
+        let hash = sha256(&parts);
+        (tick as u32) << 24 | u32::from_le_bytes([hash[0], hash[1], hash[2], 0])
+    }
+}
+
+/// The answers that have come.
+pub struct Answers {
+    key: NonceKey,
+    /// By nonce: how many shreds came.
+    answered: Bounded<u32, usize>,
+}
+
+impl Answers {
+    /// Nothing has come.
+    pub fn new(key: NonceKey) -> Self {
+        Self { key, answered: Bounded::new(ANSWERED_MAX) }
+    }
+
+    /// Bytes that they take at most.
+    pub const MEMORY: u64 = Bounded::<u32, usize>::bytes(ANSWERED_MAX);
+
+    /// Whether a shred was asked for with this nonce, not long ago, and has not come yet.
+    pub fn is_awaited(&mut self, nonce: u32, shred: &Piece<'_>, now_ns: u64) -> bool {
+        let now = now_ns / TICK_NS;
+        let age = now.wrapping_sub(u64::from(nonce >> 24)) & 0xff;
+        if age > TICKS_MAX || age > now {
+            return false;
+        }
+        let slot = shred.slot();
+        let kinds = [Kind::Shred { slot, index: shred.index() }, Kind::Highest { slot }, Kind::Orphan];
+        let Some(kind) = kinds.into_iter().find(|kind| self.key.of(*kind, now - age) == nonce) else { return false };
+        let came = self.answered.entry(nonce, || 0);
+        *came += 1;
+        *came <= kind.answers_max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shred::{FecSet, Shredder, ShredderConfig};
+
+    /// The data shreds of a set of slot 9.
+    fn shreds() -> Vec<Vec<u8>> {
+        let mut shredder = Shredder::new(ShredderConfig::default(), [0; 32]);
+        let (mut entry, mut set) = (vec![], FecSet::new());
+        hearth_wire::entry::write_entry(1, &[1; 32], 1, &[2; 20_000], &mut entry);
+        shredder.begin_slot(9, 8).unwrap();
+        shredder.push(&entry, 1).unwrap();
+        shredder.end_batch(true);
+        assert!(shredder.next_set(&mut set));
+        set.sign(&[6; 64]);
+        set.shreds().take(32).map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_for_what_was_asked() {
+        let (key, shreds) = (NonceKey([7; 32]), shreds());
+        let shred = |place: usize| Piece::parse(&shreds[place]).unwrap();
+        let mut answers = Answers::new(key);
+        let now = 1_000 * TICK_NS;
+        let nonce = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, now);
+        assert!(!answers.is_awaited(nonce, &shred(4), now), "another shred");
+        assert!(!answers.is_awaited(nonce ^ 1, &shred(3), now), "another nonce");
+        assert!(answers.is_awaited(nonce, &shred(3), now + TICK_NS));
+        assert!(!answers.is_awaited(nonce, &shred(3), now + TICK_NS), "it has come");
+        // What is asked for again has another nonce.
+        let again = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, now + AGAIN_NS);
+        assert_ne!(again, nonce);
+        assert!(answers.is_awaited(again, &shred(3), now + AGAIN_NS));
+        let highest = key.nonce(&Wanted::Highest { slot: 9, from: 3 }, now);
+        assert!(answers.is_awaited(highest, &shred(31), now));
+        let other = key.nonce(&Wanted::Highest { slot: 8, from: 3 }, now);
+        assert!(!answers.is_awaited(other, &shred(31), now));
+    }
+
+    #[test]
+    fn late_answers_and_too_many_do_not_count() {
+        let (key, shreds) = (NonceKey([7; 32]), shreds());
+        let shred = Piece::parse(&shreds[0]).unwrap();
+        let mut answers = Answers::new(key);
+        let now = 1_000 * TICK_NS;
+        let nonce = key.nonce(&Wanted::Orphan { slot: 12 }, now);
+        for ticks in [TICKS_MAX + 1, 256, 512] {
+            assert!(!answers.is_awaited(nonce, &shred, now + ticks * TICK_NS), "{ticks} ticks late");
+        }
+        let count = (0..100).filter(|_| answers.is_awaited(nonce, &shred, now + TICKS_MAX * TICK_NS)).count();
+        assert_eq!(count, ANCESTORS * ORPHANS_WANTED);
+        let mut other = Answers::new(NonceKey([8; 32]));
+        assert!(!other.is_awaited(nonce, &shred, now), "another node's");
+        // A clock that begins knows of nothing older.
+        assert!(!other.is_awaited(u32::MAX, &shred, 0));
+    }
+}

@@ -1,0 +1,250 @@
+//! The tile on a rig: shred, net and sign are the test's.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use hearth_cluster::view::Peer;
+use hearth_crypto::ed25519::SigningKey;
+use hearth_ledger::blockstore::{self, BlockStore, SyncPolicy};
+use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
+use hearth_tile::rig::Rig;
+use hearth_wire::repair::{Asked, write_ping};
+
+use super::*;
+use crate::links::{PEER_NEWS_MTU, SLOT_GONE};
+
+const INPUTS: [&str; 5] = ["net_repair:0", "sign_repair", GOSSIP_REPAIR, "shred_repair:0", "shred_repair:1"];
+const OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
+const NONCES: NonceKey = NonceKey([5; 32]);
+
+fn key(seed: u8) -> SigningKey {
+    SigningKey::from_seed(&[seed; 32])
+}
+
+fn address(seed: u8) -> SocketAddr {
+    ([10, 0, 0, seed], 8_007).into()
+}
+
+struct Bench {
+    rig: Rig<Repair>,
+    views: Arc<Views>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    /// A node that has executed slot 0, and knows node 2, which serves repair.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
+        let (store, _) = BlockStore::open(folder.path(), config).unwrap();
+        let genesis = GenesisConfig {
+            fund_initial_accounts: 0,
+            ..GenesisConfig::development(key(1).public_key(), [2; 32], 1_700_000_000)
+        };
+        let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+        let views = Arc::new(Views::default());
+        let SocketAddr::V4(serve_repair) = address(2) else { unreachable!("it is made of one") };
+        let peer = Peer {
+            identity: key(2).public_key(),
+            tvu: Some(SocketAddrV4::new(*serve_repair.ip(), 8_001)),
+            serve_repair: Some(serve_repair),
+            tpu_quic: None,
+            tpu_vote_quic: None,
+            stake: 7,
+            lowest: 0,
+        };
+        let (own, blocks) = (key(1).public_key(), store.reader());
+        let config = Config { own, ledger, blocks, views: views.clone(), nonces: NONCES };
+        let mut bench = Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), views, _folder: folder };
+        bench.hear(PeerNews::Known(peer));
+        bench
+    }
+
+    /// Gossip says something of a node.
+    fn hear(&mut self, news: PeerNews) {
+        let mut message = [0; PEER_NEWS_MTU];
+        let size = news.write(&mut message);
+        self.rig.give(GOSSIP_REPAIR, 0, &message[..size]);
+    }
+
+    fn tell(&mut self, link: &str, control: u16, gaps: &SlotGaps) {
+        self.rig.give_control(link, 0, control, &gaps.encode());
+    }
+
+    /// Lets time go by, signs what is asked, and returns the requests that went out.
+    fn requests_after(&mut self, by: Duration) -> Vec<Request> {
+        self.rig.run();
+        self.rig.advance(by);
+        self.rig.run();
+        for (tag, question) in self.rig.take("repair_sign") {
+            assert!(repair::is_repair_request(&question, &key(1).public_key()), "{question:?}");
+            self.rig.give("sign_repair", tag, &key(1).sign(&question));
+        }
+        self.rig.run();
+        let read = |(_, frag): (u64, Vec<u8>)| {
+            let Outgoing { to, port, data, .. } = Outgoing::read(&frag);
+            assert_eq!((to, port), (address(2), PortKind::Repair));
+            let Ok(Asked::Request(request, signature)) = Asked::parse(data) else { panic!("{data:?}") };
+            let mut verifier = Verifier::new(VerifierConfig::default());
+            let signed = repair::signed_bytes(data);
+            assert!(verifier.verify(&request.sender, &signature, &signed).is_ok());
+            request
+        };
+        self.rig.take("repair_net").into_iter().map(read).collect()
+    }
+
+    fn wanted_after(&mut self, by: Duration) -> Vec<Wanted> {
+        self.requests_after(by).iter().map(|request| request.wanted).collect()
+    }
+}
+
+fn gaps(slot: u64, shreds: &[u32]) -> SlotGaps {
+    SlotGaps { slot, parent: Some(slot - 1), highest_from: None, shreds: shreds.to_vec() }
+}
+
+const LOOK: Duration = Duration::from_nanos(LOOK_NS);
+const AGAIN: Duration = Duration::from_nanos(AGAIN_NS);
+
+#[test]
+fn slots_of_all_shred_tiles_are_asked_for() {
+    let mut bench = Bench::new();
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(2, &[4]));
+    bench.tell("shred_repair:1", SLOT_GAPS, &gaps(1, &[0, 9]));
+    let requests = bench.requests_after(LOOK);
+    let expected =
+        [Wanted::Shred { slot: 1, index: 0 }, Wanted::Shred { slot: 1, index: 9 }, Wanted::Shred { slot: 2, index: 4 }];
+    assert_eq!(requests.iter().map(|request| request.wanted).collect::<Vec<_>>(), expected);
+    for request in requests {
+        assert_eq!(request.recipient, key(2).public_key());
+        assert_eq!(request.nonce, NONCES.nonce(&request.wanted, LOOK_NS));
+    }
+    assert_eq!(bench.rig.count().requests, 3);
+}
+
+#[test]
+fn an_unanswered_request_is_made_again() {
+    let mut bench = Bench::new();
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    assert_eq!(bench.wanted_after(LOOK).len(), 1);
+    assert_eq!(bench.wanted_after(LOOK), []);
+    assert_eq!(bench.wanted_after(AGAIN), [Wanted::Shred { slot: 1, index: 3 }]);
+    // What has come is not asked for.
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[]));
+    assert_eq!(bench.wanted_after(AGAIN), []);
+    for control in [SLOT_WHOLE, SLOT_GONE] {
+        bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+        bench.tell("shred_repair:0", control, &gaps(1, &[]));
+        assert_eq!(bench.wanted_after(AGAIN), []);
+    }
+}
+
+#[test]
+fn requests_bear_the_time_on_the_wall() {
+    let mut bench = Bench::new();
+    bench.rig.clock().set_wall(-3_600_000_000_000);
+    let before_ms = bench.rig.clock().wall_ns() / 1_000_000;
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    let requests = bench.requests_after(LOOK);
+    let after_ms = bench.rig.clock().wall_ns() / 1_000_000;
+    assert_eq!(requests.len(), 1);
+    assert!((before_ms..=after_ms).contains(&requests[0].time_ms), "{}", requests[0].time_ms);
+}
+
+#[test]
+fn nobody_is_asked_that_gossip_has_forgotten() {
+    let mut bench = Bench::new();
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    assert_eq!(bench.wanted_after(LOOK).len(), 1);
+    bench.hear(PeerNews::Gone(key(2).public_key()));
+    assert_eq!(bench.wanted_after(AGAIN), []);
+}
+
+#[test]
+fn a_voted_slot_is_asked_for_after_patience_and_forgotten() {
+    let mut bench = Bench::new();
+    bench.views.reports.voted(3);
+    let wanted = [Wanted::Highest { slot: 3, from: 0 }];
+    assert_eq!(bench.wanted_after(LOOK), []);
+    assert_eq!(bench.wanted_after(Duration::from_nanos(PATIENCE_NS)), wanted);
+    assert_eq!(bench.wanted_after(AGAIN), wanted);
+    assert_eq!(bench.wanted_after(Duration::from_nanos(VOTED_NS)), []);
+}
+
+#[test]
+fn no_more_requests_wait_than_sign_has_room_for() {
+    let mut bench = Bench::new();
+    let all: Vec<u32> = (0..GAPS_MAX as u32).collect();
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &all));
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(2, &all));
+    bench.rig.advance(LOOK);
+    bench.rig.run();
+    bench.rig.advance(LOOK);
+    bench.rig.run();
+    assert_eq!(bench.rig.count().requests, UNSIGNED_MAX as u64, "until these are signed");
+    assert_eq!(bench.wanted_after(LOOK).len(), UNSIGNED_MAX);
+    assert_eq!(bench.wanted_after(LOOK).len(), UNSIGNED_MAX, "the second slot's");
+}
+
+#[test]
+fn pings_of_peers_alone_are_answered() {
+    let mut bench = Bench::new();
+    let mut buffer = [0; 512];
+    let mut ping = |bench: &mut Bench, from: SocketAddr, data: &[u8]| {
+        let size = Datagram { from, port: PortKind::Repair, data }.write(&mut buffer);
+        bench.rig.give("net_repair:0", 0, &buffer[..size]);
+        bench.rig.run();
+    };
+    let of =
+        |seed: u8, token: [u8; 32]| Ping { from: key(seed).public_key(), token, signature: key(seed).sign(&token) };
+    let good = write_ping(&of(2, [6; 32]));
+    let forged = write_ping(&Ping { token: [7; 32], ..of(2, [6; 32]) });
+    ping(&mut bench, address(9), &good);
+    ping(&mut bench, address(2), &write_ping(&of(3, [6; 32])));
+    ping(&mut bench, address(2), &[9; 132]);
+    ping(&mut bench, address(2), &forged);
+    ping(&mut bench, address(2), &good);
+    assert_eq!(bench.rig.take("repair_sign"), []);
+    let count = bench.rig.count();
+    assert_eq!(count.dropped_pings, 3, "a stranger's address, a stranger's key, too soon");
+    assert_eq!(count.dropped_malformed, 1);
+    assert_eq!(count.dropped_signature, 1);
+    bench.rig.advance(Duration::from_nanos(PING_NS));
+    ping(&mut bench, address(2), &good);
+    let asked = bench.rig.take("repair_sign");
+    assert_eq!(asked, [(0, [&PONG[..], &[6; 32]].concat())]);
+    let hash = pong_hash(&[6; 32]);
+    bench.rig.give("sign_repair", 0, &key(1).sign(&hash));
+    bench.rig.run();
+    let sent = bench.rig.take("repair_net");
+    let Outgoing { to, data, .. } = Outgoing::read(&sent[0].1);
+    assert_eq!(to, address(2));
+    let Ok(Asked::Pong(pong)) = Asked::parse(data) else { panic!("{data:?}") };
+    assert_eq!((pong.from, pong.hash), (key(1).public_key(), hash));
+    assert_eq!(bench.rig.count().pongs, 1);
+}
+
+#[test]
+fn a_peer_that_goes_back_far_enough_is_asked_by_stake() {
+    let serve_repair = "10.0.0.1:5".parse().unwrap();
+    let peer = |name, stake, lowest| RepairPeer { identity: [name; 32], serve_repair, stake, lowest };
+    let peers = [peer(1, 60, 100), peer(2, 0, 0), peer(3, 20, 90), peer(4, 1, 101)];
+    let asked =
+        |slot| -> Vec<u8> { (0..42).filter_map(|random| Some(peer_for(slot, &peers, random)?.identity[0])).collect() };
+    let count = |slot, name| asked(slot).iter().filter(|other| **other == name).count();
+    assert_eq!([1, 2, 3, 4].map(|name| count(101, name)), [30, 1, 10, 1]);
+    assert_eq!([1, 2, 3, 4].map(|name| count(100, name)), [31, 1, 10, 0]);
+    assert_eq!(asked(89), [2; 42], "it says nothing");
+    assert_eq!(peer_for(89, &peers[..1], 5), None);
+}
+
+#[test]
+fn of_too_many_voted_slots_the_newest_heard_of_stay() {
+    let mut voted = BTreeMap::new();
+    let dropped = (0..100).filter(|now| note_voted(&mut voted, 1_000 - now, *now)).count();
+    assert_eq!(dropped, 100 - VOTED_MAX);
+    // What is heard of again is not younger.
+    assert!(!note_voted(&mut voted, 901, 200));
+    assert_eq!(voted.len(), VOTED_MAX);
+    assert_eq!(voted.first_key_value(), Some((&901, &99)));
+    assert_eq!(voted.last_key_value(), Some((&932, &68)));
+}

@@ -1,0 +1,146 @@
+//! The second stage of a shred's path: whether its slot's leader has signed it, and whether it is new.
+//!
+//! reads   a shred; who leads its slot; what is there of its set and slot
+//! writes  what makes the shred [`Genuine`]; contradictions of leaders, as findings
+//! memory  4 MiB of leaders' keys; the trees of sets that are begun (fec_resolver.rs)
+//! drops   what is there already or not signed: [`Refused`]
+//! source  `solana-turbine` 4.2.2, `sigverify_shreds.rs`; `docs/cluster-protocol.md`, section 2
+//!
+//! A leader's signature is checked once for each root that is claimed for a set; whatever hashes to a root that is
+//! known to be signed is genuine. The cheap checks come first, and nothing is kept here.
+
+use hearth_crypto::merkle::ShredProofs;
+use hearth_wire::shred::{DATA_PER_SET, Shred};
+use hearth_wire::{Hash, Pubkey};
+
+use super::block_versions::Link;
+use super::fec_resolver::claim;
+use super::receiver::{Arrival, Receiver, Refused, ShredSource};
+
+/// What is known of a shred whose slot's leader has signed it.
+#[derive(Debug)]
+pub(super) struct Genuine {
+    /// Who leads its slot.
+    pub leader: Pubkey,
+    /// The root of its set, which the leader has signed.
+    pub root: Hash,
+    /// What the shred hashes to.
+    pub leaf: Hash,
+    /// What its proof says of the tree, where it is the first of its set.
+    pub proofs: Option<Box<ShredProofs>>,
+}
+
+impl Receiver {
+    /// Checks a shred. `leader` says who leads a slot; `is_whole` whether all of a slot is kept already.
+    ///
+    /// # Errors
+    /// Why it is not to be taken.
+    pub(super) fn check(
+        &mut self,
+        shred: &Shred<'_>,
+        arrival: Arrival,
+        leader: impl Fn(u64) -> Option<Pubkey>,
+        is_whole: impl Fn(u64) -> bool,
+    ) -> Result<Genuine, Refused> {
+        self.findings.clear();
+        let key @ (slot, set_index) = (shred.slot(), shred.set_index());
+        if self.recent.get(&key).is_some_and(|set| set.has(shred)) {
+            return Err(Refused::Duplicate);
+        }
+        if self.ended.contains_key(&slot) {
+            return Err(self.check_ended(shred));
+        }
+        let known = self.slots.get(&slot);
+        if known.is_none() && (self.whole.contains(&slot) || is_whole(slot)) {
+            return Err(Refused::Duplicate);
+        }
+        let leader = known.map(|known| known.leader).or_else(|| leader(slot)).ok_or(Refused::NoLeader)?;
+        // One that a start has forgotten others may give back.
+        if leader == self.config.own && (arrival.source == ShredSource::Turbine || self.own.contains(&slot)) {
+            return Err(Refused::Own);
+        }
+        if let Some(set) = self.sets.get_mut(&key) {
+            if set.has(shred) {
+                return Err(Refused::Duplicate);
+            }
+            if let Some(leaf) = set.proves(shred) {
+                if !set.agrees(shred) {
+                    return Err(Refused::Signature);
+                }
+                if set.is_in_vain(shred) {
+                    return Err(Refused::BrokenSet);
+                }
+                if set.shred(shred.shard_index()).is_some() {
+                    // The same but for the signature of who sent it.
+                    return Err(Refused::Duplicate);
+                }
+                return Ok(Genuine { leader, root: *set.root(), leaf, proofs: None });
+            }
+        }
+        let known = self.link(slot, set_index);
+        // What there will be no room for is not worth its checks.
+        if known.is_none() && !self.has_room(key, arrival.now_ns) {
+            return Err(Refused::NoRoom);
+        }
+        let (leaf, proofs) = claim(shred).ok_or(Refused::Proof)?;
+        let root = *proofs.root();
+        match known {
+            Some((known, _)) if known == root => return Err(Refused::Duplicate),
+            Some(_) => return Err(self.contradicted(shred, &root, &leader, arrival)),
+            None => {}
+        }
+        self.verifier.verify(&leader, &shred.signature(), &root).map_err(|_| Refused::Signature)?;
+        Ok(Genuine { leader, root, leaf, proofs: Some(Box::new(proofs)) })
+    }
+
+    /// Root of a set that is begun or complete, and what it is chained to.
+    pub(super) fn link(&self, slot: u64, set_index: u32) -> Option<Link> {
+        let begun = self.sets.get(&(slot, set_index)).map(|set| (*set.root(), *set.chained_root()));
+        begun.or_else(|| self.slots.get(&slot)?.complete.get(&set_index).copied())
+    }
+
+    /// Another root than the one known is claimed for a set.
+    fn contradicted(&mut self, shred: &Shred<'_>, root: &Hash, leader: &Pubkey, arrival: Arrival) -> Refused {
+        let slot = shred.slot();
+        // Once that is known of a leader it is not checked for each shred; but answers are counted.
+        if arrival.source == ShredSource::Repair || !self.is_proved(slot) {
+            if self.verifier.verify(leader, &shred.signature(), root).is_err() {
+                return Refused::Signature;
+            }
+            self.note_conflict(shred, shred.set_index(), None);
+        }
+        if let Some(incoming) = self.slots.get_mut(&slot) {
+            incoming.equivocates = true;
+        }
+        self.note_answer(slot, arrival, Some(Refused::Equivocation));
+        Refused::Equivocation
+    }
+
+    /// A shred of a slot that is whole: only whether it is of the same block is of interest.
+    fn check_ended(&mut self, shred: &Shred<'_>) -> Refused {
+        let (slot, set_index) = (shred.slot(), shred.set_index());
+        let Some((leader, known, last)) = self.ended.get(&slot).map(|ended| {
+            let known = ended.complete.get(&set_index).map(|(root, _)| *root);
+            (ended.leader, known, ended.last.unwrap_or(u32::MAX))
+        }) else {
+            return Refused::Duplicate;
+        };
+        if self.is_proved(slot) {
+            return Refused::Duplicate;
+        }
+        let Some((_, proofs)) = claim(shred) else { return Refused::Proof };
+        let root = proofs.root();
+        if known == Some(*root) {
+            return Refused::Duplicate;
+        }
+        if self.verifier.verify(&leader, &shred.signature(), root).is_err() {
+            return Refused::Signature;
+        }
+        if known.is_some() {
+            self.note_conflict(shred, set_index, None);
+        } else if set_index > last {
+            self.note_conflict(shred, last, Some(DATA_PER_SET - 1));
+        }
+        Refused::Equivocation
+    }
+}

@@ -1,0 +1,72 @@
+//! What repair is told of the slots that have begun, so that it asks for what is missing.
+//!
+//! reads   the [`Receiver`]
+//! writes  `shred_repair`: of each slot what is missing, when that has changed
+//! memory  the last message of each slot that has begun, 276 B at most
+//! drops   nothing: what the link has no room for is told at the next look
+//! source  our own
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hearth_tile::{Out, Port};
+
+use super::block_versions::SLOTS_MAX as SLOTS_ANEW_MAX;
+use super::receiver::{Missing, Receiver, ReceiverConfig};
+use super::tile::Shred;
+use crate::links::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
+use crate::repair::PATIENCE_NS;
+use crate::repair::wanted::SLOTS_WANTED;
+
+/// Bytes that the last messages of all slots take at most.
+pub(super) const fn memory(receiver: &ReceiverConfig) -> u64 {
+    // Two entries' worth for each: a tree's nodes are half full at worst.
+    ((receiver.slots_max + SLOTS_ANEW_MAX) * (SlotGaps::MTU + 2 * size_of::<(u64, Vec<u8>)>())) as u64
+}
+
+/// Tells repair of gaps.
+pub(super) struct GapReports {
+    port: Port,
+    /// What it was told of each slot last.
+    told: BTreeMap<u64, Vec<u8>>,
+}
+
+impl GapReports {
+    pub fn new(port: Port) -> Self {
+        Self { port, told: BTreeMap::new() }
+    }
+
+    /// Tells what has changed. Which shreds are missing it tells of the lowest slots alone: those come first.
+    pub fn report(&mut self, receiver: &Receiver, out: &mut Out<'_, Shred>) {
+        let root = receiver.root();
+        if self.told.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
+            self.told = self.told.split_off(&(root + 1));
+        }
+        let begun: BTreeSet<u64> = receiver.slots().filter(|slot| *slot > root).collect();
+        let ended: Vec<u64> = self.told.keys().copied().filter(|slot| !begun.contains(slot)).collect();
+        for slot in ended {
+            if out.credits(self.port, 1) == 0 {
+                return;
+            }
+            let parent = receiver.whole_parent(slot);
+            let control = if parent.is_some() { SLOT_WHOLE } else { SLOT_GONE };
+            let message = SlotGaps { slot, parent, ..SlotGaps::default() }.encode();
+            out.publish_control(self.port, slot, control, &message);
+            self.told.remove(&slot);
+        }
+        for (place, slot) in begun.into_iter().enumerate() {
+            let Missing { shreds, highest_from } = match place {
+                0..SLOTS_WANTED => receiver.missing(slot, out.now(), PATIENCE_NS, GAPS_MAX),
+                _ => Missing { shreds: vec![], highest_from: None },
+            };
+            let message = SlotGaps { slot, parent: receiver.parent(slot), highest_from, shreds }.encode();
+            if self.told.get(&slot) == Some(&message) {
+                continue;
+            }
+            if out.credits(self.port, 1) == 0 {
+                return;
+            }
+            out.publish_control(self.port, slot, SLOT_GAPS, &message);
+            self.told.insert(slot, message);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The last stage of a shred's path: what it completes goes to store, what it shows to gossip.
+//!
+//! reads   sets that are complete; findings; the block store, for the other shred of a contradiction
+//! writes  `shred_store`: sets, and slots of which what is stored is void; `shred_gossip`: leaders that made two
+//!         blocks, and slots that are whole
+//! memory  9 B for each slot after the final one whose leader made two blocks
+//! drops   news of slots that gossip has no room for, counted
+//! source  `solana-core` 4.2.2, `window_service.rs`
+
+use std::collections::BTreeMap;
+
+use hearth_ledger::blockstore::Reader;
+use hearth_tile::{Out, Port};
+
+use super::equivocation_proof::{Conflict, Ours, PROOFS_MAX};
+use super::receiver::{Finding, Resolved};
+use super::set::FecSet;
+use super::tile::{Shred, write_message};
+use super::turbine_ingress::Cluster;
+use crate::links::{DUMP, SlotNews};
+
+/// What of a contradiction was told to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// Nothing yet: so often the store did not have the other shred.
+    Sought(u8),
+    /// That there is one.
+    Reported,
+}
+
+/// Hands sets and findings on.
+pub(super) struct HandOn {
+    store: Port,
+    gossip: Port,
+    version: u16,
+    blocks: Reader,
+    /// The slots whose leaders made two blocks.
+    proofs: BTreeMap<u64, Proof>,
+    /// News of slots that gossip had no room for.
+    lost: u64,
+}
+
+impl HandOn {
+    pub fn new(cluster: &Cluster, store: Port, gossip: Port) -> Self {
+        Self {
+            store,
+            gossip,
+            version: cluster.receiver.version,
+            blocks: cluster.blocks.clone(),
+            proofs: BTreeMap::new(),
+            lost: 0,
+        }
+    }
+
+    /// Hands on what a shred that was kept has shown and completed, in this order: what is void is before the set.
+    pub fn resolved(&mut self, resolved: &Resolved<'_>, out: &mut Out<'_, Shred>) {
+        self.findings(resolved.findings, out);
+        let Some(completed) = &resolved.completed else { return };
+        out.count.sets_completed += 1;
+        out.count.shreds_recovered += u64::from(completed.recovered.count_ones());
+        let slot = resolved.progress.slot;
+        out.publish_with(self.store, slot, |buffer| write_message(completed.set, completed.parent_slot, buffer));
+        if resolved.progress.ends {
+            self.whole(slot, out);
+        }
+    }
+
+    /// All of a slot is here.
+    pub fn whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+        self.tell(SlotNews::Whole(slot), out);
+    }
+
+    /// News of slots that were lost since gossip had no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Tells gossip of a slot, where there is room.
+    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) {
+        if out.credits(self.gossip, 1) == 0 {
+            self.lost += 1;
+        } else {
+            out.publish_with(self.gossip, 0, |buffer| news.write(buffer));
+        }
+    }
+
+    /// Hands on what a shred has shown, kept or not.
+    pub fn findings(&mut self, findings: &[Finding], out: &mut Out<'_, Shred>) {
+        for finding in findings {
+            match finding {
+                Finding::Begun(slot) if self.blocks.slot(*slot).is_none() => {}
+                Finding::Begun(slot) | Finding::Evicted(slot) => {
+                    out.publish_control(self.store, *slot, DUMP, &[]);
+                    out.count.voided_slots += 1;
+                }
+                Finding::Torn(slot) => self.dump(*slot, out),
+                Finding::Contradiction(conflict) => self.contradiction(conflict, out),
+            }
+        }
+    }
+
+    /// Has the store forget a slot's block, as another one is taken.
+    pub fn dump(&self, slot: u64, out: &mut Out<'_, Shred>) {
+        out.publish_control(self.store, slot, DUMP, &[]);
+        out.count.slots_dumped += 1;
+    }
+
+    /// Nothing of slots up to this one is of interest any more.
+    pub fn set_root(&mut self, root: u64) {
+        if self.proofs.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
+            self.proofs = self.proofs.split_off(&(root + 1));
+        }
+    }
+
+    /// Reports that a leader has contradicted itself, with the two shreds that prove it, once for a slot.
+    fn contradiction(&mut self, conflict: &Conflict, out: &mut Out<'_, Shred>) {
+        let Conflict { slot, theirs, ours } = conflict;
+        let before = match self.proofs.get(slot) {
+            Some(Proof::Reported) => return,
+            Some(Proof::Sought(times)) => *times,
+            None => 0,
+        };
+        let ours = match ours {
+            Ours::Shred(bytes) => Some(bytes.clone()),
+            Ours::Stored { set_index, place } => self.stored(*slot, *set_index, *place),
+        };
+        match ours {
+            Some(ours) => self.tell(SlotNews::Contradiction { slot: *slot, shreds: [&ours, theirs] }, out),
+            // What is not on disk yet may be when the next one comes.
+            None if before + 1 < PROOFS_MAX => {
+                self.proofs.insert(*slot, Proof::Sought(before + 1));
+                return;
+            }
+            // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
+            None => self.tell(SlotNews::Duplicate(*slot), out),
+        }
+        self.proofs.insert(*slot, Proof::Reported);
+        out.count.duplicate_slots += 1;
+    }
+
+    /// A data shred of a set that is stored.
+    fn stored(&self, slot: u64, set_index: u32, place: usize) -> Option<Vec<u8>> {
+        let (mut found, version) = (None, self.version);
+        // What cannot be read is not here.
+        let _ = self.blocks.sets(slot, |set| {
+            if set.fec_set_index == set_index {
+                found = FecSet::of_record(set, version);
+            }
+        });
+        found?.shreds().nth(place).map(<[u8]>::to_vec)
+    }
+}

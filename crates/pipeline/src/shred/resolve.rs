@@ -1,0 +1,244 @@
+//! The third stage of a shred's path: its set, which is complete once any 32 of its 64 shreds are there.
+//!
+//! reads   a shred that its slot's leader has signed
+//! writes  what its slot says; its set, and what was recovered of that; contradictions of leaders, slots of which what
+//!         is stored is void, as findings
+//! memory  the sets and slots of the [`Receiver`]
+//! drops   what contradicts its slot, or is of another block than the one that is taken, or has no room: [`Refused`]
+//! source  `solana-ledger` 4.2.2, `blockstore.rs`; `docs/cluster-protocol.md`, section 2
+
+use std::collections::BTreeMap;
+
+use hearth_wire::Pubkey;
+use hearth_wire::shred::{DATA_PER_SET, Shred};
+
+use super::block_versions::{Barred, Link};
+use super::check::Genuine;
+use super::fec_resolver::{Assembly, Made};
+use super::receiver::{
+    Arrival, CompletedSet, Done, ENDED_SETS_MAX, Finding, Incoming, RECENT_MAX, Receiver, Refused, Resolved,
+    SetProgress, ShredSource,
+};
+
+impl Receiver {
+    /// Keeps a shred, and completes its set where it can.
+    ///
+    /// # Errors
+    /// Why it was not kept.
+    pub(super) fn resolve(
+        &mut self,
+        shred: &Shred<'_>,
+        genuine: Genuine,
+        arrival: Arrival,
+    ) -> Result<Resolved<'_>, Refused> {
+        let (leader, root) = (genuine.leader, genuine.root);
+        let kept = self.keep(shred, genuine, arrival);
+        self.note_answer(shred.slot(), arrival, kept.err());
+        let completes = kept? == Set::Complete;
+        let (slot, set_index) = (shred.slot(), shred.set_index());
+        let ends = completes && self.whole.contains(&slot);
+        let progress = SetProgress { slot, leader, set_index, completes, ends };
+        let completed = if completes { self.completed() } else { None };
+        Ok(Resolved { progress, root, completed, findings: &self.findings })
+    }
+
+    fn keep(&mut self, shred: &Shred<'_>, genuine: Genuine, arrival: Arrival) -> Result<Set, Refused> {
+        let Genuine { leader, root, leaf, proofs } = genuine;
+        let key @ (slot, _) = (shred.slot(), shred.set_index());
+        self.check_slot(shred)?;
+        match proofs {
+            None => {
+                self.note_slot(shred, leader, arrival)?;
+                self.sets.get_mut(&key).expect("its slot was noted before").keep(shred, &leaf);
+            }
+            Some(proofs) => {
+                self.admit(key, (root, shred.chained_root()), arrival.source)?;
+                self.note_slot(shred, leader, arrival)?;
+                self.make_room(key, arrival.now_ns)?;
+                let memory = self.free.pop().unwrap_or_default();
+                self.sets.insert(key, Assembly::begin(shred, (leaf, proofs), memory));
+                self.slots.get_mut(&slot).expect("it was just noted").begun += 1;
+            }
+        }
+        if !self.sets[&key].is_enough() {
+            return Ok(Set::Begun);
+        }
+        self.complete(key)?;
+        Ok(Set::Complete)
+    }
+
+    /// Consensus decides between blocks that are whole; of others it is counted what the answers are of.
+    pub(super) fn note_answer(&mut self, slot: u64, arrival: Arrival, refused: Option<Refused>) {
+        if arrival.source != ShredSource::Repair {
+            return;
+        }
+        let is_open = !self.whole.contains(&slot) && self.versions.is_open(slot);
+        match refused {
+            None => self.contests.kept(slot),
+            Some(Refused::Equivocation | Refused::Dumped) if is_open => self.contests.other(slot, arrival.now_ns),
+            Some(_) => {}
+        }
+    }
+
+    /// The set that was completed last.
+    pub(super) fn completed(&self) -> Option<CompletedSet<'_>> {
+        let Done { key, recovered, parent_slot } = self.done?;
+        Some(CompletedSet { set: self.recent.get(&key)?.set(), parent_slot, recovered })
+    }
+
+    /// Whether a set may begin beside what is there of its slot.
+    fn admit(&mut self, key @ (slot, _): (u64, u32), link: Link, source: ShredSource) -> Result<(), Refused> {
+        let mut versions = std::mem::take(&mut self.versions);
+        let verdict = versions.admit(key, link, source == ShredSource::Repair, |set| self.link(slot, set));
+        if verdict == Err(Barred::Torn) {
+            let begun = self.sets.range((slot, 0)..=(slot, u32::MAX));
+            let begun = begun.map(|((_, set), assembly)| (*set, (*assembly.root(), *assembly.chained_root())));
+            let complete = self.slots.get(&slot).map(|incoming| incoming.complete.clone()).unwrap_or_default();
+            versions.tear(slot, &complete.into_iter().chain(begun).collect());
+            self.forget(slot);
+            self.forget_recent(slot);
+            self.findings.push(Finding::Torn(slot));
+        }
+        self.versions = versions;
+        verdict.map_err(|barred| match barred {
+            Barred::Other => Refused::Dumped,
+            Barred::Torn => Refused::BrokenSet,
+        })
+    }
+
+    /// Whether what a genuine shred says of its slot can be.
+    fn check_slot(&mut self, shred: &Shred<'_>) -> Result<(), Refused> {
+        let set_index = shred.set_index();
+        let Some(incoming) = self.slots.get_mut(&shred.slot()) else { return Ok(()) };
+        // What contradicts says nothing of the block that is taken.
+        let is_beyond = incoming.last.is_some_and(|last| set_index > last);
+        let is_another_parent =
+            shred.parent_slot().is_some_and(|parent| incoming.parent_slot.is_some_and(|known| known != parent));
+        let ends_before =
+            shred.ends_slot() && (incoming.last.is_some_and(|last| last != set_index) || incoming.highest > set_index);
+        if !is_beyond && !is_another_parent && !ends_before {
+            return Ok(());
+        }
+        incoming.equivocates = true;
+        let (highest, last) = (incoming.highest, incoming.last.unwrap_or_default());
+        if is_beyond {
+            self.note_conflict(shred, last, Some(DATA_PER_SET - 1));
+        } else if ends_before {
+            self.note_conflict(shred, highest, None);
+        }
+        Err(Refused::Equivocation)
+    }
+
+    /// What a genuine shred says of its slot.
+    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, arrival: Arrival) -> Result<(), Refused> {
+        let (slot, set_index) = (shred.slot(), shred.set_index());
+        if !self.slots.contains_key(&slot) && self.slots.len() >= self.config.slots_max {
+            // The newest can wait: all before it is needed first. What stands is held back, or nobody has it.
+            let newest = self.slots.keys().next_back().copied().filter(|newest| *newest > slot);
+            let goes = newest.or_else(|| self.stands(slot, arrival.now_ns, |_| true)).ok_or(Refused::NoRoom)?;
+            self.evict(goes);
+        }
+        // Of what had to be asked for nothing more is on its way.
+        let now_ns = if arrival.source == ShredSource::Repair { 0 } else { arrival.now_ns };
+        if !self.slots.contains_key(&slot) {
+            self.findings.push(Finding::Begun(slot));
+        }
+        let incoming = self.slots.entry(slot).or_insert_with(|| Incoming {
+            leader,
+            parent_slot: None,
+            newest_ns: now_ns,
+            highest: set_index,
+            last: None,
+            complete: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            begun: 0,
+            kept_ns: arrival.now_ns,
+            equivocates: false,
+        });
+        incoming.kept_ns = arrival.now_ns;
+        incoming.heard.entry(set_index).or_insert(now_ns);
+        incoming.parent_slot = shred.parent_slot().or(incoming.parent_slot);
+        if shred.ends_slot() {
+            incoming.last = Some(set_index);
+        }
+        if set_index > incoming.highest {
+            (incoming.highest, incoming.newest_ns) = (set_index, now_ns);
+        }
+        Ok(())
+    }
+
+    /// Recovers what did not come, and keeps the set to be handed out.
+    fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
+        let (slot, set_index) = key;
+        let mut assembly = self.sets.remove(&key).expect("a shred of it was just kept");
+        let came = assembly.present();
+        let made = assembly.make(&self.code);
+        if made == Made::Lacks {
+            self.sets.insert(key, assembly);
+            return Err(Refused::BrokenSet);
+        }
+        // What was made and is not what was signed is nobody's.
+        let recovered = if made == Made::All { !came } else { 0 };
+        let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
+        incoming.begun -= 1;
+        let header = assembly.set().header();
+        let parent_slot = slot - u64::from(header.parent_offset);
+        let contradicts = incoming.parent_slot.is_some_and(|parent| parent != parent_slot)
+            || incoming.last.is_some_and(|last| header.ends_slot != (last == set_index))
+            || (header.ends_slot && incoming.highest > set_index);
+        if contradicts {
+            incoming.equivocates = true;
+            return Err(Refused::Equivocation);
+        }
+        incoming.parent_slot = Some(parent_slot);
+        if header.ends_slot {
+            incoming.last = Some(set_index);
+        }
+        incoming.complete.insert(set_index, (*assembly.root(), *assembly.chained_root()));
+        if incoming.is_whole() {
+            self.end(slot);
+        }
+        self.keep_recent(key, assembly);
+        self.done = Some(Done { key, recovered, parent_slot });
+        Ok(())
+    }
+
+    fn end(&mut self, slot: u64) {
+        self.whole.insert(slot);
+        self.contests.remove(slot);
+        if let Some(mut ended) = self.slots.remove(&slot) {
+            ended.heard.clear();
+            self.ended_sets += ended.complete.len();
+            self.ended.insert(slot, ended);
+        }
+        self.forget(slot);
+        while self.ended_sets > ENDED_SETS_MAX
+            && let Some((_, oldest)) = self.ended.pop_first()
+        {
+            self.ended_sets -= oldest.complete.len();
+        }
+    }
+
+    fn keep_recent(&mut self, key: (u64, u32), assembly: Assembly) {
+        self.recent_order.push_back(key);
+        if let Some(before) = self.recent.insert(key, assembly) {
+            self.recent_order.retain(|other| *other != key);
+            self.recent_order.push_back(key);
+            self.free(before);
+        }
+        if self.recent.len() > RECENT_MAX
+            && let Some(oldest) = self.recent_order.pop_front().and_then(|oldest| self.recent.remove(&oldest))
+        {
+            self.free(oldest);
+        }
+    }
+}
+
+/// A set after a shred of it was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Set {
+    /// Too few of its shreds are there.
+    Begun,
+    /// All that count are there.
+    Complete,
+}

@@ -1,0 +1,144 @@
+//! The trees that shreds go down: which nodes of an epoch there are, and who is whose child.
+//!
+//! reads   what gossip says of nodes; their stakes, in the ledger
+//! writes  roots, parents and children
+//! memory  the nodes of two epochs, and 120 B for each node of the cluster
+//! drops   –
+//! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`; `docs/cluster-protocol.md`, section 1
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
+use hearth_cluster::view::View;
+use hearth_crypto::ed25519::{Verifier, VerifierConfig};
+use hearth_ledger::Ledger;
+use hearth_wire::Pubkey;
+use hearth_wire::shred::Shred as Piece;
+
+use super::check::Genuine;
+use super::features::Features;
+use super::parse::leading_shred;
+use super::receiver::{Arrival, Refused, ShredSource};
+use super::turbine_ingress::Cluster;
+use crate::links::PeerNews;
+
+/// Nodes of an epoch are made anew after so long, if gossip knows others.
+const NODES_NS: u64 = 1_000_000_000;
+/// Bytes for the tables of keys that sign last sets.
+const TABLE_BYTES: usize = 1 << 20;
+
+/// The nodes that a shred goes among.
+struct Nodes {
+    set: NodeSet,
+    view: u64,
+    made_ns: u64,
+}
+
+/// The trees of the epochs that shreds are of.
+pub(super) struct Trees {
+    own: Pubkey,
+    ledger: Arc<Ledger>,
+    view: View,
+    nodes: BTreeMap<u64, Nodes>,
+    scratch: Scratch,
+    children: Vec<usize>,
+    verifier: Verifier,
+}
+
+/// Which shred it is.
+fn id(shred: &Piece<'_>) -> ShredId {
+    ShredId { slot: shred.slot(), kind: shred.variant().kind, index: shred.index() }
+}
+
+impl Trees {
+    pub fn new(cluster: &Cluster) -> Self {
+        Self {
+            own: cluster.receiver.own,
+            ledger: Arc::clone(&cluster.ledger),
+            view: View::new(cluster.receiver.own),
+            nodes: BTreeMap::new(),
+            scratch: Scratch::default(),
+            children: vec![],
+            verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
+        }
+    }
+
+    /// What gossip says of a node.
+    pub fn peer(&mut self, news: PeerNews) {
+        match news {
+            PeerNews::Known(peer) => self.view.put(&peer),
+            PeerNews::Gone(node) => self.view.remove(&node),
+        }
+    }
+
+    /// Adds to `roots` where this node, as the leader, sends each shred of a set: the roots of their trees.
+    pub fn roots(&mut self, shreds: &[&[u8]], now: u64, roots: &mut BTreeMap<SocketAddr, Vec<usize>>) {
+        for (place, bytes) in shreds.iter().enumerate() {
+            let Ok(shred) = leading_shred(bytes) else { continue };
+            let epoch = self.freshen(shred.slot(), now);
+            let nodes = &self.nodes[&epoch].set;
+            if let Some(to) = nodes.root(&id(&shred), &self.own, &mut self.scratch).and_then(|node| node.address) {
+                roots.entry(to).or_default().push(place);
+            }
+        }
+    }
+
+    /// Checks that the parent in the tree has signed for a shred that it sent on, where it has to.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn check_sender(&mut self, shred: &Piece<'_>, genuine: &Genuine, arrival: Arrival) -> Result<(), Refused> {
+        let Some(signature) = shred.retransmitter_signature() else { return Ok(()) };
+        if arrival.source == ShredSource::Repair {
+            return Ok(());
+        }
+        let epoch = self.freshen(shred.slot(), arrival.now_ns);
+        if !Features::of(epoch).retransmitters_sign {
+            return Ok(());
+        }
+        let parent = self.nodes[&epoch].set.parent(&id(shred), &genuine.leader, &mut self.scratch);
+        let is_signed =
+            parent.is_none_or(|parent| self.verifier.verify(&parent.identity, &signature, &genuine.root).is_ok());
+        if is_signed { Ok(()) } else { Err(Refused::Sender) }
+    }
+
+    /// The addresses of this node's children in a shred's tree.
+    pub fn children(&mut self, shred: &Piece<'_>, leader: &Pubkey, now: u64) -> impl Iterator<Item = SocketAddr> {
+        let epoch = self.freshen(shred.slot(), now);
+        let nodes = &self.nodes[&epoch].set;
+        if nodes.retransmit(&id(shred), leader, &mut self.scratch, &mut self.children).is_err() {
+            self.children.clear();
+        }
+        self.children.iter().filter_map(move |child| nodes.nodes()[*child].address)
+    }
+
+    /// Whether whoever sends a shred of a slot's last set on has to sign for it.
+    pub fn retransmitters_sign(&self, slot: u64) -> bool {
+        Features::of(self.ledger.epoch_schedule().epoch(slot)).retransmitters_sign
+    }
+
+    /// Makes the nodes of a slot's epoch, or makes them anew. Returns the epoch.
+    fn freshen(&mut self, slot: u64, now: u64) -> u64 {
+        let epoch = self.ledger.epoch_schedule().epoch(slot);
+        let number = self.view.number();
+        let is_fresh = |nodes: &Nodes| nodes.view == number || now < nodes.made_ns + NODES_NS;
+        if self.nodes.get(&epoch).is_some_and(is_fresh) {
+            return epoch;
+        }
+        let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
+        for vote in self.ledger.epoch_stakes(epoch).iter().flat_map(|stakes| &stakes.votes) {
+            *stakes.entry(vote.node).or_default() += vote.stake;
+        }
+        let own = Contact { identity: self.own, address: self.view.own_tvu().map(Into::into) };
+        let set = NodeSet::new(own, self.view.tvu(), &stakes, Features::of(epoch).cipher, false);
+        self.nodes.insert(epoch, Nodes { set, view: number, made_ns: now });
+        while self.nodes.len() > 2 {
+            // Never the one that was just made: old slots are repaired too.
+            let other = self.nodes.keys().copied().find(|other| *other != epoch);
+            other.map(|other| self.nodes.remove(&other));
+        }
+        epoch
+    }
+}

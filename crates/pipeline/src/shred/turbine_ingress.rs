@@ -1,0 +1,300 @@
+//! turbine_ingress: the path of the shreds of other leaders, one way through five stages.
+//!
+//! reads   `net_shred`: datagrams from Turbine, and answers of repair; `gossip_shred`: the nodes of the cluster; blocks
+//!         that consensus has dumped; who leads a slot and who has stake, in the ledger
+//! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
+//!         children; `shred_sign`: roots of last sets; `shred_repair`: what is missing; `shred_gossip`: leaders that
+//!         made two blocks, and slots that are whole
+//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of the stages, of gaps.rs, signing.rs and
+//!         [`Answers`]: [`memory`] at most; 120 B for each node of the cluster
+//! drops   shreds that a stage refuses, each by its reason; those for children when net has no room; answers that
+//!         nobody asked for: all counted
+//! source  `docs/cluster-protocol.md`, sections 2 and 3
+//!
+//! [`parse`] → [`check`](super::check) → [`resolve`](super::resolve) → [`retransmit`](super::retransmit) →
+//! [`hand_on`](super::hand_on). A stage has one entry, and knows nothing of the ones behind it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hearth_cluster::reports::Dump;
+use hearth_cluster::view::Views;
+use hearth_ledger::Ledger;
+use hearth_ledger::blockstore::{FecSetRecord, Reader};
+use hearth_tile::{Host, InitError, Out, Port};
+use hearth_wire::repair::Answer;
+use hearth_wire::shred::Shred as Piece;
+use hearth_wire::{Pubkey, Signature};
+
+use super::gaps::{self, GapReports};
+use super::hand_on::HandOn;
+use super::parse::parse;
+use super::receiver::{Arrival, Receiver, ReceiverConfig, Refused, Resolved, ShredSource};
+use super::retransmit::Retransmit;
+use super::set::FecSet;
+use super::signing::Signing;
+use super::tile::{Counters, Shred};
+use super::trees::Trees;
+use crate::links::{Datagram, Outgoing, PeerNews, PortKind, SHRED_REPAIR};
+use crate::repair::nonce::{Answers, NonceKey};
+use crate::repair::{LOOK_NS, next_look};
+
+/// Sets of own blocks that wait to be sent again.
+const RESENT_SETS: usize = 64;
+
+/// Who follows whom.
+#[derive(Clone)]
+pub struct Cluster {
+    /// What to take.
+    pub receiver: ReceiverConfig,
+    /// The chain.
+    pub ledger: Arc<Ledger>,
+    /// The blocks that are there.
+    pub blocks: Reader,
+    /// What consensus says of single slots.
+    pub views: Arc<Views>,
+    /// By which answers of repair are known.
+    pub nonces: NonceKey,
+}
+
+/// Where the path ends.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    pub net: Port,
+    pub sign: Port,
+    pub store: Port,
+    pub gossip: Port,
+}
+
+/// Takes shreds.
+pub(super) struct Ingress {
+    cluster: Cluster,
+    receiver: Receiver,
+    trees: Trees,
+    retransmit: Retransmit,
+    hand_on: HandOn,
+    answers: Answers,
+    gaps: GapReports,
+    signing: Signing,
+    look_at: u64,
+    /// Sets of own blocks that are to be sent again.
+    resending: VecDeque<FecSet>,
+    /// Of the slots this tile takes those with this remainder.
+    share: (u64, u64),
+    store: Port,
+}
+
+impl Ingress {
+    pub fn new(cluster: Cluster, host: &mut Host<'_>, ports: Ports) -> Result<Self, InitError> {
+        let gaps = host.output(SHRED_REPAIR)?;
+        host.elective(gaps);
+        let root = cluster.ledger.recent_blocks(1)[0].slot;
+        Ok(Self {
+            receiver: Receiver::new(cluster.receiver.clone(), root),
+            trees: Trees::new(&cluster),
+            retransmit: Retransmit::new(ports.net),
+            hand_on: HandOn::new(&cluster, ports.store, ports.gossip),
+            answers: Answers::new(cluster.nonces),
+            gaps: GapReports::new(gaps),
+            resending: VecDeque::new(),
+            signing: Signing::new(ports.sign),
+            cluster,
+            look_at: 0,
+            share: (host.index() as u64, host.peers() as u64),
+            store: ports.store,
+        })
+    }
+
+    /// When there is something to do although nothing comes in.
+    pub fn deadline(&self) -> u64 {
+        self.look_at
+    }
+
+    /// What gossip says of a node.
+    pub fn peer(&mut self, news: PeerNews) {
+        self.trees.peer(news);
+    }
+
+    /// This node makes a slot.
+    pub fn makes(&mut self, slot: u64) {
+        self.receiver.makes(slot);
+    }
+
+    /// A datagram that came for shreds.
+    pub fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, Shred>) {
+        match datagram.port {
+            PortKind::Repair => self.answer(datagram, out),
+            _ => {
+                out.count.shreds_received += 1;
+                self.receive(datagram.data, ShredSource::Turbine, out);
+            }
+        }
+    }
+
+    fn answer(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, Shred>) {
+        // Pings go to repair.
+        let Some(Answer::Shred(bytes, nonce)) = Answer::parse(datagram.data) else {
+            out.count.dropped_malformed += 1;
+            return;
+        };
+        if !Piece::parse(bytes).is_ok_and(|shred| self.answers.is_awaited(nonce, &shred, out.now())) {
+            out.count.dropped_unasked += 1;
+            return;
+        }
+        out.count.shreds_repaired += 1;
+        self.receive(bytes, ShredSource::Repair, out);
+    }
+
+    /// A shred's whole path.
+    fn receive(&mut self, bytes: &[u8], source: ShredSource, out: &mut Out<'_, Shred>) {
+        let Self { cluster, receiver, trees, retransmit, hand_on, signing, .. } = self;
+        let arrival = Arrival { source, now_ns: out.now() };
+        let shred = match parse(bytes, source, &receiver.limits()) {
+            Ok(shred) => shred,
+            Err(why) => return count(why, out.count),
+        };
+        match accept(cluster, receiver, trees, &shred, arrival) {
+            Ok(resolved) => {
+                out.count.shreds_taken += 1;
+                retransmit.resolved(trees, signing, &shred, source, &resolved, out);
+                hand_on.resolved(&resolved, out);
+            }
+            Err(why) => {
+                count(why, out.count);
+                hand_on.findings(receiver.findings(), out);
+            }
+        }
+    }
+
+    /// Has another block of a slot taken in the place of the one that is here.
+    fn dump(&mut self, Dump { slot, wanted }: Dump, out: &mut Out<'_, Shred>) {
+        if slot <= self.receiver.root() {
+            return;
+        }
+        let mut roots = vec![];
+        let _ = self.cluster.blocks.sets(slot, |set| roots.push(set.merkle_root));
+        self.receiver.dump(slot, roots, wanted);
+        self.hand_on.dump(slot, out);
+    }
+
+    /// Where this node, as the leader, sends each shred of a set: the roots of their trees.
+    pub fn roots(&mut self, shreds: &[&[u8]], now: u64, roots: &mut BTreeMap<SocketAddr, Vec<usize>>) {
+        self.trees.roots(shreds, now, roots);
+    }
+
+    /// A slot of this node's own is whole.
+    pub fn own_is_whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+        self.hand_on.whole(slot, out);
+    }
+
+    /// Tells repair what is missing, and does what others want, if it is time to.
+    pub fn work(&mut self, out: &mut Out<'_, Shred>) {
+        let now = out.now();
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = next_look(now, LOOK_NS);
+        let executed = self.cluster.ledger.recent_blocks(1)[0].slot;
+        let root = executed.min(self.final_slot());
+        self.receiver.set_root(root);
+        self.hand_on.set_root(root);
+        let (index, peers) = self.share;
+        let mut dumps = self.cluster.views.reports.take_dumps(|slot| slot % peers == index);
+        // A burst of frags is what a turn has room for.
+        while let Some(dump) = dumps.pop() {
+            match out.credits(self.store, 1) {
+                0 => self.cluster.views.reports.dump(dump),
+                _ => self.dump(dump, out),
+            }
+        }
+        while out.credits(self.store, 1) > 0
+            && let Some(slot) = self.receiver.take_lost(now)
+        {
+            self.hand_on.dump(slot, out);
+        }
+        for slot in self.cluster.views.reports.take_resends() {
+            self.read_again(slot);
+        }
+        let evicted = self.receiver.evicted();
+        (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
+        out.count.reports_lost = self.hand_on.lost() + self.cluster.views.reports.lost();
+        self.gaps.report(&self.receiver, out);
+    }
+
+    /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
+    fn read_again(&mut self, slot: u64) {
+        let (version, resending) = (self.cluster.receiver.version, &mut self.resending);
+        let read = |record: &FecSetRecord<'_>| {
+            if resending.len() < RESENT_SETS {
+                resending.extend(FecSet::of_record(record, version));
+            }
+        };
+        // What cannot be read now is asked for again.
+        let _ = self.cluster.blocks.sets(slot, read);
+    }
+
+    /// A set of an own block that is to be sent again.
+    pub fn resend(&mut self) -> Option<FecSet> {
+        self.resending.pop_front()
+    }
+
+    /// What no block that comes will build on any more.
+    fn final_slot(&self) -> u64 {
+        self.cluster.ledger.slot(hearth_ledger::Commitment::Finalized)
+    }
+
+    /// The root of a slot's last set is signed.
+    pub fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
+        let slot = self.signing.answered(tag);
+        self.retransmit.signed(&mut self.trees, slot, signature, out);
+    }
+}
+
+/// Bytes that the shreds of others take at most, in each shred tile.
+pub const fn memory(receiver: &ReceiverConfig) -> u64 {
+    receiver.memory() + Answers::MEMORY + gaps::memory(receiver) + (RESENT_SETS * FecSet::MEMORY) as u64
+}
+
+pub(super) fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut Out<'_, Shred>) {
+    out.publish_with(net, 0, |buffer| {
+        buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
+        Outgoing::write_header(buffer, to, 0, data.len())
+    });
+}
+
+/// Checks a shred, and who sent it on, and keeps it.
+fn accept<'a>(
+    cluster: &Cluster,
+    receiver: &'a mut Receiver,
+    trees: &mut Trees,
+    shred: &Piece<'_>,
+    arrival: Arrival,
+) -> Result<Resolved<'a>, Refused> {
+    let leader = |slot| -> Option<Pubkey> { cluster.ledger.leader_at(slot).map(|leader| leader.node) };
+    let is_whole = |slot| cluster.blocks.slot(slot).is_some_and(|info| info.whole);
+    let genuine = receiver.check(shred, arrival, leader, is_whole)?;
+    trees.check_sender(shred, &genuine, arrival)?;
+    receiver.resolve(shred, genuine, arrival)
+}
+
+fn count(why: Refused, count: &mut Counters) {
+    let counter = match why {
+        Refused::Malformed => &mut count.dropped_malformed,
+        Refused::Version => &mut count.dropped_version,
+        Refused::Ahead => &mut count.dropped_ahead,
+        Refused::Old => &mut count.dropped_old,
+        Refused::Rules => &mut count.dropped_rules,
+        Refused::NoLeader => &mut count.dropped_no_leader,
+        Refused::Own => &mut count.dropped_own,
+        Refused::Duplicate => &mut count.dropped_duplicate,
+        Refused::Proof => &mut count.dropped_proof,
+        Refused::Signature => &mut count.dropped_signature,
+        Refused::Equivocation => &mut count.dropped_equivocation,
+        Refused::NoRoom => &mut count.dropped_no_room,
+        Refused::BrokenSet => &mut count.dropped_broken_set,
+        Refused::Dumped => &mut count.dropped_dumped,
+        Refused::Sender => &mut count.dropped_sender,
+    };
+    *counter += 1;
+}
