@@ -46,7 +46,7 @@ pub(super) fn is_value_of(bytes: &[u8], node: &Pubkey) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use hearth_crypto::ed25519::verify_strict;
     use hearth_ledger::tower::{Tower, VotedBlock};
     use hearth_wire::gossip::{ContactInfo, LowestSlot, SocketKind, Version};
@@ -168,8 +168,7 @@ mod tests {
     }
 
     /// A contact info of just the size of a request for ancestors: the same bytes are both.
-    #[test]
-    fn what_is_a_request_as_well_as_a_value_is_neither() {
+    pub fn request_and_value() -> Vec<u8> {
         let both = (1..=14u16).find_map(|sockets| {
             let kinds = [SocketKind::Gossip, SocketKind::Rpc, SocketKind::ServeRepair, SocketKind::Tvu];
             let contact = (0..sockets).fold(contact(own()), |contact, n| {
@@ -183,7 +182,12 @@ mod tests {
             });
             values.into_iter().find(|bytes| is_repair_request(bytes, &own()))
         });
-        let both = both.expect("one of these has 88 bytes");
+        both.expect("one of these has 88 bytes")
+    }
+
+    #[test]
+    fn what_is_a_request_as_well_as_a_value_is_neither() {
+        let both = request_and_value();
         assert!(is_value_of(&both, &own()));
         assert!(!is_signed_as_anything(&both));
     }

@@ -418,8 +418,8 @@ mod tests {
         let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
         let request = |sender: &[u8]| [&9u32.to_le_bytes()[..], sender, &[1; 60]].concat();
         let pong = [&PONG[..], &[5; 32]].concat();
-        // A Merkle root, another node's request, a ping's token, nothing.
-        for refused in [&[1; 32][..], &request(&[8; 32]), &[3; 8], &[]] {
+        // A Merkle root, another node's request, a request that is a value of gossip too, a ping's token, nothing.
+        for refused in [&[1; 32][..], &request(&[8; 32]), &gossip::tests::request_and_value(), &[3; 8], &[]] {
             rig.give("repair_sign", 1, refused);
         }
         rig.give("repair_sign", 2, &request(&node));
@@ -436,7 +436,7 @@ mod tests {
         assert!(is_over(0, &request(&node)) && is_over(1, &pong_hash(&[5; 32])));
         assert_eq!(rig.count().signed_repair, 1);
         assert_eq!(rig.count().signed_pongs, 1);
-        assert_eq!(rig.count().refused, 6);
+        assert_eq!(rig.count().refused, 7);
         assert!(rig.take("sign_shred:0").is_empty());
     }
 
