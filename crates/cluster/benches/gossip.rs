@@ -53,11 +53,12 @@ fn push(node: usize, wallclock: u64) -> Vec<u8> {
 fn acquainted() -> Gossip {
     let own = ContactInfo::new(key(0).public_key(), START, 7, Version::default());
     let own = own.with(SocketKind::Gossip, address(0));
-    let mut gossip = Gossip::new(Config::default(), key(0), own, [7; 32], START);
+    let mut gossip = Gossip::new(Config::default(), own, [7; 32], START);
     let mut out = Outbox::default();
     for node in 1..=NODES {
         out.clear();
         gossip.receive(START, address(node).into(), &push(node, START), &mut out);
+        gossip.sign_with(START, &key(0), &mut out);
         let (_, bytes) = out.iter().next().expect("a ping");
         let Ok(Protocol::Ping(ping)) = Protocol::parse(bytes) else { panic!("another message") };
         let hash = pong_hash(&ping.token);
@@ -71,7 +72,7 @@ fn acquainted() -> Gossip {
 }
 
 fn main() {
-    let bench = Bench::from_args();
+    let (bench, own) = (Bench::from_args(), key(0));
     let (mut gossip, mut out, mut now) = (acquainted(), Outbox::default(), START);
     let known: Vec<Vec<u8>> = (1..=256).map(|node| push(node, START)).collect();
     bench.run("receive a push that is known", Unit::PerSecond, None, || {
@@ -88,6 +89,7 @@ fn main() {
             now += 10;
             out.clear();
             gossip.tick(now, &mut out);
+            gossip.sign_with(now, &own, &mut out);
         }
         1
     });

@@ -3,6 +3,7 @@
 //! machine holds.
 
 pub mod ancestors;
+pub mod board;
 pub mod consensus;
 pub mod duplicate;
 pub mod gossip;

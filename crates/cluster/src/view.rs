@@ -1,14 +1,12 @@
-//! What the tiles need of gossip, as it was a moment ago.
+//! What a tile knows of the other nodes of its cluster.
 //!
-//! reads   what gossip's thread puts in
-//! writes  the same, to whoever looks
-//! memory  some 150 B a node, twice while it is replaced; what is told beside that, see there
+//! reads   [`Peer`]s: gossip sends one when something of a node has changed
+//! writes  the nodes, by what they are for
+//! memory  [`View`]: some 120 B a node; [`Views`]: see there
 //!
-//! Gossip's thread replaces it whole; a tile looks at the number first, and takes a lock only when that has changed.
+//! Each tile has a view of its own, so that none of them waits for another.
 
 use std::net::SocketAddrV4;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use hearth_wire::Pubkey;
 
@@ -17,47 +15,152 @@ use crate::gossip::RepairPeer;
 use crate::reports::Reports;
 use crate::turbine::Contact;
 
-/// The nodes, by what they are for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
-    /// Where this node takes shreds.
-    pub own_tvu: Option<SocketAddrV4>,
-    /// Others that take shreds.
-    pub tvu: Vec<Contact>,
-    /// Others that serve them.
-    pub repair: Vec<RepairPeer>,
-    /// Where each of the others takes transactions over QUIC, and votes, if it says so.
-    pub tpu: Vec<(Pubkey, Option<SocketAddrV4>, Option<SocketAddrV4>)>,
+/// A node of the cluster, with those of its addresses that something may be sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The node.
+    pub identity: Pubkey,
+    /// Where it takes shreds.
+    pub tvu: Option<SocketAddrV4>,
+    /// Where it takes requests for shreds.
+    pub serve_repair: Option<SocketAddrV4>,
+    /// Where it takes transactions over QUIC.
+    pub tpu_quic: Option<SocketAddrV4>,
+    /// Where it takes votes over QUIC.
+    pub tpu_vote_quic: Option<SocketAddrV4>,
+    /// Its stake, lamports.
+    pub stake: u64,
+    /// The lowest slot of which it says that it has shreds; 0 where it says nothing.
+    pub lowest: u64,
 }
 
-/// The newest view.
+/// The nodes that take shreds and serve them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    own: Pubkey,
+    own_tvu: Option<SocketAddrV4>,
+    tvu: Vec<Contact>,
+    repair: Vec<RepairPeer>,
+    number: u64,
+}
+
+impl View {
+    /// A view of the node `own`, which knows no node yet.
+    pub fn new(own: Pubkey) -> Self {
+        Self { own, own_tvu: None, tvu: vec![], repair: vec![], number: 0 }
+    }
+
+    /// Takes note of what gossip says of a node now.
+    pub fn put(&mut self, peer: &Peer) {
+        let identity = peer.identity;
+        if identity == self.own {
+            self.number += u64::from(self.own_tvu != peer.tvu);
+            self.own_tvu = peer.tvu;
+            return;
+        }
+        let contact = peer.tvu.map(|tvu| Contact { identity, address: Some(tvu.into()) });
+        // What takes no shreds has none to serve.
+        let server = peer.tvu.and(peer.serve_repair);
+        let &Peer { stake, lowest, .. } = peer;
+        let server = server.map(|serve_repair| RepairPeer { identity, serve_repair, stake, lowest });
+        self.number += u64::from(set(&mut self.tvu, &identity, contact, |contact| &contact.identity));
+        set(&mut self.repair, &identity, server, |server| &server.identity);
+    }
+
+    /// Forgets a node.
+    pub fn remove(&mut self, identity: &Pubkey) {
+        self.number += u64::from(set(&mut self.tvu, identity, None, |contact| &contact.identity));
+        set(&mut self.repair, identity, None, |server| &server.identity);
+    }
+
+    /// How often the nodes that take shreds have changed.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Where this node takes shreds.
+    pub fn own_tvu(&self) -> Option<SocketAddrV4> {
+        self.own_tvu
+    }
+
+    /// The other nodes that take shreds, by their keys.
+    pub fn tvu(&self) -> &[Contact] {
+        &self.tvu
+    }
+
+    /// The other nodes that serve shreds, by their keys.
+    pub fn repair(&self) -> &[RepairPeer] {
+        &self.repair
+    }
+}
+
+/// Sets the item of a key in a list that is sorted by keys, or takes it out. Returns whether that changes anything.
+fn set<T: PartialEq>(list: &mut Vec<T>, key: &Pubkey, item: Option<T>, key_of: impl Fn(&T) -> &Pubkey) -> bool {
+    match (list.binary_search_by(|other| key_of(other).cmp(key)), item) {
+        (Ok(at), Some(item)) if list[at] == item => return false,
+        (Ok(at), Some(item)) => list[at] = item,
+        (Ok(at), None) => drop(list.remove(at)),
+        (Err(at), Some(item)) => list.insert(at, item),
+        (Err(_), None) => return false,
+    }
+    true
+}
+
+/// What consensus says of blocks, to the tiles that hold them or ask for them.
 #[derive(Debug, Default)]
 pub struct Views {
-    newest: RwLock<Arc<View>>,
-    number: AtomicU64,
-    /// What is told of single slots beside that.
+    /// Slots to dump, to send again, and to ask for.
     pub reports: Reports,
-    /// What consensus tells of blocks, for who asks for ancestors.
+    /// Confirmed blocks, for nodes that ask for ancestors.
     pub confirmed: ConfirmedBlocks,
 }
 
-impl Views {
-    /// Puts a view in, where it is another than the newest.
-    pub fn put(&self, view: View) {
-        let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
-        if **newest != view {
-            *newest = Arc::new(view);
-            self.number.fetch_add(1, SeqCst);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(node: u8, port: u16) -> Peer {
+        let address = |port| Some(SocketAddrV4::new([10, 0, 0, node].into(), port));
+        Peer {
+            identity: [node; 32],
+            tvu: address(port),
+            serve_repair: address(port + 1),
+            tpu_quic: None,
+            tpu_vote_quic: None,
+            stake: 5,
+            lowest: 0,
         }
     }
 
-    /// How often it has changed.
-    pub fn number(&self) -> u64 {
-        self.number.load(SeqCst)
+    fn nodes(view: &View) -> (Vec<u8>, Vec<u8>) {
+        let tvu = view.tvu().iter().map(|contact| contact.identity[0]);
+        (tvu.collect(), view.repair().iter().map(|server| server.identity[0]).collect())
     }
 
-    /// The newest.
-    pub fn newest(&self) -> Arc<View> {
-        Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
+    #[test]
+    fn a_node_is_where_it_said_last() {
+        let mut view = View::new([1; 32]);
+        [3, 2, 1].into_iter().for_each(|node| view.put(&peer(node, 8_000)));
+        assert_eq!(nodes(&view), (vec![2, 3], vec![2, 3]));
+        assert_eq!(view.own_tvu(), peer(1, 8_000).tvu);
+        let number = view.number();
+        view.put(&peer(2, 8_000));
+        view.put(&Peer { lowest: 7, ..peer(3, 8_000) });
+        assert_eq!((view.number(), view.repair()[1].lowest), (number, 7), "the tree is the same");
+        view.put(&peer(2, 9_000));
+        assert_eq!((view.number(), view.tvu()[0].address), (number + 1, peer(2, 9_000).tvu.map(Into::into)));
+    }
+
+    #[test]
+    fn a_node_without_a_port_for_shreds_is_in_no_tree() {
+        let mut view = View::new([1; 32]);
+        view.put(&Peer { tvu: None, ..peer(2, 8_000) });
+        assert_eq!((nodes(&view), view.number()), ((vec![], vec![]), 0));
+        view.put(&peer(2, 8_000));
+        view.put(&Peer { serve_repair: None, ..peer(2, 8_000) });
+        assert_eq!(nodes(&view), (vec![2], vec![]));
+        view.remove(&[2; 32]);
+        view.remove(&[3; 32]);
+        assert_eq!((nodes(&view), view.number()), ((vec![], vec![]), 2));
     }
 }

@@ -12,11 +12,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use hearth_cluster::board::Board;
+use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -28,7 +29,7 @@ use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
-use hearth_pipeline::{benchg, bencho};
+use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
@@ -45,7 +46,7 @@ use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::peers::agree::{AgreeError, Agreement};
-use crate::peers::gossip::{GossipThread, Start};
+use crate::peers::echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
@@ -232,9 +233,7 @@ impl Running {
 
     /// Why the node can no longer be in its cluster, if that is so.
     pub fn failure(&self) -> Option<AgreeError> {
-        let is_double = self.peers.as_ref().is_some_and(|peers| peers.gossip.seen.is_double.load(Relaxed));
-        let failure = self.agreement.as_ref().and_then(Agreement::failure);
-        failure.or_else(|| is_double.then_some(AgreeError::Double))
+        self.agreement.as_ref().and_then(Agreement::failure)
     }
 
     /// Stops RPC and tiles.
@@ -558,7 +557,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let folder = chain.folder.clone();
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster = peers.as_ref().map(|peers| tiles::Cluster {
-        views: peers.gossip.seen.views.clone(),
+        gossip: peers.gossip.clone(),
+        views: peers.views.clone(),
         agreed: Arc::default(),
         leads: config.takes_turns(),
     });
@@ -576,7 +576,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     }
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
     let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
-    let seen = peers.as_ref().map(|peers| Arc::clone(&peers.gossip.seen));
+    let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
     let poh = node.poh_waker();
     let alive = Tiles::of(&node);
     let words = node.workspace().counters(RPC).expect("the topology has the service");
@@ -590,7 +590,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
         verify: signatures_are_valid,
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
-        cluster_nodes: Box::new(move || seen.iter().flat_map(|seen| seen.nodes()).collect()),
+        cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
         gossip: gossip_address(config),
         shred_version: genesis.shred_version(),
         tpu: reachable(ports.udp),
@@ -634,16 +634,20 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
     })
 }
 
-/// The threads by which a node is in a cluster.
+/// By what a node is in a cluster, beside its tiles.
 struct Peers {
-    gossip: GossipThread,
+    /// What gossip's tile is made of.
+    gossip: gossip::Config,
+    board: Arc<Board>,
+    views: Arc<Views>,
+    _echo: EchoServer,
     links: PeerLinks,
 }
 
 impl Peers {
     /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 2] {
-        [(peers::GOSSIP, &self.gossip.seen.words), (peers::LINKS, &self.links.words)]
+    fn words(&self) -> [(&'static str, &peers::Words); 1] {
+        [(peers::LINKS, &self.links.words)]
     }
 
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
@@ -670,18 +674,17 @@ impl Peers {
             .into_iter()
             .filter_map(|(kind, address)| Some((kind, address?)))
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
-        let (links, blocks) = (PeerLinks::of(config), chain.store.reader());
-        let start = Start {
-            sockets: bound.gossip(),
-            entrypoints: peers::entrypoints(config)?,
-            key: SigningKey::from_seed(&chain.identity.seed),
+        let board = Arc::new(Board::default());
+        let gossip = gossip::Config {
+            protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(config)?),
             own,
-            ledger: Some(chain.ledger.clone()),
-            lowest: Some(Box::new(move || blocks.first_slot())),
-            links: links.clone(),
+            ledger: chain.ledger.clone(),
+            blocks: chain.store.reader(),
+            board: board.clone(),
         };
-        let gossip = GossipThread::start(start).map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        Ok(Self { gossip, links })
+        let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
+        let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
+        Ok(Self { gossip, board, views: Arc::default(), _echo: echo, links: PeerLinks::of(config) })
     }
 }
 

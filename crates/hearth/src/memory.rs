@@ -5,10 +5,11 @@
 
 use std::fmt::Write;
 
+use hearth_cluster::gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
 use hearth_pipeline::replay::position::SLOTS_MAX;
 use hearth_pipeline::tag_cache::TagCache;
-use hearth_pipeline::{quic, repair, rserve, store, txsend};
+use hearth_pipeline::{gossip, quic, repair, rserve, store, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
@@ -72,6 +73,9 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
         }
     }
     part("dedup: history", TagCache::bytes(tiles.dedup.signature_cache_size));
+    if config.gossip.enabled {
+        part("gossip: what nodes say, at most", gossip::bytes_max(&GossipConfig::default()));
+    }
     part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
     if config.gossip.enabled {
         let stakes = topology.count("quic") * quic::STAKES_BYTES_MAX;
@@ -112,6 +116,17 @@ mod tests {
         assert!(!text.contains("rserve"), "a node alone serves no repair: {text}");
         let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
         assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_says_what_gossip_may_take() {
+        let mut config = Config::default();
+        let of = |config: &Config, part: &str| table(config).unwrap().contains(part);
+        assert!(!of(&config, "gossip"));
+        config.gossip.enabled = true;
+        for part in ["gossip: what nodes say, at most", "link net_gossip:0", "link gossip_repair", "link gossip_sign"] {
+            assert!(of(&config, part), "{part}");
+        }
     }
 
     #[test]

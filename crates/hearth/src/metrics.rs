@@ -74,7 +74,7 @@ pub fn markdown() -> String {
     }
     for service in &topology.services {
         let of = match &*service.name {
-            peers::GOSSIP | peers::LINKS => "Label: `service`. Only of a node in a cluster.",
+            peers::LINKS => "Label: `service`. Only of a node in a cluster.",
             _ => "Label: `service`.",
         };
         section(&service.name, of, counters(&service.name, &service.counters));

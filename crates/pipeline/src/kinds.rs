@@ -10,8 +10,8 @@ use hearth_tile::Tile;
 use hearth_tile::topology::TileSpec;
 
 use crate::{
-    bank, benchg, bencho, benchs, dedup, exec, metric, net, pack, poh, quic, repair, replay, rserve, shred, sign,
-    store, tower, txsend, verify,
+    bank, benchg, bencho, benchs, dedup, exec, gossip, metric, net, pack, poh, quic, repair, replay, rserve, shred,
+    sign, store, tower, txsend, verify,
 };
 
 /// One kind of tile.
@@ -89,7 +89,7 @@ pub enum Need {
 
 /// All kinds, in the order of the data flow: load first, then as a packet meets them. It is the order of
 /// `layout.affinity`, and that in which a core polls its tiles.
-pub const KINDS: [Kind; 20] = [
+pub const KINDS: [Kind; 21] = [
     Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
     Kind {
         role: Role::Load,
@@ -161,6 +161,7 @@ pub const KINDS: [Kind; 20] = [
     },
     Kind { role: Role::Cluster, weight_us: 0.2, needs: &[Need::Network, Need::Files], ..Kind::of::<tower::Tower>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<gossip::Gossip>() },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
     Kind { weight_us: 0.1, floats: true, needs: &[Need::Network, Need::Files], ..Kind::of::<metric::Metric>() },
 ];

@@ -1,9 +1,9 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; in a cluster `store` → `replay` ⇄
-//! `exec`, `replay` ⇄ `tower` → `txsend`; `repair` asks for what `shred` lacks, `rserve` serves that from what `store`
-//! has; `sign` answers `shred`, `repair`, `rserve`, `tower` and `txsend`, `metric` reads everyone's counters; `benchg` →
-//! `benchs` make load, `bencho` observes it.
+//! `exec`, `replay` ⇄ `tower` → `txsend`; `gossip` says who is there, and `tower` what they vote for; `repair` asks for
+//! what `shred` lacks, `rserve` serves that from what `store` has; `sign` answers `shred`, `repair`, `rserve`, `tower`,
+//! `txsend` and `gossip`, `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
 //!
 //! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
 //! link.
@@ -16,6 +16,7 @@ pub mod dedup;
 pub mod drops;
 pub mod exec;
 pub mod failure;
+pub mod gossip;
 pub mod kinds;
 pub mod links;
 pub mod metric;

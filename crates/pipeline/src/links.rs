@@ -5,8 +5,8 @@
 //!
 //! | link | payload |
 //! |---|---|
-//! | `net_quic`, `net_shred`, `net_repair`, `net_rserve`, `net_txsend` | [`Datagram`] |
-//! | `quic_net`, `shred_net`, `repair_net`, `rserve_net`, `txsend_net` | [`Outgoing`] |
+//! | `net_quic`, `net_shred`, `net_repair`, `net_gossip`, `net_rserve`, `net_txsend` | [`Datagram`] |
+//! | `quic_net`, `shred_net`, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net` | [`Outgoing`] |
 //! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
@@ -20,10 +20,15 @@
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
 //! | `repair_sign` | what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `store_sign`, `tower_sign` | the message of a vote; the tag comes back with the answer |
+//! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
+//! | `gossip_shred`, `gossip_repair`, `gossip_txsend` | [`PeerNews`] |
+//! | `gossip_tower` | [`TowerNews`] |
+//! | `shred_gossip` | [`SlotNews`] |
+//! | `tower_gossip` | [`Statement`] |
 //! | `txsend_quic` | [`StakesPiece`] |
 //! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_store`, `sign_repair`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
+//! | `sign_shred`, `sign_store`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
 //! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `store_replay` | nothing; the tag is the slot |
@@ -42,6 +47,7 @@ pub(crate) mod codec;
 mod datagrams;
 mod exec;
 mod gaps;
+mod gossip;
 mod microblocks;
 mod slots;
 mod stakes;
@@ -49,6 +55,9 @@ mod stakes;
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
 pub use gaps::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
+pub use gossip::{
+    PEER_NEWS_MTU, PeerNews, SLOT_NEWS_MTU, STATEMENT_MTU, SlotNews, Statement, TOWER_NEWS_MTU, TowerNews,
+};
 pub use microblocks::{Completion, Executed, Microblock, MicroblockTxn};
 pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
@@ -124,6 +133,26 @@ pub const STORE_REPLAY: &str = "store_replay";
 pub const REPLAY_POH: &str = "replay_poh";
 /// What became of that.
 pub const POH_REPLAY: &str = "poh_replay";
+/// What comes to gossip.
+pub const NET_GOSSIP: &str = "net_gossip";
+/// The nodes of the cluster, to the tiles that take shreds and send them on.
+pub const GOSSIP_SHRED: &str = "gossip_shred";
+/// The same, to the tile that asks for shreds.
+pub const GOSSIP_REPAIR: &str = "gossip_repair";
+/// The same, to the tile that sends transactions to leaders.
+pub const GOSSIP_TXSEND: &str = "gossip_txsend";
+/// What other nodes say, to consensus.
+pub const GOSSIP_TOWER: &str = "gossip_tower";
+/// What is known of slots, to be said by gossip.
+pub const SHRED_GOSSIP: &str = "shred_gossip";
+/// The node's own votes, to be said by gossip, and its root.
+pub const TOWER_GOSSIP: &str = "tower_gossip";
+/// What gossip sends.
+pub const GOSSIP_NET: &str = "gossip_net";
+/// What gossip has signed.
+pub const GOSSIP_SIGN: &str = "gossip_sign";
+/// The signatures.
+pub const SIGN_GOSSIP: &str = "sign_gossip";
 /// Parts of a block to execute, one link per exec tile.
 pub const REPLAY_EXEC: &str = "replay_exec";
 /// What became of them.
@@ -174,6 +203,13 @@ pub const PING_NONCE: usize = 8;
 /// Longest datagram with a shred, bytes: the largest shred, and the nonce of repair.
 pub const SHRED_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
 
+/// Longest datagram of gossip as it comes in, bytes.
+pub const GOSSIP_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
+/// Longest datagram of gossip as it goes out, bytes.
+pub const GOSSIP_OUTGOING_MTU: usize = Outgoing::HEADER + TXN_MTU;
+/// Requests of gossip that may be with sign at once: as many answers as their link holds, so that sign never waits for
+/// gossip to take them.
+pub const GOSSIP_SIGN_DEPTH: usize = 64;
 /// What a TLS client signs, bytes.
 pub const TXSEND_SIGN_MTU: usize = hearth_quic::deferred::TO_SIGN_BYTES;
 /// Longest QUIC datagram from a leader, bytes: an Ethernet frame's.

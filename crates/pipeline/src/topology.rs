@@ -22,7 +22,7 @@ pub struct Counts {
     pub history: bool,
     /// `consensus.vote`: store has the node's votes signed, and gives them to pack.
     pub votes: bool,
-    /// `gossip.enabled`: net takes shreds for shred.
+    /// `gossip.enabled`: net takes shreds for shred, and there is a gossip tile.
     pub cluster: bool,
 }
 
@@ -205,6 +205,7 @@ fn links(c: &Counts) -> Vec<LinkSpec> {
     transaction_links(c, &mut links);
     block_links(c, &mut links);
     shred_links(c, &mut links);
+    gossip_links(c, &mut links);
     repair_links(c, &mut links);
     vote_links(c, &mut links);
     replay_links(c, &mut links);
@@ -309,6 +310,30 @@ fn shred_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         link(links, tile(SHRED_NET, s), 256, OUTGOING_MTU, tile("shred", s), vec![tile("net", s % net)]);
         link(links, tile(SHRED_STORE, s), 64, STORED_SET_MTU, tile("shred", s), vec![tile("store", 0)]);
     }
+}
+
+/// Of gossip, where the node is in a cluster.
+fn gossip_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    if !c.cluster {
+        return;
+    }
+    let gossip = tile("gossip", 0);
+    for n in 0..c.of("net") {
+        link(links, tile(NET_GOSSIP, n), 512, GOSSIP_DATAGRAM_MTU, tile("net", n), vec![gossip.clone()]);
+    }
+    let shreds = || (0..c.of("shred")).map(|s| tile("shred", s));
+    link(links, GOSSIP_SHRED.into(), 1024, PEER_NEWS_MTU, gossip.clone(), shreds().collect());
+    link(links, GOSSIP_REPAIR.into(), 1024, PEER_NEWS_MTU, gossip.clone(), vec![tile("repair", 0)]);
+    link(links, GOSSIP_TXSEND.into(), 1024, PEER_NEWS_MTU, gossip.clone(), vec![tile("txsend", 0)]);
+    link(links, GOSSIP_TOWER.into(), 1024, TOWER_NEWS_MTU, gossip.clone(), vec![tile("tower", 0)]);
+    link(links, TOWER_GOSSIP.into(), 64, STATEMENT_MTU, tile("tower", 0), vec![gossip.clone()]);
+    for (s, shred) in shreds().enumerate() {
+        link(links, tile(SHRED_GOSSIP, s), 64, SLOT_NEWS_MTU, shred, vec![gossip.clone()]);
+    }
+    let depth = GOSSIP_SIGN_DEPTH as u32;
+    link(links, GOSSIP_SIGN.into(), depth, TXN_MTU, gossip.clone(), vec![tile("sign", 0)]);
+    link(links, SIGN_GOSSIP.into(), depth, 64, tile("sign", 0), vec![gossip.clone()]);
+    link(links, GOSSIP_NET.into(), 256, GOSSIP_OUTGOING_MTU, gossip, vec![tile("net", 0)]);
 }
 
 /// Of the votes of a node that votes alone.
@@ -436,6 +461,21 @@ pub(crate) mod tests {
             assert!(link.producer == RPC || topology.tile(&link.producer).is_some(), "{}", link.name);
             assert!(!link.consumers.is_empty(), "{}", link.name);
         }
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_gossips_and_one_alone_does_not() {
+        let mut alone = Counts::default();
+        alone.set("net", 2);
+        let gossips = |counts: Counts| {
+            let counts = counts.auto(4, false);
+            let topology = build("hearth", counts, &auto(), &cores(4), false).unwrap();
+            (topology.count("gossip"), topology.links.iter().filter(|link| link.name.contains("gossip")).count())
+        };
+        assert_eq!(gossips(alone), (0, 0));
+        assert_eq!(gossips(Counts { cluster: true, ..alone }), (1, 2 + 4 + 5));
+        let follower = build_follower("hearth", Counts::default(), "auto", &cores(4)).unwrap();
+        assert_eq!(follower.count("gossip"), 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! Reading the counter costs a few nanoseconds, so the loop can account every frag it handles.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::sys;
@@ -17,9 +17,14 @@ pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    Counter { start_ticks: u64, ns_per_tick: f64, origin: Origin },
+    Counter {
+        start_ticks: u64,
+        ns_per_tick: f64,
+        origin: Origin,
+    },
     Monotonic(Origin),
-    Virtual(Arc<AtomicU64>, Origin),
+    /// Time, and how far the wall clock was set since.
+    Virtual(Arc<AtomicU64>, Arc<AtomicI64>, Origin),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +35,13 @@ struct Origin {
 
 impl Origin {
     fn now() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { instant: Instant::now(), unix_ns: unix.as_nanos() as u64 }
+        Self { instant: Instant::now(), unix_ns: system_ns() }
     }
+}
+
+/// The system's time, nanoseconds since the Unix epoch.
+fn system_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
 /// Long enough that reading both clocks within a microsecond is exact to 20 parts in a million.
@@ -71,7 +80,7 @@ impl Clock {
 
     /// A clock that stands still until [`Clock::advance`] moves it.
     pub fn manual() -> Self {
-        Self(Source::Virtual(Arc::new(AtomicU64::new(0)), Origin::now()))
+        Self(Source::Virtual(Arc::default(), Arc::default(), Origin::now()))
     }
 
     /// Nanoseconds since the clock was made.
@@ -82,14 +91,14 @@ impl Clock {
                 (sys::tsc::read().saturating_sub(*start_ticks) as f64 * ns_per_tick) as u64
             }
             Source::Monotonic(origin) => origin.instant.elapsed().as_nanos() as u64,
-            Source::Virtual(now, _) => now.load(Ordering::Relaxed),
+            Source::Virtual(now, ..) => now.load(Ordering::Relaxed),
         }
     }
 
     /// Moves a virtual clock forward. Panics on a real one: time there is not ours to move.
     pub fn advance(&self, by: Duration) {
         match &self.0 {
-            Source::Virtual(now, _) => {
+            Source::Virtual(now, ..) => {
                 now.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
             }
             _ => panic!("only a virtual clock can be advanced"),
@@ -111,9 +120,30 @@ impl Clock {
         self.origin().unix_ns + now
     }
 
+    /// The time on the wall, nanoseconds since the Unix epoch: for what other machines hold against their own clocks.
+    /// Unlike [`Clock::unix_ns`] it follows the system's clock when that is corrected, so that it may go back.
+    pub fn wall_ns(&self) -> u64 {
+        match &self.0 {
+            Source::Counter { .. } | Source::Monotonic(_) => system_ns(),
+            Source::Virtual(now, set, origin) => {
+                (origin.unix_ns + now.load(Ordering::Relaxed)).saturating_add_signed(set.load(Ordering::Relaxed))
+            }
+        }
+    }
+
+    /// Sets the wall clock of a virtual clock by so many nanoseconds. Panics on a real one.
+    pub fn set_wall(&self, by_ns: i64) {
+        match &self.0 {
+            Source::Virtual(_, set, _) => {
+                set.fetch_add(by_ns, Ordering::Relaxed);
+            }
+            _ => panic!("only the wall clock of a virtual clock can be set"),
+        }
+    }
+
     fn origin(&self) -> &Origin {
         match &self.0 {
-            Source::Counter { origin, .. } | Source::Monotonic(origin) | Source::Virtual(_, origin) => origin,
+            Source::Counter { origin, .. } | Source::Monotonic(origin) | Source::Virtual(.., origin) => origin,
         }
     }
 }
@@ -142,5 +172,16 @@ mod tests {
         clock.advance(Duration::from_micros(3));
         assert_eq!(other.now(), 3000);
         assert_eq!(clock.at(clock.instant(3000)), 3000);
+    }
+
+    #[test]
+    fn the_wall_clock_may_be_set_back() {
+        let clock = Clock::manual();
+        let before = clock.wall_ns();
+        assert_eq!(before, clock.unix_ns(0));
+        clock.advance(Duration::from_nanos(500));
+        clock.clone().set_wall(-200);
+        assert_eq!((clock.wall_ns(), clock.now()), (before + 300, 500));
+        assert!(Clock::real().wall_ns().abs_diff(system_ns()) < 60_000_000_000);
     }
 }

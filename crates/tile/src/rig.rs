@@ -55,8 +55,17 @@ impl<T: Tile> Rig<T> {
         Self::try_new(config, inputs, outputs).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// As [`Rig::new`], with links whose payloads have at most `mtu` bytes.
+    pub fn with_mtu(config: T::Config, inputs: &[&str], outputs: &[&str], mtu: usize) -> Self {
+        Self::build(config, inputs, outputs, mtu as u32).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// As [`Rig::new`], with the tile's own error.
     pub fn try_new(config: T::Config, inputs: &[&str], outputs: &[&str]) -> Result<Self, InitError> {
+        Self::build(config, inputs, outputs, u32::from(u16::MAX))
+    }
+
+    fn build(config: T::Config, inputs: &[&str], outputs: &[&str], mtu: u32) -> Result<Self, InitError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let unique = format!("hearth-rig-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(unique);
@@ -64,7 +73,7 @@ impl<T: Tile> Rig<T> {
         let link = |name: &str, producer: &str, consumer: &str| LinkSpec {
             name: name.into(),
             depth: DEPTH,
-            mtu: u32::from(u16::MAX),
+            mtu,
             producer: producer.into(),
             consumers: vec![Consumption { tile: consumer.into(), reliable: true }],
         };
@@ -147,6 +156,13 @@ impl<T: Tile> Rig<T> {
     pub fn take_control(&mut self, link: &str) -> Vec<(u16, Vec<u8>)> {
         let mut taken = vec![];
         self.drain_frags(link, |meta, payload| taken.push((meta.control, payload.to_vec())));
+        taken
+    }
+
+    /// As [`Rig::take`], with the control words: tag, control word and payload.
+    pub fn take_frags(&mut self, link: &str) -> Vec<(u64, u16, Vec<u8>)> {
+        let mut taken = vec![];
+        self.drain_frags(link, |meta, payload| taken.push((meta.tag, meta.control, payload.to_vec())));
         taken
     }
 

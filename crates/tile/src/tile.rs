@@ -183,6 +183,11 @@ impl<T: Tile> Out<'_, T> {
         self.clock.unix_ns(self.now)
     }
 
+    /// The time on the wall, nanoseconds since the Unix epoch, which may go back: see [`Clock::wall_ns`].
+    pub fn wall_ns(&self) -> u64 {
+        self.clock.wall_ns()
+    }
+
     /// Publishes a copy of `payload`. Panics when the output has no room: more than [`Tile::BURST`] frags were
     /// published, or an elective output was not asked for its [`Out::credits`].
     #[inline]

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_what_is_missing_is_told() {
-        let line = |name: &str, count: u64| format!("hearth_gossip_{name}_total{{service=\"gossip\"}} {count}\n");
+        let line = |name: &str, count: u64| format!("hearth_gossip_{name}_total{{tile=\"gossip:0\"}} {count}\n");
         let good: String =
             REFUSED.iter().map(|name| line(name, 0)).chain(DONE.iter().map(|name| line(name, 7))).collect();
         assert_eq!(judge(&counters(&good)), Vec::<String>::new());

@@ -8,6 +8,8 @@
 
 use std::net::SocketAddrV4;
 
+use hearth_wire::PACKET_DATA_SIZE;
+
 /// How long a node without stake is known after it was last heard of, and how far clocks may be apart, ms.
 pub const TIMEOUT_MS: u64 = 15_000;
 /// How often the own contact info is signed anew, and the set of nodes that is pushed to changes, ms.
@@ -53,6 +55,12 @@ pub const PINGS_MAX: usize = 126_976;
 pub const CHECKED_MAX: usize = 4_096;
 /// Contact infos that wait for a pong.
 pub const HELD_MAX: usize = 1_024;
+/// What waits for this node's signature.
+pub const REQUESTS_MAX: usize = 1_024;
+/// Of which so much may be what others make it say: pings, pongs and prunes.
+pub const ANSWER_REQUESTS_MAX: usize = REQUESTS_MAX / 4 * 3;
+/// How long a signature is waited for, ms.
+pub const SIGN_MS: u64 = 5_000;
 /// Hashes of replaced values that are remembered, and of refused ones.
 pub const HASHES_MAX: usize = 65_536;
 /// Addresses whose requests are accounted.
@@ -65,6 +73,16 @@ pub const SCAN_PER_S: u64 = 262_144;
 pub const ANSWERS_PER_S: u64 = 10 * 1_024;
 /// Of which so many seconds' worth may come at once, in tenths.
 pub const ANSWERS_BURST_TENTHS: u64 = 5;
+/// The shortest value: signature, tag, node, slot, time, and what a lowest slot has beside it.
+const VALUE_SIZE_MIN: usize = 64 + 4 + 1 + 32 + 8 + 8;
+/// Of a value, beside its bytes.
+const ENTRY_BYTES: usize = 400;
+/// Of a remembered hash, with its time.
+const HASH_BYTES: usize = 40;
+/// Of a ping and its pong.
+const PING_BYTES: usize = 250;
+/// Of an address whose requests are accounted.
+const HOST_BYTES: usize = 80;
 /// Lamports in one SOL.
 pub const SOL: u64 = hearth_wire::consts::LAMPORTS_PER_SOL;
 
@@ -106,6 +124,16 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What gossip takes at most, bytes: everything at its bound, with the shortest of values. A cluster of some
+    /// thousand nodes takes a hundredth of that.
+    pub fn bytes_max(&self) -> u64 {
+        let values = self.table_bytes_max + self.table_bytes_max / VALUE_SIZE_MIN * ENTRY_BYTES;
+        let hashes = 2 * HASHES_MAX * HASH_BYTES + CHECKED_MAX * 3 * HASH_BYTES;
+        let waiting = (HELD_MAX + REQUESTS_MAX) * PACKET_DATA_SIZE;
+        let others = PINGS_MAX * PING_BYTES + HOSTS_MAX * HOST_BYTES;
+        (values + hashes + waiting + others + self.verifier_bytes_max) as u64
+    }
+
     /// Whether something may be sent to an address, and a node may be at it.
     pub fn is_allowed(&self, address: &SocketAddrV4) -> bool {
         let ip = address.ip();

@@ -126,4 +126,8 @@ counters! {
     clock_set_back,
     /// Events that nobody took in time.
     events_lost,
+    /// What this node was to say and did not, because too much waited for its signature.
+    unsigned_full,
+    /// What this node was to say and did not, because the signature did not come within five seconds.
+    unsigned_late,
 }

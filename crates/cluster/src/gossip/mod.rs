@@ -6,14 +6,15 @@
 //! drops   what breaks a rule: each has a counter in [`Counters`]
 //! source  `solana-gossip` 4.2.2; `docs/cluster-protocol.md`, section 4; `docs/gossip.md`
 //!
-//! A state machine: no socket, no clock, no thread. A thread that has the one UDP socket calls [`Gossip::receive`] for
-//! each datagram and [`Gossip::tick`] when [`Gossip::next_tick`] says so, and sends what is in the [`Outbox`] then. The
-//! same calls with the same seed give the same datagrams.
+//! A state machine: no socket, no clock, no thread, and no key. The tile `gossip` calls [`Gossip::receive`] for each
+//! datagram and [`Gossip::tick`] when [`Gossip::next_tick`] says so, has signed what [`Gossip::next_request`] gives,
+//! and sends what is in the [`Outbox`] then. The same calls with the same seed give the same datagrams.
 
 mod active;
 mod bounded;
 mod config;
 mod counters;
+mod near;
 mod outbox;
 mod own;
 mod peers;
@@ -24,23 +25,26 @@ mod push;
 mod random;
 mod receive;
 mod received;
+mod signing;
 mod stakes;
 mod table;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
-use hearth_wire::gossip::{ContactInfo, Ping, SocketKind, write_ping};
+use hearth_crypto::ed25519::{Verifier, VerifierConfig};
+use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 
 pub use bounded::Bounded;
 pub use config::{Config, PUSH_MS, REFRESH_MS, TIMEOUT_MS};
 pub use counters::Counters;
+pub use near::{NEAR_WORDS, NearSlots};
 pub use outbox::Outbox;
 pub use peers::{Cursor, RepairPeer};
 pub use pings::pong_hash;
 pub use proofs::{CHUNK_SIZE, DuplicateProof};
+pub use signing::{SignKind, SignRequest};
 
 use active::ActiveSet;
 use config::{CHECKED_MAX, FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS, STEP_MS};
@@ -50,6 +54,7 @@ use proofs::Proofs;
 use pull::{Budget, Parts};
 pub(crate) use random::Random;
 use received::Received;
+use signing::{Purpose, Signing};
 use stakes::Stakes;
 use table::Table;
 
@@ -86,6 +91,8 @@ pub struct Sizes {
     pub pongs: usize,
     /// Proofs that are not whole yet.
     pub proofs: usize,
+    /// What waits for this node's signature.
+    pub unsigned: usize,
 }
 
 /// When what is due, ms of Unix time, which can be set back: see [`Gossip::look_at_clock`].
@@ -110,7 +117,6 @@ impl Timers {
 /// A node's part in gossip.
 pub struct Gossip {
     config: Config,
-    key: SigningKey,
     own: ContactInfo,
     stakes: Stakes,
     table: Table,
@@ -130,6 +136,7 @@ pub struct Gossip {
     answers: Budget,
     proofs: Proofs,
     own_slots: OwnSlots,
+    signing: Signing,
     timers: Timers,
     /// The latest time that the clock has shown, since it was set back.
     latest: u64,
@@ -141,20 +148,18 @@ pub struct Gossip {
     instance: u64,
 }
 
-// Whichever thread has the socket may have it.
+// Whichever core runs the tile may have it.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Gossip>();
 };
 
 impl Gossip {
-    /// A node that knows nobody. `own` has its sockets, its version, its shred version and when it began; its key is
-    /// that of `key`. `seed` must be one that peers cannot guess; `now` is when gossip begins.
-    pub fn new(config: Config, key: SigningKey, own: ContactInfo, seed: [u8; 32], now: u64) -> Self {
-        let own = ContactInfo { pubkey: key.public_key(), ..own };
+    /// A node that knows nobody. `own` has its key, its sockets, its version, its shred version and when it began.
+    /// `seed` must be one that peers cannot guess; `now` is when gossip begins.
+    pub fn new(config: Config, own: ContactInfo, seed: [u8; 32], now: u64) -> Self {
         let verifier = VerifierConfig { cache_bytes: config.verifier_bytes_max, ..VerifierConfig::default() };
         Self {
-            key,
             own,
             stakes: Stakes::default(),
             table: Table::default(),
@@ -170,6 +175,7 @@ impl Gossip {
             answers: Budget::full(now),
             proofs: Proofs::default(),
             own_slots: OwnSlots::default(),
+            signing: Signing::default(),
             timers: Timers::new(now),
             latest: now,
             push_cursor: 0,
@@ -185,10 +191,11 @@ impl Gossip {
     /// slot, whatever the slot's time is).
     pub fn set_stakes(&mut self, stakes: HashMap<Pubkey, u64>, epoch_ms: u64) {
         self.stakes = Stakes::new(stakes, epoch_ms);
+        self.table.touch_peers();
     }
 
-    /// Does what is due: signs the own contact info anew, asks for what is missing, pushes what is new, drops what ran
-    /// out. A clock that was set back is noticed here, whatever [`Self::next_tick`] said by the old one.
+    /// Does what is due: has the own contact info signed anew, asks for what is missing, pushes what is new, drops what
+    /// ran out. A clock that was set back is noticed here, whatever [`Self::next_tick`] said by the old one.
     pub fn tick(&mut self, now: u64, out: &mut Outbox) {
         self.look_at_clock(now);
         if now >= self.timers.refresh {
@@ -201,7 +208,7 @@ impl Gossip {
         }
         if now >= self.timers.pull {
             self.timers.pull = now + PULL_MS;
-            self.pull(now, out);
+            self.pull(now);
         }
         if now >= self.timers.push && self.push_cursor < self.table.next_ordinal() {
             self.timers.push = now + PUSH_MS;
@@ -233,6 +240,7 @@ impl Gossip {
     }
 
     fn purge(&mut self, now: u64) {
+        self.counters.unsigned_late += self.signing.expire(now);
         let (own, stakes) = (self.own.pubkey, &self.stakes);
         let timeout = |pubkey: &Pubkey| if *pubkey == own { u64::MAX } else { stakes.timeout(pubkey) };
         self.counters.values_purged += self.table.purge(now, timeout);
@@ -248,12 +256,10 @@ impl Gossip {
     }
 
     /// Whether a node has shown to be at an address; asks it if it is time to.
-    fn is_verified(&mut self, node: Node, now: u64, out: &mut Outbox) -> bool {
+    fn is_verified(&mut self, node: Node, now: u64) -> bool {
         let (is_verified, token) = self.pings.check(node, now, &mut self.random);
         if let Some(token) = token {
-            let ping = Ping { from: self.own.pubkey, token, signature: self.key.sign(&token) };
-            out.send(node.1, |bytes| write_ping(&ping, bytes));
-            self.counters.pings_sent += 1;
+            self.have_signed(now, Purpose::Ping(node.1), token.to_vec());
         }
         is_verified
     }
@@ -287,6 +293,7 @@ impl Gossip {
             pings,
             pongs,
             proofs: self.proofs.len(),
+            unsigned: self.signing.len(),
         }
     }
 

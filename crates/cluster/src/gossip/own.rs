@@ -1,12 +1,11 @@
 //! What this node has to say.
 //!
 //! reads   votes, slots, snapshots, proofs
-//! writes  signed values, into the table; they are pushed with the next tick
+//! writes  values to be signed: then they enter the table, and are pushed with the next tick
 //! memory  at most 811 B of slots that the newest value of that kind has
 //! drops   what others would refuse: an error
 //! source  `solana-gossip` 4.2.2, `cluster_info.rs`
 
-use hearth_crypto::sha256::sha256;
 use hearth_wire::gossip::{
     ContactInfo, CrdsData, CrdsKind, CrdsValue, DUPLICATE_SHRED_TYPE, DuplicateShred, EPOCH_SLOTS_INDEX_END,
     EpochSlots, GossipError, GossipErrorKind, Label, LowestSlot, MAX_DUPLICATE_SHREDS, MAX_SLOT, MAX_VOTES, SlotBits,
@@ -17,7 +16,7 @@ use hearth_wire::{Hash, Pubkey};
 use super::Gossip;
 use super::config::TIMEOUT_MS;
 use super::proofs::{CHUNK_SIZE, DuplicateProof, encode};
-use super::table::Route;
+use super::signing::Purpose;
 use crate::duplicate;
 
 /// The most bytes of a value of slots.
@@ -73,53 +72,56 @@ impl Gossip {
         self.timers.refresh = 0;
     }
 
-    /// Signs the contact info anew.
+    /// Has the contact info signed anew.
     pub(super) fn refresh(&mut self, now: u64) {
         self.own.wallclock = self.wallclock(CrdsKind::ContactInfo, 0, now);
         let data = CrdsData::ContactInfo(self.own);
         self.publish(&data, now).expect("an own contact info keeps all rules");
     }
 
-    /// Signs the own values anew whose time others do not take, in the same order.
+    /// Has the own values signed anew whose time others do not take, in the same order.
     pub(super) fn sign_anew(&mut self, now: u64) {
         let latest = now.saturating_add(TIMEOUT_MS);
-        for (place, bytes) in self.table.take_later(&self.own.pubkey, latest).iter().enumerate() {
-            let value = CrdsValue::parse(bytes).expect("what is in the table was parsed before");
+        let known = self.table.take_later(&self.own.pubkey, latest).into_iter().map(Vec::from);
+        let all: Vec<Vec<u8>> = known.chain(self.signing.set_back(now, latest)).collect();
+        for (place, bytes) in all.iter().enumerate() {
+            let value = CrdsValue::parse(bytes).expect("an own value was parsed before");
             let mut data = value.data().clone();
             data.set_wallclock(now + place as u64);
             self.publish(&data, now).expect("what keeps all rules does so at another time");
         }
     }
 
-    /// Data with this node's signature before it.
-    pub(super) fn sign(&self, data: &CrdsData<'_>) -> Vec<u8> {
-        let mut bytes = vec![0; 64];
-        data.write(&mut bytes);
-        let signature = self.key.sign(&bytes[64..]);
-        bytes[..64].copy_from_slice(&signature);
-        bytes
+    /// The time of the newest own value of a kind and number, signed or not.
+    fn newest(&self, kind: CrdsKind, index: u16) -> Option<u64> {
+        let label = Label { pubkey: self.own.pubkey, kind, index };
+        let known = self.table.get(&label).map(|entry| entry.wallclock);
+        known.max(self.signing.wallclock(&label))
     }
 
     /// A time for a value: now, but later than that of the value it replaces.
     fn wallclock(&self, kind: CrdsKind, index: u16, now: u64) -> u64 {
-        let old = self.table.get(&Label { pubkey: self.own.pubkey, kind, index });
-        old.map_or(now, |old| now.max(old.wallclock + 1))
+        self.newest(kind, index).map_or(now, |newest| now.max(newest + 1))
     }
 
+    /// Has a value signed, if it keeps all rules.
     fn publish(&mut self, data: &CrdsData<'_>, now: u64) -> Result<(), GossipError> {
-        let bytes = self.sign(data);
+        let bytes = unsigned(data);
         let value = CrdsValue::parse(&bytes)?;
-        self.table.insert(&value, sha256(&[&bytes]), now, Route::Own);
+        let (label, wallclock) = (value.label(), value.wallclock());
+        self.have_signed(now, Purpose::Value { label, wallclock }, bytes);
         Ok(())
+    }
+
+    /// The own values, signed or not.
+    fn own_values(&self) -> impl Iterator<Item = (&Label, &[u8])> {
+        let known = self.table.of_origin(&self.own.pubkey).map(|entry| (&entry.label, &entry.bytes[..]));
+        known.chain(self.signing.values().map(|(label, _, bytes)| (label, bytes)))
     }
 
     /// The number of the own value of a kind that is to be replaced: one that is not used yet, else the oldest.
     fn oldest(&self, kind: CrdsKind, end: u16) -> u16 {
-        let age = |index: &u16| {
-            let label = Label { pubkey: self.own.pubkey, kind, index: *index };
-            self.table.get(&label).map(|entry| entry.wallclock)
-        };
-        (0..end).min_by_key(age).expect("there is a number below the end")
+        (0..end).min_by_key(|index| self.newest(kind, *index)).expect("there is a number below the end")
     }
 
     /// Makes a vote known. It replaces the own vote for the same slot, else the oldest of twelve.
@@ -135,11 +137,11 @@ impl Gossip {
             CrdsData::Vote(vote) => vote.slot,
             _ => None,
         };
-        let same = self.table.of_origin(&from).find(|entry| match CrdsValue::parse(&entry.bytes).as_ref() {
+        let same = self.own_values().find(|(_, bytes)| match CrdsValue::parse(bytes).as_ref() {
             Ok(value) => matches!(value.data(), CrdsData::Vote(vote) if slot.is_some() && vote.slot == slot),
             Err(_) => false,
         });
-        let same = same.map(|entry| entry.label.index);
+        let same = same.map(|(label, _)| label.index);
         let index = same.unwrap_or_else(|| self.oldest(CrdsKind::Vote, u16::from(MAX_VOTES)));
         let wallclock = self.wallclock(CrdsKind::Vote, index, now);
         self.publish(&of(index as u8, wallclock), now)
@@ -210,7 +212,8 @@ impl Gossip {
     /// # Errors
     /// The shreds need more pieces than a byte counts.
     pub fn publish_duplicate(&mut self, slot: u64, shreds: [&[u8]; 2], now: u64) -> Result<(), GossipError> {
-        if self.table.kind_since(CrdsKind::DuplicateShred, 0).any(|entry| proven_slot(&entry.bytes) == Some(slot)) {
+        let known = self.table.kind_since(CrdsKind::DuplicateShred, 0).map(|entry| &entry.bytes[..]);
+        if known.chain(self.signing.values().map(|(.., bytes)| bytes)).any(|bytes| proven_slot(bytes) == Some(slot)) {
             return Ok(());
         }
         let bytes = encode(shreds);
@@ -265,6 +268,13 @@ impl Gossip {
     pub fn identity(&self) -> &Pubkey {
         &self.own.pubkey
     }
+}
+
+/// A value with room for its signature.
+pub(super) fn unsigned(data: &CrdsData<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    data.write(&mut bytes);
+    bytes
 }
 
 /// The slot of a piece of a proof.

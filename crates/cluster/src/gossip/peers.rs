@@ -13,6 +13,7 @@ use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, Label, Sna
 use super::Gossip;
 use super::table::Entry;
 use crate::turbine;
+use crate::view::Peer;
 
 /// How far a reader has read the values of a kind. A new one begins with what there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +58,38 @@ impl Gossip {
 
     /// The socket of a node for something, if something may be sent there and somebody listens.
     pub fn socket(&self, contact: &ContactInfo, kind: SocketKind) -> Option<SocketAddrV4> {
-        contact.socket(kind).filter(|address| address.port() != PLACEHOLDER_PORT && self.config.is_allowed(address))
+        contact.socket(kind).filter(|address| self.is_reachable(address))
+    }
+
+    fn is_reachable(&self, address: &SocketAddrV4) -> bool {
+        address.port() != PLACEHOLDER_PORT && self.config.is_allowed(address)
+    }
+
+    /// A node with those of its sockets alone that something may be sent to.
+    pub fn reachable(&self, contact: &ContactInfo) -> ContactInfo {
+        let sockets = contact.sockets.map(|socket| socket.filter(|address| self.is_reachable(address)));
+        ContactInfo { sockets, ..*contact }
+    }
+
+    /// Every node that gossip knows, this one too, as tiles need it.
+    pub fn peers(&self) -> impl Iterator<Item = Peer> {
+        self.contact_infos().map(|contact| {
+            let socket = |kind| self.socket(contact, kind);
+            Peer {
+                identity: contact.pubkey,
+                tvu: socket(SocketKind::Tvu),
+                serve_repair: socket(SocketKind::ServeRepair),
+                tpu_quic: socket(SocketKind::TpuQuic),
+                tpu_vote_quic: socket(SocketKind::TpuVoteQuic),
+                stake: self.stakes.of(&contact.pubkey),
+                lowest: self.lowest_slot(&contact.pubkey).unwrap_or(0),
+            }
+        })
+    }
+
+    /// Grows whenever [`Self::peers`] may give something else than before, or a node may have another snapshot.
+    pub fn peer_changes(&self) -> u64 {
+        self.table.peer_changes()
     }
 
     /// Other nodes that take shreds: what Turbine's tree is made of.
@@ -102,6 +134,14 @@ impl Gossip {
     pub fn values<'a>(&'a self, kind: CrdsKind, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
         let from = std::mem::replace(&mut cursor.0, self.table.next_ordinal());
         self.table.kind_since(kind, from).map(parsed)
+    }
+
+    /// The next value of a kind that came since the cursor was used last: for a reader who may have no room for the
+    /// one behind it.
+    pub fn next_value<'a>(&'a self, kind: CrdsKind, cursor: &mut Cursor) -> Option<CrdsValue<'a>> {
+        let entry = self.table.kind_since(kind, cursor.0).next();
+        cursor.0 = entry.map_or(self.table.next_ordinal(), |entry| entry.ordinal + 1);
+        entry.map(parsed)
     }
 
     /// Votes since the cursor was used last; those of this node too. Their signatures are not checked.

@@ -1,7 +1,7 @@
 //! Asking others for what is missing, and answering those who ask.
 //!
 //! reads   the table; pull requests
-//! writes  pull requests, with filters over an eighth of the table; pull responses
+//! writes  pull requests, with filters over an eighth of the table, once the caller is signed; pull responses
 //! memory  while it runs: eight filters of a datagram, or references to [`CANDIDATES_MAX`] values
 //! drops   requests from callers that are not verified, of another shred version, with a clock that is off, or beyond a
 //!         budget; each is counted
@@ -17,7 +17,9 @@ use hearth_wire::gossip::{
 use hearth_wire::{Hash, Pubkey};
 
 use super::config::{ACTIVE_MS, ANSWERS_BURST_TENTHS, ANSWERS_PER_S, REFRESH_MS, SCAN_BURST, SCAN_PER_S, TIMEOUT_MS};
+use super::own::unsigned;
 use super::random::Random;
+use super::signing::Purpose;
 use super::stakes::{Direction, bucket, weight};
 use super::table::Entry;
 use super::{Gossip, Outbox};
@@ -106,9 +108,9 @@ impl Parts {
 pub(super) type Peer = (SocketAddrV4, u64, Pubkey);
 
 impl Gossip {
-    /// Asks for what is missing, and keeps the set of nodes that is pushed to.
-    pub(super) fn pull(&mut self, now: u64, out: &mut Outbox) {
-        let peers = self.candidates(now, out);
+    /// Begins to ask for what is missing, and keeps the set of nodes that is pushed to.
+    pub(super) fn pull(&mut self, now: u64) {
+        let peers = self.candidates(now);
         self.active.retain(|pubkey| self.table.contact(pubkey).is_some());
         let was_alone = self.active.is_empty();
         let is_due = now >= self.timers.rotate;
@@ -124,17 +126,22 @@ impl Gossip {
             self.timers.refresh = now;
         }
         let entrypoint = self.entrypoint(now, peers.is_empty());
-        if peers.is_empty() && entrypoint.is_none() {
+        if peers.is_empty() && entrypoint.is_none() || self.signing.has_caller() {
             return;
         }
-        let caller = self.sign(&CrdsData::ContactInfo(ContactInfo { wallclock: now, ..self.own }));
+        let caller = unsigned(&CrdsData::ContactInfo(ContactInfo { wallclock: now, ..self.own }));
+        self.have_signed(now, Purpose::Caller { peers, entrypoint }, caller);
+    }
+
+    /// Asks for what is missing, with this node's own contact info, signed.
+    pub(super) fn ask(&mut self, caller: &[u8], peers: &[Peer], entrypoint: Option<SocketAddrV4>, out: &mut Outbox) {
         let cap = self.stakes.of(&self.own.pubkey);
         let weights: Vec<u64> = peers.iter().map(|(_, stake, _)| weight(bucket((*stake).min(cap)))).collect();
         let (filters, mask_bits) = self.filters(caller.len());
         for (part, bloom) in &filters {
             let peer = if peers.is_empty() { None } else { Some(peers[self.random.pick(&weights)].0) };
             for to in peer.into_iter().chain(entrypoint) {
-                out.send(to, |bytes| write_pull_request(bloom, *part, mask_bits, &caller, bytes));
+                out.send(to, |bytes| write_pull_request(bloom, *part, mask_bits, caller, bytes));
                 self.counters.pull_requests_sent += 1;
             }
         }
@@ -142,7 +149,7 @@ impl Gossip {
 
     /// Nodes of the same shred version that were heard of of late and have answered a ping; of those at one address the
     /// one with the most stake. Others are pinged.
-    fn candidates(&mut self, now: u64, out: &mut Outbox) -> Vec<Peer> {
+    fn candidates(&mut self, now: u64) -> Vec<Peer> {
         let mut found: Vec<Peer> = Vec::new();
         for entry in self.table.kind_since(CrdsKind::ContactInfo, 0) {
             let Some(contact) = entry.contact.as_deref() else { continue };
@@ -153,7 +160,7 @@ impl Gossip {
                 found.push((address, stake, contact.pubkey));
             }
         }
-        found.retain(|(address, _, pubkey)| self.is_verified((*pubkey, *address), now, out));
+        found.retain(|(address, _, pubkey)| self.is_verified((*pubkey, *address), now));
         found.sort_unstable_by_key(|(address, stake, pubkey)| (*address, std::cmp::Reverse(*stake), *pubkey));
         found.dedup_by_key(|(address, _, _)| *address);
         found
@@ -222,7 +229,7 @@ impl Gossip {
             self.counters.pull_shred_version += 1;
         } else if contact.pubkey == self.own.pubkey {
             self.counters.pull_from_self += 1;
-        } else if !self.is_verified((contact.pubkey, from), now, out) {
+        } else if !self.is_verified((contact.pubkey, from), now) {
             self.counters.pull_unverified += 1;
         } else if now.abs_diff(contact.wallclock) > TIMEOUT_MS {
             self.counters.pull_wallclock += 1;

@@ -1,7 +1,7 @@
 //! Sending on what is new, and prunes: who is not to be sent what.
 //!
 //! reads   the table behind a cursor; prune messages
-//! writes  pushes; prune messages
+//! writes  pushes; prune messages to be signed
 //! memory  while it runs, [`PUSHES_MAX`] references to values
 //! drops   values whose time is off are not pushed; prunes that are late or for others
 //! source  `solana-gossip` 4.2.2, `crds_gossip_push.rs`, `cluster_info.rs`
@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_wire::Pubkey;
-use hearth_wire::gossip::{Carrier, MAX_PRUNES, PruneData, write_prune};
+use hearth_wire::gossip::{Carrier, MAX_PRUNES, PruneData};
 
 use super::config::{PRUNE_MS, PUSHES_MAX, TIMEOUT_MS};
+use super::signing::Purpose;
 use super::stakes::Direction;
 use super::table::Entry;
 use super::{Gossip, Outbox};
@@ -47,7 +48,7 @@ impl Gossip {
     }
 
     /// Asks those who bring values of these origins too late to bring them no more.
-    pub(super) fn send_prunes(&mut self, now: u64, origins: &BTreeSet<Pubkey>, out: &mut Outbox) {
+    pub(super) fn send_prunes(&mut self, now: u64, origins: &BTreeSet<Pubkey>) {
         let mut by_peer: BTreeMap<Pubkey, Vec<Pubkey>> = BTreeMap::new();
         for origin in origins {
             for peer in self.received.prune(&self.own.pubkey, origin, &self.stakes) {
@@ -58,12 +59,10 @@ impl Gossip {
             let Some(to) = self.table.contact(&peer).and_then(|contact| self.gossip_address(contact)) else { continue };
             for prunes in origins.chunks(MAX_PRUNES) {
                 let pubkey = self.own.pubkey;
-                let mut data = PruneData { pubkey, prunes, signature: [0; 64], destination: peer, wallclock: now };
+                let data = PruneData { pubkey, prunes, signature: [0; 64], destination: peer, wallclock: now };
                 let mut signed = Vec::new();
                 data.signed(false, &mut signed);
-                data.signature = self.key.sign(&signed);
-                out.send(to, |bytes| write_prune(&data, bytes));
-                self.counters.prunes_sent += 1;
+                self.have_signed(now, Purpose::Prune(to), signed);
             }
         }
     }

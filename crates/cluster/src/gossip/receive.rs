@@ -1,7 +1,7 @@
 //! What comes: every datagram is parsed, checked by the cluster's rules, and taken or counted.
 //!
 //! reads   datagrams
-//! writes  values into the table; pongs, pings, answers, prunes
+//! writes  values into the table; answers; pongs, pings and prunes to be signed
 //! memory  while it runs, the values of one datagram
 //! drops   see [`super::Counters`]
 //! source  `solana-gossip` 4.2.2, `cluster_info.rs`
@@ -14,13 +14,12 @@ use std::net::{SocketAddr, SocketAddrV4};
 
 use hearth_crypto::ed25519::VerifyItem;
 use hearth_crypto::sha256::sha256;
-use hearth_wire::gossip::{
-    ContactInfo, CrdsData, CrdsKind, CrdsValue, GossipErrorKind, Ping, Pong, Protocol, write_pong,
-};
+use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, GossipErrorKind, Ping, Pong, Protocol};
 use hearth_wire::{Hash, Pubkey};
 
 use super::config::{AFTER_PING_MS, REFRESH_MS, TIMEOUT_MS};
-use super::pings::{Node, pong_hash};
+use super::pings::Node;
+use super::signing::Purpose;
 use super::stakes::Direction;
 use super::table::{Inserted, Route, remember};
 use super::{Event, Gossip, Outbox};
@@ -37,7 +36,7 @@ struct Incoming<'a> {
 const LATE: u32 = u32::MAX;
 
 impl Gossip {
-    /// Takes a datagram that came from an address, and adds to `out` what is to be sent for it.
+    /// Takes a datagram that came from an address, and adds to `out` what is to be sent for it and needs no signature.
     pub fn receive(&mut self, now: u64, from: SocketAddr, datagram: &[u8], out: &mut Outbox) {
         self.counters.datagrams += 1;
         let from = match from {
@@ -52,15 +51,15 @@ impl Gossip {
             Protocol::PullRequest { filter, caller } => self.on_pull_request(now, from, &filter, &caller, out),
             Protocol::PullResponse { from: sender, values } => {
                 self.counters.pull_responses_received += 1;
-                self.on_values(now, sender, values, Route::Answer, out);
+                self.on_values(now, sender, values, Route::Answer);
             }
             Protocol::Push { from: sender, values } => {
                 self.counters.pushes_received += 1;
-                self.on_values(now, sender, values, Route::Push, out);
+                self.on_values(now, sender, values, Route::Push);
             }
             Protocol::Prune(data) => self.on_prune(now, &data),
-            Protocol::Ping(ping) => self.on_ping(now, from, &ping, out),
-            Protocol::Pong(pong) => self.on_pong(now, from, &pong, out),
+            Protocol::Ping(ping) => self.on_ping(now, from, &ping),
+            Protocol::Pong(pong) => self.on_pong(now, from, &pong),
         }
     }
 
@@ -72,16 +71,13 @@ impl Gossip {
         }
     }
 
-    fn on_ping(&mut self, now: u64, from: SocketAddrV4, ping: &Ping, out: &mut Outbox) {
+    fn on_ping(&mut self, now: u64, from: SocketAddrV4, ping: &Ping) {
         self.counters.pings_received += 1;
         if self.verifier.verify(&ping.from, &ping.signature, &ping.token).is_err() {
             self.counters.bad_signature += 1;
             return;
         }
-        let hash = pong_hash(&ping.token);
-        let pong = Pong { from: self.own.pubkey, hash, signature: self.key.sign(&hash) };
-        out.send(from, |bytes| write_pong(&pong, bytes));
-        self.counters.pongs_sent += 1;
+        self.have_signed(now, Purpose::Pong(from), ping.token.to_vec());
         // Who asks has perhaps dropped the own contact info for want of the answer: it is said again soon, but for
         // pings alone no more than twice as often as without them.
         if now >= self.timers.early {
@@ -90,7 +86,7 @@ impl Gossip {
         }
     }
 
-    fn on_pong(&mut self, now: u64, from: SocketAddrV4, pong: &Pong, out: &mut Outbox) {
+    fn on_pong(&mut self, now: u64, from: SocketAddrV4, pong: &Pong) {
         let node = (pong.from, from);
         if !self.pings.expects(&node, &pong.hash) {
             self.counters.pongs_unexpected += 1;
@@ -99,16 +95,16 @@ impl Gossip {
         } else {
             self.counters.pongs_received += 1;
             self.pings.answer(node, now);
-            self.let_in(now, node, out);
+            self.let_in(now, node);
         }
     }
 
     /// Takes the contact info of a node that has answered, if one waits.
-    fn let_in(&mut self, now: u64, node: Node, out: &mut Outbox) {
+    fn let_in(&mut self, now: u64, node: Node) {
         let Some(bytes) = self.held.remove(&node) else { return };
         let Ok(value) = CrdsValue::parse(&bytes) else { return };
         let incoming = Incoming { value, hash: sha256(&[&bytes]), is_known: false };
-        match self.accept(now, &incoming, Route::Answer, out) {
+        match self.accept(now, &incoming, Route::Answer) {
             Some(Inserted::New) => self.counters.values_new += 1,
             Some(Inserted::Duplicate(_)) => self.counters.values_duplicate += 1,
             Some(Inserted::Stale) => self.counters.values_stale += 1,
@@ -116,7 +112,7 @@ impl Gossip {
         }
     }
 
-    fn on_values(&mut self, now: u64, sender: Pubkey, values: Vec<CrdsValue<'_>>, route: Route, out: &mut Outbox) {
+    fn on_values(&mut self, now: u64, sender: Pubkey, values: Vec<CrdsValue<'_>>, route: Route) {
         self.counters.values_received += values.len() as u64;
         let mut kept: Vec<Incoming<'_>> = Vec::with_capacity(values.len());
         for value in values {
@@ -126,14 +122,14 @@ impl Gossip {
                 kept.push(Incoming { value, hash, is_known });
             }
         }
-        if !self.have_signed(&kept) {
+        if !self.are_signed(&kept) {
             self.counters.bad_signature += 1;
             return;
         }
         let mut origins = BTreeSet::new();
         for incoming in &kept {
             let origin = incoming.value.label().pubkey;
-            match self.accept(now, incoming, route, out) {
+            match self.accept(now, incoming, route) {
                 Some(Inserted::New) => {
                     self.counters.values_new += 1;
                     if route == Route::Push {
@@ -151,7 +147,7 @@ impl Gossip {
                 None => {}
             }
         }
-        self.send_prunes(now, &origins, out);
+        self.send_prunes(now, &origins);
     }
 
     /// Whether all is in order but perhaps the signature.
@@ -200,7 +196,7 @@ impl Gossip {
     }
 
     /// Whether every value that is not known has the signature of its node.
-    fn have_signed(&mut self, incoming: &[Incoming<'_>]) -> bool {
+    fn are_signed(&mut self, incoming: &[Incoming<'_>]) -> bool {
         let labels: Vec<Pubkey> = incoming.iter().map(|incoming| incoming.value.label().pubkey).collect();
         let items: Vec<VerifyItem<'_>> = incoming
             .iter()
@@ -226,7 +222,7 @@ impl Gossip {
     }
 
     /// Inserts a value whose signature is right, if the rest is; nothing where it is dropped.
-    fn accept(&mut self, now: u64, incoming: &Incoming<'_>, route: Route, out: &mut Outbox) -> Option<Inserted> {
+    fn accept(&mut self, now: u64, incoming: &Incoming<'_>, route: Route) -> Option<Inserted> {
         let Incoming { value, hash, is_known } = incoming;
         let pubkey = value.label().pubkey;
         let is_own = pubkey == self.own.pubkey;
@@ -242,7 +238,7 @@ impl Gossip {
                 }
                 return None;
             }
-            CrdsData::ContactInfo(contact) if !is_own && !self.may_enter(now, contact, value.bytes(), out) => {
+            CrdsData::ContactInfo(contact) if !is_own && !self.may_enter(now, contact, value.bytes()) => {
                 return None;
             }
             _ if !self.is_origin(&pubkey, &[]) && value.label().kind != CrdsKind::ContactInfo => {
@@ -272,7 +268,7 @@ impl Gossip {
     }
 
     /// Whether a node is where it says, and there are not too many there.
-    fn may_enter(&mut self, now: u64, contact: &ContactInfo, bytes: &[u8], out: &mut Outbox) -> bool {
+    fn may_enter(&mut self, now: u64, contact: &ContactInfo, bytes: &[u8]) -> bool {
         let Some(address) = self.gossip_address(contact) else {
             self.counters.values_gossip_address += 1;
             return false;
@@ -284,7 +280,7 @@ impl Gossip {
             self.counters.values_host_full += 1;
             return false;
         }
-        let is_verified = self.is_verified((contact.pubkey, address), now, out);
+        let is_verified = self.is_verified((contact.pubkey, address), now);
         if !is_verified {
             self.counters.values_unverified += 1;
             self.held.set((contact.pubkey, address), bytes.into());

@@ -70,6 +70,7 @@ pub(super) struct Table {
     purged: VecDeque<(Hash, u64)>,
     next_ordinal: u64,
     bytes: usize,
+    peer_changes: u64,
 }
 
 fn gossip_host(contact: &ContactInfo) -> Option<Ipv4Addr> {
@@ -82,6 +83,11 @@ pub(super) fn remember(queue: &mut VecDeque<(Hash, u64)>, hash: Hash, now: u64) 
         queue.pop_front();
     }
     queue.push_back((hash, now));
+}
+
+/// Whether values of this kind tell where a node is or what it serves.
+fn is_of_peers(kind: CrdsKind) -> bool {
+    matches!(kind, CrdsKind::ContactInfo | CrdsKind::LowestSlot | CrdsKind::SnapshotHashes)
 }
 
 impl Table {
@@ -100,6 +106,16 @@ impl Table {
 
     pub fn origins(&self) -> &BTreeMap<Pubkey, Origin> {
         &self.origins
+    }
+
+    /// How often a value came or went that tells where a node is or what it serves.
+    pub fn peer_changes(&self) -> u64 {
+        self.peer_changes
+    }
+
+    /// What is known of all nodes has changed.
+    pub fn touch_peers(&mut self) {
+        self.peer_changes += 1;
     }
 
     /// The ordinal of what comes next.
@@ -210,6 +226,7 @@ impl Table {
         self.entries[place as usize] = Some(entry);
         self.next_ordinal += 1;
         self.bytes += size;
+        self.peer_changes += u64::from(is_of_peers(label.kind));
         self.by_label.insert(label, place);
         self.by_ordinal.insert(ordinal, place);
         self.by_kind.insert((label.kind, ordinal), place);
@@ -225,6 +242,7 @@ impl Table {
         let entry = self.entries[place as usize].take().expect("a place names an entry that is there");
         self.free.push(place);
         self.bytes -= entry.bytes.len();
+        self.peer_changes += u64::from(is_of_peers(entry.label.kind));
         self.by_label.remove(&entry.label);
         self.by_ordinal.remove(&entry.ordinal);
         self.by_kind.remove(&(entry.label.kind, entry.ordinal));

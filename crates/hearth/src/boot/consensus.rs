@@ -25,7 +25,7 @@ use hearth_wire::Pubkey;
 use super::{BootError, Chain, Peers, tiles};
 use crate::config::Config;
 use crate::keys;
-use crate::peers::agree::{AgreeError, Agreement, Asker, Others};
+use crate::peers::agree::{AgreeError, Agreement, Asker};
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
@@ -66,15 +66,17 @@ impl Consensus {
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
         let core = Core::new(core, start, saved, Now::of(clock)).map_err(AgreeError::from)?;
-        let seen = peers.gossip.seen.clone();
         cluster.agreed.confirm(root);
-        seen.talk.set_root(root);
         let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
         let asks = SigningKey::from_seed(&identity.seed);
-        let asker = Asker::open(asks, ip, &peers.links).map_err(NodeError::Threads)?;
-        let others = Others { ledger: ledger.clone(), seen: seen.clone(), asker };
-        let agreement =
-            Agreement { node, ledger: ledger.clone(), seen, replay: Failure::default(), tower: Failure::default() };
+        let asker = Asker::open(ledger.clone(), asks, ip, &peers.links).map_err(NodeError::Threads)?;
+        let agreement = Agreement {
+            node,
+            ledger: ledger.clone(),
+            board: peers.board.clone(),
+            replay: Failure::default(),
+            tower: Failure::default(),
+        };
         let replay = replay::Config {
             ledger: ledger.clone(),
             block_id,
@@ -88,7 +90,8 @@ impl Consensus {
         let tower = tower::Config {
             core,
             files: Box::new(Folder(folder.clone())),
-            peers: Box::new(others),
+            views: cluster.views.clone(),
+            ancestors: Box::new(asker),
             failure: agreement.tower.clone(),
         };
         let votes = account.map(|account| VoteKeys { account, voter: None });

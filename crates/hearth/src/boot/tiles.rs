@@ -18,6 +18,7 @@ use hearth_pipeline::bencho::{self, Bencho};
 use hearth_pipeline::benchs::{self, Benchs};
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
+use hearth_pipeline::gossip::{self, Gossip};
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::{self, Net};
 use hearth_pipeline::node::TileConfigs;
@@ -52,7 +53,9 @@ const SETS_BEGUN_MAX: usize = 1_024;
 
 /// What tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
-    /// Who is there, for shred.
+    /// What gossip is made of.
+    pub gossip: gossip::Config,
+    /// What consensus says of blocks, for shred, repair and rserve.
     pub views: Arc<Views>,
     /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
@@ -113,7 +116,9 @@ pub(super) fn tile_configs(
             cluster: shreds.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
-        configs.one::<TxSend>(txsend_config(config, identity.public, &ledger, cluster, &drops))
+        configs
+            .one::<TxSend>(txsend_config(config, identity.public, &ledger, &drops))
+            .one::<Gossip>(cluster.gossip.clone())
     });
     let configs = shreds.iter().fold(configs, |configs, shreds| {
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
@@ -130,15 +135,9 @@ pub(super) fn tile_configs(
     })
 }
 
-fn txsend_config(
-    config: &Config,
-    identity: Pubkey,
-    ledger: &Arc<Ledger>,
-    cluster: &Cluster,
-    drops: &DropLog,
-) -> txsend::Config {
+fn txsend_config(config: &Config, identity: Pubkey, ledger: &Arc<Ledger>, drops: &DropLog) -> txsend::Config {
     let votes = config.consensus.vote && !config.follows();
-    txsend::Config { identity, votes, ledger: ledger.clone(), views: cluster.views.clone(), drops: drops.clone() }
+    txsend::Config { identity, votes, ledger: ledger.clone(), drops: drops.clone() }
 }
 
 fn with_load(configs: TileConfigs, config: &Config, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {
@@ -212,6 +211,7 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
             repair: ports.repair.into(),
             serve_repair: ports.serve_repair.into(),
         }),
+        gossip: ports.cluster.map(|ports| ports.gossip.into()),
         sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
         links: links_config(config),

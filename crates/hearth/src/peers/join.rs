@@ -6,6 +6,7 @@
 //! drops   a genesis that is damaged, or of another shred version than the cluster's; a snapshot that is damaged, or of
 //!         another state than its node says, or that too few vouch for: the next peer is asked
 
+pub mod scout;
 mod trust;
 
 use std::fs::File;
@@ -14,6 +15,7 @@ use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hearth_cluster::board::Served;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::shred_version as shred_version_of;
@@ -26,13 +28,14 @@ use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use hearth_wire::{Hash, Pubkey};
 use serde_json::json;
 
-use super::gossip::{CLIENT, GossipSockets, GossipThread, Served, Start};
+use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
 use crate::node_rpc::Rpc;
 use crate::say::note;
 use crate::stop::StopSignal;
+use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
 
 /// How long nothing is said while nobody answers.
@@ -165,17 +168,14 @@ impl Joiner<'_> {
             entrypoints: entrypoints.clone(),
             key: SigningKey::from_seed(&self.identity.seed),
             own,
-            ledger: None,
-            lowest: None,
             links: self.links.clone(),
         };
-        let thread = GossipThread::start(start);
-        let thread = thread.map_err(|source| JoinError::Listen { address: self.gossip, source })?;
+        let scout = Scout::start(start).map_err(|source| JoinError::Listen { address: self.gossip, source })?;
         if !path.exists() {
-            self.genesis(&thread, shred_version)?;
+            self.genesis(&scout, shred_version)?;
         }
         match &self.snapshots {
-            Some(snapshots) if takes_snapshot => self.snapshot(&thread, snapshots),
+            Some(snapshots) if takes_snapshot => self.snapshot(&scout, snapshots),
             _ => Ok(()),
         }
     }
@@ -191,10 +191,10 @@ impl Joiner<'_> {
         final_since(self.folder).is_none_or(|age| age >= slots)
     }
 
-    fn genesis(&self, thread: &GossipThread, shred_version: u16) -> Result<(), JoinError> {
+    fn genesis(&self, scout: &Scout, shred_version: u16) -> Result<(), JoinError> {
         let mut failed: Vec<SocketAddr> = vec![];
         wait(self.stop, "looking for a node that has the genesis", || {
-            let peers = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
+            let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
             let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
             match fetch_genesis(peer, self.folder, shred_version, self.stop) {
                 Ok(()) => Some(Ok(())),
@@ -211,7 +211,7 @@ impl Joiner<'_> {
 
     /// Takes the newest snapshot that a peer serves and enough vouch for, if it is far enough ahead; without one the
     /// chain is executed from where it is.
-    fn snapshot(&self, thread: &GossipThread, snapshots: &Path) -> Result<(), JoinError> {
+    fn snapshot(&self, scout: &Scout, snapshots: &Path) -> Result<(), JoinError> {
         let genesis = Genesis::load(&self.folder.join("genesis.json")).map_err(JoinError::Genesis)?;
         let (genesis_hash, trust) = (*genesis.hash(), Trust::new(&genesis, &self.known));
         drop(genesis);
@@ -219,14 +219,14 @@ impl Joiner<'_> {
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
         wait(self.stop, "looking for a snapshot", || {
-            let mut told = thread.seen.snapshots();
+            let mut told = scout.board.snapshots();
             told.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
             let may_be_had = |it: &Served| it.rpc.is_some() && !failed.contains(it);
-            if !is_promised && (told.iter().any(may_be_had) || self.is_promised(thread, wanted_from, &mut asked)) {
+            if !is_promised && (told.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
                 (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
             let is_late = Instant::now() >= until;
-            let unvouched = || is_late.then(|| self.unvouched(thread, &trust, trust.most_told(&told, may_be_had)?));
+            let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&told, may_be_had)?));
             let found = trust.newest(&told, may_be_had).or_else(|| unvouched()?);
             let Some((newest, rpc)) = found.and_then(|newest| Some((newest, newest.rpc?))) else {
                 return is_late.then_some(Ok(()));
@@ -247,8 +247,8 @@ impl Joiner<'_> {
 
     /// A snapshot that too few vouch for, and the part of the stake that does, per cent: where there is none, it is
     /// taken only where nobody is heard who could. Each is said.
-    fn unvouched(&self, thread: &GossipThread, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
-        let mut others = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
+    fn unvouched(&self, scout: &Scout, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
+        let mut others = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
         let (slot, node) = (found.slot, encode_32(&found.identity));
         if part > 0 {
             note(format_args!(
@@ -272,8 +272,8 @@ impl Joiner<'_> {
     }
 
     /// Whether a node that was not asked before says by its RPC that it has a snapshot: gossip will tell of it.
-    fn is_promised(&self, thread: &GossipThread, wanted_from: u64, asked: &mut Vec<SocketAddr>) -> bool {
-        let peers = thread.seen.nodes().into_iter().filter(|node| node.identity != self.identity.public);
+    fn is_promised(&self, scout: &Scout, wanted_from: u64, asked: &mut Vec<SocketAddr>) -> bool {
+        let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
         let counts = |node: &ClusterNode| self.known.is_empty() || self.known.contains(&node.identity);
         let Some(rpc) = peers.filter(counts).filter_map(|node| node.rpc).find(|rpc| !asked.contains(rpc)) else {
             return false;

@@ -1,26 +1,26 @@
-//! The threads of a node that is in a cluster, beside its tiles: gossip; and how it joins.
+//! What makes a node one of a cluster, beside its tiles: how it joins, and what asks other nodes for ancestors.
 //!
 //! reads   datagrams, requests; the block store
-//! writes  views of the cluster for the tiles and the RPC
-//! memory  gossip's table, see `docs/gossip.md`; a few sets
+//! writes  questions, answers
+//! memory  a few sets; while a node joins, gossip's table, see `docs/gossip.md`
 //!
-//! The walk: [`join`] (who is there, their genesis) → [`gossip`] (stays in touch) → the tiles take shreds, execute what
-//! is whole, vote and take turns; [`agree`] joins tower to these threads.
+//! The walk: [`join`] (who is there, their genesis) → the tile gossip stays in touch, others take shreds, execute what
+//! is whole, vote and take turns; [`agree`] asks other nodes for ancestors, and says why a node can no longer be in
+//! its cluster.
 
 pub mod agree;
-mod echo;
+pub mod echo;
 pub mod gossip;
 pub mod join;
 pub mod socket;
-pub mod talk;
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hearth_tile::CounterSet;
 use hearth_tile::topology::{CounterSpec, ServiceSpec};
-use hearth_tile::{CounterKind, CounterSet};
 
 use crate::config::Config;
 use crate::say::note;
@@ -63,24 +63,13 @@ impl ClusterPorts {
     }
 }
 
-/// What the threads count, by the names of their regions in the workspace.
-pub fn services() -> [ServiceSpec; 2] {
-    let gossip = hearth_cluster::gossip::Counters::HELP.iter().map(|(name, help)| CounterSpec {
-        name: (*name).into(),
-        kind: CounterKind::Counter,
-        help: (*help).into(),
-    });
-    let gossip = gossip.chain(gossip::Counts::DECLS.iter().map(CounterSpec::from));
+/// What is counted beside the tiles, by the names of its regions in the workspace.
+pub fn services() -> [ServiceSpec; 1] {
     let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
-    [
-        ServiceSpec { name: GOSSIP.into(), counters: gossip.collect() },
-        ServiceSpec { name: LINKS.into(), counters: links.collect() },
-    ]
+    [ServiceSpec { name: LINKS.into(), counters: links.collect() }]
 }
 
-/// Gossip's name among the services.
-pub const GOSSIP: &str = "gossip";
-/// That of the emulated links of these threads' sockets.
+/// The name of the emulated links of these sockets among the services.
 pub const LINKS: &str = "links";
 
 /// Where a thread counts, once the workspace is there.

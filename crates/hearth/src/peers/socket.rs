@@ -3,8 +3,8 @@
 //! reads   datagrams; the file of emulated links, where there is one
 //! writes  datagrams, each when it is due
 //! memory  the kernel's buffers, [`BUFFER_BYTES`] each way if it gives so much; what is under way on emulated links
-//! drops   what emulated links lose, counted for all these sockets together; what the kernel drops, which who reads the
-//!         socket counts: [`PeerSocket::kernel_drops`]
+//! drops   what emulated links lose, counted for all these sockets together; what the kernel drops, which is asked for
+//!         or said again
 //! source  `docs/cluster.md`
 
 use std::io;
@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::say::note;
 
 hearth_tile::counters! {
-    /// What emulated links did to datagrams of gossip.
+    /// What emulated links did to datagrams of questions for ancestors.
     pub struct Counts {
         /// Datagrams that an emulated link delayed.
         delayed: Counter,
@@ -38,7 +38,7 @@ hearth_tile::counters! {
 /// What the kernel is asked to hold for a socket: as much as for those of net, unless they are told otherwise.
 const BUFFER_BYTES: usize = 4 << 20;
 /// How these sockets are opened.
-pub const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
+const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
 
 /// Emulated links of a node, for each of its sockets; none where none are configured.
 #[derive(Clone, Default)]
@@ -145,11 +145,6 @@ impl PeerSocket {
     pub fn send_now(&self, bytes: &[u8], to: SocketAddr) -> bool {
         send_now(&self.socket, bytes, to)
     }
-
-    /// Datagrams that the kernel dropped, since its buffer was full.
-    pub fn kernel_drops(&self) -> u64 {
-        self.socket.kernel_drops()
-    }
 }
 
 fn send_now(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> bool {
@@ -223,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_and_the_rest_comes_in_batches() {
+    fn what_does_not_fit_is_lost_and_the_rest_comes_in_batches() {
         let mut socket = PeerSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PeerLinks::default()).unwrap();
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (to, mut sent) = (socket.socket.local_addr(), 0u64);
-        while socket.kernel_drops() == 0 {
+        while socket.socket.kernel_drops() == 0 {
             (0..100).for_each(|_| assert_eq!(sender.send_to(&[7; 1_200], to).unwrap(), 1_200));
             sent += 100;
             assert!(sent < 1_000_000, "a buffer without end");
@@ -240,7 +235,7 @@ mod tests {
                 .count() as u64;
             turns += 1;
         }
-        assert_eq!(came + socket.kernel_drops(), sent);
+        assert_eq!(came + socket.socket.kernel_drops(), sent);
         assert!(turns <= came.div_ceil(8) + 1, "{came} datagrams in {turns} turns");
     }
 }

@@ -17,8 +17,7 @@ use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
 use super::held::HeldTcp;
 use super::{PortError, Ports, Protocol, Purpose, Use, moved_up, moves, moving, name_of};
 use crate::config::Config;
-use crate::peers::gossip::GossipSockets;
-use crate::peers::socket;
+use crate::peers::join::scout::GossipSockets;
 
 /// How many hundreds above the default are tried.
 const HUNDREDS_MAX: u16 = 100;
@@ -79,9 +78,7 @@ impl BoundPorts {
         for port in ports.uses().into_iter().filter(is_used) {
             let bound = match port.protocol {
                 Protocol::Tcp => HeldTcp::hold(port.address).map(Socket::Tcp),
-                Protocol::Udp => {
-                    UdpSocket::bind(port.address, options(config, port.purpose, net_tiles)).map(Socket::Udp)
-                }
+                Protocol::Udp => UdpSocket::bind(port.address, options(config, net_tiles)).map(Socket::Udp),
             };
             sockets.push((port, bound.map_err(|source| port.error(source))?));
         }
@@ -136,6 +133,7 @@ impl BoundPorts {
             (Purpose::Udp, PortKind::Udp),
             (Purpose::Tvu, PortKind::Tvu),
             (Purpose::Repair, PortKind::Repair),
+            (Purpose::Gossip, PortKind::Gossip),
             (Purpose::ServeRepair, PortKind::ServeRepair),
         ];
         let has = |purpose, ports: &Self| ports.sockets.iter().any(|(port, _)| port.purpose == purpose);
@@ -148,9 +146,9 @@ impl BoundPorts {
         found
     }
 
-    /// Those of gossip.
-    pub fn gossip(&mut self) -> GossipSockets {
-        GossipSockets { udp: self.udp(Purpose::Gossip), echo: self.tcp(Purpose::Echo).1 }
+    /// That of the IP echo server.
+    pub fn echo(&mut self) -> HeldTcp {
+        self.tcp(Purpose::Echo).1
     }
 
     /// Gossip's sockets for a thread that joins before the node is up.
@@ -172,12 +170,9 @@ impl BoundPorts {
     }
 }
 
-fn options(config: &Config, purpose: Purpose, net_tiles: usize) -> Options {
-    match purpose {
-        Purpose::Gossip => socket::OPTIONS,
-        _ => Options {
-            sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
-            buffer_bytes: config.tiles.net.socket_buffer_bytes,
-        },
+fn options(config: &Config, net_tiles: usize) -> Options {
+    Options {
+        sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
+        buffer_bytes: config.tiles.net.socket_buffer_bytes,
     }
 }

@@ -24,6 +24,8 @@ pub enum PortKind {
     Repair = 3,
     /// Where others ask for shreds.
     ServeRepair = 4,
+    /// Gossip.
+    Gossip = 5,
     /// Where answers of leaders come to whom this node sends transactions.
     TxSend = 6,
 }
@@ -36,6 +38,7 @@ impl PortKind {
             2 => Self::Tvu,
             3 => Self::Repair,
             4 => Self::ServeRepair,
+            5 => Self::Gossip,
             6 => Self::TxSend,
             _ => unreachable!("net and the tiles behind it are of one build"),
         }

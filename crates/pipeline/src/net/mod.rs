@@ -1,18 +1,19 @@
 //! net: datagrams in and out of the node's UDP ports, in batches.
 //!
-//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `rserve_net`, `txsend_net`, reliable: datagrams to send;
-//!         its sockets
+//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net`, reliable: datagrams
+//!         to send; its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_repair`, elective:
-//!         what comes to repair's port and is as long as a ping; `net_rserve`, elective: requests for shreds;
-//!         `net_txsend`, elective: what leaders answer; bytes by peer, for observers
+//!         what comes to repair's port and is as long as a ping; `net_gossip`, elective: what comes to gossip;
+//!         `net_rserve`, elective: requests for shreds; `net_txsend`, elective: what leaders answer; bytes by peer, for
+//!         observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
-//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; requests
-//!         where rserve has none and pings where repair has none, which are made again; what leaders answer where
-//!         txsend has none, which QUIC sends again; the kernel's own (socket buffer full), read from the socket;
-//!         outgoing ones that the kernel refuses, or whose address cannot be reached; what an emulated link loses. All
-//!         counted
+//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
+//!         gossip has no room for, which is said again; requests where rserve has none and pings where repair has
+//!         none, which are made again; what leaders answer where txsend has none, which QUIC sends again; the kernel's
+//!         own (socket buffer full), read from the socket; outgoing ones that the kernel refuses, or whose address
+//!         cannot be reached; what an emulated link loses. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 pub mod links;
@@ -29,7 +30,7 @@ use hearth_wire::repair::PING_DATAGRAM_SIZE;
 use hearth_wire::shred::SLOT;
 
 use crate::links::{
-    DATAGRAM_MTU, Datagram, NET_QUIC, NET_REPAIR, NET_RSERVE, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
+    DATAGRAM_MTU, Datagram, NET_GOSSIP, NET_QUIC, NET_REPAIR, NET_RSERVE, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
 };
 use links::{LinksConfig, LinksWatch};
 
@@ -50,6 +51,8 @@ hearth_tile::counters! {
         dropped_shreds: Counter,
         /// Pings of repair's servers dropped because repair had no room for them.
         dropped_pings: Counter,
+        /// Datagrams dropped because gossip had no room for them.
+        dropped_gossip: Counter,
         /// Requests for shreds dropped because rserve had no room for them.
         dropped_requests: Counter,
         /// Datagrams of leaders dropped because txsend had no room for them.
@@ -82,6 +85,8 @@ pub struct Config {
     pub transactions: Option<TransactionPorts>,
     /// The ports of shreds; `None` where the node is alone.
     pub shreds: Option<ShredPorts>,
+    /// The port of gossip; `None` where the node is alone.
+    pub gossip: Option<SocketAddr>,
     /// The address from which transactions are sent to leaders, from any port; `None` where the node is alone.
     pub sends_from: Option<IpAddr>,
     /// Kernel buffer asked for per socket and direction, bytes.
@@ -128,6 +133,7 @@ pub struct Net {
     quic: Vec<Port>,
     shred: Vec<Port>,
     repair: Vec<Port>,
+    gossip: Option<Port>,
     rserve: Vec<Port>,
     txsend: Option<Port>,
     unsent: Vec<Unsent>,
@@ -212,6 +218,9 @@ impl Tile for Net {
             sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
             sockets.push(bind(PortKind::ServeRepair, ports.serve_repair, "the port of repair's server")?);
         }
+        if let Some(gossip) = config.gossip {
+            sockets.push(bind(PortKind::Gossip, gossip, "the port of gossip")?);
+        }
         let txsend = host.outputs(NET_TXSEND).first().copied();
         if let Some(ip) = config.sends_from.filter(|_| txsend.is_some()) {
             let options = Options { sharing: Sharing::None, buffer_bytes: config.socket_buffer_bytes };
@@ -224,15 +233,17 @@ impl Tile for Net {
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
         let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
         let (repair, rserve) = (host.outputs(NET_REPAIR), host.outputs(NET_RSERVE));
+        let gossip = host.outputs(NET_GOSSIP).first().copied();
         let is_alone = config.shreds.is_none();
         let fits = quic.is_empty() == config.transactions.is_none()
             && shred.is_empty() == is_alone
             && repair.is_empty() == is_alone
-            && rserve.is_empty() == is_alone;
+            && rserve.is_empty() == is_alone
+            && gossip.is_none() == config.gossip.is_none();
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
-        for port in quic.iter().chain(&shred).chain(&repair).chain(&rserve).chain(&txsend) {
+        for port in quic.iter().chain(&shred).chain(&repair).chain(&gossip).chain(&rserve).chain(&txsend) {
             host.elective(*port);
         }
         Ok(Self {
@@ -242,6 +253,7 @@ impl Tile for Net {
             quic,
             shred,
             repair,
+            gossip,
             rserve,
             txsend,
             unsent: Vec::new(),
@@ -329,32 +341,8 @@ impl Net {
                 continue;
             }
             let datagram = Datagram { from, port: kind, data };
-            match kind {
-                PortKind::Quic | PortKind::Udp => {}
-                // A shred is longer.
-                PortKind::Repair if data.len() == PING_DATAGRAM_SIZE => {
-                    if !offer(self.repair[0], datagram, out) {
-                        out.count.dropped_pings += 1;
-                    }
-                    continue;
-                }
-                PortKind::Tvu | PortKind::Repair => {
-                    publish_shred(&self.shred, datagram, out);
-                    continue;
-                }
-                PortKind::ServeRepair => {
-                    if !offer(self.rserve[0], datagram, out) {
-                        out.count.dropped_requests += 1;
-                    }
-                    continue;
-                }
-                PortKind::TxSend => {
-                    let port = self.txsend.expect("who sends to leaders has the socket");
-                    if !offer(port, datagram, out) {
-                        out.count.dropped_answers += 1;
-                    }
-                    continue;
-                }
+            if self.is_for_cluster(datagram, out) {
+                continue;
             }
             let port = self.quic[flow_hash(from) as usize % self.quic.len()];
             if out.credits(port, 1) == 0 {
@@ -362,10 +350,39 @@ impl Net {
                 self.resume = Some((socket, number));
                 return number > first;
             }
-            out.publish_with(port, 0, |buffer| datagram.write(buffer));
-            out.count.received += 1;
-            out.count.received_bytes += data.len() as u64;
-            out.received_from(from, data.len());
+            publish(port, datagram, out);
+        }
+        true
+    }
+
+    /// Publishes a datagram that is not for quic, if it is one. For none of these does the socket wait.
+    fn is_for_cluster(&self, datagram: Datagram<'_>, out: &mut Out<'_, Self>) -> bool {
+        match datagram.port {
+            // A shred is longer.
+            PortKind::Repair if datagram.data.len() == PING_DATAGRAM_SIZE => {
+                if !offer(self.repair[0], datagram, out) {
+                    out.count.dropped_pings += 1;
+                }
+            }
+            PortKind::Tvu | PortKind::Repair => publish_shred(&self.shred, datagram, out),
+            PortKind::ServeRepair => {
+                if !offer(self.rserve[0], datagram, out) {
+                    out.count.dropped_requests += 1;
+                }
+            }
+            PortKind::Gossip => {
+                let port = self.gossip.expect("the socket of gossip and the link go together");
+                if !offer(port, datagram, out) {
+                    out.count.dropped_gossip += 1;
+                }
+            }
+            PortKind::TxSend => {
+                let port = self.txsend.expect("who sends to leaders has the socket");
+                if !offer(port, datagram, out) {
+                    out.count.dropped_answers += 1;
+                }
+            }
+            PortKind::Quic | PortKind::Udp => return false,
         }
         true
     }
@@ -421,11 +438,15 @@ fn offer(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) -> bool {
     if out.credits(port, 1) == 0 {
         return false;
     }
+    publish(port, datagram, out);
+    true
+}
+
+fn publish(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
     out.publish_with(port, 0, |buffer| datagram.write(buffer));
     out.count.received += 1;
     out.count.received_bytes += datagram.data.len() as u64;
     out.received_from(datagram.from, datagram.data.len());
-    true
 }
 
 /// One flow always goes to the same quic tile, since that holds the connection.

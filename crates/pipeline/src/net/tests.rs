@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
-use crate::links::QUIC_NET;
+use crate::links::{GOSSIP_DATAGRAM_MTU, GOSSIP_NET, QUIC_NET, TXN_MTU};
 
 fn rig(outputs: &[&str]) -> Rig<Net> {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -384,4 +384,38 @@ fn an_emulated_link_takes_its_time_and_may_be_cut() {
     });
     assert!(rig.count().links_delayed >= 1 && rig.count().links_files_refused == 0);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn gossip_gets_what_it_has_room_for_and_answers_from_its_port() {
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let config = Config { gossip: Some(any), socket_buffer_bytes: 1 << 20, ..Config::default() };
+    let mut rig = Rig::<Net>::with_mtu(config, &[GOSSIP_NET], &["net_gossip:0"], GOSSIP_DATAGRAM_MTU);
+    let (to, peer) = (addr(&mut rig, PortKind::Gossip), sender());
+    send(&peer, to, &[1; TXN_MTU + 1], None);
+    let depth = u64::from(DEPTH);
+    for number in 0..depth + 10 {
+        send(&peer, to, &number.to_le_bytes(), None);
+        turn_until(&mut rig, "it is taken or dropped", |rig| {
+            let count = rig.count();
+            count.dropped_oversize == 1 && count.received + count.dropped_gossip == number + 1
+        });
+    }
+    assert_eq!((rig.count().received, rig.count().dropped_gossip), (depth, 10));
+    let got = taken(&mut rig, "net_gossip:0");
+    assert!(got.iter().all(|(from, port, _)| (*from, *port) == (peer.local_addr(), PortKind::Gossip)));
+    assert!(got.iter().map(|(.., data)| data.clone()).eq((0..depth).map(|number| number.to_le_bytes().to_vec())));
+    let mut frag = vec![7; Outgoing::HEADER + 5];
+    Outgoing::write_header(&mut frag, (peer.local_addr(), PortKind::Gossip), 0, 5);
+    rig.give(GOSSIP_NET, 0, &frag);
+    let mut batch = RecvBatch::new(1);
+    turn_until(&mut rig, "the answer arrives", |_| peer.receive(&mut batch).unwrap() == 1);
+    assert!(batch.datagrams().all(|(from, data)| from == to && data == [7; 5]));
+}
+
+#[test]
+fn a_port_of_gossip_without_its_link_is_refused() {
+    let config = Config { gossip: Some("127.0.0.1:0".parse().unwrap()), ..Config::default() };
+    let error = Rig::<Net>::try_new(config, &[GOSSIP_NET], &[]).err().expect("nobody reads").to_string();
+    assert!(error.contains("go together"), "{error}");
 }

@@ -205,7 +205,7 @@ impl Tile for Quic {
                 self.server.handle_datagram(now, datagram.from, None, datagram.data);
             }
             PortKind::Udp => self.on_udp(datagram.data, out),
-            PortKind::Tvu | PortKind::Repair | PortKind::ServeRepair | PortKind::TxSend => {
+            PortKind::Tvu | PortKind::Repair | PortKind::ServeRepair | PortKind::Gossip | PortKind::TxSend => {
                 unreachable!("net gives these to others")
             }
         }

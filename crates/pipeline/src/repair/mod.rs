@@ -1,12 +1,12 @@
 //! repair: asks for what is missing.
 //!
 //! reads   `shred_repair` ×S, reliable: what is missing of slots; `net_repair` ×N, reliable: pings of repair's servers;
-//!         `sign_repair`, reliable: signatures; the peers that gossip knows, slots that it heard votes for, in the
-//!         views; the block store, the ledger
+//!         `sign_repair`, reliable: signatures; `gossip_repair`, reliable: the nodes of the cluster; slots that
+//!         consensus heard votes for, in the views; the block store, the ledger
 //! writes  `repair_net`, elective: requests and pongs; `repair_sign`, reliable: what of those is to be signed
 //! memory  [`SLOTS_MAX`] slots that have begun, and as many that are whole; [`VOTED_MAX`] that are voted for;
 //!         [`REQUESTS_MAX`] requests; [`PINGED_MAX`] times of peers; [`UNSIGNED_MAX`] questions to sign: [`memory`] at
-//!         most
+//!         most; 120 B for each node of the cluster
 //! drops   pings that are no peer's, not signed by it, or too many; slots beyond their bounds, of those voted for the
 //!         ones that were heard of first; requests when net has no room, which are made again: all counted
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
@@ -32,8 +32,8 @@ use hearth_wire::repair::{self, Answer, Request, Wanted};
 use hearth_wire::{Hash, Pubkey, Signature};
 
 use crate::links::{
-    Datagram, GAPS_MAX, NET_REPAIR, Outgoing, PONG, PortKind, REPAIR_NET, REPAIR_SIGN, SHRED_REPAIR, SIGN_REPAIR,
-    SLOT_GAPS, SLOT_WHOLE, SlotGaps,
+    Datagram, GAPS_MAX, GOSSIP_REPAIR, NET_REPAIR, Outgoing, PONG, PeerNews, PortKind, REPAIR_NET, REPAIR_SIGN,
+    SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,
 };
 use nonce::NonceKey;
 use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT};
@@ -96,7 +96,7 @@ pub struct Config {
     pub ledger: Arc<Ledger>,
     /// The blocks that are there.
     pub blocks: Reader,
-    /// What gossip knows; and what is told of single slots.
+    /// What consensus says of single slots.
     pub views: Arc<Views>,
     /// By which shred knows answers.
     pub nonces: NonceKey,
@@ -122,6 +122,8 @@ enum Unsigned {
 /// The tile.
 pub struct Repair {
     config: Config,
+    /// The nodes of the cluster.
+    view: View,
     /// Slots of which shreds have come, and not all.
     begun: BTreeMap<u64, SlotGaps>,
     /// Slots that shred said are whole and that the store may not have yet, and their parents; [`SLOTS_MAX`] at most.
@@ -142,6 +144,7 @@ pub struct Repair {
     deep_at: u64,
     random: u64,
     gaps: Vec<In>,
+    peer_news: In,
     signatures: In,
     sign: Port,
     net: Port,
@@ -159,6 +162,7 @@ impl Tile for Repair {
         let net = host.output(REPAIR_NET)?;
         host.elective(net);
         Ok(Self {
+            view: View::new(config.own),
             config,
             begun: BTreeMap::new(),
             whole: BTreeMap::new(),
@@ -173,6 +177,7 @@ impl Tile for Repair {
             deep_at: 0,
             random: host.entropy() | 1,
             gaps: host.inputs_named(SHRED_REPAIR),
+            peer_news: host.input(GOSSIP_REPAIR)?,
             signatures: host.input(SIGN_REPAIR)?,
             sign: host.output(REPAIR_SIGN)?,
             net,
@@ -184,6 +189,8 @@ impl Tile for Repair {
             self.signed(frag.tag(), frag.payload().try_into().expect("a signature from sign"), out);
         } else if self.gaps.contains(&frag.input()) {
             self.note(frag.control(), SlotGaps::read(frag.payload()), out);
+        } else if frag.input() == self.peer_news {
+            self.peer(PeerNews::read(frag.payload()));
         } else {
             let Datagram { from, data, .. } = Datagram::read(frag.payload());
             match Answer::parse(data) {
@@ -213,6 +220,14 @@ impl Tile for Repair {
 }
 
 impl Repair {
+    /// What gossip says of a node.
+    fn peer(&mut self, news: PeerNews) {
+        match news {
+            PeerNews::Known(peer) => self.view.put(&peer),
+            PeerNews::Gone(node) => self.view.remove(&node),
+        }
+    }
+
     /// What shred says of a slot.
     fn note(&mut self, control: u16, gaps: SlotGaps, out: &mut Out<'_, Self>) {
         let slot = gaps.slot;
@@ -248,8 +263,7 @@ impl Repair {
         let (blocks, to) = (&self.config.blocks, executed + SLOTS_LOOKED_AT);
         self.whole.retain(|slot, _| *slot > to || !blocks.slot(*slot).is_some_and(|info| info.whole));
         self.asked_at.retain(|_, at| now < *at + AGAIN_NS);
-        let view = self.config.views.newest();
-        if view.repair.is_empty() {
+        if self.view.repair().is_empty() {
             return false;
         }
         let is_deep = now >= self.deep_at;
@@ -262,7 +276,7 @@ impl Repair {
                 break;
             }
             if !self.asked_at.contains_key(&wanted) {
-                self.ask(wanted, &view, out);
+                self.ask(wanted, out);
                 any = true;
             }
         }
@@ -294,13 +308,15 @@ impl Repair {
         }
     }
 
-    fn ask(&mut self, wanted: Wanted, view: &View, out: &mut Out<'_, Self>) {
+    fn ask(&mut self, wanted: Wanted, out: &mut Out<'_, Self>) {
         let now = out.now();
         self.asked_at.insert(wanted, now);
+        let random = self.draw();
         // Where nobody says that it goes back so far it is looked for again no sooner than an answer is.
-        let Some(peer) = peer_for(wanted.slot(), &view.repair, self.draw()) else { return };
+        let Some(peer) = peer_for(wanted.slot(), self.view.repair(), random).copied() else { return };
         let nonce = self.config.nonces.nonce(&wanted, now);
-        let (sender, time_ms) = (self.config.own, out.unix_ns() / 1_000_000);
+        // The peer compares it with its own clock.
+        let (sender, time_ms) = (self.config.own, out.wall_ns() / 1_000_000);
         let bytes = Request { sender, recipient: peer.identity, time_ms, nonce, wanted }.write();
         let question = repair::signed_bytes(&bytes);
         self.ask_signature(Unsigned::Request { to: peer.serve_repair.into(), bytes }, &question, out);
@@ -309,10 +325,10 @@ impl Repair {
 
     /// Answers a ping of repair's server, if it is a peer's, and signed.
     fn ping(&mut self, ping: &Ping, from: SocketAddr, out: &mut Out<'_, Self>) {
-        let (now, view) = (out.now(), self.config.views.newest());
+        let now = out.now();
         let is_from = |peer: &RepairPeer| peer.identity == ping.from && SocketAddr::from(peer.serve_repair) == from;
         let is_soon = self.pinged.get(&from).is_some_and(|at| now < at + PING_NS);
-        if !view.repair.iter().any(is_from) || is_soon || self.unsigned.len() >= UNSIGNED_MAX {
+        if !self.view.repair().iter().any(is_from) || is_soon || self.unsigned.len() >= UNSIGNED_MAX {
             out.count.dropped_pings += 1;
             return;
         }

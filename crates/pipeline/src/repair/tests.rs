@@ -1,7 +1,9 @@
 //! The tile on a rig: shred, net and sign are the test's.
 
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use hearth_cluster::view::Peer;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::blockstore::{self, BlockStore, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
@@ -9,9 +11,9 @@ use hearth_tile::rig::Rig;
 use hearth_wire::repair::{Asked, write_ping};
 
 use super::*;
-use crate::links::SLOT_GONE;
+use crate::links::{PEER_NEWS_MTU, SLOT_GONE};
 
-const INPUTS: [&str; 4] = ["net_repair:0", "sign_repair", "shred_repair:0", "shred_repair:1"];
+const INPUTS: [&str; 5] = ["net_repair:0", "sign_repair", GOSSIP_REPAIR, "shred_repair:0", "shred_repair:1"];
 const OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
 const NONCES: NonceKey = NonceKey([5; 32]);
 
@@ -42,11 +44,27 @@ impl Bench {
         let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
         let views = Arc::new(Views::default());
         let SocketAddr::V4(serve_repair) = address(2) else { unreachable!("it is made of one") };
-        let peer = RepairPeer { identity: key(2).public_key(), serve_repair, stake: 7, lowest: 0 };
-        views.put(View { repair: vec![peer], ..View::default() });
+        let peer = Peer {
+            identity: key(2).public_key(),
+            tvu: Some(SocketAddrV4::new(*serve_repair.ip(), 8_001)),
+            serve_repair: Some(serve_repair),
+            tpu_quic: None,
+            tpu_vote_quic: None,
+            stake: 7,
+            lowest: 0,
+        };
         let (own, blocks) = (key(1).public_key(), store.reader());
         let config = Config { own, ledger, blocks, views: views.clone(), nonces: NONCES };
-        Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), views, _folder: folder }
+        let mut bench = Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), views, _folder: folder };
+        bench.hear(PeerNews::Known(peer));
+        bench
+    }
+
+    /// Gossip says something of a node.
+    fn hear(&mut self, news: PeerNews) {
+        let mut message = [0; PEER_NEWS_MTU];
+        let size = news.write(&mut message);
+        self.rig.give(GOSSIP_REPAIR, 0, &message[..size]);
     }
 
     fn tell(&mut self, link: &str, control: u16, gaps: &SlotGaps) {
@@ -118,6 +136,27 @@ fn an_unanswered_request_is_made_again() {
         bench.tell("shred_repair:0", control, &gaps(1, &[]));
         assert_eq!(bench.wanted_after(AGAIN), []);
     }
+}
+
+#[test]
+fn requests_bear_the_time_on_the_wall() {
+    let mut bench = Bench::new();
+    bench.rig.clock().set_wall(-3_600_000_000_000);
+    let before_ms = bench.rig.clock().wall_ns() / 1_000_000;
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    let requests = bench.requests_after(LOOK);
+    let after_ms = bench.rig.clock().wall_ns() / 1_000_000;
+    assert_eq!(requests.len(), 1);
+    assert!((before_ms..=after_ms).contains(&requests[0].time_ms), "{}", requests[0].time_ms);
+}
+
+#[test]
+fn nobody_is_asked_that_gossip_has_forgotten() {
+    let mut bench = Bench::new();
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    assert_eq!(bench.wanted_after(LOOK).len(), 1);
+    bench.hear(PeerNews::Gone(key(2).public_key()));
+    assert_eq!(bench.wanted_after(AGAIN), []);
 }
 
 #[test]

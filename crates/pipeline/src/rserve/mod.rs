@@ -116,7 +116,7 @@ impl Tile for Rserve {
             return self.on_signature(&frag, out);
         }
         let Datagram { from, data, .. } = Datagram::read(frag.payload());
-        let now_ms = out.unix_ns() / 1_000_000;
+        let now_ms = out.wall_ns() / 1_000_000;
         self.server.set_may_ping(self.unsigned.len() < UNSIGNED_MAX);
         let reply = self.server.answer(from, data, now_ms, out.count);
         for answer in &reply.answers {

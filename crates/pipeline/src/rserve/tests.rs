@@ -39,7 +39,7 @@ impl Bench {
 
     fn request(&self, asker: u8, wanted: Wanted) -> Vec<u8> {
         let clock = self.rig.clock();
-        let time_ms = clock.unix_ns(clock.now()) / 1_000_000;
+        let time_ms = clock.wall_ns() / 1_000_000;
         let (sender, recipient) = (key(asker).public_key(), key(1).public_key());
         let mut bytes = Request { sender, recipient, time_ms, nonce: 77, wanted }.write();
         let signature = key(asker).sign(&repair::signed_bytes(&bytes));

@@ -1,17 +1,14 @@
-//! The last stage of a shred's path: what it completes goes to store, what it shows to gossip and consensus.
+//! The last stage of a shred's path: what it completes goes to store, what it shows to gossip.
 //!
 //! reads   sets that are complete; findings; the block store, for the other shred of a contradiction
-//! writes  `shred_store`: sets, and slots of which what is stored is void; reports of leaders that made two blocks, and
-//!         of slots that are whole
+//! writes  `shred_store`: sets, and slots of which what is stored is void; `shred_gossip`: leaders that made two
+//!         blocks, and slots that are whole
 //! memory  9 B for each slot after the final one whose leader made two blocks
-//! drops   nothing
+//! drops   news of slots that gossip has no room for, counted
 //! source  `solana-core` 4.2.2, `window_service.rs`
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use hearth_cluster::reports::Contradiction;
-use hearth_cluster::view::Views;
 use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Out, Port};
 
@@ -20,7 +17,7 @@ use super::receiver::{Finding, Resolved};
 use super::set::FecSet;
 use super::tile::{Shred, write_message};
 use super::turbine_ingress::Cluster;
-use crate::links::DUMP;
+use crate::links::{DUMP, SlotNews};
 
 /// What of a contradiction was told to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +31,24 @@ enum Proof {
 /// Hands sets and findings on.
 pub(super) struct HandOn {
     store: Port,
+    gossip: Port,
     version: u16,
     blocks: Reader,
-    views: Arc<Views>,
     /// The slots whose leaders made two blocks.
     proofs: BTreeMap<u64, Proof>,
+    /// News of slots that gossip had no room for.
+    lost: u64,
 }
 
 impl HandOn {
-    pub fn new(cluster: &Cluster, store: Port) -> Self {
+    pub fn new(cluster: &Cluster, store: Port, gossip: Port) -> Self {
         Self {
             store,
+            gossip,
             version: cluster.receiver.version,
             blocks: cluster.blocks.clone(),
-            views: Arc::clone(&cluster.views),
             proofs: BTreeMap::new(),
+            lost: 0,
         }
     }
 
@@ -61,7 +61,26 @@ impl HandOn {
         let slot = resolved.progress.slot;
         out.publish_with(self.store, slot, |buffer| write_message(completed.set, completed.parent_slot, buffer));
         if resolved.progress.ends {
-            self.views.reports.whole(slot);
+            self.whole(slot, out);
+        }
+    }
+
+    /// All of a slot is here.
+    pub fn whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+        self.tell(SlotNews::Whole(slot), out);
+    }
+
+    /// News of slots that were lost since gossip had no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Tells gossip of a slot, where there is room.
+    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) {
+        if out.credits(self.gossip, 1) == 0 {
+            self.lost += 1;
+        } else {
+            out.publish_with(self.gossip, 0, |buffer| news.write(buffer));
         }
     }
 
@@ -106,17 +125,14 @@ impl HandOn {
             Ours::Stored { set_index, place } => self.stored(*slot, *set_index, *place),
         };
         match ours {
-            Some(ours) => {
-                let shreds = [ours, theirs.clone()];
-                self.views.reports.contradiction(Contradiction { slot: *slot, shreds });
-            }
+            Some(ours) => self.tell(SlotNews::Contradiction { slot: *slot, shreds: [&ours, theirs] }, out),
             // What is not on disk yet may be when the next one comes.
             None if before + 1 < PROOFS_MAX => {
                 self.proofs.insert(*slot, Proof::Sought(before + 1));
                 return;
             }
             // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
-            None => self.views.reports.duplicate(*slot),
+            None => self.tell(SlotNews::Duplicate(*slot), out),
         }
         self.proofs.insert(*slot, Proof::Reported);
         out.count.duplicate_slots += 1;

@@ -1,12 +1,13 @@
 //! The tile: entries in, signed FEC sets out; in a cluster the shreds of others in, and their sets out.
 //!
 //! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained
-//!         to; `net_shred`, reliable, in a cluster
-//!         (turbine_ingress.rs); `sign_shred`, reliable: signatures, in the order asked;
-//!         `shred_shred`, reliable: the last root of the slot that another shred tile has made
+//!         to; `net_shred` and `gossip_shred`, reliable, in a cluster (turbine_ingress.rs); `sign_shred`, reliable:
+//!         signatures, in the order asked; `shred_shred`, reliable: the last root of the slot that another shred tile
+//!         has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
 //!         `shred_net`, elective: the shreds of signed sets for each destination; `shred_repair`, elective, in a
-//!         cluster: what is missing of others' slots (gaps.rs)
+//!         cluster: what is missing of others' slots (gaps.rs); `shred_gossip`, elective, in a cluster: slots that are
+//!         whole, and leaders that made two blocks (hand_on.rs)
 //! memory  the sets that wait for their signature, [`UNSIGNED_MAX`] at most; one batch
 //! drops   shreds for destinations when net has no room, counted; the block itself is never dropped: pack keeps it
 //!         within [`entry_bytes_within`] the slot's shreds
@@ -24,11 +25,12 @@ use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, Wait
 use hearth_wire::shred::DATA_PER_SET;
 
 use super::signing::TAG;
-use super::turbine_ingress::{Cluster, Ingress};
+use super::turbine_ingress::{Cluster, Ingress, Ports};
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    CHAINS_TO, Datagram, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PohEntry, PortKind, SET_HEADER,
-    SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, write_set,
+    CHAINS_TO, Datagram, GOSSIP_SHRED, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PeerNews,
+    PohEntry, PortKind, SET_HEADER, SHRED_GOSSIP, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED,
+    write_set,
 };
 
 hearth_tile::counters! {
@@ -112,7 +114,7 @@ hearth_tile::counters! {
         duplicate_slots: Counter,
         /// Slots whose block was given up so that another one is taken.
         slots_dumped: Counter,
-        /// Reports of single slots to other threads that were lost since there was no room.
+        /// News of single slots, to gossip and from consensus, that were lost since there was no room.
         reports_lost: Counter,
     }
 }
@@ -199,6 +201,8 @@ pub struct Shred {
     net: Port,
     destinations: Vec<SocketAddr>,
     shreds: Vec<In>,
+    /// What gossip says of nodes, in a cluster.
+    peer_news: Option<In>,
     ingress: Option<Ingress>,
     /// Where to the leader sends which shreds of a set.
     roots: BTreeMap<SocketAddr, Vec<usize>>,
@@ -222,14 +226,21 @@ impl Tile for Shred {
         let (net, sign, store) = (host.output(SHRED_NET)?, host.output(SHRED_SIGN)?, host.output(SHRED_STORE)?);
         host.elective(net);
         let shreds = host.inputs_named(NET_SHRED);
-        if shreds.is_empty() == config.cluster.is_some() {
-            return Err(host.error("a cluster and links from net go together"));
+        let gossip = host.outputs(SHRED_GOSSIP).first().copied();
+        gossip.iter().for_each(|port| host.elective(*port));
+        let peer_news = host.inputs_named(GOSSIP_SHRED).first().copied();
+        let is_alone = config.cluster.is_none();
+        if shreds.is_empty() != is_alone || gossip.is_none() != is_alone || peer_news.is_none() != is_alone {
+            return Err(host.error("a cluster and links from net and with gossip go together"));
         }
         if config.takes_turns && peers > 1 {
             return Err(host.error("a node that takes turns as a leader has one shred tile: layout.shred_tile_count"));
         }
-        let ports = [net, sign, store];
-        let ingress = config.cluster.map(|cluster| Ingress::new(cluster, host, ports)).transpose()?;
+        let ingress = config.cluster.zip(gossip).map(|(cluster, gossip)| {
+            let ports = Ports { net, sign, store, gossip };
+            Ingress::new(cluster, host, ports)
+        });
+        let ingress = ingress.transpose()?;
         Ok(Self {
             shredder: Shredder::new(shredder, config.chained_root),
             first_slot: config.first_slot,
@@ -258,6 +269,7 @@ impl Tile for Shred {
             net,
             destinations: config.destinations,
             shreds,
+            peer_news,
             ingress,
             roots: BTreeMap::new(),
         })
@@ -286,6 +298,8 @@ impl Tile for Shred {
             self.on_signature(frag.tag(), frag.payload(), out);
         } else if let Some(ingress) = self.ingress.as_mut().filter(|_| self.shreds.contains(&frag.input())) {
             ingress.datagram(&Datagram::read(frag.payload()), out);
+        } else if let Some(ingress) = self.ingress.as_mut().filter(|_| Some(frag.input()) == self.peer_news) {
+            ingress.peer(PeerNews::read(frag.payload()));
         } else {
             self.on_chained_root(frag.tag(), frag.payload());
         }
@@ -378,7 +392,9 @@ impl Shred {
     fn hand_on(&mut self, slot: u64, out: &mut Out<'_, Self>) {
         out.count.slots += 1;
         self.slot = None;
-        self.ingress.iter().for_each(|ingress| ingress.own_is_whole(slot));
+        if let Some(ingress) = &mut self.ingress {
+            ingress.own_is_whole(slot, out);
+        }
         match self.chain_out {
             Some(port) => out.publish(port, slot + 1, self.shredder.chained_root()),
             None => self.next_slot = self.next_slot.max(slot + 1),

@@ -1,8 +1,8 @@
 //! The trees that shreds go down: which nodes of an epoch there are, and who is whose child.
 //!
-//! reads   the nodes that gossip knows; their stakes, in the ledger
+//! reads   what gossip says of nodes; their stakes, in the ledger
 //! writes  roots, parents and children
-//! memory  the nodes of two epochs
+//! memory  the nodes of two epochs, and 120 B for each node of the cluster
 //! drops   –
 //! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`; `docs/cluster-protocol.md`, section 1
 
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
-use hearth_cluster::view::Views;
+use hearth_cluster::view::View;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::Ledger;
 use hearth_wire::Pubkey;
@@ -22,6 +22,7 @@ use super::features::Features;
 use super::parse::leading_shred;
 use super::receiver::{Arrival, Refused, ShredSource};
 use super::turbine_ingress::Cluster;
+use crate::links::PeerNews;
 
 /// Nodes of an epoch are made anew after so long, if gossip knows others.
 const NODES_NS: u64 = 1_000_000_000;
@@ -39,7 +40,7 @@ struct Nodes {
 pub(super) struct Trees {
     own: Pubkey,
     ledger: Arc<Ledger>,
-    views: Arc<Views>,
+    view: View,
     nodes: BTreeMap<u64, Nodes>,
     scratch: Scratch,
     children: Vec<usize>,
@@ -56,11 +57,19 @@ impl Trees {
         Self {
             own: cluster.receiver.own,
             ledger: Arc::clone(&cluster.ledger),
-            views: Arc::clone(&cluster.views),
+            view: View::new(cluster.receiver.own),
             nodes: BTreeMap::new(),
             scratch: Scratch::default(),
             children: vec![],
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
+        }
+    }
+
+    /// What gossip says of a node.
+    pub fn peer(&mut self, news: PeerNews) {
+        match news {
+            PeerNews::Known(peer) => self.view.put(&peer),
+            PeerNews::Gone(node) => self.view.remove(&node),
         }
     }
 
@@ -113,18 +122,17 @@ impl Trees {
     /// Makes the nodes of a slot's epoch, or makes them anew. Returns the epoch.
     fn freshen(&mut self, slot: u64, now: u64) -> u64 {
         let epoch = self.ledger.epoch_schedule().epoch(slot);
-        let number = self.views.number();
+        let number = self.view.number();
         let is_fresh = |nodes: &Nodes| nodes.view == number || now < nodes.made_ns + NODES_NS;
         if self.nodes.get(&epoch).is_some_and(is_fresh) {
             return epoch;
         }
-        let view = self.views.newest();
         let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
         for vote in self.ledger.epoch_stakes(epoch).iter().flat_map(|stakes| &stakes.votes) {
             *stakes.entry(vote.node).or_default() += vote.stake;
         }
-        let own = Contact { identity: self.own, address: view.own_tvu.map(Into::into) };
-        let set = NodeSet::new(own, &view.tvu, &stakes, Features::of(epoch).cipher, false);
+        let own = Contact { identity: self.own, address: self.view.own_tvu().map(Into::into) };
+        let set = NodeSet::new(own, self.view.tvu(), &stakes, Features::of(epoch).cipher, false);
         self.nodes.insert(epoch, Nodes { set, view: number, made_ns: now });
         while self.nodes.len() > 2 {
             // Never the one that was just made: old slots are repaired too.

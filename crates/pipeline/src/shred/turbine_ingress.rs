@@ -1,12 +1,12 @@
 //! turbine_ingress: the path of the shreds of other leaders, one way through five stages.
 //!
-//! reads   `net_shred`: datagrams from Turbine, and answers of repair; the views that gossip's thread puts in; blocks
+//! reads   `net_shred`: datagrams from Turbine, and answers of repair; `gossip_shred`: the nodes of the cluster; blocks
 //!         that consensus has dumped; who leads a slot and who has stake, in the ledger
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
-//!         children; `shred_sign`: roots of last sets; `shred_repair`: what is missing; reports of leaders that made
-//!         two blocks, and of slots that are whole
+//!         children; `shred_sign`: roots of last sets; `shred_repair`: what is missing; `shred_gossip`: leaders that
+//!         made two blocks, and slots that are whole
 //! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of the stages, of gaps.rs, signing.rs and
-//!         [`Answers`]: [`memory`] at most
+//!         [`Answers`]: [`memory`] at most; 120 B for each node of the cluster
 //! drops   shreds that a stage refuses, each by its reason; those for children when net has no room; answers that
 //!         nobody asked for: all counted
 //! source  `docs/cluster-protocol.md`, sections 2 and 3
@@ -36,7 +36,7 @@ use super::set::FecSet;
 use super::signing::Signing;
 use super::tile::{Counters, Shred};
 use super::trees::Trees;
-use crate::links::{Datagram, Outgoing, PortKind, SHRED_REPAIR};
+use crate::links::{Datagram, Outgoing, PeerNews, PortKind, SHRED_REPAIR};
 use crate::repair::nonce::{Answers, NonceKey};
 use crate::repair::{LOOK_NS, next_look};
 
@@ -52,10 +52,19 @@ pub struct Cluster {
     pub ledger: Arc<Ledger>,
     /// The blocks that are there.
     pub blocks: Reader,
-    /// What gossip knows; and what is told of single slots.
+    /// What consensus says of single slots.
     pub views: Arc<Views>,
     /// By which answers of repair are known.
     pub nonces: NonceKey,
+}
+
+/// Where the path ends.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    pub net: Port,
+    pub sign: Port,
+    pub store: Port,
+    pub gossip: Port,
 }
 
 /// Takes shreds.
@@ -77,29 +86,34 @@ pub(super) struct Ingress {
 }
 
 impl Ingress {
-    pub fn new(cluster: Cluster, host: &mut Host<'_>, [net, sign, store]: [Port; 3]) -> Result<Self, InitError> {
+    pub fn new(cluster: Cluster, host: &mut Host<'_>, ports: Ports) -> Result<Self, InitError> {
         let gaps = host.output(SHRED_REPAIR)?;
         host.elective(gaps);
         let root = cluster.ledger.recent_blocks(1)[0].slot;
         Ok(Self {
             receiver: Receiver::new(cluster.receiver.clone(), root),
             trees: Trees::new(&cluster),
-            retransmit: Retransmit::new(net),
-            hand_on: HandOn::new(&cluster, store),
+            retransmit: Retransmit::new(ports.net),
+            hand_on: HandOn::new(&cluster, ports.store, ports.gossip),
             answers: Answers::new(cluster.nonces),
             gaps: GapReports::new(gaps),
             resending: VecDeque::new(),
-            signing: Signing::new(sign),
+            signing: Signing::new(ports.sign),
             cluster,
             look_at: 0,
             share: (host.index() as u64, host.peers() as u64),
-            store,
+            store: ports.store,
         })
     }
 
     /// When there is something to do although nothing comes in.
     pub fn deadline(&self) -> u64 {
         self.look_at
+    }
+
+    /// What gossip says of a node.
+    pub fn peer(&mut self, news: PeerNews) {
+        self.trees.peer(news);
     }
 
     /// This node makes a slot.
@@ -170,8 +184,8 @@ impl Ingress {
     }
 
     /// A slot of this node's own is whole.
-    pub fn own_is_whole(&self, slot: u64) {
-        self.cluster.views.reports.whole(slot);
+    pub fn own_is_whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+        self.hand_on.whole(slot, out);
     }
 
     /// Tells repair what is missing, and does what others want, if it is time to.
@@ -204,7 +218,7 @@ impl Ingress {
         }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
-        out.count.reports_lost = self.cluster.views.reports.lost();
+        out.count.reports_lost = self.hand_on.lost() + self.cluster.views.reports.lost();
         self.gaps.report(&self.receiver, out);
     }
 

@@ -2,10 +2,10 @@
 //!
 //! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
 //!         message of a vote; in a cluster, reliable: `tower_sign`: the same; `repair_sign`: what a repair request
-//!         signs, or a ping's token; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`: the handshake of a
-//!         QUIC client
-//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_repair`, `sign_rserve`, `sign_txsend`, reliable: the
-//!         signature, with the request's tag; for tower one of each signer
+//!         signs, or a ping's token; `gossip_sign`: what the node says in gossip; `rserve_sign`: what is drawn of a
+//!         ping's token; `txsend_sign`: the handshake of a QUIC client
+//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`,
+//!         reliable: the signature, with the request's tag; for tower one of each signer
 //! memory  the key, and that of the vote account's authorized voter where it is another
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
@@ -17,21 +17,23 @@
 //! What store asks for must be a message with one instruction, to the vote program, that only the node signs: it moves
 //! no lamports but the fee. What tower asks for must be that too, and for this node's vote account; the authorized
 //! voter may be a second signer. What txsend asks for must be the 130 bytes that a TLS client signs, which begin with
-//! 64 spaces.
+//! 64 spaces. What gossip may have signed, and why none of it is anything else, is in `gossip.rs` beside this file.
+
+mod gossip;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use zeroize::Zeroize;
 
-use hearth_cluster::gossip::pong_hash;
+use hearth_cluster::gossip::{SignKind, pong_hash};
 use hearth_ledger::tower::{is_vote_message, is_vote_message_by};
 use hearth_quic::deferred::is_client_handshake;
 use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
 
 use crate::links::{
-    PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED, SIGN_STORE, SIGN_TOWER,
-    SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN, ping_token,
+    GOSSIP_SIGN, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED,
+    SIGN_STORE, SIGN_TOWER, SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
 
 hearth_tile::counters! {
@@ -47,6 +49,12 @@ hearth_tile::counters! {
         signed_pings: Counter,
         /// Votes signed for store, or for tower.
         signed_votes: Counter,
+        /// Values of this node signed for gossip.
+        signed_values: Counter,
+        /// Prunes signed for gossip.
+        signed_prunes: Counter,
+        /// Pings signed for gossip, and answers to pings.
+        signed_gossip_pings: Counter,
         /// Handshakes with leaders signed for txsend.
         signed_handshakes: Counter,
         /// Requests refused because their form does not fit the role of the asking link.
@@ -101,6 +109,8 @@ pub struct Sign {
     handshakes: Option<(In, Port)>,
     /// Where repair requests and pongs are.
     repair: Option<(In, Port)>,
+    /// Where gossip has signed what it says.
+    gossip: Option<(In, Port)>,
     /// Where pings are.
     rserve: Option<(In, Port)>,
 }
@@ -122,8 +132,10 @@ impl Tile for Sign {
         });
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
         let repair = host.inputs_named(REPAIR_SIGN).into_iter().zip(host.outputs(SIGN_REPAIR)).next();
+        let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
         let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
-        Ok(Self { key: SigningKey::from_seed(&config.seed), shred, votes, tower, handshakes, repair, rserve })
+        let key = SigningKey::from_seed(&config.seed);
+        Ok(Self { key, shred, votes, tower, handshakes, repair, gossip, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -145,6 +157,11 @@ impl Tile for Sign {
         {
             return self.repair(port, &frag, out);
         }
+        if let Some((input, port)) = self.gossip
+            && input == frag.input()
+        {
+            return self.gossip(port, &frag, out);
+        }
         if let Some((input, port)) = self.rserve
             && input == frag.input()
         {
@@ -165,6 +182,26 @@ impl Tile for Sign {
 }
 
 impl Sign {
+    /// Whether this is what a repair request signs, and nothing that gossip could say.
+    fn is_request(&self, bytes: &[u8]) -> bool {
+        let own = self.key.public_key();
+        is_repair_request(bytes, &own) && !gossip::is_value_of(bytes, &own)
+    }
+
+    fn gossip(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        let own = self.key.public_key();
+        let Some((kind, signature)) = gossip::sign(&self.key, &own, frag.control(), frag.payload()) else {
+            out.count.refused += 1;
+            return out.filtered();
+        };
+        match kind {
+            SignKind::Value => out.count.signed_values += 1,
+            SignKind::Prune => out.count.signed_prunes += 1,
+            SignKind::Ping | SignKind::Pong => out.count.signed_gossip_pings += 1,
+        }
+        out.publish(port, frag.tag(), &signature);
+    }
+
     fn handshake(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         if !is_client_handshake(frag.payload()) {
             out.count.refused += 1;
@@ -202,7 +239,7 @@ impl Sign {
 
     fn repair(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         let signature = match frag.payload() {
-            request if is_repair_request(request, &self.key.public_key()) => {
+            request if self.is_request(request) => {
                 out.count.signed_repair += 1;
                 self.key.sign(request)
             }
@@ -283,6 +320,31 @@ mod tests {
     }
 
     #[test]
+    fn signs_for_gossip_what_gossip_says_and_nothing_else() {
+        use hearth_wire::gossip::{CrdsData, LowestSlot};
+        let config = Config { seed: [7; 32], votes: None };
+        let node = SigningKey::from_seed(&config.seed).public_key();
+        let mut value = vec![];
+        CrdsData::LowestSlot(LowestSlot { from: node, lowest: 9, wallclock: 5 }).write(&mut value);
+        let inputs = ["shred_sign:0", "gossip_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_gossip"]);
+        rig.give_control("gossip_sign", 1, SignKind::Value as u16, &value);
+        rig.give_control("gossip_sign", 2, SignKind::Pong as u16, &[6; 32]);
+        rig.give_control("gossip_sign", 3, SignKind::Ping as u16, &[6; 32]);
+        rig.give_control("gossip_sign", 4, 77, &value);
+        rig.give("shred_sign:0", 5, &value);
+        rig.run();
+        let answers = rig.take("sign_gossip");
+        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2]);
+        for ((_, signature), message) in answers.iter().zip([&value[..], &pong_hash(&[6; 32])]) {
+            assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), message).is_ok());
+        }
+        assert!(rig.take("sign_shred:0").is_empty(), "a value is none of shred's business");
+        let count = rig.count();
+        assert_eq!((count.signed_values, count.signed_gossip_pings, count.refused), (1, 1, 3));
+    }
+
+    #[test]
     fn signs_votes_of_its_account_for_tower() {
         use hearth_ledger::Lockout;
         use hearth_ledger::tower::{Told, VotedBlock};
@@ -356,8 +418,8 @@ mod tests {
         let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
         let request = |sender: &[u8]| [&9u32.to_le_bytes()[..], sender, &[1; 60]].concat();
         let pong = [&PONG[..], &[5; 32]].concat();
-        // A Merkle root, another node's request, a ping's token, nothing.
-        for refused in [&[1; 32][..], &request(&[8; 32]), &[3; 8], &[]] {
+        // A Merkle root, another node's request, a request that is a value of gossip too, a ping's token, nothing.
+        for refused in [&[1; 32][..], &request(&[8; 32]), &gossip::tests::request_and_value(), &[3; 8], &[]] {
             rig.give("repair_sign", 1, refused);
         }
         rig.give("repair_sign", 2, &request(&node));
@@ -374,7 +436,7 @@ mod tests {
         assert!(is_over(0, &request(&node)) && is_over(1, &pong_hash(&[5; 32])));
         assert_eq!(rig.count().signed_repair, 1);
         assert_eq!(rig.count().signed_pongs, 1);
-        assert_eq!(rig.count().refused, 6);
+        assert_eq!(rig.count().refused, 7);
         assert!(rig.take("sign_shred:0").is_empty());
     }
 

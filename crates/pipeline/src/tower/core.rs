@@ -51,8 +51,8 @@ hearth_tile::counters! {
         duplicate_slots: Counter,
         /// Votes not sent yet since the disk did not take the tower, and roots that it did not take.
         unsaved: Counter,
-        /// Votes and slots that gossip heard, or was to tell, and that were lost since too many waited.
-        lost_messages: Counter,
+        /// Votes that a newer one replaced before gossip had room for them.
+        unpublished_votes: Counter,
         /// Questions to others for the ancestors of a block that is not executed here, again ones included.
         asked_ancestors: Counter,
         /// Answers to them.
@@ -73,6 +73,11 @@ pub enum TowerError {
     /// The tower does not fit the chain.
     #[error("{0}; the chain in the ledger folder is not the one that this node has voted on")]
     Start(#[from] StartError),
+    /// Two processes are one node.
+    #[error(
+        "another process runs with this node's identity, and began later: one identity is one node (consensus.identity_path)"
+    )]
+    Double,
 }
 
 /// Who the node is.
@@ -238,6 +243,11 @@ impl Core {
         Ok(core)
     }
 
+    /// The node's identity.
+    pub fn node(&self) -> &Pubkey {
+        &self.config.node
+    }
+
     /// Replay has told something.
     pub fn on_event(&mut self, event: Event, now: Now) {
         match event {
@@ -323,8 +333,8 @@ impl Core {
     }
 
     /// Gossip has heard that a node has these slots.
-    pub fn on_slots(&mut self, node: &Pubkey, slots: &[u64]) {
-        slots.iter().for_each(|slot| self.consensus.on_has_slot(node, *slot));
+    pub fn on_slots(&mut self, node: &Pubkey, slots: impl IntoIterator<Item = u64>) {
+        slots.into_iter().for_each(|slot| self.consensus.on_has_slot(node, slot));
     }
 
     /// It is proved that a slot's leader made two blocks.

@@ -1,9 +1,9 @@
 //! tower: which fork this node builds on, what it votes for, what is final, and when it leads.
 //!
-//! reads   from replay: blocks that were executed, or cannot be; what the store has of slots. From gossip: votes, slots
-//!         of other nodes, proofs of duplicates. The time
-//! writes  to replay: what to build on, own slots to begin, roots, blocks to drop. Votes, once the tower that they are
-//!         of is on disk. `tower.bin` and `root.bin`
+//! reads   from replay: blocks that were executed, or cannot be; what the store has of slots. From gossip: nodes, their
+//!         votes and slots, leaders that made two blocks. The time
+//! writes  to replay: what to build on, own slots to begin, roots, blocks to drop. To txsend and gossip: votes, once
+//!         the tower that they are of is on disk; to gossip: the root. `tower.bin` and `root.bin`
 //! memory  120 B for each block above the root; 40 B for each slot above it of which the store has anything, of 65,536
 //!         slots; 104 B for each vote account with stake; a vote; what [`hearth_cluster::consensus`] keeps
 //! drops   votes of others that do not count: counted
@@ -16,8 +16,8 @@
 //!
 //! ```text
 //! replay ── Event ──► Core ── Command ──► replay
-//! gossip's votes ──►   │  ├─► tower.bin ─► sign ─► vote: txsend, gossip
-//! duplicates     ──►   │  └─► root.bin
+//! gossip: votes, ──►   │  ├─► tower.bin ─► sign ─► vote: txsend, gossip
+//! slots, duplicates    │  └─► root.bin ─► root: gossip
 //!                      └─► slots to ask for, blocks to send again, ancestors to ask for
 //! ```
 
@@ -41,7 +41,7 @@ pub use saved::{
     tower as saved_tower,
 };
 
-pub use tile::{Config, Peers, Tower};
+pub use tile::{AncestorClient, Config, Tower};
 
 #[cfg(test)]
 mod tests;

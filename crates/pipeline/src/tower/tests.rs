@@ -420,10 +420,10 @@ fn ancestors_of_a_dead_block_are_asked_for_where_others_have_it() {
     node.event(Event::Dead(2));
     let asked = |node: &mut Node| node.step().contains(&Output::AskAncestors(2));
     for number in 1..3 {
-        node.core.on_slots(&super::tests::node(number), &[2]);
+        node.core.on_slots(&super::tests::node(number), [2]);
     }
     assert!(!asked(&mut node), "half of the stake has it");
-    node.core.on_slots(&super::tests::node(3), &[2]);
+    node.core.on_slots(&super::tests::node(3), [2]);
     assert!(asked(&mut node) && !asked(&mut node), "once");
     node.core.on_ancestors(&[other(2), id(1), id(0)]);
     assert_eq!(node.commands(), [Command::Dump(2)], "this version is not the cluster's");

@@ -1,20 +1,39 @@
 //! tile: tower on a core, between links.
 //!
-//! reads   `replay_tower`, reliable: pieces of an [`Event`]; `sign_tower`, reliable: the signatures of a vote's
-//!         message; by [`Peers`], what gossip has received
+//! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
+//!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message; by
+//!         [`AncestorClient`], the blocks that others have below one
 //! writes  `tower_replay`, elective: a [`Command`]; `tower_sign`, elective: the message of a vote; `tower_txsend`,
-//!         elective: a signed vote; by [`Peers`], the rest
-//! memory  that of [`Core`]; an event; what waits for room: commands of one step, a message, the newest vote
-//! drops   a vote that waits for room in txsend when a newer one comes, which says all that it said: counted
+//!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; slots to ask for, blocks to
+//!         send again and confirmed ones, in [`Views`]
+//! memory  that of [`Core`] and of [`View`]; an event; what waits for room: commands of one step and of [`COMMANDS`]
+//!         votes of others, a message, the newest vote twice, the root
+//! drops   a vote that waits for room in txsend or in gossip when a newer one comes, which says all that it said:
+//!         counted
 //! source  –
 //!
+//! No tile waits for another in a circle. Tower takes events and signatures whether or not there is room for what comes
+//! of them. Each vote of another node is a command for replay, so that the news of gossip stays in its link while
+//! [`COMMANDS`] of them wait; replay takes commands at any time. Between tower and gossip neither direction blocks:
+//!
+//! - `gossip_tower` loses nothing. Where it is full, gossip goes on, and keeps in its table what it has not said; there
+//!   a newer vote of a node takes the place of an older one.
+//! - `tower_gossip`: gossip takes what comes there whatever it waits for itself. Where the link is full all the same,
+//!   tower goes on, and keeps the newest vote and the newest root: one that a newer one replaces is dropped.
+//!
 //! No key is here: sign has it. A disk that fails for another reason than that it is full ends the node: a vote whose
-//! tower is lost may contradict the next. Then the tile says so ([`Failure`]) and does nothing more.
+//! tower is lost may contradict the next. So does another process with this node's identity. Then the tile says so
+//! ([`Failure`]) and does nothing more.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_tile::{Clock, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_cluster::ancestors;
+use hearth_cluster::consensus::BankId;
+use hearth_cluster::gossip::RepairPeer;
+use hearth_cluster::view::{View, Views};
+use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Signature;
 
 use super::codec::Pieces;
@@ -22,20 +41,30 @@ use super::core::{Core, Counters, Now, Output, TowerError};
 use super::messages::Event;
 use super::saved::Files;
 use crate::failure::Failure;
-use crate::links::{REPLAY_TOWER, SIGN_TOWER, TOWER_REPLAY, TOWER_SIGN, TOWER_TXSEND};
+use crate::links::{
+    GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPLAY, TOWER_SIGN, TOWER_TXSEND,
+    TowerNews,
+};
 
-/// How often the time is looked at, and gossip heard.
+/// How often the time is looked at, and answers about ancestors are taken.
 const TICK_NS: u64 = 10_000_000;
-/// Commands that one turn publishes at most.
+/// Commands that one turn publishes at most. While so many wait, gossip's news is left where it is.
 const COMMANDS: usize = 16;
 
-/// What the tile exchanges with those who are no tiles: gossip, repair, and who asks for ancestors.
-pub trait Peers: Send {
-    /// Hands what gossip has received to `core`; whether there was anything.
-    fn hear(&mut self, core: &mut Core) -> bool;
+/// Asks other nodes which blocks they have below one. The node gives the tile one that has a socket.
+pub trait AncestorClient: Send {
+    /// Asks for the ancestors of the block of this slot, until there is an answer or the slot is rooted.
+    fn ask(&mut self, slot: u64);
 
-    /// Takes an output for which there is no link.
-    fn take(&mut self, output: Output);
+    /// Slots up to this one are of no interest any more.
+    fn set_root(&mut self, root: u64);
+
+    /// Asks these nodes what is due, and takes what they say. Returns a slot's block and its ancestors, once enough
+    /// stake agrees.
+    fn turn(&mut self, servers: &[RepairPeer]) -> Option<Vec<BankId>>;
+
+    /// What became of questions since the beginning.
+    fn counters(&self) -> ancestors::Counters;
 }
 
 /// What the tile is made from.
@@ -44,8 +73,10 @@ pub struct Config {
     pub core: Core,
     /// Where tower and root are kept.
     pub files: Box<dyn Files + Send>,
-    /// Gossip and the like.
-    pub peers: Box<dyn Peers>,
+    /// What consensus says of blocks, for shred, repair and rserve.
+    pub views: Arc<Views>,
+    /// What asks for ancestors.
+    pub ancestors: Box<dyn AncestorClient>,
     /// Where the tile says why it ends.
     pub failure: Failure<TowerError>,
 }
@@ -54,18 +85,26 @@ pub struct Config {
 pub struct Tower {
     core: Core,
     files: Box<dyn Files + Send>,
-    peers: Box<dyn Peers>,
+    views: Arc<Views>,
+    ancestors: Box<dyn AncestorClient>,
     failure: Failure<TowerError>,
     has_failed: bool,
+    /// The other nodes, of which those that serve shreds know ancestors.
+    nodes: View,
     events: Pieces,
     from_replay: In,
+    from_gossip: In,
     to_replay: Port,
     to_sign: Port,
     to_txsend: Port,
-    /// What waits for room: commands; the newest message to be signed, with its number; the newest vote.
+    to_gossip: Port,
+    /// What waits for room: commands; the newest message to be signed, with its number; the newest vote, for txsend and
+    /// for gossip; the newest root, for gossip.
     commands: VecDeque<Vec<u8>>,
     unsigned: Option<(u64, Vec<u8>)>,
     vote: Option<Vec<u8>>,
+    gossip_vote: Option<Vec<u8>>,
+    root: Option<u64>,
     /// Whether something came since the last step.
     is_due: bool,
     /// When the time is looked at again.
@@ -78,65 +117,86 @@ impl Tile for Tower {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, files, peers, failure } = config;
+        let Config { core, files, views, ancestors, failure } = config;
         host.input(SIGN_TOWER)?;
         let (to_replay, to_sign) = (host.output(TOWER_REPLAY)?, host.output(TOWER_SIGN)?);
-        let to_txsend = host.output(TOWER_TXSEND)?;
+        let (to_txsend, to_gossip) = (host.output(TOWER_TXSEND)?, host.output(TOWER_GOSSIP)?);
         // Events and signatures are taken even while there is no room: else two tiles could wait for each other.
-        [to_replay, to_sign, to_txsend].into_iter().for_each(|port| host.elective(port));
+        [to_replay, to_sign, to_txsend, to_gossip].into_iter().for_each(|port| host.elective(port));
         Ok(Self {
+            nodes: View::new(*core.node()),
+            // Gossip begins at what the ledger has as final.
+            root: Some(core.count.root_slot),
             core,
             files,
-            peers,
+            views,
+            ancestors,
             failure,
             has_failed: false,
             events: Pieces::default(),
             from_replay: host.input(REPLAY_TOWER)?,
+            from_gossip: host.input(GOSSIP_TOWER)?,
             to_replay,
             to_sign,
             to_txsend,
+            to_gossip,
             commands: VecDeque::new(),
             unsigned: None,
             vote: None,
+            gossip_vote: None,
             is_due: true,
             tick_at: 0,
         })
     }
 
+    fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
+        // A vote of another node becomes a command, and nothing else that comes may wait behind those.
+        let must_wait = input == self.from_gossip && self.commands.len() >= COMMANDS;
+        if must_wait { Filter::Later } else { Filter::Take }
+    }
+
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        let now = now(out.now(), out.unix_ns());
-        if frag.input() == self.from_replay {
-            if let Some(event) = self.events.push(frag.payload(), frag.control()) {
-                self.core.on_event(Event::decode(event), now);
-                self.is_due = true;
-            }
+        if self.has_failed {
             return;
         }
-        let (signatures, rest) = frag.payload().as_chunks::<64>();
-        assert!(rest.is_empty(), "sign answers with whole signatures");
-        let signatures: &[Signature] = signatures;
-        self.core.on_signed(frag.tag(), signatures, now);
-        self.hand_out();
+        let now = now(out.now(), out.unix_ns());
+        match frag.input() {
+            input if input == self.from_replay => {
+                if let Some(event) = self.events.push(frag.payload(), frag.control()) {
+                    self.core.on_event(Event::decode(event), now);
+                    self.is_due = true;
+                }
+            }
+            input if input == self.from_gossip => self.on_news(TowerNews::read(frag.payload())),
+            _ => {
+                let (signatures, rest) = frag.payload().as_chunks::<64>();
+                assert!(rest.is_empty(), "sign answers with whole signatures");
+                let signatures: &[Signature] = signatures;
+                self.core.on_signed(frag.tag(), signatures, now);
+                self.hand_out();
+            }
+        }
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        // First, so that commands of votes do not keep consensus from going on.
+        let mut has_published = self.publish(out);
         let is_tick = out.now() >= self.tick_at;
         // Consensus goes on once what it said last is on its way to replay.
         if (self.is_due || is_tick) && self.commands.is_empty() && !self.has_failed {
             self.is_due = false;
             if is_tick {
                 self.tick_at = out.now() + TICK_NS;
-                self.peers.hear(&mut self.core);
+                self.ask_ancestors();
             }
             let done = self.core.poll(now(out.now(), out.unix_ns()), &mut *self.files);
             self.hand_out();
             // After what it has said before.
             if let Err(why) = done {
-                self.has_failed = true;
-                self.failure.set(why);
+                self.fail(why);
             }
+            has_published |= self.publish(out);
         }
-        let has_published = self.publish(out);
         *out.count = self.core.count;
         if has_published { Poll::Busy } else { Poll::Idle }
     }
@@ -148,6 +208,35 @@ impl Tile for Tower {
 }
 
 impl Tower {
+    /// Takes what gossip says. Consensus acts on it at the next tick: one step does for many votes.
+    fn on_news(&mut self, news: TowerNews<'_>) {
+        match news {
+            TowerNews::Peer(PeerNews::Known(peer)) => self.nodes.put(&peer),
+            TowerNews::Peer(PeerNews::Gone(node)) => self.nodes.remove(&node),
+            TowerNews::Vote(transaction) => {
+                self.core.on_vote(transaction);
+                self.hand_out();
+            }
+            TowerNews::Slots(node, near) => self.core.on_slots(&node, near.slots()),
+            TowerNews::Duplicate(slot) => self.core.on_duplicate(slot),
+            TowerNews::Double => self.fail(TowerError::Double),
+        }
+    }
+
+    fn fail(&mut self, why: TowerError) {
+        self.has_failed = true;
+        self.failure.set(why);
+    }
+
+    fn ask_ancestors(&mut self) {
+        if let Some(chain) = self.ancestors.turn(self.nodes.repair()) {
+            self.core.on_ancestors(&chain);
+        }
+        let counters = self.ancestors.counters();
+        self.core.count.asked_ancestors = counters.asked;
+        self.core.count.told_ancestors = counters.answers;
+    }
+
     /// Sorts what the core wants done.
     fn hand_out(&mut self) {
         for output in self.core.outputs() {
@@ -159,44 +248,63 @@ impl Tower {
                     let before = self.vote.replace(transaction);
                     self.core.count.replaced_votes += u64::from(before.is_some());
                 }
-                output => self.peers.take(output),
+                Output::Gossip(transaction) => {
+                    let before = self.gossip_vote.replace(transaction);
+                    self.core.count.unpublished_votes += u64::from(before.is_some());
+                }
+                Output::Want(slot) => self.views.reports.voted(slot),
+                Output::Resend(slot) => self.views.reports.resend(slot),
+                Output::AskAncestors(slot) => self.ancestors.ask(slot),
+                Output::Root(slot) => {
+                    self.root = Some(slot);
+                    self.ancestors.set_root(slot);
+                }
+                Output::Confirmed(id) => self.views.confirmed.push(id),
             }
         }
     }
 
     /// Publishes what waits, as far as there is room; whether there was anything.
     fn publish(&mut self, out: &mut Out<'_, Self>) -> bool {
-        if self.commands.is_empty() && self.unsigned.is_none() && self.vote.is_none() {
-            return false;
-        }
         let wanted = self.commands.len().min(COMMANDS);
-        let count = out.credits(self.to_replay, wanted).min(wanted);
+        let count = if wanted == 0 { 0 } else { out.credits(self.to_replay, wanted).min(wanted) };
         for command in self.commands.drain(..count) {
             out.publish(self.to_replay, 0, &command);
         }
+        if count < wanted {
+            out.held_up();
+        }
         let mut has_published = count > 0;
-        if self.unsigned.is_some()
-            && out.credits(self.to_sign, 1) > 0
-            && let Some((number, message)) = self.unsigned.take()
-        {
+        if let Some((number, message)) = self.unsigned.take_if(|_| has_room(self.to_sign, out)) {
             out.publish(self.to_sign, number, &message);
             has_published = true;
         }
-        if self.vote.is_some()
-            && out.credits(self.to_txsend, 1) > 0
-            && let Some(vote) = self.vote.take()
-        {
+        if let Some(vote) = self.vote.take_if(|_| has_room(self.to_txsend, out)) {
             out.set_received();
             out.publish(self.to_txsend, 0, &vote);
             out.set_origin(0);
             self.core.count.votes += 1;
             has_published = true;
         }
-        if count < wanted || self.unsigned.is_some() || self.vote.is_some() {
-            out.held_up();
+        if let Some(slot) = self.root.take_if(|_| has_room(self.to_gossip, out)) {
+            out.publish_with(self.to_gossip, 0, |buffer| Statement::Root(slot).write(buffer));
+            has_published = true;
+        }
+        if let Some(vote) = self.gossip_vote.take_if(|_| has_room(self.to_gossip, out)) {
+            out.publish_with(self.to_gossip, 0, |buffer| Statement::Vote(&vote).write(buffer));
+            has_published = true;
         }
         has_published
     }
+}
+
+/// Whether an output that something waits for has room.
+fn has_room(port: Port, out: &mut Out<'_, Tower>) -> bool {
+    let has_room = out.credits(port, 1) > 0;
+    if !has_room {
+        out.held_up();
+    }
+    has_room
 }
 
 impl Now {

@@ -1,7 +1,8 @@
 //! txsend: votes and clients' transactions, to the leaders of the next slots, over QUIC.
 //!
 //! reads   `rpc_txsend`, reliable: transactions of clients; `tower_txsend`, reliable: the node's votes; `net_txsend`,
-//!         reliable: datagrams of its connections; `sign_txsend`, reliable: signatures of handshakes
+//!         reliable: datagrams of its connections; `sign_txsend`, reliable: signatures of handshakes; `gossip_txsend`,
+//!         reliable: where nodes take transactions
 //! writes  `txsend_net`, elective: datagrams; `txsend_sign`, elective: handshakes to be signed; where the node makes
 //!         blocks `txsend_verify`, elective: what is for the node itself, and `txsend_quic`, elective: who has stake
 //! memory  [`leaders`]' connections and what waits for them; [`OWN_VOTES_MAX`] votes and a transaction that wait for
@@ -22,7 +23,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::view::Views;
 use hearth_ledger::fates::DropReason;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_quic::{Client, ClientConfig, Handshake};
@@ -31,8 +31,8 @@ use hearth_wire::Pubkey;
 
 use crate::drops::DropLog;
 use crate::links::{
-    Datagram, NET_TXSEND, OUTGOING_MTU, Outgoing, PortKind, SIGN_TXSEND, TOWER_TXSEND, TXN_MTU, TXSEND_NET,
-    TXSEND_QUIC, TXSEND_SIGN, TXSEND_VERIFY,
+    Datagram, GOSSIP_TXSEND, NET_TXSEND, OUTGOING_MTU, Outgoing, PeerNews, PortKind, SIGN_TXSEND, TOWER_TXSEND,
+    TXN_MTU, TXSEND_NET, TXSEND_QUIC, TXSEND_SIGN, TXSEND_VERIFY,
 };
 use leaders::Leaders;
 use stakes::StakeFeed;
@@ -80,7 +80,7 @@ hearth_tile::counters! {
 const TURN: u64 = 4;
 /// Turns ahead for which connections are made before they are needed.
 const TURNS_AHEAD: u64 = 4;
-/// How often it is looked who leads next, and which nodes there are.
+/// How often it is looked who leads next.
 const LOOK_EVERY_NS: u64 = 100_000_000;
 /// Votes that wait for room in the node's own verify tile: a newer one is as good as all before it.
 const OWN_VOTES_MAX: usize = 8;
@@ -95,8 +95,6 @@ pub struct Config {
     pub votes: bool,
     /// Who leads.
     pub ledger: Arc<Ledger>,
-    /// Where leaders take transactions.
-    pub views: Arc<Views>,
     /// Where drops are told.
     pub drops: DropLog,
 }
@@ -114,10 +112,10 @@ pub struct TxSend {
     leaders: Leaders,
     clock: Clock,
     nodes: BTreeMap<Pubkey, Addresses>,
-    view_number: Option<u64>,
     look_at: u64,
     datagrams: In,
     signatures: In,
+    peer_news: In,
     votes: In,
     net: Port,
     sign: Port,
@@ -151,10 +149,10 @@ impl Tile for TxSend {
             leaders: Leaders::new(client),
             clock: host.clock().clone(),
             nodes: BTreeMap::new(),
-            view_number: None,
             look_at: 0,
             datagrams: host.input(NET_TXSEND)?,
             signatures: host.input(SIGN_TXSEND)?,
+            peer_news: host.input(GOSSIP_TXSEND)?,
             votes: host.input(TOWER_TXSEND)?,
             net,
             sign,
@@ -167,7 +165,7 @@ impl Tile for TxSend {
     }
 
     fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
-        let is_transaction = ![self.datagrams, self.signatures, self.votes].contains(&input);
+        let is_transaction = ![self.datagrams, self.signatures, self.peer_news, self.votes].contains(&input);
         if is_transaction && self.own_transaction.is_some() { Filter::Later } else { Filter::Take }
     }
 
@@ -182,6 +180,7 @@ impl Tile for TxSend {
                 let signature = frag.payload().try_into().expect("sign answers with a signature");
                 self.leaders.client.signed(Handshake::from_bits(frag.tag()), signature);
             }
+            input if input == self.peer_news => self.on_peer(PeerNews::read(frag.payload())),
             input => self.send(frag, input == self.votes, out),
         }
     }
@@ -197,7 +196,6 @@ impl Tile for TxSend {
         }
         if out.now() >= self.look_at {
             self.look_at = out.now() + LOOK_EVERY_NS;
-            self.look();
             self.connect(out);
             self.leaders.close_idle(now);
             if let Some((_, stakes)) = &mut self.quic {
@@ -225,17 +223,14 @@ impl Tile for TxSend {
 }
 
 impl TxSend {
-    /// Takes note of which nodes there are.
-    fn look(&mut self) {
-        let views = &self.config.views;
-        let number = views.number();
-        if self.view_number.replace(number) != Some(number) {
-            let address = |address: Option<std::net::SocketAddrV4>| address.map(SocketAddr::from);
-            let newest = views.newest();
-            let nodes = newest.tpu.iter().map(|(node, transactions, votes)| {
-                (*node, Addresses { transactions: address(*transactions), votes: address(*votes) })
-            });
-            self.nodes = nodes.collect();
+    /// Takes note of where a node takes transactions.
+    fn on_peer(&mut self, news: PeerNews) {
+        match news {
+            PeerNews::Known(peer) => {
+                let [transactions, votes] = [peer.tpu_quic, peer.tpu_vote_quic].map(|at| at.map(SocketAddr::from));
+                self.nodes.insert(peer.identity, Addresses { transactions, votes });
+            }
+            PeerNews::Gone(node) => drop(self.nodes.remove(&node)),
         }
     }
 
@@ -270,8 +265,6 @@ impl TxSend {
             true => out.count.votes += 1,
             false => out.count.transactions += 1,
         }
-        // A client's transaction may be the first thing that wants to know.
-        self.look();
         let (now, first) = (self.clock.instant(out.now()), self.next_slot());
         let (mut sent, mut is_own): (Option<SocketAddr>, bool) = (None, false);
         for slot in [first, first + TURN] {

@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use hearth_cluster::view::View;
+use hearth_cluster::view::Peer;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::fates::{DropReason, Fates};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
@@ -11,11 +11,11 @@ use hearth_quic::{Server, ServerConfig};
 use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
-use crate::links::{AGAIN, RPC_TXSEND, StakesPiece};
+use crate::links::{AGAIN, PEER_NEWS_MTU, RPC_TXSEND, StakesPiece};
 
 /// The node's key.
 const SEED: [u8; 32] = [7; 32];
-const INPUTS: [&str; 4] = [NET_TXSEND, SIGN_TXSEND, RPC_TXSEND, TOWER_TXSEND];
+const INPUTS: [&str; 5] = [NET_TXSEND, SIGN_TXSEND, RPC_TXSEND, TOWER_TXSEND, GOSSIP_TXSEND];
 const OUTPUTS: [&str; 4] = [TXSEND_NET, TXSEND_SIGN, TXSEND_VERIFY, TXSEND_QUIC];
 
 fn own() -> SigningKey {
@@ -27,23 +27,26 @@ fn leader_addresses() -> [SocketAddrV4; 2] {
     [8_009, 8_010].map(|port| SocketAddrV4::new([10, 0, 0, 2].into(), port))
 }
 
-/// The tile in a cluster in which `leader` has all the stake, and the views that it looks at.
-fn rig(leader: &Pubkey, votes: bool, outputs: &[&str]) -> (Rig<TxSend>, Arc<Views>) {
+/// The tile in a cluster in which `leader` has all the stake.
+fn rig(leader: &Pubkey, votes: bool, outputs: &[&str]) -> Rig<TxSend> {
     rig_with_drops(leader, votes, outputs, DropLog::default())
 }
 
-fn rig_with_drops(leader: &Pubkey, votes: bool, outputs: &[&str], drops: DropLog) -> (Rig<TxSend>, Arc<Views>) {
+fn rig_with_drops(leader: &Pubkey, votes: bool, outputs: &[&str], drops: DropLog) -> Rig<TxSend> {
     let extra_accounts = stakes::genesis_accounts(&[3; 32], &[4; 32], leader).to_vec();
     let genesis = GenesisConfig { extra_accounts, ..GenesisConfig::development(*leader, [2; 32], 1_700_000_000) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
-    let views = Arc::new(Views::default());
-    let config = Config { identity: own().public_key(), votes, ledger, views: Arc::clone(&views), drops };
-    (Rig::new(config, &INPUTS, outputs), views)
+    let config = Config { identity: own().public_key(), votes, ledger, drops };
+    Rig::new(config, &INPUTS, outputs)
 }
 
-fn see(views: &Views, leader: Pubkey) {
-    let [transactions, votes] = leader_addresses();
-    views.put(View { tpu: vec![(leader, Some(transactions), Some(votes))], ..View::default() });
+/// Gossip says where a node takes transactions, and votes.
+fn see(rig: &mut Rig<TxSend>, identity: Pubkey, [tpu_quic, tpu_vote_quic]: [Option<SocketAddrV4>; 2]) {
+    let peer = Peer { identity, tvu: None, serve_repair: None, tpu_quic, tpu_vote_quic, stake: 0, lowest: 0 };
+    let mut message = [0; PEER_NEWS_MTU];
+    let size = PeerNews::Known(peer).write(&mut message);
+    rig.give(GOSSIP_TXSEND, 0, &message[..size]);
+    rig.run();
 }
 
 /// A leader's QUIC server at the other end, and what it has read: by whom, and at which address.
@@ -106,8 +109,8 @@ impl Leader {
 #[test]
 fn a_transaction_reaches_the_leader_once_and_shows_who_sends_it() {
     let stranger = [9; 32];
-    let (mut rig, views) = rig(&stranger, false, &OUTPUTS);
-    see(&views, stranger);
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    see(&mut rig, stranger, leader_addresses().map(Some));
     let mut leader = Leader::new(&rig);
     leader.run(&mut rig, 200);
     assert_eq!((rig.count().connections, leader.addresses.len()), (0, 0), "nobody has wanted a connection");
@@ -126,11 +129,11 @@ fn a_transaction_reaches_the_leader_once_and_shows_who_sends_it() {
 #[test]
 fn who_votes_is_connected_before_it_has_a_vote() {
     let stranger = [9; 32];
-    let (mut rig, views) = rig(&stranger, true, &OUTPUTS);
+    let mut rig = rig(&stranger, true, &OUTPUTS);
     let mut leader = Leader::new(&rig);
     leader.run(&mut rig, 150);
     assert_eq!(rig.count().connections, 0, "no node is known");
-    see(&views, stranger);
+    see(&mut rig, stranger, leader_addresses().map(Some));
     leader.run(&mut rig, 150);
     assert_eq!((rig.count().connections, rig.count().connected), (1, 1));
     rig.give(TOWER_TXSEND, 0, b"a vote");
@@ -142,7 +145,7 @@ fn who_votes_is_connected_before_it_has_a_vote() {
 
 #[test]
 fn what_the_node_itself_is_to_lead_goes_to_its_verify_tile() {
-    let (mut rig, _) = rig(&own().public_key(), true, &OUTPUTS);
+    let mut rig = rig(&own().public_key(), true, &OUTPUTS);
     rig.give_control(RPC_TXSEND, 0, AGAIN, b"again");
     rig.give(TOWER_TXSEND, 0, b"a vote");
     rig.run();
@@ -167,7 +170,7 @@ fn what_the_node_itself_is_to_lead_goes_to_its_verify_tile() {
 
 #[test]
 fn votes_do_not_wait_behind_transactions_for_the_node_itself() {
-    let (mut rig, _) = rig(&own().public_key(), true, &OUTPUTS);
+    let mut rig = rig(&own().public_key(), true, &OUTPUTS);
     // As many as the link to verify holds, and one that waits.
     for number in 0..=DEPTH {
         if number == DEPTH {
@@ -193,11 +196,11 @@ fn votes_do_not_wait_behind_transactions_for_the_node_itself() {
 #[test]
 fn without_a_leader_that_is_known_it_is_dropped_and_counted() {
     let stranger = [9; 32];
-    let (mut rig, views) = rig(&stranger, false, &OUTPUTS);
+    let mut rig = rig(&stranger, false, &OUTPUTS);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
     // A node that takes none over QUIC is no help.
-    views.put(View { tpu: vec![(stranger, None, None)], ..View::default() });
+    see(&mut rig, stranger, [None; 2]);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
     assert_eq!((rig.count().dropped_no_leader, rig.count().connections), (2, 0));
@@ -205,7 +208,7 @@ fn without_a_leader_that_is_known_it_is_dropped_and_counted() {
 
 #[test]
 fn a_follower_sends_to_others_alone() {
-    let (mut rig, _) = rig(&own().public_key(), false, &OUTPUTS[..2]);
+    let mut rig = rig(&own().public_key(), false, &OUTPUTS[..2]);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
     assert_eq!((rig.count().own, rig.count().dropped_no_leader), (0, 1));
@@ -232,10 +235,10 @@ fn number(bytes: &[u8]) -> u32 {
 #[test]
 fn a_vote_goes_before_transactions_that_wait() {
     let stranger = [9; 32];
-    let (mut rig, views) = rig(&stranger, false, &OUTPUTS);
+    let mut rig = rig(&stranger, false, &OUTPUTS);
     // One address for both.
     let [address, _] = leader_addresses();
-    views.put(View { tpu: vec![(stranger, Some(address), None)], ..View::default() });
+    see(&mut rig, stranger, [Some(address), None]);
     let mut leader = Leader::new(&rig);
     (0..5).for_each(|n| rig.give(RPC_TXSEND, 0, &numbered(n, 100)));
     rig.run();
@@ -252,10 +255,10 @@ fn a_vote_goes_before_transactions_that_wait() {
 fn each_drop_is_counted_and_has_its_fate() {
     let stranger = [9; 32];
     let fates = Arc::new(Fates::new(1_000, 7));
-    let (mut rig, views) = rig_with_drops(&stranger, false, &OUTPUTS, DropLog::new(fates.clone()));
+    let mut rig = rig_with_drops(&stranger, false, &OUTPUTS, DropLog::new(fates.clone()));
     rig.give(RPC_TXSEND, 0, &numbered(1_000, 100));
     rig.run();
-    see(&views, stranger);
+    see(&mut rig, stranger, leader_addresses().map(Some));
     // No leader answers: the newest wait.
     let waiting = leaders::WAITING_MAX as u32;
     (0..waiting + 3).for_each(|n| rig.give(RPC_TXSEND, 0, &numbered(n, 100)));
@@ -279,8 +282,8 @@ fn each_drop_is_counted_and_has_its_fate() {
 #[test]
 fn a_leader_that_reads_nothing_holds_no_more_than_its_window() {
     let stranger = [9; 32];
-    let (mut rig, views) = rig(&stranger, false, &OUTPUTS);
-    see(&views, stranger);
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    see(&mut rig, stranger, leader_addresses().map(Some));
     // Its limits leave the choice to the window of this side.
     let mut leader = Leader::with_limits(&rig, ServerConfig::local());
     rig.give(RPC_TXSEND, 0, b"first");
@@ -315,7 +318,7 @@ fn a_leader_that_reads_nothing_holds_no_more_than_its_window() {
 #[test]
 fn quic_learns_who_has_stake_in_the_epoch() {
     let stranger = [9; 32];
-    let (mut rig, _) = rig(&stranger, false, &OUTPUTS);
+    let mut rig = rig(&stranger, false, &OUTPUTS);
     rig.run();
     let pieces = rig.take(TXSEND_QUIC);
     assert_eq!(pieces.len(), 1);

@@ -7,7 +7,7 @@
 //! source  `solana-gossip` 4.2.2, `protocol.rs`
 
 use super::MAX_WALLCLOCK;
-use super::read::{Reader, Result, write_u64};
+use super::read::{GossipErrorKind, Reader, Result, write_u64};
 use crate::consts::{Pubkey, Signature};
 
 /// The most nodes that are named in one message that is sent.
@@ -53,6 +53,22 @@ impl<'a> PruneData<'a> {
         write_u64(self.wallclock, out);
     }
 
+    /// Parses exactly the bytes that are signed, without a domain before them. Of no more nodes than are named in one
+    /// message that is sent; the signature is nothing yet.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn parse_signed(bytes: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let (pubkey, at) = (reader.array()?, reader.at());
+        let count = reader.count(32)?;
+        Reader::check(count <= MAX_PRUNES, GossipErrorKind::Range, at)?;
+        let prunes = reader.take(32 * count)?.as_chunks().0;
+        let (destination, wallclock) = (reader.array()?, reader.below(MAX_WALLCLOCK)?);
+        reader.end()?;
+        Ok(Self { pubkey, prunes, signature: [0; 64], destination, wallclock })
+    }
+
     /// Appends the bytes that are signed. Today's nodes sign them without a domain before them, and take both.
     pub fn signed(&self, with_domain: bool, out: &mut Vec<u8>) {
         if with_domain {
@@ -64,5 +80,36 @@ impl<'a> PruneData<'a> {
         out.extend_from_slice(self.prunes.as_flattened());
         out.extend_from_slice(&self.destination);
         write_u64(self.wallclock, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signed_bytes_are_read_as_they_are_written() {
+        for count in [0, 1, MAX_PRUNES, MAX_PRUNES + 1] {
+            let prunes = vec![[3; 32]; count];
+            let data =
+                PruneData { pubkey: [1; 32], prunes: &prunes, signature: [0; 64], destination: [2; 32], wallclock: 7 };
+            let mut bytes = Vec::new();
+            data.signed(false, &mut bytes);
+            let is_short = count <= MAX_PRUNES;
+            assert_eq!(PruneData::parse_signed(&bytes).ok(), is_short.then_some(data));
+            bytes.push(0);
+            assert!(PruneData::parse_signed(&bytes).is_err());
+            assert!((0..bytes.len() - 1).all(|end| PruneData::parse_signed(&bytes[..end]).is_err()));
+        }
+        let late = PruneData {
+            wallclock: MAX_WALLCLOCK,
+            prunes: &[],
+            pubkey: [1; 32],
+            signature: [0; 64],
+            destination: [2; 32],
+        };
+        let mut bytes = Vec::new();
+        late.signed(false, &mut bytes);
+        assert!(PruneData::parse_signed(&bytes).is_err());
     }
 }

@@ -55,13 +55,18 @@ struct Alone {
 impl Alone {
     fn new(config: Config) -> Self {
         let now = super::network::START;
-        let gossip = Gossip::new(config, key(0), contact(0, now), [7; 32], now);
+        let gossip = Gossip::new(config, contact(0, now), [7; 32], now);
         Self { gossip, out: Outbox::default(), now }
     }
 
     fn hear(&mut self, from: SocketAddrV4, bytes: &[u8]) {
         self.out.clear();
         self.gossip.receive(self.now, from.into(), bytes, &mut self.out);
+        self.sign();
+    }
+
+    fn sign(&mut self) {
+        self.gossip.sign_with(self.now, &key(0), &mut self.out);
     }
 
     /// Lets node `n` in.
@@ -117,6 +122,7 @@ fn without_a_pong_nobody_enters() {
 fn a_pull_request_is_answered_to_who_has_shown_to_be_there() {
     let mut alone = Alone::new(config(&[]));
     alone.gossip.tick(alone.now, &mut Outbox::default());
+    alone.sign();
     let caller = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     // Eight filters of one part each would be needed to see all; the own contact info is in one of 64.
     let ask = |alone: &mut Alone, from, caller: &ContactInfo| {
@@ -350,6 +356,7 @@ fn answers_keep_to_their_budgets() {
     alone.let_in(1);
     for slot in 0..100 {
         alone.gossip.publish_duplicate(slot, [&[1; 1_203], &[2; 1_203]], alone.now).unwrap();
+        alone.sign();
     }
     let caller = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     let caller = signed(1, &CrdsData::ContactInfo(caller));

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod network;
+mod signing;
 mod spread;
 
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 use hearth_wire::gossip::{CrdsData, CrdsKind};
 
 use super::*;
-use network::{Network, START};
+use network::{Network, START, key};
 
 /// A network of a seed, which is printed. `HEARTH_SEED` makes it another.
 fn network(seed: u64) -> Network {
@@ -49,13 +50,16 @@ fn what_a_node_says_of_itself_is_kept_to_its_rules() {
     let gossip = network.gossip_mut(0);
     let mut out = Outbox::default();
     gossip.tick(START, &mut out);
+    gossip.sign_with(START, &key(0), &mut out);
     let own = *gossip.identity();
     assert_eq!(gossip.contact_info(&own).map(|own| own.wallclock), Some(START));
     gossip.publish_lowest_slot(9, START).unwrap();
     gossip.publish_lowest_slot(8, START + 5).unwrap();
+    gossip.sign_with(START, &key(0), &mut out);
     assert_eq!(gossip.lowest_slot(&own), Some(8), "older blocks may come later");
     gossip.publish_snapshots((100, [1; 32]), &[(101, [2; 32])], START).unwrap();
     gossip.publish_snapshots((200, [3; 32]), &[], START).unwrap();
+    gossip.sign_with(START, &key(0), &mut out);
     assert_eq!(gossip.snapshot_hashes(&own).map(|hashes| hashes.full.0), Some(200), "the later of two of a time");
     assert!(gossip.publish_snapshots((200, [3; 32]), &[(200, [4; 32])], START).is_err());
     assert!(gossip.publish_snapshots((1, [3; 32]), &[(2, [4; 32]); 26], START).is_err());
@@ -63,6 +67,7 @@ fn what_a_node_says_of_itself_is_kept_to_its_rules() {
     let mut cursor = Cursor::default();
     let slots: Vec<u64> = (1_000..9_000).filter(|slot| slot % 7 != 0).chain([50_000, 3]).collect();
     slots.chunks(100).for_each(|slots| gossip.publish_epoch_slots(slots, START).unwrap());
+    gossip.sign_with(START, &key(0), &mut out);
     let mut found = Vec::new();
     let mut values = 0;
     for value in gossip.epoch_slots(&mut cursor) {
@@ -75,6 +80,7 @@ fn what_a_node_says_of_itself_is_kept_to_its_rules() {
     assert_eq!(gossip.epoch_slots(&mut cursor).count(), 0, "each is read once");
     assert!(gossip.publish_epoch_slots(&[u64::MAX], START).is_err());
     gossip.publish_epoch_slots(&[10_001], START).unwrap();
+    gossip.sign_with(START, &key(0), &mut out);
     assert_eq!(gossip.epoch_slots(&mut cursor).count(), 1);
 }
 
@@ -88,6 +94,7 @@ fn pieces_of_proofs_go_round() {
         let [a, b] = shreds(slot);
         gossip.publish_duplicate(slot as u64, [&a, &b], START + slot as u64).unwrap();
         gossip.publish_duplicate(slot as u64, [&b, &a], START + slot as u64).unwrap();
+        gossip.sign_with(START + slot as u64, &key(0), &mut Outbox::default());
     }
     let mut slots: Vec<u64> = gossip
         .values(CrdsKind::DuplicateShred, &mut Cursor::default())

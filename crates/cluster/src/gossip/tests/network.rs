@@ -32,6 +32,8 @@ pub struct Network {
     /// Nodes, by address. One that is not there has crashed.
     pub nodes: BTreeMap<SocketAddrV4, Gossip>,
     pub stakes: HashMap<Pubkey, u64>,
+    /// Their keys.
+    pub keys: HashMap<SocketAddrV4, SigningKey>,
     /// Everything that was sent, hashed.
     pub digest: Hash,
     pub sent: u64,
@@ -79,6 +81,7 @@ impl Network {
             delay: (1, 80),
             sides: HashMap::new(),
             nodes: BTreeMap::new(),
+            keys: HashMap::new(),
             stakes: HashMap::new(),
             digest: [0; 32],
             sent: 0,
@@ -109,9 +112,11 @@ impl Network {
 
     /// Starts a node with the key of `n` at an address.
     pub fn start_at(&mut self, at: SocketAddrV4, n: usize, config: Config, own: ContactInfo) {
-        let mut gossip = Gossip::new(config, key(n), own, self.random.key(), self.now);
+        let own = ContactInfo { pubkey: identity(n), ..own };
+        let mut gossip = Gossip::new(config, own, self.random.key(), self.now);
         gossip.set_stakes(self.stakes.clone(), 120_000);
         self.nodes.insert(at, gossip);
+        self.keys.insert(at, key(n));
     }
 
     pub fn gossip(&self, n: usize) -> &Gossip {
@@ -143,8 +148,11 @@ impl Network {
         }
     }
 
+    /// Signs what a node has to have signed, and sends what it has to send.
     fn flush(&mut self, from: SocketAddrV4) {
         let mut out = std::mem::take(&mut self.out);
+        let gossip = self.nodes.get_mut(&from).expect("it runs");
+        gossip.sign_with(self.now, &self.keys[&from], &mut out);
         for (to, bytes) in out.iter() {
             assert!(bytes.len() <= 1_232, "{} bytes", bytes.len());
             self.send(from, to, bytes);
@@ -166,8 +174,10 @@ impl Network {
         }
     }
 
-    /// Runs until `end`.
+    /// Runs until `end`; what nodes were made to say is signed first.
     pub fn run_until(&mut self, end: u64) {
+        let nodes: Vec<SocketAddrV4> = self.nodes.keys().copied().collect();
+        nodes.into_iter().for_each(|at| self.flush(at));
         loop {
             let tick = self.nodes.iter().map(|(at, gossip)| (gossip.next_tick().max(self.now), *at)).min();
             let flight = self.flights.peek().map(|Reverse((at, ..))| *at);

@@ -4,7 +4,7 @@ use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::gossip::{CrdsData, SocketKind};
 use hearth_wire::message::{AccountMeta, Instruction, Message};
 
-use super::network::{Network, address, config, contact, identity};
+use super::network::{Network, address, config, contact, identity, key};
 use super::*;
 use crate::gossip::config::SOL;
 
@@ -14,7 +14,7 @@ fn with_stakes(network: &mut Network, count: usize) {
 }
 
 /// A vote for a slot from 128 on: its number takes two bytes.
-fn vote(slot: u64) -> Vec<u8> {
+pub fn vote(slot: u64) -> Vec<u8> {
     let mut data = 14u32.to_le_bytes().to_vec();
     data.extend(u64::MAX.to_le_bytes());
     data.extend([1, slot as u8 & 0x7f | 0x80, (slot >> 7) as u8, 1]);
@@ -239,8 +239,11 @@ fn what_was_signed_by_a_clock_that_was_ahead_is_signed_anew() {
     gossip.tick(ahead, &mut out);
     gossip.publish_lowest_slot(9, ahead).unwrap();
     gossip.publish_epoch_slots(&[70, 71], ahead).unwrap();
+    gossip.sign_with(ahead, &key(0), &mut out);
+    // Of the votes none is signed yet.
     (200..203).for_each(|slot| gossip.publish_vote(&vote(slot), ahead).unwrap());
     gossip.tick(now, &mut out);
+    gossip.sign_with(now, &key(0), &mut out);
     let kinds = [CrdsKind::ContactInfo, CrdsKind::LowestSlot, CrdsKind::EpochSlots, CrdsKind::Vote];
     let times = |kind| gossip.values(kind, &mut Cursor::default()).map(|value| value.wallclock()).collect::<Vec<_>>();
     let times = kinds.map(times);

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_cluster::ancestors::{Counters, Questions};
@@ -15,11 +16,13 @@ use hearth_cluster::consensus::BankId;
 use hearth_cluster::gossip::RepairPeer;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::Ledger;
+use hearth_pipeline::tower::AncestorClient;
 use hearth_tile::sys::udp::RecvBatch;
 use hearth_wire::Pubkey;
 
 use crate::peers::now_ms;
 use crate::peers::socket::{PeerLinks, PeerSocket};
+use crate::say::note;
 
 /// Datagrams, or runs of them, that are taken at once, and how often in a turn.
 const BATCH: usize = 4;
@@ -27,6 +30,8 @@ const BATCHES_MAX: usize = 16;
 
 /// The questions, and their socket.
 pub struct Asker {
+    /// The chain, for stakes.
+    ledger: Arc<Ledger>,
     questions: Questions,
     socket: PeerSocket,
     batch: RecvBatch,
@@ -34,30 +39,31 @@ pub struct Asker {
 
 impl Asker {
     /// Asks from any port of `ip`.
-    pub fn open(key: SigningKey, ip: Ipv4Addr, links: &PeerLinks) -> io::Result<Self> {
+    pub fn open(ledger: Arc<Ledger>, key: SigningKey, ip: Ipv4Addr, links: &PeerLinks) -> io::Result<Self> {
         let mut seed = [0; 32];
         hearth_tile::sys::random::fill(&mut seed);
         let socket = PeerSocket::bind(SocketAddrV4::new(ip, 0), links)?;
-        Ok(Self { questions: Questions::new(key, seed), socket, batch: RecvBatch::new(BATCH) })
+        Ok(Self { ledger, questions: Questions::new(key, seed), socket, batch: RecvBatch::new(BATCH) })
     }
+}
 
-    /// Asks about a slot until there is an answer, or it is rooted.
-    pub fn ask(&mut self, slot: u64) {
+impl AncestorClient for Asker {
+    fn ask(&mut self, slot: u64) {
+        note(format_args!(
+            "the cluster has a block for slot {slot} that is not executed here: asking which ones it is built on"
+        ));
         self.questions.ask(slot);
     }
 
-    /// Slots up to this one are of no interest any more.
-    pub fn set_root(&mut self, root: u64) {
+    fn set_root(&mut self, root: u64) {
         self.questions.set_root(root);
     }
 
-    /// What became of questions.
-    pub fn counters(&self) -> Counters {
+    fn counters(&self) -> Counters {
         self.questions.counters
     }
 
-    /// Asks these nodes what is due, and takes what they say: a slot's block and its ancestors, once enough agree.
-    pub fn turn(&mut self, peers: &[RepairPeer], ledger: &Ledger) -> Option<Vec<BankId>> {
+    fn turn(&mut self, peers: &[RepairPeer]) -> Option<Vec<BankId>> {
         if self.questions.is_idle() {
             return None;
         }
@@ -74,6 +80,7 @@ impl Asker {
                 }
             }
         }
+        let ledger = &self.ledger;
         let stakes = |slot| ledger.epoch_stakes(ledger.epoch_schedule().epoch(slot));
         let of = |slot, node: &Pubkey| {
             let stakes = stakes(slot);

@@ -1,17 +1,17 @@
-//! Agreement: what the tiles replay and tower exchange with the rest of a node in a cluster, and why they end.
+//! Agreement: why the tiles replay and tower end, in a sentence, and what asks other nodes on their behalf.
 //!
-//! reads   see [`Others`]; why the tiles have ended
-//! writes  see [`Others`]; a sentence
+//! reads   why the tiles have ended; what other nodes answer
+//! writes  a sentence; questions
 //! memory  that of [`Asker`]
 //! drops   –
 //! source  `docs/consensus.md`
 
 mod ancestors;
 mod differs;
-mod others;
 
 use std::sync::Arc;
 
+use hearth_cluster::board::Board;
 use hearth_ledger::blockstore::StoreError;
 use hearth_ledger::{Ledger, RewindError};
 use hearth_pipeline::failure::Failure;
@@ -21,11 +21,10 @@ use hearth_pipeline::tower::TowerError;
 use hearth_wire::base58::encode_32;
 use hearth_wire::{Hash, Pubkey};
 
-use super::gossip::Seen;
+use super::gossip;
 use crate::say::note;
 pub use ancestors::Asker;
 use differs::Parted;
-pub use others::Others;
 
 /// Why a node can no longer be in its cluster.
 #[derive(Debug, thiserror::Error)]
@@ -39,11 +38,6 @@ pub enum AgreeError {
     /// The ledger cannot leave a fork.
     #[error("the ledger cannot leave a fork: {0}")]
     Rewind(#[from] RewindError),
-    /// Two processes are one node.
-    #[error(
-        "another process runs with this node's identity, and began later: one identity is one node (consensus.identity_path)"
-    )]
-    Double,
     /// Another state.
     #[error(
         "slot {slot}: the cluster has voted for the bank hash {theirs}, and here it is {ours}: this node's state is not the cluster's. \
@@ -73,7 +67,7 @@ pub enum AgreeError {
     /// A block came to another hash than the first time.
     #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]
     NotTheSame(u64),
-    /// The tower does not fit the chain, or the disk does not take it.
+    /// The tower does not fit the chain, the disk does not take it, or another process is this node.
     #[error(transparent)]
     Tower(#[from] TowerError),
 }
@@ -84,8 +78,8 @@ pub struct Agreement {
     pub node: Pubkey,
     /// The chain.
     pub ledger: Arc<Ledger>,
-    /// Gossip.
-    pub seen: Arc<Seen>,
+    /// The nodes of the cluster, as gossip posts them.
+    pub board: Arc<Board>,
     /// Where the tile replay says why it has ended.
     pub replay: Failure<PositionError>,
     /// Where the tile tower does.
@@ -116,7 +110,8 @@ impl Agreement {
             "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
         ));
         let leader = self.ledger.leader_at(slot).map(|leader| leader.node).unwrap_or_default();
-        let differs = Parted { ledger: &self.ledger, node: self.node, slot, theirs, leader }.told(&self.seen.nodes());
+        let parted = Parted { ledger: &self.ledger, node: self.node, slot, theirs, leader };
+        let differs = parted.told(&gossip::nodes(&self.board));
         let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
         AgreeError::Mismatch { slot, theirs, ours, differs }
     }

@@ -16,7 +16,7 @@ use hearth_ledger::Genesis;
 use hearth_ledger::stakes::stakes_at_genesis;
 use hearth_wire::Pubkey;
 
-use crate::peers::gossip::Served;
+use hearth_cluster::board::Served;
 
 /// Whose word counts.
 pub struct Trust {

@@ -1,38 +1,59 @@
 //! The tile between its links.
 
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
+use hearth_cluster::gossip::{NEAR_WORDS, NearSlots, RepairPeer};
+use hearth_cluster::view::{Peer, Views};
 use hearth_ledger::tower::is_vote_message_by;
 use hearth_tile::rig::{DEPTH, Rig};
 
-use super::super::{Config as TileConfig, Tower as TowerTile};
+use super::super::{AncestorClient, Config as TileConfig, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
+use crate::links::{PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
 
-/// Gossip and the like: what the tile gave them, and votes that it is to hear.
-struct Others {
-    given: Sender<Output>,
-    heard: Receiver<Vec<u8>>,
+const INPUTS: [&str; 3] = ["replay_tower", "gossip_tower", "sign_tower"];
+const OUTPUTS: [&str; 4] = ["tower_replay", "tower_sign", "tower_txsend", "tower_gossip"];
+const TICK: Duration = Duration::from_millis(10);
+
+/// Questions for ancestors, without a network.
+#[derive(Default)]
+struct Questions {
+    asked: Vec<u64>,
+    /// The nodes that were there to be asked last.
+    servers: Vec<Pubkey>,
+    answer: Option<Vec<BankId>>,
 }
 
-impl Peers for Others {
-    fn hear(&mut self, core: &mut Core) -> bool {
-        let votes: Vec<_> = self.heard.try_iter().collect();
-        votes.iter().for_each(|vote| core.on_vote(vote));
-        !votes.is_empty()
+/// A client that the test looks at.
+struct Client(Arc<Mutex<Questions>>);
+
+impl AncestorClient for Client {
+    fn ask(&mut self, slot: u64) {
+        self.0.lock().unwrap().asked.push(slot);
     }
 
-    fn take(&mut self, output: Output) {
-        self.given.send(output).expect("the test lives");
+    fn set_root(&mut self, root: u64) {
+        self.0.lock().unwrap().asked.retain(|slot| *slot > root);
+    }
+
+    fn turn(&mut self, servers: &[RepairPeer]) -> Option<Vec<BankId>> {
+        let mut questions = self.0.lock().unwrap();
+        questions.servers = servers.iter().map(|server| server.identity).collect();
+        questions.answer.take()
+    }
+
+    fn counters(&self) -> hearth_cluster::ancestors::Counters {
+        let asked = self.0.lock().unwrap().asked.len() as u64;
+        hearth_cluster::ancestors::Counters { asked, ..Default::default() }
     }
 }
 
 struct Trial {
     rig: Rig<TowerTile>,
     failure: Failure<TowerError>,
-    given: Receiver<Output>,
-    votes: Sender<Vec<u8>>,
+    views: Arc<Views>,
+    questions: Arc<Mutex<Questions>>,
     disk: Arc<Mutex<Disk>>,
 }
 
@@ -49,28 +70,45 @@ impl Files for Shared {
     }
 }
 
+/// What tower has gossip publish.
+#[derive(Debug, PartialEq)]
+enum Said {
+    /// A vote for this slot.
+    Vote(u64),
+    Root(u64),
+}
+
 impl Trial {
     fn new() -> Self {
         Self::new_as(0)
     }
 
     fn new_as(number: u8) -> Self {
-        let ((to_test, given), (votes, heard)) = (channel(), channel());
         let (disk, failure) = (Arc::new(Mutex::new(Disk::default())), Failure::default());
+        let (views, questions) = (Arc::<Views>::default(), Arc::<Mutex<Questions>>::default());
         let config = TileConfig {
             core: Core::new(config(number), start(), None, now(Duration::ZERO)).expect("there is no tower yet"),
             files: Box::new(Shared(Arc::clone(&disk))),
-            peers: Box::new(Others { given: to_test, heard }),
+            views: Arc::clone(&views),
+            ancestors: Box::new(Client(Arc::clone(&questions))),
             failure: failure.clone(),
         };
-        let outputs = ["tower_replay", "tower_sign", "tower_txsend"];
-        let rig = Rig::new(config, &["replay_tower", "sign_tower"], &outputs);
-        Self { rig, failure, given, votes, disk }
+        Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), failure, views, questions, disk }
     }
 
     fn commands(&mut self) -> Vec<Command> {
         self.rig.run();
         self.rig.take("tower_replay").iter().map(|(_, bytes)| Command::decode(bytes)).collect()
+    }
+
+    /// What it has had gossip publish since the last call.
+    fn said(&mut self) -> Vec<Said> {
+        self.rig.run();
+        let read = |(_, message): &(u64, Vec<u8>)| match Statement::read(message) {
+            Statement::Vote(transaction) => Said::Vote(slot_of(transaction)),
+            Statement::Root(slot) => Said::Root(slot),
+        };
+        self.rig.take("tower_gossip").iter().map(read).collect()
     }
 
     /// A block of this slot on the one before is executed, where all have voted for those below it, and the node's
@@ -91,12 +129,38 @@ impl Trial {
             self.rig.give_control("replay_tower", 0, control, piece);
         }
     }
+
+    /// Gossip says something.
+    fn tell(&mut self, news: TowerNews<'_>) {
+        let mut message = [0; TOWER_NEWS_MTU];
+        let size = news.write(&mut message);
+        self.rig.give("gossip_tower", 0, &message[..size]);
+    }
+}
+
+fn slot_of(vote: &[u8]) -> u64 {
+    voted_for(&Txn::parse(vote).unwrap()).unwrap().slot
+}
+
+/// Another node that serves shreds.
+fn peer(number: u8) -> Peer {
+    let address = |port| Some(std::net::SocketAddrV4::new([10, 0, 0, number + 1].into(), port));
+    Peer {
+        identity: node(number),
+        tvu: address(8_001),
+        serve_repair: address(8_002),
+        tpu_quic: None,
+        tpu_vote_quic: None,
+        stake: STAKE,
+        lowest: 0,
+    }
 }
 
 #[test]
 fn event_becomes_a_vote_that_sign_signs() {
     let mut trial = Trial::new();
     assert_eq!(trial.commands(), [Command::BuildOn(id(0))]);
+    assert_eq!(trial.said(), [Said::Root(0)]);
     let first = trial.rig.take("tower_sign");
     assert_eq!(first.len(), 1, "where it stands");
     trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![voted(1, &[]), voted(2, &[])]))), 100);
@@ -105,15 +169,12 @@ fn event_becomes_a_vote_that_sign_signs() {
     let asked = trial.rig.take("tower_sign");
     let [(tag, message)] = &asked[..] else { panic!("{asked:?}") };
     assert!(is_vote_message_by(message, &node(0), &node(0), &account(0)), "sign signs it");
-    assert!(trial.given.try_iter().next().is_none(), "nothing is sent unsigned");
+    assert_eq!(trial.said(), [], "nothing is sent unsigned");
     assert_eq!(trial.rig.count().votes, 0);
     trial.rig.give("sign_tower", *tag, &[5; 64]);
-    trial.rig.run();
-    let given: Vec<Output> = trial.given.try_iter().collect();
-    let [Output::Gossip(said)] = &given[..] else { panic!("{given:?}") };
+    assert_eq!(trial.said(), [Said::Vote(1)]);
     let [(_, sent)] = &trial.rig.take("tower_txsend")[..] else { panic!("one vote") };
-    assert_eq!((sent, voted_for(&Txn::parse(said).unwrap()).unwrap().slot), (said, 1));
-    assert_eq!(trial.rig.count().votes, 1);
+    assert_eq!((slot_of(sent), trial.rig.count().votes), (1, 1));
 }
 
 #[test]
@@ -121,13 +182,13 @@ fn vote_without_room_waits_for_it_or_a_newer_one() {
     let mut trial = Trial::new();
     trial.commands();
     trial.rig.take("tower_sign");
+    trial.said();
     let full = u64::from(DEPTH);
     (1..=full + 2).for_each(|slot| trial.vote_for(slot));
     assert_eq!((trial.rig.count().votes, trial.rig.count().replaced_votes), (full, 1));
     let sent = |rig: &mut Rig<TowerTile>| {
         rig.run();
-        let slot = |(_, vote): &(u64, Vec<u8>)| voted_for(&Txn::parse(vote).unwrap()).unwrap().slot;
-        rig.take("tower_txsend").iter().map(slot).collect::<Vec<_>>()
+        rig.take("tower_txsend").iter().map(|(_, vote)| slot_of(vote)).collect::<Vec<_>>()
     };
     assert!(sent(&mut trial.rig).into_iter().eq(1..=full));
     assert_eq!(sent(&mut trial.rig), [full + 2], "it says all that the one before did");
@@ -135,16 +196,116 @@ fn vote_without_room_waits_for_it_or_a_newer_one() {
 }
 
 #[test]
+fn full_gossip_gets_the_newest_vote_and_root() {
+    let mut trial = Trial::new();
+    trial.commands();
+    trial.rig.take("tower_sign");
+    let newest = u64::from(DEPTH) + 2;
+    for slot in 1..=newest {
+        trial.vote_for(slot);
+        trial.rig.take("tower_txsend");
+    }
+    assert!(trial.rig.backpressure().0, "it waits for gossip");
+    let root = trial.rig.count().root_slot;
+    assert!(root > 0 && trial.rig.count().unpublished_votes > 0);
+    let first = trial.said();
+    assert_eq!(first.len(), DEPTH as usize);
+    assert_eq!(trial.said(), [Said::Root(root), Said::Vote(newest)]);
+    assert!(!trial.rig.backpressure().0);
+}
+
+#[test]
 fn votes_of_gossip_reach_replay() {
     let mut trial = Trial::new();
     trial.commands();
-    trial.votes.send(vote_by(1, 1, id(5))).unwrap();
-    assert_eq!(trial.commands(), [], "gossip is heard at each tick");
-    trial.rig.advance(Duration::from_millis(10));
+    trial.tell(TowerNews::Vote(&vote_by(1, 1, id(5))));
     let voted = Voted { account: account(1), slot: 5, bank_hash: id(5).hash, block_id: [7; 32] };
     assert_eq!(trial.commands(), [Command::Voted(voted)]);
-    assert_eq!(trial.given.try_iter().collect::<Vec<_>>(), [Output::Want(5)]);
+    assert!(trial.views.reports.take_voted(|_| true).is_empty(), "consensus goes on at each tick");
+    trial.rig.advance(TICK);
+    assert_eq!(trial.commands(), []);
+    assert_eq!(trial.views.reports.take_voted(|_| true), [5]);
     assert_eq!(trial.rig.count().heard_votes, 1);
+}
+
+#[test]
+fn news_waits_while_replay_has_no_room() {
+    let mut trial = Trial::new();
+    trial.commands();
+    let depth = u64::from(DEPTH);
+    let votes = |range: std::ops::RangeInclusive<u64>, trial: &mut Trial| {
+        range.for_each(|slot| trial.tell(TowerNews::Vote(&vote_by(1, 1, id(slot)))));
+        trial.rig.run();
+    };
+    votes(1..=depth, &mut trial);
+    votes(depth + 1..=2 * depth - 20, &mut trial);
+    assert!(trial.rig.backpressure().0, "it waits for replay");
+    // What replay and sign say is read all the same.
+    for _ in 0..3 * DEPTH {
+        trial.give(&Event::Backlog(true), 100);
+        trial.rig.run();
+    }
+    let mut heard = vec![];
+    while heard.len() < 2 * DEPTH as usize - 20 {
+        let commands = trial.commands();
+        assert!(!commands.is_empty(), "only {} votes were heard", heard.len());
+        heard.extend(commands.iter().map(|command| match command {
+            Command::Voted(voted) => voted.slot,
+            other => panic!("{other:?}"),
+        }));
+    }
+    assert!(heard.into_iter().eq(1..=2 * depth - 20), "each once, in order");
+}
+
+#[test]
+fn ancestors_are_asked_of_nodes_that_gossip_names() {
+    let mut trial = Trial::new();
+    trial.commands();
+    (0..3).for_each(|number| trial.tell(TowerNews::Peer(PeerNews::Known(peer(number)))));
+    trial.tell(TowerNews::Peer(PeerNews::Gone(node(2))));
+    trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
+    trial.commands();
+    trial.give(&Event::Dead(2), 1_000);
+    trial.rig.run();
+    let mut words = [0; NEAR_WORDS];
+    words[0] = 0b10;
+    (1..NODES).for_each(|number| trial.tell(TowerNews::Slots(node(number), NearSlots { first: 1, words })));
+    trial.rig.run();
+    trial.rig.advance(TICK);
+    trial.rig.run();
+    assert_eq!(trial.questions.lock().unwrap().asked, [2]);
+    trial.rig.advance(TICK);
+    trial.rig.run();
+    assert_eq!(trial.questions.lock().unwrap().servers, [node(1)], "neither itself nor who is gone");
+    assert_eq!(trial.rig.count().asked_ancestors, 1);
+    trial.commands();
+    trial.questions.lock().unwrap().answer = Some(vec![other(2), id(1), id(0)]);
+    trial.rig.advance(TICK);
+    assert_eq!(trial.commands(), [Command::Dump(2)], "this version is not the cluster's");
+}
+
+#[test]
+fn duplicate_of_gossip_reaches_consensus() {
+    let mut trial = Trial::new();
+    trial.commands();
+    [0, 3].into_iter().for_each(|slot| trial.tell(TowerNews::Duplicate(slot)));
+    trial.rig.run();
+    trial.rig.advance(TICK);
+    trial.rig.run();
+    assert_eq!(trial.rig.count().duplicate_slots, 1, "one of the root's slot is no news");
+}
+
+#[test]
+fn another_process_with_this_identity_stops_the_tile() {
+    let mut trial = Trial::new();
+    trial.commands();
+    trial.rig.take("tower_sign");
+    trial.tell(TowerNews::Double);
+    trial.rig.run();
+    assert!(matches!(trial.failure.take(), Some(TowerError::Double)));
+    trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
+    assert_eq!(trial.commands(), []);
+    assert!(trial.rig.take("tower_sign").is_empty(), "it votes no more");
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! What the tile counts: first what the state machine does, then the tile itself.
+//!
+//! reads   the counters of the state machine
+//! writes  words of the workspace
+//! memory  a word a counter
+//! drops   –
+//! source  –
+
+use std::sync::atomic::AtomicU64;
+
+use hearth_cluster::gossip as protocol;
+use hearth_tile::counters::put;
+use hearth_tile::{CounterDecl, CounterKind, CounterSet};
+
+hearth_tile::counters! {
+    /// What the tile counts beside what gossip itself does.
+    pub struct Own {
+        /// Votes and slots of nodes without stake: consensus is not told of them.
+        unstaked_values: Counter,
+        /// Slots whose leaders made two blocks that consensus is not told of, since it did not read.
+        dropped_duplicates: Counter,
+    }
+}
+
+/// All counters of the tile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Those of the state machine, as of the last housekeeping.
+    pub protocol: protocol::Counters,
+    /// Those of the tile.
+    pub own: Own,
+}
+
+const OF_PROTOCOL: usize = protocol::Counters::HELP.len();
+const COUNT: usize = OF_PROTOCOL + Own::DECLS.len();
+
+const ALL: [CounterDecl; COUNT] = {
+    let mut all = [Own::DECLS[0]; COUNT];
+    let mut at = 0;
+    while at < OF_PROTOCOL {
+        let (name, help) = protocol::Counters::HELP[at];
+        all[at] = CounterDecl { name, kind: CounterKind::Counter, help };
+        at += 1;
+    }
+    while at < COUNT {
+        all[at] = Own::DECLS[at - OF_PROTOCOL];
+        at += 1;
+    }
+    all
+};
+
+impl CounterSet for Counters {
+    const DECLS: &'static [CounterDecl] = &ALL;
+
+    fn flush(&self, words: &[AtomicU64]) {
+        let (of_protocol, own) = words.split_at(OF_PROTOCOL);
+        of_protocol.iter().zip(self.protocol.named()).for_each(|(word, (_, value))| put(word, value));
+        self.own.flush(own);
+    }
+}

@@ -1,0 +1,459 @@
+//! gossip: who is in the cluster and what each node says, with the state machine of [`hearth_cluster::gossip`].
+//!
+//! reads   `net_gossip` ×N, reliable: datagrams; `sign_gossip`, reliable: signatures; `shred_gossip` ×S, reliable:
+//!         slots that are whole here, and leaders that made two blocks; `tower_gossip`, reliable: the node's votes and
+//!         its root; stakes, leaders and snapshots, in the ledger
+//! writes  `gossip_net`, elective: datagrams to send; `gossip_sign`, elective: what is to be signed; `gossip_shred`,
+//!         `gossip_repair`, `gossip_txsend`, elective: the nodes of the cluster, each again when something of it
+//!         changes; `gossip_tower`, elective: the same, votes and slots of others, and slots whose leaders made two
+//!         blocks; the [`Board`], for the RPC
+//! memory  the table and what else [`protocol::Config::bytes_max`] sums up; the datagrams of one message's answer,
+//!         while net has no room; 160 B a node for each of four readers; [`WHOLE_MAX`] and [`DUPLICATES_MAX`] slots
+//! drops   what the state machine refuses, by its counters; votes and slots of nodes without stake, and slots whose
+//!         leaders made two blocks while consensus does not read, counted. Without room at net it takes no datagram,
+//!         and net drops what comes to it. A vote that was replaced before consensus had room for it is not given to it
+//! source  `docs/gossip.md`
+//!
+//! The tile holds no key: see `crate::sign`. It stamps what it says by the wall clock of its host, and sleeps by the
+//! clock that never goes back.
+
+mod announcer;
+mod counters;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hearth_cluster::board::Board;
+use hearth_cluster::gossip::{self as protocol, Cursor, DuplicateProof, Event, NearSlots, Outbox};
+use hearth_cluster::view::Peer;
+use hearth_ledger::blockstore::Reader;
+use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::{Commitment, Ledger};
+use hearth_tile::latency::{LatencyDecl, TAKEN};
+use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_wire::Pubkey;
+use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue};
+
+use crate::links::{
+    Datagram, GOSSIP_NET, GOSSIP_REPAIR, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND,
+    NET_GOSSIP, Outgoing, PortKind, SHRED_GOSSIP, SIGN_GOSSIP, SlotNews, Statement, TOWER_GOSSIP, TowerNews,
+};
+use announcer::Announcer;
+
+pub use counters::Counters;
+
+const MS: u64 = 1_000_000;
+/// Changes of nodes and slots wait no longer than this for others, so that many are one piece of work.
+const NEWS_NS: u64 = 100 * MS;
+/// How often the stakes are looked at, and the lowest slot that is kept.
+const STAKES_NS: u64 = 5_000 * MS;
+/// The longest sleep, ms: a wall clock that was set back is noticed after that.
+const SLEEP_MAX_MS: u64 = 500;
+/// Milliseconds of a slot as the cluster counts them for timeouts.
+const SLOT_MS: u64 = 400;
+/// Whole slots that wait to be said at most: more are said at once.
+const WHOLE_MAX: usize = 4_096;
+/// Slots of leaders that made two blocks that wait for room at most.
+const DUPLICATES_MAX: usize = 4_096;
+
+/// Tiles and threads that it keeps up to date about nodes.
+const READERS: u64 = 4;
+
+/// What the tile takes at most, bytes, beside its links.
+pub fn bytes_max(config: &protocol::Config) -> u64 {
+    // A tenth more nodes for a moment, and what is gone is gone from every reader.
+    let nodes = (config.origins_max + config.origins_max / 10) as u64;
+    config.bytes_max() + READERS * nodes * announcer::PEER_BYTES + 8 * (WHOLE_MAX + DUPLICATES_MAX) as u64
+}
+
+/// What the tile is made of.
+#[derive(Clone)]
+pub struct Config {
+    /// Whom to begin with, and what bounds the tables.
+    pub protocol: protocol::Config,
+    /// What the node says of itself.
+    pub own: ContactInfo,
+    /// Whose stakes count, who leads, what is final.
+    pub ledger: Arc<Ledger>,
+    /// The blocks that the node serves to others.
+    pub blocks: Reader,
+    /// Where it posts the nodes that it knows.
+    pub board: Arc<Board>,
+}
+
+/// The tile.
+pub struct Gossip {
+    machine: protocol::Gossip,
+    ledger: Arc<Ledger>,
+    blocks: Reader,
+    board: Arc<Board>,
+    net: Port,
+    sign: Port,
+    tower: Port,
+    signatures: In,
+    statements: In,
+    slot_news: Vec<In>,
+    announcers: Vec<Announcer>,
+    outbox: Outbox,
+    /// Datagrams of the outbox that net has.
+    sent: usize,
+    /// When these are due, on the host's clock; news only where there are any.
+    tick_ns: u64,
+    news_ns: u64,
+    stakes_ns: u64,
+    /// How far the changes of nodes were told.
+    peer_changes: Option<u64>,
+    /// Slots that are whole here and were not said yet.
+    whole: Vec<u64>,
+    /// How far votes and slots were read.
+    votes: Cursor,
+    slots: Cursor,
+    /// Slots up to this one are of no interest to consensus.
+    root: u64,
+    /// The slot that gossip takes to be final; none before the first look.
+    finalized: Option<u64>,
+    /// Slots whose leaders made two blocks, which consensus does not know yet.
+    duplicates: VecDeque<u64>,
+    /// Another process has this node's key, and consensus does not know yet.
+    is_double: bool,
+    /// Whether there was no room to tell consensus all.
+    is_tower_full: bool,
+    /// Nodes with stake; none where nobody has any.
+    voters: HashSet<Pubkey>,
+}
+
+impl Tile for Gossip {
+    const NAME: &'static str = "gossip";
+    const BURST: usize = 0;
+    /// A datagram may have ten signatures to check, and other tiles may share the core.
+    const FRAGS_PER_RUN: usize = 4;
+    const LATENCIES: &'static [LatencyDecl] =
+        &[LatencyDecl { help: "Time from the receipt of a datagram until this tile takes it in hand.", ..TAKEN }];
+    type Config = Config;
+    type Counters = Counters;
+
+    fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
+        let (net, sign, tower) = (host.output(GOSSIP_NET)?, host.output(GOSSIP_SIGN)?, host.output(GOSSIP_TOWER)?);
+        let readers: [Port; READERS as usize] =
+            [host.output(GOSSIP_SHRED)?, host.output(GOSSIP_REPAIR)?, host.output(GOSSIP_TXSEND)?, tower];
+        host.input(NET_GOSSIP)?;
+        [net, sign].into_iter().chain(readers).for_each(|port| host.elective(port));
+        let now_ms = host.clock().wall_ns() / MS;
+        let Config { protocol, own, ledger, blocks, board } = config;
+        Ok(Self {
+            machine: protocol::Gossip::new(protocol, own, host.secret(), now_ms),
+            root: ledger.slot(Commitment::Finalized),
+            ledger,
+            blocks,
+            board,
+            net,
+            sign,
+            tower,
+            signatures: host.input(SIGN_GOSSIP)?,
+            statements: host.input(TOWER_GOSSIP)?,
+            slot_news: host.inputs_named(SHRED_GOSSIP),
+            announcers: readers.map(Announcer::new).into(),
+            outbox: Outbox::default(),
+            sent: 0,
+            tick_ns: 0,
+            news_ns: 0,
+            stakes_ns: 0,
+            peer_changes: None,
+            whole: vec![],
+            votes: Cursor::default(),
+            slots: Cursor::default(),
+            finalized: None,
+            duplicates: VecDeque::new(),
+            is_double: false,
+            is_tower_full: false,
+            voters: HashSet::new(),
+        })
+    }
+
+    fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
+        // Only what comes from others, and what is signed, makes datagrams at once.
+        let is_quiet = input == self.statements || self.slot_news.contains(&input);
+        if is_quiet || self.outbox.is_empty() { Filter::Take } else { Filter::Later }
+    }
+
+    fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        let now_ms = out.wall_ns() / MS;
+        match frag.input() {
+            input if input == self.signatures => {
+                let signature = frag.payload().try_into().expect("sign gives signatures");
+                self.machine.signed(now_ms, frag.tag(), signature, &mut self.outbox);
+            }
+            input if input == self.statements => self.on_statement(Statement::read(frag.payload()), now_ms),
+            input if self.slot_news.contains(&input) => self.on_slot(SlotNews::read(frag.payload()), now_ms, out),
+            _ => {
+                let Datagram { from, data, .. } = Datagram::read(frag.payload());
+                self.machine.receive(now_ms, from, data, &mut self.outbox);
+            }
+        }
+        self.send(out);
+    }
+
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        self.events(out);
+        self.tell_consensus(out);
+        self.have_signed(out);
+        self.set_timer(out);
+    }
+
+    fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        if !self.outbox.is_empty() && !self.send(out) {
+            return Poll::Idle;
+        }
+        if self.is_tower_full {
+            self.tell_consensus(out);
+        }
+        if out.now() < self.due_ns() {
+            return Poll::Idle;
+        }
+        if out.now() >= self.stakes_ns {
+            self.stakes_ns = out.now() + STAKES_NS;
+            self.look_at_ledger(out);
+        }
+        self.machine.tick(out.wall_ns() / MS, &mut self.outbox);
+        if self.has_news() && out.now() >= self.news_ns {
+            self.news_ns = out.now() + NEWS_NS;
+            self.tell_news(out);
+        }
+        self.tell_consensus(out);
+        self.have_signed(out);
+        self.send(out);
+        self.set_timer(out);
+        Poll::Busy
+    }
+
+    fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        out.count.protocol = *self.machine.counters();
+    }
+
+    fn wait_for(&self) -> WaitFor {
+        // With datagrams in hand it waits for room, which net announces.
+        WaitFor { deadline: self.outbox.is_empty().then(|| self.due_ns()), ..WaitFor::default() }
+    }
+}
+
+impl Gossip {
+    fn due_ns(&self) -> u64 {
+        let news = if self.has_news() { self.news_ns } else { u64::MAX };
+        self.tick_ns.min(self.stakes_ns).min(news)
+    }
+
+    /// Whether there is something to tell the other tiles, or the cluster of slots.
+    fn has_news(&self) -> bool {
+        self.peer_changes != Some(self.machine.peer_changes())
+            || !self.whole.is_empty()
+            || self.announcers.iter().any(Announcer::is_behind)
+    }
+
+    /// Sets when the state machine has something to do again.
+    fn set_timer(&mut self, out: &Out<'_, Self>) {
+        let wait_ms = self.machine.next_tick().saturating_sub(out.wall_ns() / MS);
+        self.tick_ns = out.now() + wait_ms.min(SLEEP_MAX_MS) * MS;
+    }
+
+    /// Gives datagrams to net, as far as there is room. Whether all are gone.
+    fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
+        for (to, data) in self.outbox.iter().skip(self.sent) {
+            if out.credits(self.net, 1) == 0 {
+                out.held_up();
+                return false;
+            }
+            out.publish_with(self.net, 0, |buffer| {
+                buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
+                Outgoing::write_header(buffer, (SocketAddr::V4(to), PortKind::Gossip), 0, data.len())
+            });
+            self.sent += 1;
+        }
+        self.outbox.clear();
+        self.sent = 0;
+        true
+    }
+
+    /// Has signed what is to be, as far as sign can answer at once.
+    fn have_signed(&mut self, out: &mut Out<'_, Self>) {
+        while self.machine.requests_in_flight() < GOSSIP_SIGN_DEPTH && out.credits(self.sign, 1) > 0 {
+            let Some(request) = self.machine.next_request() else { return };
+            out.publish_control(self.sign, request.tag, request.kind as u16, &request.bytes);
+        }
+    }
+
+    /// Says what consensus wants said.
+    fn on_statement(&mut self, statement: Statement<'_>, now_ms: u64) {
+        match statement {
+            // It can only fail for what is no vote, and consensus makes none that is not.
+            Statement::Vote(transaction) => {
+                let _ = self.machine.publish_vote(transaction, now_ms);
+            }
+            Statement::Root(slot) => self.root = self.root.max(slot),
+        }
+    }
+
+    /// Takes note of what a shred tile says of a slot.
+    fn on_slot(&mut self, news: SlotNews<'_>, now_ms: u64, out: &mut Out<'_, Self>) {
+        match news {
+            SlotNews::Whole(slot) => {
+                self.whole.push(slot);
+                if self.whole.len() >= WHOLE_MAX {
+                    self.say_whole(now_ms);
+                }
+            }
+            SlotNews::Duplicate(slot) => self.duplicate(slot, out),
+            SlotNews::Contradiction { slot, shreds } => {
+                // Two shreds are three pieces, and a slot that has an epoch is no larger than any.
+                let published = self.machine.publish_duplicate(slot, shreds, now_ms);
+                published.expect("two shreds keep all rules");
+                self.machine.mark_duplicate(slot);
+                self.duplicate(slot, out);
+            }
+        }
+    }
+
+    /// A leader is proved to have made two blocks: consensus is to know.
+    fn duplicate(&mut self, slot: u64, out: &mut Out<'_, Self>) {
+        if self.duplicates.len() < DUPLICATES_MAX {
+            self.duplicates.push_back(slot);
+        } else {
+            out.count.own.dropped_duplicates += 1;
+        }
+    }
+
+    /// Looks at what the node must know at once.
+    fn events(&mut self, out: &mut Out<'_, Self>) {
+        while let Some(event) = self.machine.next_event() {
+            match event {
+                Event::DuplicateInstance { .. } => self.is_double = true,
+                Event::DuplicateProof(proof) => self.proof(&proof, out),
+            }
+        }
+    }
+
+    /// Somebody says that a leader made two blocks.
+    fn proof(&mut self, proof: &DuplicateProof, out: &mut Out<'_, Self>) {
+        let leader = self.ledger.leader_at(proof.slot);
+        if self.machine.check_proof(proof, leader.map(|leader| leader.node).as_ref()) {
+            self.duplicate(proof.slot, out);
+        }
+    }
+
+    /// Tells consensus what others say, as far as there is room: the rest stays where it is.
+    fn tell_consensus(&mut self, out: &mut Out<'_, Self>) {
+        self.is_tower_full = false;
+        while out.credits(self.tower, 1) > 0 {
+            if std::mem::take(&mut self.is_double) {
+                out.publish_with(self.tower, 0, |buffer| TowerNews::Double.write(buffer));
+            } else if let Some(slot) = self.duplicates.pop_front() {
+                out.publish_with(self.tower, 0, |buffer| TowerNews::Duplicate(slot).write(buffer));
+            } else if let Some(value) = self.machine.next_value(CrdsKind::Vote, &mut self.votes) {
+                tell_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
+            } else if let Some(value) = self.machine.next_value(CrdsKind::EpochSlots, &mut self.slots) {
+                tell_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
+            } else {
+                return;
+            }
+        }
+        self.is_tower_full = true;
+    }
+
+    /// Tells the tiles of the nodes that have changed, the RPC of all, and the cluster of slots that are whole.
+    fn tell_news(&mut self, out: &mut Out<'_, Self>) {
+        let changes = self.machine.peer_changes();
+        let is_behind = self.announcers.iter().any(Announcer::is_behind);
+        if is_behind || self.peer_changes != Some(changes) {
+            let peers: BTreeMap<Pubkey, Peer> = self.machine.peers().map(|peer| (peer.identity, peer)).collect();
+            self.announcers.iter_mut().for_each(|announcer| announcer.announce(&peers, out));
+        }
+        if self.peer_changes.replace(changes) != Some(changes) {
+            self.board.post(&self.machine);
+        }
+        self.say_whole(out.wall_ns() / MS);
+    }
+
+    fn say_whole(&mut self, now_ms: u64) {
+        if self.whole.is_empty() {
+            return;
+        }
+        self.whole.sort_unstable();
+        self.machine.publish_epoch_slots(&self.whole, now_ms).expect("slots that have leaders are no larger than any");
+        self.whole.clear();
+    }
+
+    /// Looks at what changes seldom: stakes, what is final, how far back this node serves others, its snapshot.
+    fn look_at_ledger(&mut self, out: &Out<'_, Self>) {
+        self.stakes();
+        let now_ms = out.wall_ns() / MS;
+        let finalized = self.ledger.slot(Commitment::Finalized);
+        if self.finalized.replace(finalized) != Some(finalized) {
+            self.machine.set_root(finalized, self.ledger.slots_per_epoch());
+        }
+        if let Some(lowest) = self.blocks.first_slot() {
+            // It is said anew only where it has changed.
+            let published = self.machine.publish_lowest_slot(lowest, now_ms);
+            published.expect("a slot that is kept is no larger than any");
+        }
+        let newest = self.ledger.snapshots().and_then(|snapshots| snapshots.newest());
+        let known = self.machine.snapshot_hashes(self.machine.identity());
+        if let Some(newest) = newest.filter(|newest| known.is_none_or(|known| known.full != *newest)) {
+            self.machine.publish_snapshots(newest, &[], now_ms).expect("one snapshot keeps all rules");
+        }
+    }
+
+    fn stakes(&mut self) {
+        let ledger = &self.ledger;
+        let epoch = ledger.epoch_schedule().epoch(ledger.slot(Commitment::Finalized));
+        let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
+        for vote in of_next(epoch, |epoch| ledger.epoch_stakes(epoch)).iter().flat_map(|stakes| &stakes.votes) {
+            *stakes.entry(vote.node).or_default() += vote.stake;
+        }
+        self.voters = voters([epoch, epoch + 1].map(|epoch| ledger.epoch_stakes(epoch)));
+        self.machine.set_stakes(stakes, ledger.slots_per_epoch() * SLOT_MS);
+    }
+}
+
+/// Tells consensus of a vote or of slots, where another node with stake says it.
+fn tell_value(
+    tower: Port,
+    (value, voters): (&CrdsValue<'_>, &HashSet<Pubkey>),
+    (own, root): (&Pubkey, u64),
+    out: &mut Out<'_, Gossip>,
+) {
+    let node = value.label().pubkey;
+    if node == *own {
+        return;
+    }
+    if !voters.is_empty() && !voters.contains(&node) {
+        out.count.own.unstaked_values += 1;
+        return;
+    }
+    match value.data() {
+        CrdsData::Vote(vote) => {
+            out.publish_with(tower, 0, |buffer| TowerNews::Vote(vote.transaction).write(buffer));
+        }
+        CrdsData::EpochSlots(slots) => {
+            let near = NearSlots::of(slots, root);
+            if !near.is_empty() {
+                out.publish_with(tower, 0, |buffer| TowerNews::Slots(node, near).write(buffer));
+            }
+        }
+        _ => unreachable!("it was asked for votes and slots"),
+    }
+}
+
+/// What is known of the epoch after the root's: all of gossip counts by its stakes. Where it is not known, that of the
+/// root's own.
+fn of_next<T>(root: u64, known: impl Fn(u64) -> Option<T>) -> Option<T> {
+    known(root + 1).or_else(|| known(root))
+}
+
+/// The nodes that have stake in one of these epochs.
+fn voters(epochs: [Option<Arc<EpochStakes>>; 2]) -> HashSet<Pubkey> {
+    let votes = epochs.iter().flatten().flat_map(|stakes| &stakes.votes);
+    votes.filter(|vote| vote.stake > 0).map(|vote| vote.node).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! What gossip may have signed.
+//!
+//! reads   requests, each with the kind that the asker says it is
+//! writes  signatures
+//! memory  –
+//! drops   what is not of its kind, or could be something else as well; counted by the tile as refused
+//! source  Firedancer's keyguard
+//!
+//! A value begins with the four bytes of its tag, the last three of which are 0, and names this node. In a
+//! transaction's message the fourth byte is the number of its accounts, of which there is at least the payer; a message
+//! with a version begins with a byte above any tag. Of repair's requests only one for ancestors can be read as a
+//! contact info: what is a request is no value here, and what is a value is no request there.
+//!
+//! A prune begins with this node's key, so that none of its bytes before byte 40 is the asker's choice. Read as a
+//! message, its payer would be a key made of 28 bytes of this node's and a count, for which nobody can sign; read as a
+//! value or a request, which name the node four bytes later, this node's key would have to repeat itself.
+//!
+//! Of a ping's token gossip draws eight bytes, and the others are 0: no hash is like that. What a pong signs is hashed
+//! here, behind a domain.
+
+use hearth_cluster::gossip::{SignKind, pong_hash};
+use hearth_crypto::ed25519::SigningKey;
+use hearth_wire::consts::{Pubkey, Signature};
+use hearth_wire::gossip::{CrdsData, PruneData, VALUE_SIZE_MAX};
+use hearth_wire::repair::is_repair_request;
+
+/// Bytes of a ping's token that are drawn.
+const TOKEN_DRAWN: usize = 8;
+
+/// Signs what gossip asks for; nothing where it is not what it is said to be.
+pub(super) fn sign(key: &SigningKey, own: &Pubkey, kind: u16, bytes: &[u8]) -> Option<(SignKind, Signature)> {
+    let kind = SignKind::of(kind)?;
+    let is_right = match kind {
+        SignKind::Value => is_value_of(bytes, own) && !is_repair_request(bytes, own),
+        SignKind::Prune => PruneData::parse_signed(bytes).is_ok_and(|prune| prune.pubkey == *own),
+        SignKind::Ping => bytes.len() == 32 && bytes[TOKEN_DRAWN..].iter().all(|byte| *byte == 0),
+        SignKind::Pong => return Some((kind, key.sign(&pong_hash(bytes.try_into().ok()?)))),
+    };
+    is_right.then(|| (kind, key.sign(bytes)))
+}
+
+/// Whether this is the data of a value that a node says of itself.
+pub(super) fn is_value_of(bytes: &[u8], node: &Pubkey) -> bool {
+    let is_said = |data: CrdsData<'_>| data.label().pubkey == *node && !matches!(data, CrdsData::Restart(_));
+    bytes.len() <= VALUE_SIZE_MAX - size_of::<Signature>() && CrdsData::parse(bytes).is_ok_and(is_said)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use hearth_crypto::ed25519::verify_strict;
+    use hearth_ledger::tower::{Tower, VotedBlock};
+    use hearth_wire::gossip::{ContactInfo, LowestSlot, SocketKind, Version};
+    use hearth_wire::repair::{Request, Wanted, signed_bytes};
+
+    use super::*;
+
+    fn key() -> SigningKey {
+        SigningKey::from_seed(&[7; 32])
+    }
+
+    fn own() -> Pubkey {
+        key().public_key()
+    }
+
+    fn written(data: &CrdsData<'_>) -> Vec<u8> {
+        let mut bytes = vec![];
+        data.write(&mut bytes);
+        bytes
+    }
+
+    fn contact(node: Pubkey) -> ContactInfo {
+        let contact = ContactInfo::new(node, 1_700_000_000_000_000, 7, Version::default());
+        ContactInfo { wallclock: 1_700_000_000_000, ..contact }
+            .with(SocketKind::Gossip, "127.0.0.1:8001".parse().unwrap())
+    }
+
+    fn prune(pubkey: Pubkey, nodes: usize) -> Vec<u8> {
+        let prunes = vec![[3; 32]; nodes];
+        let data = PruneData { pubkey, prunes: &prunes, signature: [0; 64], destination: [4; 32], wallclock: 5 };
+        let mut bytes = vec![];
+        data.signed(false, &mut bytes);
+        bytes
+    }
+
+    fn token() -> Vec<u8> {
+        [&[5; TOKEN_DRAWN][..], &[0; 24]].concat()
+    }
+
+    /// Whether this is signed as a kind; the signature is right then.
+    fn is_signed(kind: SignKind, bytes: &[u8]) -> bool {
+        let signed = sign(&key(), &own(), kind as u16, bytes);
+        let message =
+            if kind == SignKind::Pong { pong_hash(bytes.try_into().unwrap()).to_vec() } else { bytes.to_vec() };
+        signed.iter().for_each(|(_, signature)| assert!(verify_strict(&own(), signature, &message).is_ok()));
+        signed.is_some()
+    }
+
+    /// Whether this is signed as anything of which the bytes are signed as they are.
+    fn is_signed_as_anything(bytes: &[u8]) -> bool {
+        [SignKind::Value, SignKind::Prune, SignKind::Ping].into_iter().any(|kind| is_signed(kind, bytes))
+    }
+
+    #[test]
+    fn what_gossip_says_is_signed_as_what_it_is() {
+        let value = written(&CrdsData::ContactInfo(contact(own())));
+        let all = [
+            (SignKind::Value, value),
+            (SignKind::Prune, prune(own(), 32)),
+            (SignKind::Ping, token()),
+            (SignKind::Pong, vec![9; 32]),
+        ];
+        for (kind, bytes) in &all {
+            assert!(is_signed(*kind, bytes), "{kind:?}");
+            for other in [SignKind::Value, SignKind::Prune, SignKind::Ping].into_iter().filter(|other| other != kind) {
+                assert!(!is_signed(other, bytes), "{kind:?} as {other:?}");
+            }
+        }
+        assert!(sign(&key(), &own(), 4, &token()).is_none(), "no such kind");
+    }
+
+    #[test]
+    fn values_of_other_nodes_are_refused() {
+        assert!(!is_signed_as_anything(&written(&CrdsData::ContactInfo(contact([3; 32])))));
+        let lowest = LowestSlot { from: [3; 32], lowest: 1, wallclock: 2 };
+        assert!(!is_signed_as_anything(&written(&CrdsData::LowestSlot(lowest))));
+        let lowest = LowestSlot { from: own(), ..lowest };
+        let mut bytes = written(&CrdsData::LowestSlot(lowest));
+        assert!(is_signed(SignKind::Value, &bytes));
+        bytes.push(0);
+        assert!(!is_signed_as_anything(&bytes), "and what is behind a value");
+    }
+
+    #[test]
+    fn prunes_of_other_nodes_are_refused() {
+        assert!(!is_signed_as_anything(&prune([3; 32], 2)));
+        assert!(!is_signed_as_anything(&prune(own(), 33)), "and longer ones than gossip makes");
+        assert!(!is_signed_as_anything(&prune(own(), 2)[..80]));
+    }
+
+    #[test]
+    fn a_transaction_is_refused() {
+        let mut transfer = hearth_wire::transfer::TransferTemplate::new();
+        transfer.set_from(&own());
+        let transfer = hearth_wire::Txn::parse(transfer.bytes()).unwrap().message().to_vec();
+        assert!(!is_signed_as_anything(&transfer));
+    }
+
+    #[test]
+    fn a_vote_is_refused() {
+        let mut tower = Tower::default();
+        tower.vote(9);
+        let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
+        assert!(!is_signed_as_anything(tower.message(&own(), &[8; 32], &block, 5).bytes()));
+    }
+
+    #[test]
+    fn a_merkle_root_is_refused() {
+        assert!(!is_signed_as_anything(&[1; 32]));
+        assert!(!is_signed_as_anything(&[&[1; 31][..], &[0]].concat()));
+    }
+
+    #[test]
+    fn a_repair_request_is_refused() {
+        for wanted in [Wanted::Shred { slot: 5, index: 7 }, Wanted::Highest { slot: 5, from: 7 }] {
+            let request = Request { sender: own(), recipient: [2; 32], time_ms: 3, nonce: 4, wanted }.write();
+            assert!(!is_signed_as_anything(&signed_bytes(&request)));
+        }
+    }
+
+    /// A contact info of just the size of a request for ancestors: the same bytes are both.
+    pub fn request_and_value() -> Vec<u8> {
+        let both = (1..=14u16).find_map(|sockets| {
+            let kinds = [SocketKind::Gossip, SocketKind::Rpc, SocketKind::ServeRepair, SocketKind::Tvu];
+            let contact = (0..sockets).fold(contact(own()), |contact, n| {
+                let address = std::net::SocketAddrV4::new([127, 0, 0, 1 + (n / 4) as u8].into(), 8_001 + 200 * n);
+                contact.with(kinds[usize::from(n) % 4], address)
+            });
+            let values = [0, 200, 20_000].map(|major| {
+                let mut contact = contact;
+                contact.version.major = major;
+                written(&CrdsData::ContactInfo(contact))
+            });
+            values.into_iter().find(|bytes| is_repair_request(bytes, &own()))
+        });
+        both.expect("one of these has 88 bytes")
+    }
+
+    #[test]
+    fn what_is_a_request_as_well_as_a_value_is_neither() {
+        let both = request_and_value();
+        assert!(is_value_of(&both, &own()));
+        assert!(!is_signed_as_anything(&both));
+    }
+}
