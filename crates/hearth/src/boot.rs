@@ -563,11 +563,9 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         leads: config.takes_turns(),
     });
     let clock = Clock::real();
-    let consensus = match (&peers, &cluster) {
-        (Some(peers), Some(cluster)) => Some(Consensus::of(config, &chain, peers, cluster, &clock)?),
-        _ => None,
-    };
-    let (consensus, agreement) = consensus.unzip();
+    let consensus = peers.as_ref().zip(cluster.as_ref());
+    let consensus = consensus.map(|(peers, cluster)| Consensus::of(config, &chain, peers, cluster, &clock));
+    let (consensus, agreement) = consensus.transpose()?.unzip();
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), cluster.zip(consensus))?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, clock, node_config)?;

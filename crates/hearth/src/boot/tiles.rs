@@ -126,9 +126,8 @@ pub(super) fn tile_configs(
     let (consensus, votes) = consensus.map(|consensus| (consensus.tiles, consensus.votes)).unzip();
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
         .one::<Sign>(sign::Config { seed: *identity.seed, votes: votes.flatten() })
-        .one::<Metric>(metric_config(config, &ports, metrics, folder));
-    let store = store::Config::new(store, ledger);
-    let configs = configs.one::<Store>(store_config(store, history, identity.public, cluster));
+        .one::<Metric>(metric_config(config, &ports, metrics, folder))
+        .one::<Store>(store_config(store::Config::new(store, ledger), history, identity.public, cluster));
     Ok(match load {
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,

@@ -10,8 +10,8 @@
 //! blocks begin alike. Of a slot whose leader was honest nothing is asked but that neighbours are chained. Once sets of
 //! two blocks were found in a slot, or its block was dumped, it is built anew: from one set that is not of the block
 //! dumped, or from the last set of the block wanted, downwards and upwards, each set chained to the one that is there.
-//! One that others do not have ([`Contests`](super::equivocation::Contests)) is built anew from the first set that any
-//! of them answers with.
+//! One that others do not have, since they answer with another ([`Contests`](super::equivocation::Contests)) or not at
+//! all, is built anew from the first set that any of them answers with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,6 +111,12 @@ impl Versions {
     /// Whether it may be another block that is to be taken: one is begun, and nobody has said that it is the right one.
     pub fn is_open(&self, slot: u64) -> bool {
         matches!(self.0.get(&slot), None | Some(Version::Of { is_wanted: false, .. }))
+    }
+
+    /// The slots that are built anew of a block that nobody has said is the right one.
+    pub fn rebuilt(&self) -> impl Iterator<Item = u64> {
+        let is_open = |version: &Version| matches!(version, Version::Of { is_wanted: false, .. });
+        self.0.iter().filter(move |(_, version)| is_open(version)).map(|(slot, _)| *slot)
     }
 
     /// Sets of two blocks are there: the one stays of which the highest set is, down to where its chain ends.

@@ -15,7 +15,7 @@
 use super::receiver::{Finding, Incoming, Receiver, Refused};
 
 /// A slot of which nothing new has come for so long makes room for a later one, ns.
-const STANDS_NS: u64 = 2_000_000_000;
+pub(super) const STANDS_NS: u64 = 2_000_000_000;
 /// One of so many begun sets may be of a slot before a later one may have its place; and so many may be in any case.
 const SHARES: usize = 16;
 const SHARE_MIN: usize = 4;

@@ -28,7 +28,7 @@ use hearth_wire::{Hash, Pubkey};
 use super::block_versions::{Link, Versions};
 use super::equivocation::Contests;
 use super::equivocation_proof::Conflict;
-use super::eviction::Evicted;
+use super::eviction::{Evicted, STANDS_NS};
 use super::fec_resolver::Assembly;
 use super::parse::{Limits, parse};
 use super::set::FecSet;
@@ -335,11 +335,20 @@ impl Receiver {
     /// A slot of which others have another block than the one that is taken here: what was kept of it is void, and the
     /// one is taken that others have.
     pub fn take_lost(&mut self, now_ns: u64) -> Option<u64> {
-        let lost = self.contests.take_lost(now_ns)?;
+        let lost = self.contests.take_lost(now_ns).or_else(|| self.unanswered(now_ns))?;
         self.versions.seek(lost);
         self.forget(lost);
         self.forget_recent(lost);
         Some(lost)
+    }
+
+    /// A slot that is built anew and stands. The sets asked for are those beside the ones that are there; where nobody
+    /// has these, no answer comes that could show another block.
+    fn unanswered(&self, now_ns: u64) -> Option<u64> {
+        let stands = |slot: &u64| {
+            self.slots.get(slot).is_some_and(|incoming| now_ns.saturating_sub(incoming.kept_ns) >= STANDS_NS)
+        };
+        self.versions.rebuilt().find(stands)
     }
 
     /// The slot's block is not the cluster's: it is forgotten, and another one is taken; the one whose last root is

@@ -407,6 +407,27 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
     assert_eq!(ends, [false, false, false, true]);
 }
 
+#[test]
+fn a_block_built_anew_of_which_nobody_has_more_gives_way_to_the_one_that_others_have() {
+    let [one, other] = [5, 6].map(|mark| block(9, 8, 4, mark));
+    let mut receiver = receiver(4, 8);
+    fill(&mut receiver, &one[0]).unwrap();
+    fill(&mut receiver, &one[1]).unwrap();
+    fill(&mut receiver, &other[3]).unwrap();
+    let broken = take(&mut receiver, one[2].shreds().next().unwrap(), ShredSource::Repair);
+    assert_eq!(broken, Err(Refused::BrokenSet));
+    take(&mut receiver, other[3].shreds().next().unwrap(), ShredSource::Repair).unwrap();
+    // Only sets of the block of which there is one are asked for.
+    let asked = receiver.missing(9, 0, 0, 1_000);
+    assert!(asked.shreds.iter().all(|shred| *shred >= 2 * STEP), "{asked:?}");
+    assert_eq!(asked.highest_from, Some(4 * STEP));
+    assert_eq!(receiver.take_lost(STANDS_NS - 1), None);
+    assert_eq!(receiver.take_lost(STANDS_NS), Some(9));
+    assert_eq!(receiver.missing(9, STANDS_NS, 0, 1_000), Missing { shreds: vec![], highest_from: Some(0) });
+    let mut answers = shreds(&one).into_iter().map(|shred| take(&mut receiver, &shred, ShredSource::Repair));
+    assert!(answers.any(|taken| taken.is_ok_and(|progress| progress.ends)), "the other one is taken whole");
+}
+
 /// A block in whose last set the leader has signed parity that is none of the data.
 fn block_with_wrong_parity() -> Vec<FecSet> {
     let mut sets = block(9, 8, 2, 5);
