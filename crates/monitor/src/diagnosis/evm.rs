@@ -86,10 +86,12 @@ pub(super) fn nonce_gaps(sample: &Sample) -> Option<Diagnosis> {
     if sample.pending > 0 || evm.queued == 0 || sample.txn_per_s >= FEW {
         return None;
     }
-    let says = format!(
-        "nothing is executed: all {} transactions in the pool wait behind a gap in their account's nonces",
-        evm.queued
-    );
+    let says = match evm.queued {
+        1 => "nothing is executed: the one transaction in the pool waits behind a gap in its account's nonces".into(),
+        many => {
+            format!("nothing is executed: all {many} transactions in the pool wait behind a gap in their account's nonces")
+        }
+    };
     let advice = "send the missing ones; `txpool_inspect` lists those that wait";
     Some(Diagnosis::new(Finding::Conflicts, Some("pool"), says).advise(None, advice))
 }
