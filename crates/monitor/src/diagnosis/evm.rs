@@ -89,7 +89,9 @@ pub(super) fn nonce_gaps(sample: &Sample) -> Option<Diagnosis> {
     let says = match evm.queued {
         1 => "nothing is executed: the one transaction in the pool waits behind a gap in its account's nonces".into(),
         many => {
-            format!("nothing is executed: all {many} transactions in the pool wait behind a gap in their account's nonces")
+            format!(
+                "nothing is executed: all {many} transactions in the pool wait behind a gap in their account's nonces"
+            )
         }
     };
     let advice = "send the missing ones; `txpool_inspect` lists those that wait";
