@@ -192,6 +192,9 @@ mod tests {
         config.development.genesis.target_tick_duration_micros = 16;
         let said = short_slots(&config).expect("a notice");
         assert!(said.starts_with("slots are 1.024 ms long: ") && said.contains(" 10.8 GB of blocks an hour"), "{said}");
+        // 62.5 blocks a second.
+        config.development.genesis.target_tick_duration_micros = 250;
+        assert!(short_slots(&config).expect("a notice").contains(" at least 691 MB of blocks an hour"));
         config.development.slots = "on-demand".into();
         assert_eq!(short_slots(&config), None);
     }

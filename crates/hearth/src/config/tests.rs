@@ -84,7 +84,7 @@ fn a_mistake_names_line_key_and_what_was_meant() {
         ("[ledger]\npath = 1\n", "expected a text in quotes"),
         ("[layout]\naffinity = 1\n", "expected a text in quotes"),
         ("[tiles.shred]\nadditional_shred_destinations = 1\n", "expected a list in brackets"),
-        ("tiles = 1\n", "expected a table"),
+        ("tiles = 1\n", "expected a table: `[tiles]`"),
     ] {
         assert!(error(text).ends_with(expected), "{}", error(text));
     }

@@ -255,8 +255,8 @@ fn gas_limit(options: &EvmRun) -> u64 {
     options.gas_limit.unwrap_or(by_time)
 }
 
-/// The options that the chain depends on from block zero on, as a folder keeps them. The limits of a transaction are none:
-/// they may change until there is a block, and are kept with the forks.
+/// The options that the chain depends on from block zero on, as a folder keeps them. The limits of a transaction are
+/// none: they may change until there is a block, and are kept with the forks.
 fn of_the_chain(options: &EvmRun, accounts: &[DevAccount]) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("--chain-id", options.chain_id.unwrap_or(CHAIN_ID).to_string()),

@@ -404,6 +404,8 @@ fn mistakes_are_told() {
     ] {
         fails(&["--port", "0", "--data-dir", dir, "--block-time", "0.02", option, value], 1, said);
     }
+    let by_time = "began with --gas-limit 1000000000, not 2000000000, which follows from --block-time";
+    fails(&["--port", "0", "--data-dir", dir, "--block-time", "2"], 1, by_time);
     let blocks = folder.path().join("blocks");
     let log = std::fs::read_dir(&blocks).expect("a folder").map(|entry| entry.expect("an entry").path());
     let log = log.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "blocks"));

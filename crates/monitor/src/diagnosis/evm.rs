@@ -222,6 +222,11 @@ mod tests {
     fn gaps_and_rest_are_told() {
         let gaps = diagnose(&sample(0.0, 0.0, EvmSample { queued: 12, ..EvmSample::default() }, &[]));
         assert!(gaps.says.contains("all 12 transactions in the pool wait behind a gap"), "{gaps}");
+        let one = diagnose(&sample(0.0, 0.0, EvmSample { queued: 1, ..EvmSample::default() }, &[]));
+        assert!(
+            one.says.ends_with("the one transaction in the pool waits behind a gap in its account's nonces"),
+            "{one}"
+        );
         assert_eq!(diagnose(&sample(0.0, 0.0, EvmSample::default(), &[])).finding, Finding::Idle);
         let mut waits = sample(0.0, 0.0, EvmSample::default(), &[]);
         waits.pending = 3;
