@@ -45,6 +45,7 @@ use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
+use crate::ledger_command;
 use crate::peers::agree::{AgreeError, Agreement};
 use crate::peers::echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
@@ -103,16 +104,16 @@ pub enum BootError {
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// The block store.
-    #[error("{0}{advice}", advice = advice(is_store_damaged(.0)))]
+    #[error(transparent)]
     Store(#[from] StoreError),
     /// The history.
-    #[error("{0}{advice}", advice = advice(is_history_damaged(.0)))]
+    #[error(transparent)]
     History(#[from] HistoryError),
     /// The snapshots.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// The blocks on disk.
-    #[error("{0}{advice}", advice = advice(is_replay_of_damage(.0)))]
+    #[error(transparent)]
     Replay(#[from] ReplayError),
     /// The tiles.
     #[error(transparent)]
@@ -126,17 +127,17 @@ pub enum BootError {
     /// Its consensus.
     #[error(transparent)]
     Agree(#[from] AgreeError),
-}
-
-/// What to do where files of the chain are not as they were written.
-fn advice(is_damaged: bool) -> &'static str {
-    match is_damaged {
-        true => {
-            ". `hearth ledger verify` says all that is wrong there; put back a copy of the ledger folder, or begin a \
-             new chain with --reset"
-        }
-        false => "",
-    }
+    /// Files of the chain are not as they were written.
+    #[error(
+        "{damage}. `hearth ledger verify{options}` says all that is wrong there; put back a copy of the ledger folder, \
+         or begin a new chain with `hearth run{options} --reset`"
+    )]
+    Damaged {
+        /// What was found.
+        damage: Box<BootError>,
+        /// The options that name this chain, each behind a space.
+        options: String,
+    },
 }
 
 fn is_store_damaged(error: &StoreError) -> bool {
@@ -156,6 +157,20 @@ fn is_replay_of_damage(error: &ReplayError) -> bool {
 }
 
 impl BootError {
+    /// With what to do, where files of the chain of `config` are damaged.
+    fn with_advice(self, config: &Config) -> Self {
+        let is_damage = match &self {
+            Self::Store(error) => is_store_damaged(error),
+            Self::History(error) => is_history_damaged(error),
+            Self::Replay(error) => is_replay_of_damage(error),
+            _ => false,
+        };
+        match is_damage {
+            true => Self::Damaged { damage: Box::new(self), options: ledger_command::options(config) },
+            false => self,
+        }
+    }
+
     /// Whether the configuration is at fault, and not what happened.
     pub fn is_wrong_use(&self) -> bool {
         let mine = matches!(
@@ -341,6 +356,16 @@ fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
 
 /// Opens the chain in `folder`, or begins one as `beginning` asks; rebuilds its state from its blocks.
 pub fn open_chain(
+    config: &Config,
+    folder: &Path,
+    beginning: &Beginning,
+    funded: impl FnMut(usize),
+    replaying: impl FnMut(&Replayed) -> Go,
+) -> Result<Chain, BootError> {
+    open_files(config, folder, beginning, funded, replaying).map_err(|why| why.with_advice(config))
+}
+
+fn open_files(
     config: &Config,
     folder: &Path,
     beginning: &Beginning,

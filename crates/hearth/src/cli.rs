@@ -24,11 +24,11 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Measure how many transactions a second this machine can do.
+    /// Measure how many transactions per second this machine can execute.
     ///
     /// Boots a node with a new chain, signs transfers, sends them over QUIC on loopback, and prints once a second
-    /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far. The chain lies in
-    /// `ledger.path`, `.hearth/` in the current folder by default, while it runs, and is removed at the end.
+    /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far. The ledger is in
+    /// `ledger.path`, by default `.hearth/` in the current folder, and is removed at the end.
     Bench(Bench),
     /// Run a node as a lasting local chain.
     ///
@@ -144,21 +144,21 @@ pub struct Bench {
     /// Accounts that receive [default: all funded ones].
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub accounts_to: Option<usize>,
-    /// Share of the transfers, 0 to 1, that pay to one account and so conflict with each other.
+    /// Fraction of the transfers, 0 to 1, that write-lock one shared recipient and so conflict with each other.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     pub conflict: f64,
-    /// Send so many transactions a second [default: as many as the node takes]: each transfer has a time at which it is
-    /// due, whatever became of those before. What the node holds back is sent late, and the result says how late at the
-    /// worst.
+    /// Send this many transactions per second [default: as many as the node accepts]. Each transfer has a scheduled
+    /// send time, which does not depend on what became of earlier ones. A transfer that backpressure delays is sent
+    /// late, and the summary reports the largest delay.
     #[arg(long, value_name = "TPS", allow_negative_numbers = true)]
     pub rate: Option<f64>,
-    /// Sign all transfers before measuring, so that signing costs the node nothing.
+    /// Sign all transfers before measuring, so that signing takes no CPU time from the node.
     #[arg(long)]
     pub presign: bool,
     /// Write the result as JSON to this file, `-` for standard output [default: none is written].
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure stock ed25519 before and after, and report the efficiency in its units.
+    /// Time stock ed25519-dalek before and after the load, and report the rate relative to it, as efficiency.
     #[arg(long)]
     pub yardstick: bool,
     /// End when this process, which has started it, does.
@@ -173,25 +173,26 @@ pub struct Bench {
 #[derive(Args)]
 pub struct Target {
     /// Drive the Solana node whose RPC is at this URL, as http://127.0.0.1:8899, instead of booting one. Its senders
-    /// are new accounts, funded by an airdrop; with --rate 0, only probes and questions are sent.
+    /// are new accounts, funded by an airdrop. With --rate 0, only probes and RPC queries are sent.
     #[arg(long = "target", value_name = "URL")]
     pub url: Option<String>,
-    /// Send transactions to this QUIC address [default: where the node's `getClusterNodes` says].
+    /// Send transactions to this QUIC address [default: the node's `tpuQuic` in its `getClusterNodes`].
     #[arg(long, value_name = "ADDRESS", requires = "url")]
     pub tpu: Option<SocketAddr>,
     /// Fund the senders from this key's account [default: by an airdrop].
     #[arg(long, value_name = "KEYPAIR", requires = "url")]
     pub funder: Option<PathBuf>,
-    /// Connect with this key, for a node that gives each peer its share by stake [default: a new one].
+    /// Identity of the QUIC connections, for a node with stake-weighted QoS [default: a new keypair].
     #[arg(long, value_name = "KEYPAIR", requires = "url")]
     pub identity: Option<PathBuf>,
     /// The node's process on this machine: its CPU time and memory are reported.
     #[arg(long, value_name = "PID", requires = "url")]
     pub pid: Option<u32>,
-    /// Submit so many transactions a second over RPC to measure how long they take to be processed and confirmed.
+    /// Submit this many transactions per second by `sendTransaction`, and measure the time until their status is
+    /// `processed` and `confirmed`.
     #[arg(long, value_name = "PER_SECOND", default_value_t = 10.0, requires = "url", allow_negative_numbers = true)]
     pub probes: f64,
-    /// Ask the RPC so many questions a second to measure how long answers take.
+    /// Send this many RPC queries per second, and measure response times.
     #[arg(long, value_name = "PER_SECOND", default_value_t = 0.0, requires = "url", allow_negative_numbers = true)]
     pub questions: f64,
 }

@@ -65,10 +65,14 @@ pub fn plan(
             // A snapshot that is damaged leaves an older state, to which blocks may be missing.
             let Some(restored) = restored.filter(|restored| restored.slot() == state) else { continue };
             let why = gap.why;
+            let executed = match newest > state {
+                true => format!("those of slots {} to {newest}", state + 1),
+                // The start executes what is behind the newest snapshot in any case.
+                false => "all".to_owned(),
+            };
             note(format_args!(
-                "notice: {why}; the history behind slot {after} is recorded again from the blocks: those of slots {} to \
-                 {newest} are executed, from the state of slot {state}",
-                state + 1
+                "notice: {why}; the history behind slot {after} is recorded again from the blocks: {executed} are \
+                 executed, from the state of slot {state}"
             ));
             return Ok(Plan { restored, cut_after: Some(after), final_slot: newest });
         }

@@ -106,16 +106,15 @@ struct Rated {
 }
 
 impl Rated {
-    /// What happened since the last look. Where the node is gone and another of its name runs, that is looked at next.
-    fn next(&mut self) -> Result<Second, MonitorError> {
-        let second = self.seconds.next_second();
-        if second.sample.alive {
+    /// What happened since the last look. Where the node is gone and another of its name runs, that is looked at next;
+    /// none where the node had been dead all along.
+    fn next(&mut self) -> Result<Option<Second>, MonitorError> {
+        let second = self.seconds.follow()?;
+        if let Some(Second { sample, .. }) = second.as_ref().filter(|second| second.sample.alive) {
             if self.rates.len() == RATES {
                 self.rates.pop_front();
             }
-            self.rates.push_back(second.sample.txn_per_s);
-        } else if let Some(next) = self.seconds.watch().successor()? {
-            self.seconds = Seconds::of(next);
+            self.rates.push_back(sample.txn_per_s);
         }
         Ok(second)
     }
@@ -127,7 +126,7 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
         if screen.follow_keys(rated.seconds.due(), &|| stop.is_set())? {
             break;
         }
-        let Second { sample, diagnosis } = rated.next()?;
+        let Some(Second { sample, diagnosis }) = rated.next()? else { continue };
         screen.show(sample, diagnosis, rated.rates.make_contiguous())?;
     }
     drop(screen);
@@ -145,7 +144,7 @@ fn lines(rated: &mut Rated, options: &cli::Monitor, stop: &StopSignal, say: &Say
         while Instant::now() < rated.seconds.due() && !stop.is_set() {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let Second { sample, diagnosis } = rated.next()?;
+        let Some(Second { sample, diagnosis }) = rated.next()? else { continue };
         let (is_gone, pid) = (!sample.alive, sample.pid);
         // Once is enough while it is waited for.
         if is_gone && waits {

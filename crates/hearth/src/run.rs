@@ -124,9 +124,11 @@ fn short_slots(config: &Config) -> Option<String> {
     if micros >= SLOT_MS_SHORT * 1_000 || config.development.are_slots_on_demand() || config.follows() {
         return None;
     }
-    let gigabytes = 3600.0 * (genesis.ticks_per_slot * ENTRY_BYTES) as f64 / (micros.max(1) as f64 * 1e3);
+    // Bytes a microsecond are MB a second.
+    let megabytes = 3600.0 * (genesis.ticks_per_slot * ENTRY_BYTES) as f64 / micros.max(1) as f64;
+    let size = if megabytes < 1000.0 { format!("{megabytes:.0} MB") } else { format!("{:.1} GB", megabytes / 1000.0) };
     Some(format!(
-        "slots are {} ms long: without any transaction that is {gigabytes:.1} GB of blocks an hour, of which \
+        "slots are {} ms long: without any transaction that is at least {size} of blocks an hour, of which \
          `ledger.limit_size` keeps {:.0} GB; --slots-on-demand makes blocks only where there is work",
         micros as f64 / 1e3,
         config.ledger.limit_size as f64 / 1e9
@@ -190,6 +192,9 @@ mod tests {
         config.development.genesis.target_tick_duration_micros = 16;
         let said = short_slots(&config).expect("a notice");
         assert!(said.starts_with("slots are 1.024 ms long: ") && said.contains(" 10.8 GB of blocks an hour"), "{said}");
+        // 62.5 blocks a second.
+        config.development.genesis.target_tick_duration_micros = 250;
+        assert!(short_slots(&config).expect("a notice").contains(" at least 691 MB of blocks an hour"));
         config.development.slots = "on-demand".into();
         assert_eq!(short_slots(&config), None);
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::attach::Watch;
+use crate::attach::{AttachError, Watch};
 use crate::diagnosis::{Diagnosis, diagnose};
 use crate::look::Look;
 use crate::sample::Sample;
@@ -56,6 +56,20 @@ impl Seconds {
     /// When the next look should be.
     pub fn due(&self) -> Instant {
         self.before.at() + Self::EVERY
+    }
+
+    /// What happened since the last look, and from then on the next node of this name, where this one is gone and that
+    /// runs. None where this one was dead at the first look: a node that starts finds the workspace of the one before,
+    /// whose end is no news.
+    pub fn follow(&mut self) -> Result<Option<Second>, AttachError> {
+        let was_alive = self.last.is_some() || self.before.alive;
+        let second = self.next_second();
+        if second.sample.alive {
+            return Ok(Some(second));
+        }
+        let Some(next) = self.watch.successor()? else { return Ok(Some(second)) };
+        *self = Self::of(next);
+        Ok(was_alive.then_some(second))
     }
 
     /// What happened since the last look; of a node that is gone, the last second in which it was seen to run.

@@ -65,7 +65,7 @@ pub enum ChainError {
     #[error(transparent)]
     Journal(#[from] PoolFileError),
     /// The rules were others when the folder's blocks were made.
-    #[error("{}: {what}: a fork can be changed only before it begins", path.display())]
+    #[error("{}: {what}: a fork or a limit can be changed only before blocks are made under it", path.display())]
     Schedule {
         /// Where the forks of the folder's chain are.
         path: PathBuf,

@@ -74,7 +74,7 @@ impl Driver<'_> {
 
     /// Waits until what is under way in a node of this process has come to an end.
     pub fn drain(&mut self) -> Result<(), BenchError> {
-        progress("waiting for what is under way");
+        progress("waiting for transactions in flight");
         self.seen.drain_interrupted = drain::wait(self.node, self.stop)?;
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Driver<'_> {
             self.look()?;
             if self.control.exhausted() == benchg_count {
                 self.seen.presigned_ran_dry = true;
-                progress("all that was signed ahead is sent: the measurement ends here");
+                progress("all presigned transfers are sent: the measurement ends here");
                 break;
             }
         }

@@ -183,7 +183,7 @@ fn own_node(
     let bound = BoundPorts::take(&mut config, topology.count("net"), &|_| false).map_err(BootError::from)?;
     if !bound.moved.is_empty() {
         let numbers = bound.ports.numbers(&bound.moved);
-        progress(&format!("other ports, since somebody listens on the defaults: {numbers}"));
+        progress(&format!("using other ports, as the defaults are in use: {numbers}"));
     }
     preflight::check(&config, &topology, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));

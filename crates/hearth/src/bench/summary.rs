@@ -41,13 +41,10 @@ impl Report {
             writeln!(s, "  measured   {duration:.0} s after {warmup:.0} s of waiting; no load was sent (--rate 0)")?;
         } else {
             self.write_rate(s)?;
-            write!(
-                s,
-                "  measured   {duration:.0} s after {warmup:.0} s of warm-up, as getTransactionCount counts them"
-            )?;
+            write!(s, "  measured   {duration:.0} s after {warmup:.0} s of warm-up, by getTransactionCount")?;
             match &self.target {
-                Some(target) => write!(s, ", less {:.1} a second of others, votes among them", target.others_per_s)?,
-                None => write!(s, ", less votes")?,
+                Some(target) => write!(s, " minus {:.1} txn/s of others, votes included", target.others_per_s)?,
+                None => write!(s, " minus votes")?,
             }
             match self.longest_stall_s {
                 Some(stall) => writeln!(s, "; longest stall {stall:.2} s")?,
@@ -57,7 +54,7 @@ impl Report {
             self.write_balance(s)?;
         }
         if self.presigned_ran_dry {
-            writeln!(s, "             all that was signed ahead was sent before the time was up")?;
+            writeln!(s, "             all presigned transfers were sent before the time was up")?;
         }
         self.write_latency(s)?;
         write_stages(s, &self.latency)?;
@@ -100,10 +97,10 @@ impl Report {
     fn write_load(&self, s: &mut String) -> std::fmt::Result {
         let Some(rate) = self.asked.rate.filter(|rate| *rate > 0.0) else { return Ok(()) };
         let (sent, lag) = (self.sent_per_s, self.lag_s_max.unwrap_or(0.0));
-        writeln!(s, "  load       {} txn/s sent of {} asked; {lag:.2} s behind at the worst", n(sent), n(rate))?;
+        writeln!(s, "  load       {} txn/s sent of {} asked; at most {lag:.2} s late", n(sent), n(rate))?;
         match self.is_rate_missed() {
             true => {
-                writeln!(s, "             the load could not keep the rate: it waited for the node, or for its core")
+                writeln!(s, "             the load could not keep the rate: it waited for the node or for a CPU core")
             }
             false => Ok(()),
         }
@@ -114,7 +111,7 @@ impl Report {
         if let Some(target) = &self.target {
             writeln!(
                 s,
-                "  sent       {} = landed {} ({:.1} %) + unresolved {}, by the fees that the senders paid",
+                "  sent       {} = landed {} ({:.1} %) + unresolved {}; landed is counted by the fees that were charged",
                 i(self.sent),
                 i(self.landed),
                 100.0 * target.landed_share,
@@ -126,11 +123,11 @@ impl Report {
                 Waited::AllLanded | Waited::Interrupted => self.write_interrupted(s),
                 Waited::Expired => writeln!(
                     s,
-                    "             unresolved: their blockhashes have expired, so they land no more; the node tells nobody why"
+                    "             unresolved: their blockhashes have expired, so they can no longer land; the RPC reports no reason"
                 ),
                 Waited::StoodStill => writeln!(
                     s,
-                    "             unresolved: nothing landed any more, though the last blockhash is valid: the node holds or has lost them"
+                    "             unresolved: landing stopped while the last blockhash was still valid: the node holds or lost them"
                 ),
             };
         }
@@ -154,14 +151,14 @@ impl Report {
 
     fn write_warmup(&self, s: &mut String) -> std::fmt::Result {
         match self.warmup_s > 0.0 {
-            true => writeln!(s, "             from the first to the last: those of the warm-up are among them"),
+            true => writeln!(s, "             counted over the whole run, warm-up included"),
             false => Ok(()),
         }
     }
 
     fn write_interrupted(&self, s: &mut String) -> std::fmt::Result {
         match self.drain_interrupted && self.unresolved != 0 {
-            true => writeln!(s, "             unresolved: under way when Ctrl-C ended the wait for them"),
+            true => writeln!(s, "             unresolved: in flight when Ctrl-C ended the wait for them"),
             false => Ok(()),
         }
     }
@@ -207,18 +204,17 @@ impl Report {
         writeln!(s, "{:.1} of {} cores used", self.cores_used, self.cores)?;
         if let (Some(node), Some(signatures)) = (cpu.node, cpu.signatures) {
             let beside = node - signatures;
-            writeln!(s, "             node: {signatures:.1} µs checking signatures, {beside:.1} µs all else")?;
-        }
-        if cpu.polling > POLLING * all {
             writeln!(
                 s,
-                "             {:.1} µs of it polling: a core without work looks for it before it sleeps",
-                cpu.polling
+                "             node: {signatures:.1} µs signature verification, {beside:.1} µs everything else"
             )?;
+        }
+        if cpu.polling > POLLING * all {
+            writeln!(s, "             {:.1} µs of it polling: an idle core spins before it sleeps", cpu.polling)?;
         }
         write!(s, "  memory     {} MB at most", self.rss_bytes_max / 1_000_000)?;
         if let Some(statuses) = self.rss_statuses_bytes.filter(|bytes| *bytes > 0) {
-            write!(s, ", {} MB of it taken at the start for statuses, by --duration", statuses / 1_000_000)?;
+            write!(s, ", {} MB of it preallocated for the status cache, by --duration", statuses / 1_000_000)?;
         }
         match self.rss_growth_bytes {
             Some(growth) => writeln!(s, ", {:+.1} MB after the first 10 s", growth as f64 / 1e6),
@@ -265,7 +261,7 @@ impl Report {
             )?;
         }
         if self.target.is_some() {
-            writeln!(s, "  off        not known: the node is another's and does not say what it has switched off")?;
+            writeln!(s, "  off        not known: an external node does not report which checks and work it skips")?;
             return self.switched_off.iter().try_for_each(|line| writeln!(s, "             of the load: {line}"));
         }
         match self.switched_off.as_slice() {
@@ -303,7 +299,7 @@ mod tests {
         let short = Report { rss_bytes_max: 500_000_000, ..Default::default() };
         assert!(short.summary().contains("  memory     500 MB at most\n"), "{}", short.summary());
         let planned = Report { rss_statuses_bytes: Some(398_000_000), ..short.clone() };
-        let said = "  memory     500 MB at most, 398 MB of it taken at the start for statuses, by --duration\n";
+        let said = "  memory     500 MB at most, 398 MB of it preallocated for the status cache, by --duration\n";
         assert!(planned.summary().contains(said), "{}", planned.summary());
         let long = Report { rss_growth_bytes: Some(1_500_000), ..short };
         assert!(long.summary().contains("500 MB at most, +1.5 MB after the first 10 s\n"), "{}", long.summary());
@@ -347,7 +343,7 @@ mod tests {
             Report { sent: 10, landed: 7, unresolved: 3, warmup_s: 1.0, target: Some(target), ..Default::default() };
         let text = report.summary();
         for part in
-            ["the warm-up are among them", "though the last blockhash is valid", "off        not known", "--pid PID"]
+            ["whole run, warm-up included", "the last blockhash was still valid", "off        not known", "--pid PID"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -372,7 +368,7 @@ mod tests {
         let report =
             Report { sent: 60_000, unresolved: 59_585, drain_interrupted: true, cpu_us_per_txn, ..Default::default() };
         let text = report.summary();
-        let parts = ["unresolved 59,585\n", "under way when Ctrl-C", "323.0 µs of it polling"];
+        let parts = ["unresolved 59,585\n", "in flight when Ctrl-C", "323.0 µs of it polling"];
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         let busy = CpuPerTxn { polling: 1.0, ..cpu_us_per_txn };
         assert!(!Report { cpu_us_per_txn: busy, ..report }.summary().contains("polling"));
@@ -396,7 +392,7 @@ mod tests {
             Report { asked, sent_per_s, lag_s_max: Some(lag), ..Default::default() }.summary()
         };
         let kept = with(9_990.0, 0.01);
-        assert!(kept.contains("9,990 txn/s sent of 10,000 asked; 0.01 s behind"), "{kept}");
+        assert!(kept.contains("9,990 txn/s sent of 10,000 asked; at most 0.01 s late"), "{kept}");
         assert!(!kept.contains("could not keep"), "{kept}");
         for (sent, lag) in [(9_800.0, 0.01), (10_000.0, 0.2)] {
             assert!(with(sent, lag).contains("could not keep the rate"));

@@ -78,7 +78,7 @@ pub fn limit_of_load(load: Option<&Diagnosis>, driven: LoadSummary) -> Bottlenec
         |load: &&Diagnosis| matches!(load.finding, Finding::KindFull | Finding::CoreFull | Finding::AllCoresFull);
     let LoadSummary { rate, is_kept, sent_per_s, lag_s_max, cores, had: CoresHad { had, waited_for }, .. } = driven;
     let missed = rate.map_or(String::new(), |rate| {
-        format!("the load sent {sent_per_s:.0} of {rate} txn/s and was {lag_s_max:.1} s behind at the worst; ")
+        format!("the load sent {sent_per_s:.0} of {rate} txn/s and was {lag_s_max:.1} s late at most; ")
     });
     let stood_still = (driven.stall_s >= STOOD_STILL_S).then(|| {
         let why = format!("{missed}the node stood still: it took no transaction for {:.1} s", driven.stall_s);
@@ -103,9 +103,11 @@ pub fn limit_of_load(load: Option<&Diagnosis>, driven: LoadSummary) -> Bottlenec
         "it got {had:.1} of {cores} cores and waited for {waited_for:.1} more, which the node or other programs had"
     );
     match is_starved {
-        true => Bottleneck { tile: "machine".into(), why: format!("{missed}nothing of it is full, but {cores}") },
+        true => {
+            Bottleneck { tile: "machine".into(), why: format!("{missed}none of its tiles is saturated, but {cores}") }
+        }
         false => {
-            let why = format!("{missed}the target takes no more: nothing of the load is full; {cores}");
+            let why = format!("{missed}the target accepts no more: no tile of the load is saturated; {cores}");
             Bottleneck { tile: "target".into(), why }
         }
     }
@@ -184,7 +186,7 @@ mod tests {
         let target = limit(Some(&waits), None);
         assert_eq!(target.tile, "target");
         assert!(
-            target.why.starts_with("the target takes no more: nothing of the load is full; it got 0.9"),
+            target.why.starts_with("the target accepts no more: no tile of the load is saturated; it got 0.9"),
             "{target:?}"
         );
         assert_eq!(limit(Some(&waits), Some(500.0)).tile, "none");
@@ -209,12 +211,15 @@ mod tests {
         let waits = load(0.1, 0.8);
         let found = limit_of_load(Some(&waits), missed);
         assert_eq!(found.tile, "target");
-        let said = "the load sent 5820 of 8000 txn/s and was 7.0 s behind at the worst; the target takes no more";
+        let said = "the load sent 5820 of 8000 txn/s and was 7.0 s late at most; the target accepts no more";
         assert!(found.why.starts_with(said), "{}", found.why);
         let starved = LoadSummary { had: CoresHad { had: 0.9, waited_for: 0.8 }, ..missed };
         let found = limit_of_load(None, starved);
         assert_eq!(found.tile, "machine");
-        assert!(found.why.contains("nothing of it is full, but it got 0.9 of 2 cores and waited for 0.8"), "{found:?}");
+        assert!(
+            found.why.contains("none of its tiles is saturated, but it got 0.9 of 2 cores and waited for 0.8"),
+            "{found:?}"
+        );
         assert_eq!(limit_of_load(Some(&load(0.99, 0.0)), starved).tile, "benchg", "the load itself was full");
     }
 

@@ -5,6 +5,7 @@
 //!
 //! A mistake names file, line, key and the nearest right key. All that can be found in one reading are told at once.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
@@ -121,7 +122,8 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
     let mut survey = Survey { text: text.into(), path: path.into(), ..Survey::default() };
     let unknown = unknown_keys(&table);
     for key in &unknown {
-        survey.add(key, format!("unknown key `{key}`{}", suggestion(key)));
+        let suggestion = if is_table(&table, key) { table_like(key) } else { suggestion(key) };
+        survey.add(key, format!("unknown key `{key}`{suggestion}"));
         foreign::remove(&mut table, key);
     }
     let mistyped = mistyped_keys(&table);
@@ -398,7 +400,11 @@ fn unknown_keys(file: &Table) -> Vec<String> {
 fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     let mut keys = vec![];
     collect(file, "", &mut keys);
+    let known = known_keys();
     let why = |key: &String| {
+        if known.iter().any(|known| known.starts_with(&format!("{key}."))) {
+            return Some(format!("invalid type, expected a table: `[{key}]`"));
+        }
         let mut parts = key.split('.');
         let top = file.get(parts.next()?)?;
         let leaf = parts.try_fold(top, |value, part| value.get(part))?.clone();
@@ -444,6 +450,31 @@ fn suggestion(key: &str) -> String {
             None => "; `hearth config show --default` lists all keys".to_owned(),
         },
     }
+}
+
+/// `; did you mean …?` of a table: another table, also one that holds tables alone.
+fn table_like(name: &str) -> String {
+    let keys = known_keys();
+    let above = |key: &String| key.match_indices('.').map(|(end, _)| key[..end].to_owned()).collect::<Vec<_>>();
+    let tables: BTreeSet<String> = keys.iter().flat_map(above).collect();
+    let distance = |table: &&String| strsim::damerau_levenshtein(table, name);
+    let near = |table: &&String| {
+        // Each part of its name may have a letter or two wrong.
+        let are_as_deep = table.split('.').count() == name.split('.').count();
+        let mut parts = table.split('.').zip(name.split('.'));
+        are_as_deep && parts.all(|(known, own)| strsim::damerau_levenshtein(known, own) <= 1 + own.len() / 3)
+    };
+    match tables.iter().filter(near).min_by_key(distance) {
+        Some(table) => format!("; did you mean the table `[{table}]`?"),
+        None => "; `hearth config show --default` lists all keys".to_owned(),
+    }
+}
+
+/// Whether the file has a table of this name.
+fn is_table(file: &Table, name: &str) -> bool {
+    let mut parts = name.split('.');
+    let top = parts.next().and_then(|top| file.get(top));
+    top.and_then(|top| parts.try_fold(top, |value, part| value.get(part))).is_some_and(toml::Value::is_table)
 }
 
 /// The table that a name is near to.

@@ -62,6 +62,19 @@ fn a_mistake_names_line_key_and_what_was_meant() {
     assert!(said.contains("quic_transaction_listen_port"), "{said}");
     let said = error("\n[tiles.quick]\n");
     assert_eq!(said, "my.toml:2: unknown key `tiles.quick`; did you mean the table `[tiles.quic]`?");
+    for (file, meant) in [
+        ("[tils]", "[tiles]"),
+        ("[tile.pack]", "[tiles.pack]"),
+        ("[tiles.pak]", "[tiles.pack]"),
+        ("[developement.bench]", "[development.bench]"),
+    ] {
+        let said = error(file);
+        assert!(said.ends_with(&format!("; did you mean the table `{meant}`?")), "{said}");
+    }
+    assert!(error("[tiles.bank.x]").ends_with("lists all keys"));
+    for list in ["tiles = []", "[[tiles]]", "[[development.bench]]\nconnections = 3"] {
+        assert!(error(list).contains("invalid type, expected a table: `["), "{}", error(list));
+    }
     let said = error("[rpc]\nport = \"many\"\n");
     assert!(said.starts_with("my.toml:2: `rpc.port`: invalid type: string"), "{said}");
     for (text, expected) in [
@@ -71,7 +84,7 @@ fn a_mistake_names_line_key_and_what_was_meant() {
         ("[ledger]\npath = 1\n", "expected a text in quotes"),
         ("[layout]\naffinity = 1\n", "expected a text in quotes"),
         ("[tiles.shred]\nadditional_shred_destinations = 1\n", "expected a list in brackets"),
-        ("tiles = 1\n", "expected a table"),
+        ("tiles = 1\n", "expected a table: `[tiles]`"),
     ] {
         assert!(error(text).ends_with(expected), "{}", error(text));
     }

@@ -255,18 +255,15 @@ fn gas_limit(options: &EvmRun) -> u64 {
     options.gas_limit.unwrap_or(by_time)
 }
 
-/// The options that the chain depends on from block zero on, as a folder keeps them.
+/// The options that the chain depends on from block zero on, as a folder keeps them. The limits of a transaction are
+/// none: they may change until there is a block, and are kept with the forks.
 fn of_the_chain(options: &EvmRun, accounts: &[DevAccount]) -> Vec<(&'static str, String)> {
-    let code_size = options.code_size_limit.map_or("24576".into(), |bytes| bytes.to_string());
-    let code_size = if options.disable_code_size_limit { "none".into() } else { code_size };
     let mut all = vec![
         ("--chain-id", options.chain_id.unwrap_or(CHAIN_ID).to_string()),
         ("--accounts", options.accounts.to_string()),
         ("--balance", ether_text(options.balance)),
         ("--gas-limit", gas_limit(options).to_string()),
         ("--hardfork", hardfork_name(options.hardfork.unwrap_or(SpecId::OSAKA)).into()),
-        ("--code-size-limit", code_size),
-        ("--disable-tx-gas-limit", options.disable_tx_gas_limit.to_string()),
     ];
     // The words themselves are secret.
     all.extend(accounts.first().map(|first| ("--mnemonic", format!("words whose first account is {}", first.address))));
@@ -289,9 +286,16 @@ fn began_otherwise(options: &EvmRun, accounts: &[DevAccount], why: ChainError) -
     let before = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value);
     let differ = now.iter().filter_map(|(name, now)| {
         let before = before(name).filter(|before| *before != now)?;
-        Some(format!("{name} {before}, not {now}"))
+        let follows = *name == "--gas-limit" && options.gas_limit.is_none();
+        let why = if follows { ", which follows from --block-time" } else { "" };
+        Some(format!("{name} {before}, not {now}{why}"))
     });
     let differ: Vec<String> = differ.collect();
+    if differ.is_empty() && matches!(why, ChainError::Schedule { .. }) {
+        let set = "--code-size-limit, --disable-code-size-limit and --disable-tx-gas-limit set the limits, --hardfork the \
+                   fork: give what the blocks were made under, or another --data-dir";
+        return EvmError::File { option: "--data-dir", path: dir.clone(), what: format!("{why}. {set}") };
+    }
     if differ.is_empty() {
         return why.into();
     }

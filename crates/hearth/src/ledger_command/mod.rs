@@ -91,18 +91,23 @@ pub enum LedgerError {
     },
     /// Something is wrong with the chain; it has been told.
     #[error(
-        "{} wrong with this chain; put back a copy of its folder, or begin a new one: `hearth run --reset`",
-        things(*.0)
+        "{} wrong with this chain; put back a copy of its folder, or begin a new one: `hearth run{options} --reset`",
+        things(*count)
     )]
-    Wrong(u64),
+    Wrong {
+        /// How many things.
+        count: u64,
+        /// The options that name this chain, each behind a space.
+        options: String,
+    },
 }
 
 fn things(count: u64) -> String {
     if count == 1 { "one thing is".into() } else { format!("{count} things are") }
 }
 
-/// The options by which `hearth run` begins the chain of a configuration.
-fn options(config: &Config) -> String {
+/// The options by which `hearth run` and `hearth ledger` take the chain of a configuration, each behind a space.
+pub fn options(config: &Config) -> String {
     let default = Config::default();
     let name = if config.name == default.name { String::new() } else { format!(" --name {}", config.name) };
     match config.ledger.path == default.ledger.path {

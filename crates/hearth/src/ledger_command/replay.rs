@@ -12,7 +12,7 @@ use hearth_ledger::snapshot;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_wire::base58::encode_32;
 
-use super::{LedgerError, Offline, snapshot_of};
+use super::{LedgerError, Offline, options, snapshot_of};
 use crate::bench::i;
 use crate::config::Config;
 use crate::progress::Progress;
@@ -63,5 +63,5 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
     say.line(format_args!(
         "{blocks} blocks, {transactions} transactions executed; {count} since genesis, {capitalization} lamports in all"
     ));
-    if wrong > 0 { Err(LedgerError::Wrong(wrong)) } else { Ok(()) }
+    if wrong > 0 { Err(LedgerError::Wrong { count: wrong, options: options(config) }) } else { Ok(()) }
 }

@@ -22,7 +22,7 @@ use hearth_pipeline::tower::{is_root_damaged, saved_tower};
 use hearth_wire::entry::Entry;
 use hearth_wire::{Hash, Pubkey, Txn};
 
-use super::{LedgerError, Offline};
+use super::{LedgerError, Offline, options};
 use crate::bench::i;
 use crate::boot::signatures_are_valid;
 use crate::cli::Slots;
@@ -115,7 +115,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     let (checked, count) = (i(blocks), chain.snapshots.len());
     found.line(format_args!("checked   {checked} blocks, {} transactions, {count} snapshots", i(txns)));
     if found.wrong > 0 {
-        return Err(LedgerError::Wrong(found.wrong));
+        return Err(LedgerError::Wrong { count: found.wrong, options: options(config) });
     }
     say.line("nothing is wrong");
     Ok(())

@@ -113,8 +113,13 @@ impl Question<'_> {
     fn pending(&mut self, known: &Value) -> Result<Value, WhyError> {
         if let Some(reason) = known["reason"].as_str() {
             let hint = match known.get("waitsForNonce") {
-                Some(_) => "Send the transaction that is missing; this one is executed after it.",
-                None => "Send the one that pays too little again, with the same nonce and a higher fee, or wait.",
+                Some(_) => {
+                    "Send the transaction that is missing; this one is executed after all of its account's before it."
+                }
+                None => {
+                    "Send the one that pays too little again, with the same nonce and a higher fee. Waiting helps only \
+                         while blocks come: they lower the base fee."
+                }
             };
             return Ok(self.answer("pending", format!("It is in the pool. {}", sentence(reason)), Some(hint)));
         }
@@ -127,7 +132,8 @@ impl Question<'_> {
                     "It is in the pool and waits for cheaper gas: it pays at most {pays} wei for each, and the newest \
                      block's base fee is {costs}."
                 );
-                let hint = "Send it again with the same nonce and a higher fee, or wait.";
+                let hint = "Send it again with the same nonce and a higher fee. Waiting helps only while blocks come: they \
+                            lower the base fee.";
                 return Ok(self.answer("pending", words, Some(hint)));
             }
             _ => "It is in the pool, nothing is missing, and it waits for the next block.",

@@ -141,7 +141,7 @@ fn bench_reports() {
     for part in [
         "(warm-up)",
         "of 2 seconds: too few for p5–p95",
-        "those of the warm-up are among them",
+        "whole run, warm-up included",
         "txn/s      mean",
         "sent       ",
         "unresolved 0",

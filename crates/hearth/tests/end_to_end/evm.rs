@@ -399,11 +399,13 @@ fn mistakes_are_told() {
         ("--hardfork", "prague", "began with --hardfork osaka, not prague"),
         ("--accounts", "3", "began with --accounts 10, not 3"),
         ("--balance", "1.5", "began with --balance 10000, not 1.5"),
-        ("--code-size-limit", "30000", "began with --code-size-limit 24576, not 30000"),
+        ("--code-size-limit", "30000", "the options say \"code size 30000\""),
         ("--mnemonic-file", text(&words), "began with --mnemonic words whose first account is 0xf39F"),
     ] {
         fails(&["--port", "0", "--data-dir", dir, "--block-time", "0.02", option, value], 1, said);
     }
+    let by_time = "began with --gas-limit 1000000000, not 2000000000, which follows from --block-time";
+    fails(&["--port", "0", "--data-dir", dir, "--block-time", "2"], 1, by_time);
     let blocks = folder.path().join("blocks");
     let log = std::fs::read_dir(&blocks).expect("a folder").map(|entry| entry.expect("an entry").path());
     let log = log.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "blocks"));

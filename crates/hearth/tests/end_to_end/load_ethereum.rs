@@ -169,6 +169,10 @@ fn a_node_that_stood_still_is_the_limit_of_a_load_without_a_rate() {
     assert!(status.success(), "{status}: {text}");
     let report = report(&folder.path().join("report.json"));
     assert_eq!(report["limit"], "node", "{text}");
+    let line =
+        |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    assert!(line("limit ").contains("the node; it stood still for "), "{text}");
+    assert!(line("chain's clock").contains(" s ahead of this machine's at the last block"), "{text}");
     // Blocks that are made faster than one a second have later times than the clock.
     let text = said("block", &url, &["--last", "20"]);
     assert!(text.contains(" txn/s or more") && text.contains("ahead of this machine's clock"), "{text}");

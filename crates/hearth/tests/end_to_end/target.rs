@@ -57,7 +57,7 @@ fn all_that_a_target_landed_is_counted() {
         assert!(at("count") > 0.0 && 0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{result:#}");
     }
     assert_eq!((count("/target/latency/probes_lost"), count("/target/latency/questions_failed")), (0.0, 0.0));
-    assert!(text.contains("by the fees that the senders paid") && text.contains("confirmed  p50"), "{text}");
+    assert!(text.contains("by the fees that were charged") && text.contains("confirmed  p50"), "{text}");
     assert!(text.contains("off        not known") && !text.contains("nothing is switched off"), "{text}");
     assert!(count("/target/cores_used") > 0.0 && count("/target/rss_bytes_max") > 1e7, "{result:#}");
     assert_eq!(result["target"]["waited"], "all_landed");

@@ -43,6 +43,9 @@ pub enum CompareError {
     /// One is no report.
     #[error("report {0} of {1} is none of `hearth load run --json`: it has no `tps` and `kind`")]
     NoReport(usize, &'static str),
+    /// One is of a search that found nothing.
+    #[error("report {0} of {1} is of a search in which no rate was good, so there is nothing to compare")]
+    NoRate(usize, &'static str),
     /// They are of different loads.
     #[error("pair {0} has different loads: {1} before, {2} after")]
     Different(usize, String, String),
@@ -105,7 +108,9 @@ pub fn compare(before: &[Value], after: &[Value]) -> Result<Comparison, CompareE
     for (side, reports) in [("those before", before), ("those after", after)] {
         let wrong = reports.iter().position(|report| !report["tps"].is_number() || !report["kind"].is_string());
         if let Some(index) = wrong {
-            return Err(CompareError::NoReport(index + 1, side));
+            let has_no_rate = reports[index]["steps"].is_array() && reports[index]["report"].is_null();
+            let why = if has_no_rate { CompareError::NoRate } else { CompareError::NoReport };
+            return Err(why(index + 1, side));
         }
     }
     for (index, (before, after)) in before.iter().zip(after).enumerate() {
@@ -127,7 +132,7 @@ pub fn compare(before: &[Value], after: &[Value]) -> Result<Comparison, CompareE
 fn load(report: &Value) -> String {
     let rate = match report["rate"].as_f64() {
         Some(rate) => format!("at {} txn/s", (rate * 10.0).round() / 10.0),
-        None => "as many as the node takes".into(),
+        None => "with as many as the node takes".into(),
     };
     format!("{} from {} accounts, {rate}", report["kind"], report["accounts"])
 }
@@ -391,12 +396,14 @@ mod tests {
         assert_eq!(unequal, CompareError::Unequal { before: 1, after: 2 });
         let none = compare(&[one.clone()], &[json!({ "tps": 3 })]).unwrap_err();
         assert_eq!(none, CompareError::NoReport(1, "those after"));
+        let nothing = json!({ "steps": [{ "rate": 50.0 }], "highest": null, "report": null });
+        assert_eq!(compare(&[nothing], &[one.clone()]).unwrap_err(), CompareError::NoRate(1, "those before"));
         let other = json!({ "kind": "swap", "accounts": 10, "rate": null, "tps": 1.0 });
         assert!(compare(&[one.clone()], &[other]).unwrap_err().to_string().contains("\"swap\""));
         let mut paced = one.clone();
         paced["rate"] = json!(23475.303506039585);
         let said = compare(&[one.clone()], &[paced.clone()]).unwrap_err().to_string();
-        let loads = "\"transfer\" from 10 accounts, as many as the node takes before, \"transfer\" from 10 accounts, \
+        let loads = "\"transfer\" from 10 accounts, with as many as the node takes before, \"transfer\" from 10 accounts, \
                      at 23475.3 txn/s after";
         assert!(said.ends_with(loads), "{said}");
         // What two searches found may differ.

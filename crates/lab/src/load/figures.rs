@@ -3,7 +3,7 @@
 //! reads   blocks, counts, what the senders tell, CPU times
 //! writes  a [`Report`]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
@@ -12,7 +12,7 @@ use super::blocks::Block;
 use super::collect::{Chain, Receipts};
 use super::course::{self, Behind, Told};
 use super::mix::Named;
-use super::outcome::{Outcomes, histogram};
+use super::outcome::{Counts, Outcomes, histogram};
 use super::refusal::Reason;
 use super::report::{BlockLine, Limit, Percentiles, Report, cores, distribution, median_of_seconds};
 use super::window::Window;
@@ -25,6 +25,9 @@ const READS_LATE_US: u64 = 100_000;
 const BUSY: f64 = 0.9;
 /// With answers that took longer than a second for this share of the time the node stood still.
 const STOOD_STILL: f64 = 0.05;
+/// A time without a block is a pause when it is this long, and as long as so many blocks take otherwise.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_BLOCKS: u32 = 5;
 /// The share of what may be under way that a block takes which could not be fuller.
 const EMPTIED: f64 = 0.9;
 /// A rate was kept where requests went out no later than this, p99.
@@ -108,46 +111,175 @@ struct Seen {
     no_room: bool,
     /// Whether the load read blocks so late that most of what seemed under way was in blocks already.
     reads_late: bool,
+    /// The median time from when a block could be read to when the load had read it.
+    reading_lag: Duration,
+    /// The longest time in which the node made no block that could be read, where blocks come much faster otherwise.
+    pause: Option<Duration>,
+    /// The measured time.
+    measured: Duration,
     /// Whether blocks took nearly all that may be under way, so that they could not be fuller.
     emptied: bool,
     /// Whether accounts had no money.
     poor: bool,
 }
 
-/// What kept the rate from being higher.
-fn limit(shares: &Shares, seen: Seen) -> Limit {
-    match () {
-        () if seen.rate && seen.kept => Limit::Rate,
-        () if seen.poor => Limit::Funds,
-        () if seen.rate => limit_at_a_rate(shares, seen),
-        () if shares.busy + shares.answers + shares.idle == 0.0 => Limit::Unknown,
-        () => limit_without_a_rate(shares, seen),
+impl Seen {
+    /// Without what the senders' lag tells: whether a rate was kept, and whether there was room.
+    fn of<K: Named>(found: &Found<'_, K>, counts: &Counts, inside: &[&Block]) -> Self {
+        let Found { window, chain, .. } = found;
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        let reading_lag_us = &chain.reading_lag_us.0;
+        Self {
+            client_cores: cores(window.client, window.counted),
+            threads: found.asked.senders.min(machine) as f64,
+            rate: found.asked.pace.rate.is_some(),
+            kept: true,
+            behind: behind(&found.tolds),
+            no_room: false,
+            reads_late: reads_late(&counts.latency_us, reading_lag_us),
+            reading_lag: Duration::from_micros(reading_lag_us.value_at_quantile(0.5)),
+            pause: pause(inside, window.begin, window.end),
+            measured: window.end.duration_since(window.begin),
+            emptied: emptied(inside, found.asked.pace.under_way),
+            poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
+        }
     }
 }
 
-/// Who was late where a rate was not kept: each moment in which a sender was behind is the node's or its own.
-fn limit_at_a_rate(shares: &Shares, seen: Seen) -> Limit {
-    match () {
-        () if seen.no_room => Limit::Node,
-        () if seen.behind.own > seen.behind.node => Limit::Load,
-        () if shares.answers - shares.stalled > BUSY => Limit::RoundTrips,
-        () => Limit::Node,
+/// What kept the rate from being higher, as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The rate was kept.
+    Kept,
+    /// Accounts had no money.
+    Money,
+    /// Nothing was measured.
+    Nothing,
+    /// The node had no room at the end, or answered late, or took no more.
+    Node,
+    /// At a rate: the senders were behind it by themselves.
+    SendersLate,
+    /// Without a rate: a sender had no time left.
+    SenderFull,
+    /// Without a rate: the senders used all the cores that they can have.
+    CoresFull,
+    /// Blocks were read late.
+    ReaderLate,
+    /// Without a rate: the senders computed for longer than they waited for answers, and hardly rested.
+    SendersCompute,
+    /// Answers took nearly all the time, each less than a second.
+    RoundTrips,
+    /// Blocks took all that may be under way.
+    UnderWay,
+}
+
+impl Cause {
+    fn of(shares: &Shares, seen: &Seen) -> Self {
+        match () {
+            () if seen.rate && seen.kept => Self::Kept,
+            () if seen.poor => Self::Money,
+            () if seen.rate => Self::at_a_rate(shares, seen),
+            () if shares.busy + shares.answers + shares.idle == 0.0 => Self::Nothing,
+            () => Self::without_a_rate(shares, seen),
+        }
+    }
+
+    /// Who was late where a rate was not kept: each moment in which a sender was behind is the node's or its own.
+    fn at_a_rate(shares: &Shares, seen: &Seen) -> Self {
+        match () {
+            () if seen.no_room => Self::Node,
+            () if seen.behind.own > seen.behind.node => Self::SendersLate,
+            () if shares.answers - shares.stalled > BUSY => Self::RoundTrips,
+            () => Self::Node,
+        }
+    }
+
+    fn without_a_rate(shares: &Shares, seen: &Seen) -> Self {
+        match () {
+            () if shares.busy > BUSY => Self::SenderFull,
+            () if seen.client_cores > BUSY * seen.threads => Self::CoresFull,
+            // Answers that take seconds are not those of a node that is far away.
+            () if shares.stalled > STOOD_STILL && shares.stalled > shares.idle => Self::Node,
+            () if seen.reads_late => Self::ReaderLate,
+            // A sender has time while as much is under way as may be.
+            () if shares.idle > 1.0 - BUSY && seen.emptied => Self::UnderWay,
+            () if shares.idle > 1.0 - BUSY => Self::Node,
+            () if shares.busy > shares.answers => Self::SendersCompute,
+            () if shares.stalled > STOOD_STILL => Self::Node,
+            () => Self::RoundTrips,
+        }
+    }
+
+    fn limit(self) -> Limit {
+        match self {
+            Self::Kept => Limit::Rate,
+            Self::Money => Limit::Funds,
+            Self::Nothing => Limit::Unknown,
+            Self::Node => Limit::Node,
+            Self::SendersLate | Self::SenderFull | Self::CoresFull | Self::ReaderLate | Self::SendersCompute => {
+                Limit::Load
+            }
+            Self::RoundTrips => Limit::RoundTrips,
+            Self::UnderWay => Limit::UnderWay,
+        }
+    }
+
+    /// The figures that say so, where the limit's name alone does not.
+    fn reason(self, shares: &Shares, seen: &Seen) -> Option<String> {
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let busy = percent(shares.busy);
+        Some(match self {
+            Self::Node => return stood_still(shares, seen),
+            Self::SendersLate => {
+                let (own, node) = (seen.behind.own.as_secs_f64(), seen.behind.node.as_secs_f64());
+                format!(
+                    "its sending threads were behind the rate for {own:.1} s while they computed or waited for a core, \
+                     and for {node:.1} s while the node did not answer"
+                )
+            }
+            Self::SenderFull => format!("its busiest sending thread computed or waited for a core {busy} of the time"),
+            Self::CoresFull => {
+                format!("its threads used {:.1} of the {:.0} cores that they can have", seen.client_cores, seen.threads)
+            }
+            Self::ReaderLate => format!(
+                "it read blocks {:.1} s after they could be read (median), so most of what seemed under way was in \
+                 blocks already; its sending threads were not late",
+                seen.reading_lag.as_secs_f64()
+            ),
+            Self::SendersCompute => format!(
+                "its sending threads computed for longer ({busy} of the time) than they waited for answers ({}), and \
+                 hardly rested; a higher --max-parallelism may send more",
+                percent(shares.answers)
+            ),
+            Self::Kept | Self::Money | Self::Nothing | Self::RoundTrips | Self::UnderWay => return None,
+        })
     }
 }
 
-fn limit_without_a_rate(shares: &Shares, seen: Seen) -> Limit {
+/// For how long the node stood still, where that was a notable part of the run: its answers show it, or its blocks.
+fn stood_still(shares: &Shares, seen: &Seen) -> Option<String> {
+    let measured = seen.measured.as_secs_f64();
+    let still = |seconds: f64| seconds > STOOD_STILL * measured;
+    let stalled = shares.stalled * measured;
+    let pause = seen.pause.map_or(0.0, |pause| pause.as_secs_f64());
     match () {
-        () if shares.busy > BUSY || seen.client_cores > BUSY * seen.threads => Limit::Load,
-        // Answers that take seconds are not those of a node that is far away.
-        () if shares.stalled > STOOD_STILL && shares.stalled > shares.idle => Limit::Node,
-        () if seen.reads_late => Limit::Load,
-        // A sender has time while as much is under way as may be.
-        () if shares.idle > 1.0 - BUSY && seen.emptied => Limit::UnderWay,
-        () if shares.idle > 1.0 - BUSY => Limit::Node,
-        () if shares.busy > shares.answers => Limit::Load,
-        () if shares.stalled > STOOD_STILL => Limit::Node,
-        () => Limit::RoundTrips,
+        () if still(stalled) => Some(format!(
+            "it stood still for {stalled:.1} of {measured:.1} s, in which it owed answers for longer than a second"
+        )),
+        () if still(pause) => Some(format!("it stood still for {pause:.1} of {measured:.1} s, in which no block came")),
+        () => None,
     }
+}
+
+/// The longest time of the measured time in which no block could first be read; none where it is less than a second,
+/// or usual for the chain.
+fn pause(blocks: &[&Block], begin: Instant, end: Instant) -> Option<Duration> {
+    let ends = blocks.iter().map(|line| line.seen).chain([end]);
+    let begins = [begin].into_iter().chain(blocks.iter().map(|line| line.seen));
+    let count: u64 = blocks.iter().map(|line| line.count).sum();
+    let longest = begins.zip(ends).map(|(from, to)| to.saturating_duration_since(from)).max()?;
+    let usual = end.duration_since(begin).saturating_sub(longest).div_f64(count.max(1) as f64);
+    (count > 0 && longest >= PAUSE_MIN && longest > usual * PAUSE_BLOCKS).then_some(longest)
 }
 
 /// What others took of the machine, where it is so much that another run would measure something else. Without the
@@ -230,14 +362,13 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     // Of none there is no cost.
     let each = |cpu: std::time::Duration| (ours > 0.0).then(|| cpu.as_secs_f64() * 1e6 / ours);
     let client_cores = cores(window.client, window.counted);
-    let machine = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = found.asked.senders.min(machine) as f64;
     let (late, no_room) = (sum(|told| told.unsent), outcomes.unsent() as u64);
     let shares = Shares::of(tolds);
-    let behind = behind(tolds);
     // What fell due just before the end may be as late as what went out.
     let late_max = rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
+    let seen_of_run = outcomes.with(|counts| Seen { kept, no_room: no_room > 0, ..Seen::of(found, counts, &inside) });
+    let cause = Cause::of(&shares, &seen_of_run);
     outcomes.with(|counts| Report {
         seconds,
         tps: ours / seconds.max(1e-9),
@@ -263,20 +394,8 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         noise: noise(&shares, window),
         senders_busy: shares.busy,
         senders_waiting: shares.answers,
-        limit: limit(
-            &shares,
-            Seen {
-                client_cores,
-                threads,
-                rate: rate.is_some(),
-                kept,
-                behind,
-                no_room: no_room > 0,
-                reads_late: reads_late(&counts.latency_us, &chain.reading_lag_us.0),
-                emptied: emptied(&inside, found.asked.pace.under_way),
-                poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
-            },
-        ),
+        limit: cause.limit(),
+        limit_reason: cause.reason(&shares, &seen_of_run),
         blocks: lines.iter().map(|block| line(block, seen(block), receipts)).collect(),
         ..beside(found)
     })
@@ -374,8 +493,6 @@ fn line(block: &Block, seen_s: f64, receipts: &Receipts) -> BlockLine {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::super::blocks::{Blocks, tests as blocks};
@@ -452,22 +569,77 @@ mod tests {
         }
     }
 
+    fn limit(shares: &Shares, seen: Seen) -> Limit {
+        Cause::of(shares, &seen).limit()
+    }
+
+    fn shares(busy: f64, answers: f64, idle: f64) -> Shares {
+        Shares { busy, answers, idle, ..Shares::default() }
+    }
+
+    /// A run of 20 s without a rate in which nothing was scarce.
+    const FREE: Seen = Seen {
+        client_cores: 0.1,
+        threads: 2.0,
+        rate: false,
+        kept: true,
+        behind: Behind { node: Duration::ZERO, own: Duration::ZERO },
+        no_room: false,
+        reads_late: false,
+        reading_lag: Duration::ZERO,
+        pause: None,
+        measured: Duration::from_secs(20),
+        emptied: false,
+        poor: false,
+    };
+
+    #[test]
+    fn a_limit_says_why() {
+        let why = |shares: &Shares, seen: &Seen| Cause::of(shares, seen).reason(shares, seen).unwrap_or_default();
+        let missed = Seen { rate: true, kept: false, ..FREE };
+        let stopped = Shares { stalled: 0.2, ..shares(0.05, 0.21, 0.74) };
+        let waited = Seen { behind: Behind { node: Duration::from_secs(5), own: Duration::ZERO }, ..missed };
+        assert!(why(&stopped, &waited).starts_with("it stood still for 4.0 of 20.0 s"), "{}", why(&stopped, &waited));
+        // Transactions by QUIC have no answers: the blocks show it.
+        let paused = Seen { pause: Some(Duration::from_secs(4)), ..FREE };
+        let said = "it stood still for 4.0 of 20.0 s, in which no block came";
+        assert_eq!(why(&shares(0.05, 0.0, 0.95), &paused), said);
+        assert_eq!(why(&shares(0.05, 0.3, 0.6), &FREE), "", "a node that is full needs no excuse");
+        // Neither a thread nor the machine is full: the load was late all the same.
+        let own = Behind { node: Duration::from_millis(400), own: Duration::from_millis(3200) };
+        let late = why(&shares(0.63, 0.1, 0.27), &Seen { behind: own, ..missed });
+        assert!(late.contains("behind the rate for 3.2 s while they computed or waited for a core"), "{late}");
+        let computes = why(&shares(0.63, 0.35, 0.02), &FREE);
+        assert!(computes.contains("computed for longer (63 % of the time) than they waited for answers (35 %)"));
+        let reads = Seen { reads_late: true, reading_lag: Duration::from_millis(2500), ..FREE };
+        let reads = why(&shares(0.3, 0.0, 0.7), &reads);
+        assert!(reads.contains("it read blocks 2.5 s after") && reads.ends_with("threads were not late"), "{reads}");
+        assert!(why(&shares(0.95, 0.0, 0.05), &FREE).contains("its busiest sending thread"));
+        assert!(why(&shares(0.5, 0.3, 0.2), &Seen { client_cores: 1.9, ..FREE }).contains("1.9 of the 2 cores"));
+    }
+
+    #[test]
+    fn a_pause_is_a_time_without_blocks_that_is_not_usual() {
+        let zero = Instant::now();
+        let at = |ms: u64| zero + Duration::from_millis(ms);
+        let pause_of = |seen: &[u64], end| {
+            let blocks: Vec<Block> = seen.iter().zip(1..).map(|(ms, number)| Block::one(number, at(*ms))).collect();
+            pause(&blocks.iter().collect::<Vec<_>>(), zero, at(end)).map(|pause| pause.as_millis())
+        };
+        let steady: Vec<u64> = (1..50).map(|number| 400 * number).collect();
+        assert_eq!(pause_of(&steady, 20_000), None);
+        let stopped: Vec<u64> = steady.iter().copied().filter(|ms| !(8_000..12_000).contains(ms)).collect();
+        assert_eq!(pause_of(&stopped, 20_000), Some(4_400));
+        assert_eq!(pause_of(&steady[..20], 20_000), Some(12_000), "none came any more");
+        assert_eq!(pause_of(&[7_000, 19_000, 31_000], 40_000), None, "a block every twelve seconds");
+        assert_eq!(pause_of(&[], 20_000), None, "nothing is known of its blocks");
+    }
+
     #[test]
     fn who_was_the_limit() {
-        let shares = |busy, answers, idle| Shares { busy, answers, idle, ..Shares::default() };
         let [waits, computes] = [(1, 0), (0, 1)]
             .map(|(node, own)| Behind { node: Duration::from_secs(node), own: Duration::from_secs(own) });
-        let free = Seen {
-            client_cores: 0.1,
-            threads: 2.0,
-            rate: false,
-            kept: true,
-            behind: Behind::default(),
-            no_room: false,
-            reads_late: false,
-            emptied: false,
-            poor: false,
-        };
+        let free = FREE;
         // Four senders on two cores: they cannot use more than two.
         assert_eq!(limit(&shares(0.5, 0.3, 0.2), Seen { client_cores: 1.9, ..free }), Limit::Load);
         assert_eq!(limit(&shares(0.95, 0.0, 0.0), free), Limit::Load);

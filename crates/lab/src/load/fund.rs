@@ -69,10 +69,16 @@ pub enum FundError {
         count: usize,
     },
     /// Transactions of an earlier call wait in the pool.
-    #[error("{count} accounts have transactions that no block has taken for {} s", PATIENCE.as_secs())]
+    #[error(
+        "no block has taken what {account} sent before for {} s, nor that of {others} other accounts; `hearth why \
+         HASH` says what one of its transactions waits for, `txpool_contentFrom` lists them",
+        PATIENCE.as_secs()
+    )]
     Pending {
-        /// How many accounts have some.
-        count: usize,
+        /// The first account that has some.
+        account: Address,
+        /// How many others have some.
+        others: usize,
     },
     /// It is not in a block after [`PATIENCE`].
     #[error("{missing} of {count} transfers that fund are in no block after {} s", PATIENCE.as_secs())]
@@ -285,7 +291,7 @@ fn wait_for_pool(ask: &Patient<'_>, payer: &Signer, accounts: &[Signer]) -> Resu
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(FundError::Pending { count: waiting.len() });
+            return Err(FundError::Pending { account: waiting[0], others: waiting.len() - 1 });
         }
         if (ask.stop)() {
             return Err(STOPPED);

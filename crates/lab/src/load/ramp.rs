@@ -60,6 +60,16 @@ pub struct Step {
     pub again: bool,
 }
 
+/// Whether blocks took what was sent in a step as fast as it was sent. Where the bound is short beside the step, the
+/// latency shows a node that falls behind. Where it is not, all that piled up may be in time after the sending has
+/// ended, at a rate that no longer step could hold.
+fn got_through(report: &Report, rate: f64, p99: Duration) -> bool {
+    let seconds = report.seconds;
+    let shows_in_latency = p99.as_secs_f64() <= (NEAR - 1.0) * seconds;
+    // One transaction may be due just before the end.
+    shows_in_latency || (report.tps * seconds + 1.0) * NEAR >= rate * seconds
+}
+
 impl Step {
     fn of(report: &Report, p99: Duration) -> Self {
         let p99_ms = report.latency.map(|latency| latency.p99_ms);
@@ -73,6 +83,9 @@ impl Step {
             _ if ended_else > 0 => (Limit::Node, Some(format!("{ended_else} were rejected, dropped or left"))),
             _ if is_unsent => (report.limit, Some(not_sent(report, lag_ms))),
             None => (Limit::Node, Some("nothing was included".into())),
+            Some(p99_ms) if p99_ms <= bound_ms && !got_through(report, rate, p99) => {
+                (Limit::Node, Some(format!("{:.1} txn/s in blocks, the rest piled up; see --duration", report.tps)))
+            }
             // Latency counts from when each was due: a load that was late and within the bound all the same is good.
             Some(p99_ms) if p99_ms <= bound_ms => (report.limit, None),
             Some(p99_ms) if report.limit == Limit::Load && p99_ms - lag_ms <= bound_ms => {
@@ -411,6 +424,28 @@ mod tests {
         let text = found.text();
         assert!(text.contains("sent 1850 ms late (p99) by the load itself, 200 not at all; tried again"), "{text}");
         assert!(text.contains("the limit was the load itself, late in each of 3 tries, not the node"), "{text}");
+    }
+
+    #[test]
+    fn a_bound_longer_than_the_step_hides_no_backlog() {
+        // Five seconds at 1,000 a second, of which blocks take 100: the last is in time by a bound of a minute.
+        let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
+        let full = |rate: f64| {
+            let backlog_ms = 5e3 * (rate / 100.0 - 1.0).max(0.0);
+            Report { seconds: 5.0, tps: rate.min(100.0), latency: ms(50.0 + backlog_ms), ..report(rate) }
+        };
+        let minute = Duration::from_secs(60);
+        let step = Step::of(&full(1000.0), minute);
+        assert!(step.p99_ms < Some(60e3) && !step.good() && step.limit == Limit::Node, "{step:?}");
+        assert!(step.wrong.unwrap().starts_with("100.0 txn/s in blocks, the rest piled up"));
+        assert!(Step::of(&full(100.0), minute).good());
+        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| Ok(full(asked.pace.rate.expect("a rate")));
+        let bound = Bound { p99: minute, begin: 50.0 };
+        let found = ramp(&asked(), bound, &|| false, (|_| {}) as fn(Progress<'_>), drive).unwrap();
+        assert!((100.0 / NEAR..=100.0 * NEAR).contains(&found.highest.unwrap()), "{}", found.text());
+        // One of three may have fallen due just before the end.
+        let few = Report { seconds: 3.0, tps: 2.0 / 3.0, ..report(1.0) };
+        assert!(Step::of(&few, minute).good());
     }
 
     #[test]

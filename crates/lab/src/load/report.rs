@@ -16,6 +16,8 @@ use super::series::Moment;
 
 /// A load that reads blocks later than this says so.
 const READING_LAG_MS: f64 = 100.0;
+/// Clocks of two machines may be so many seconds apart.
+const CLOCK_APART_S: f64 = 5.0;
 /// A rate over fewer blocks than this is told with their number.
 const FEW_BLOCKS: u64 = 10;
 
@@ -247,6 +249,8 @@ pub struct Report {
     pub senders_waiting: f64,
     /// What kept the rate from being higher.
     pub limit: Limit,
+    /// The figures that say so, where the limit's name alone does not.
+    pub limit_reason: Option<String>,
     /// Requests without an answer.
     pub unanswered: u64,
     /// Why the last of them had none.
@@ -347,7 +351,7 @@ impl Report {
         let threads =
             format!("the busiest was busy {busy:.0} % of its time; on average they waited {waiting:.0} % for answers");
         line("load's threads", threads);
-        line("limit", self.limit.told().into());
+        line("limit", self.limit_text());
         if let Some(noise) = &self.noise {
             line("machine", noise.clone());
         }
@@ -359,6 +363,29 @@ impl Report {
         }
         self.oddities(&mut line);
         text
+    }
+
+    /// What kept the rate from being higher, and the figures that say so.
+    pub fn limit_text(&self) -> String {
+        let reason = self.limit_reason.as_ref().map_or(String::new(), |reason| format!("; {reason}"));
+        format!("{}{reason}", self.limit.told())
+    }
+
+    /// How far the chain's clock was ahead of this machine's when its last block could be read, in seconds, where that
+    /// is more than the clocks of two machines may be apart; and the same of the first block.
+    pub fn clock_ahead_s(&self) -> Option<(f64, f64)> {
+        let ahead = |line: &BlockLine| line.timestamp as f64 - (self.began_unix_s as f64 + line.seen_s);
+        let first = self.blocks.first().map(ahead)?;
+        let last = self.blocks.last().map(ahead).filter(|last| *last > CLOCK_APART_S)?;
+        Some((last, first.max(0.0)))
+    }
+
+    /// The same in words.
+    pub fn clock_text(&self) -> Option<String> {
+        let (last, first) = self.clock_ahead_s()?;
+        Some(format!(
+            "{last:.0} s ahead of this machine's at the last block, {first:.0} s at the first: contracts see that time"
+        ))
     }
 
     /// The rate, and of how many blocks it is where they are few.
@@ -382,7 +409,8 @@ impl Report {
             line("reading lag", format!("{lag} (block readable → read by the load; no latency has it)"));
         }
         let (for_node, by_itself) = (self.behind_for_node_s, self.behind_by_itself_s);
-        if self.limit != Limit::Rate && for_node + by_itself >= 0.1 {
+        // Where the load was the limit, the reason has both figures.
+        if !matches!(self.limit, Limit::Rate | Limit::Load) && for_node + by_itself >= 0.1 {
             line("", format!("behind the rate for {for_node:.1} s by the node, {by_itself:.1} s by the load itself"));
         }
         if let Some(from) = self.signed_late_from_s {
@@ -433,6 +461,9 @@ impl Report {
             if let Some(words) = words {
                 line("", format!("{what}: {words}"));
             }
+        }
+        if let Some(clock) = self.clock_text() {
+            line("chain's clock", clock);
         }
     }
 
@@ -541,6 +572,24 @@ mod tests {
         assert_eq!((bins[0].count, bins.len()), (2, 21), "{bins:?}");
         assert!(bins.windows(2).all(|pair| pair[0].to_ms == pair[1].from_ms));
         assert!(distribution(&crate::load::outcome::histogram()).is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_is_told() {
+        let block = |seen_s, timestamp| BlockLine { seen_s, timestamp, ..BlockLine::default() };
+        let of = |blocks: &[BlockLine]| Report { began_unix_s: 1000, blocks: blocks.to_vec(), ..Report::default() };
+        // Blocks that are made faster than one a second.
+        let fast = of(&[block(0.5, 1002), block(10.0, 1103)]);
+        assert_eq!(fast.clock_ahead_s(), Some((93.0, 1.5)));
+        let said = "93 s ahead of this machine's at the last block, 2 s at the first";
+        assert!(
+            fast.text().lines().any(|line| line.starts_with("chain's clock") && line.contains(said)),
+            "{}",
+            fast.text()
+        );
+        for quiet in [of(&[block(0.5, 1000), block(10.0, 1014)]), of(&[block(0.5, 0)]), of(&[])] {
+            assert!(!quiet.text().contains("chain's clock"), "{}", quiet.text());
+        }
     }
 
     #[test]

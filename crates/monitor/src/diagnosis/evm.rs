@@ -86,10 +86,14 @@ pub(super) fn nonce_gaps(sample: &Sample) -> Option<Diagnosis> {
     if sample.pending > 0 || evm.queued == 0 || sample.txn_per_s >= FEW {
         return None;
     }
-    let says = format!(
-        "nothing is executed: all {} transactions in the pool wait behind a gap in their account's nonces",
-        evm.queued
-    );
+    let says = match evm.queued {
+        1 => "nothing is executed: the one transaction in the pool waits behind a gap in its account's nonces".into(),
+        many => {
+            format!(
+                "nothing is executed: all {many} transactions in the pool wait behind a gap in their account's nonces"
+            )
+        }
+    };
     let advice = "send the missing ones; `txpool_inspect` lists those that wait";
     Some(Diagnosis::new(Finding::Conflicts, Some("pool"), says).advise(None, advice))
 }
@@ -218,6 +222,11 @@ mod tests {
     fn gaps_and_rest_are_told() {
         let gaps = diagnose(&sample(0.0, 0.0, EvmSample { queued: 12, ..EvmSample::default() }, &[]));
         assert!(gaps.says.contains("all 12 transactions in the pool wait behind a gap"), "{gaps}");
+        let one = diagnose(&sample(0.0, 0.0, EvmSample { queued: 1, ..EvmSample::default() }, &[]));
+        assert!(
+            one.says.ends_with("the one transaction in the pool waits behind a gap in its account's nonces"),
+            "{one}"
+        );
         assert_eq!(diagnose(&sample(0.0, 0.0, EvmSample::default(), &[])).finding, Finding::Idle);
         let mut waits = sample(0.0, 0.0, EvmSample::default(), &[]);
         waits.pending = 3;

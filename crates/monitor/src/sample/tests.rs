@@ -115,7 +115,35 @@ fn a_node_that_is_gone_leaves_its_last_second_and_may_have_a_successor() {
     assert!(seconds.watch().successor().unwrap().is_none());
     let next = Workspace::create(&path, &plan).unwrap();
     assert!(seconds.watch().successor().unwrap().is_some_and(|next| next.is_alive()));
+    let end = seconds.follow().unwrap().expect("the end of a node that was seen to run");
+    assert_eq!((end.sample.alive, end.sample.txn_per_s), (false, before.sample.txn_per_s));
+    assert!(seconds.follow().unwrap().is_some_and(|second| second.sample.alive), "the next node");
     drop(next);
+}
+
+#[test]
+fn a_node_that_starts_is_not_taken_for_a_dead_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, left] = ["workspace", "left"].map(|name| folder.path().join(name));
+    let plan = topology().workspace_plan(HugePages::None);
+    let workspace = Workspace::create(&path, &plan).unwrap();
+    // What a node leaves that was killed: the file, which nobody holds.
+    std::fs::copy(&path, &left).unwrap();
+    drop(workspace);
+    std::fs::rename(&left, &path).unwrap();
+    let mut seconds = crate::Seconds::of(Watch::attach(&[path.clone()]).unwrap());
+    let alone = seconds.follow().unwrap().expect("no other node runs, so this one's end is told");
+    assert_eq!(alone.diagnosis.finding, crate::Finding::Gone);
+
+    let starting = Workspace::create(&path, &plan).unwrap();
+    assert!(seconds.follow().unwrap().is_none(), "the end of the one before is no news");
+    let first = seconds.follow().unwrap().expect("a second of the new node");
+    assert!(first.sample.alive && first.diagnosis.finding != crate::Finding::Gone, "{:?}", first.diagnosis);
+    // Its tiles have not run yet: no heartbeat, and nothing wrong with that.
+    let tile = &first.sample.tiles[0];
+    assert_eq!((tile.state, tile.stale_s), (TileState::Boot, None));
+    assert_ne!(first.diagnosis.finding, crate::Finding::TileStuck);
+    drop(starting);
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Param for Span {
         let within = json.trim_matches('"');
         match within.parse() {
             Ok(number) => Ok(Self(number)),
-            Err(_) if json.starts_with('"') => u64::read(json).map(Self),
+            Err(_) if json.starts_with("\"0x") => u64::read(json).map(Self),
             Err(_) if json.starts_with('[') => Err("it must be one whole number, not a list".into()),
             Err(_) if json.starts_with('{') => Err("it must be a whole number, not an object".into()),
             Err(_) => Err(format!("it must be a whole number, 0 or more, not {}", first_of(json))),

@@ -91,6 +91,7 @@ fn a_number_that_is_none_is_told_what_it_must_be() {
     for (method, params, said) in [
         ("evm_setIntervalMining", json!([-1]), "it must be a whole number, 0 or more, not -1"),
         ("evm_setIntervalMining", json!([0.5]), "it must be a whole number, 0 or more, not 0.5"),
+        ("anvil_setIntervalMining", json!(["abc"]), "it must be a whole number, 0 or more, not \"abc\""),
         ("evm_setIntervalMining", json!([[200, 300]]), "as [min, max] asks for it, is not supported"),
         ("evm_increaseTime", json!([-5]), "it must be a whole number, 0 or more, not -5"),
         ("evm_increaseTime", json!([[5]]), "it must be one whole number, not a list"),

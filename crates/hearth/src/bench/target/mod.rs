@@ -213,7 +213,7 @@ fn transaction_count(rpc: &mut Rpc) -> Result<u64, BenchError> {
 /// Waits until all that was sent has landed, or nothing more can, or nothing more does; gives what has, and which of
 /// these it was.
 fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Waited), BenchError> {
-    progress("waiting for what is under way");
+    progress("waiting for transactions in flight");
     let presses = driver.stop.presses();
     // As new as any that the load has used, or newer.
     let last = encode_32(&fund::blockhash(rpc)?).to_string();

@@ -128,7 +128,7 @@ fn figures(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     }
     for Shown { name, report, .. } in reports {
         let named = if reports.len() > 1 { format!("{}: ", escape(name)) } else { String::new() };
-        writeln!(html, "<p class=\"says\">{named}The limit was <b>{}</b>.</p>", escape(report.limit.told()))?;
+        writeln!(html, "<p class=\"says\">{named}The limit was <b>{}</b>.</p>", escape(&report.limit_text()))?;
         if let Some(noise) = &report.noise {
             writeln!(html, "<p class=\"says\">{named}{}.</p>", escape(noise))?;
         }
@@ -312,6 +312,9 @@ fn errors(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
             if let Some(words) = words {
                 write!(html, "<p class=\"quiet\">{what}: {}</p>", escape(words))?;
             }
+        }
+        if let Some(clock) = report.clock_text() {
+            write!(html, "<p class=\"quiet\">the chain's clock: {}</p>", escape(&clock))?;
         }
         html.push_str("</div>\n");
     }
