@@ -34,7 +34,7 @@ use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, Rp
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
-use hearth_tile::topology::{CounterSpec, ServiceSpec, Topology};
+use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::decode_32;
 use hearth_wire::gossip::SocketKind;
@@ -271,8 +271,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     let (layout, bench) = (&config.layout, &config.development.bench);
     let mut counts = config.tile_counts();
     counts.history = config.keeps_history();
-    // In a cluster consensus votes.
-    counts.votes = config.consensus.vote && !config.gossip.enabled;
+    counts.votes = config.consensus.vote;
     counts.cluster = config.gossip.enabled;
     let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
     let hashing = config.development.genesis.hashes_per_tick > 0;
@@ -297,7 +296,8 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
 
 /// Places of affinity strings that no tile has: Firedancer accepts them, and so does this node.
 pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
-    let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load).count();
+    let has_place = |tile: &TileSpec| topology::host(&topology.tiles, tile).is_none();
+    let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load && has_place(tile)).count();
     let (node, load) = (tiles(false), tiles(true));
     let unused = |key: &str, affinity: &str, tiles: usize| {
         let unused = affinity::unused(affinity, tiles);
@@ -588,10 +588,10 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         leads: config.takes_turns(),
     });
     let clock = Clock::real();
-    let consensus = peers.as_ref().zip(cluster.as_ref());
-    let consensus = consensus.map(|(peers, cluster)| Consensus::of(config, &chain, peers, cluster, &clock));
-    let (consensus, agreement) = consensus.transpose()?.unzip();
-    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), cluster.zip(consensus))?;
+    let others = peers.as_ref().zip(cluster.as_ref());
+    let (consensus, agreement) = Consensus::begin(config, &chain, others, &clock)?;
+    let part = tiles::Participation { cluster, consensus };
+    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, clock, node_config)?;
     for (name, words) in peers.iter().flat_map(Peers::words) {

@@ -43,7 +43,6 @@ pub mod sysvars;
 pub mod tap;
 #[cfg(test)]
 mod testing;
-pub mod tower;
 pub mod validators;
 pub mod view;
 pub mod vote_state;
@@ -66,4 +65,4 @@ pub use seed::Seed;
 pub use slot_history::SlotHistory;
 pub use status_cache::{StatusCache, StatusCacheConfig};
 pub use view::{Commitment, LatestBlockhash, SignatureStatus, StateView};
-pub use vote_state::{Lockout, VoteState};
+pub use vote_state::VoteState;

@@ -8,26 +8,16 @@
 
 use hearth_wire::Pubkey;
 use hearth_wire::consts::VOTE_PROGRAM;
+use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
 use crate::account::Account;
 
 /// Bytes of a vote account's data.
 pub const VOTE_STATE_BYTES: usize = 3762;
-/// Votes that a vote account holds at most.
-const MAX_VOTES: u64 = 31;
 /// Epochs of which credits are kept.
 const MAX_EPOCH_CREDITS: u64 = 64;
 /// Version 3 keeps this many voters that no longer vote, 48 bytes each, and where the newest is.
 const PRIOR_VOTERS_BYTES: usize = 32 * 48 + 8 + 1;
-
-/// A vote that counts, and how long it binds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lockout {
-    /// The slot voted for.
-    pub slot: u64,
-    /// It binds for 2 to the power of this many slots.
-    pub confirmation_count: u32,
-}
 
 /// The state of a vote account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +63,7 @@ impl VoteState {
             }
             _ => return None,
         }
-        for _ in 0..input.count(MAX_VOTES + 1)? {
+        for _ in 0..input.count(MAX_LOCKOUTS as u64 + 1)? {
             if version != 1 {
                 input.take::<1>()?; // Latency.
             }

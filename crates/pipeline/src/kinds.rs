@@ -34,6 +34,8 @@ pub struct Kind {
     pub spread: bool,
     /// Wants a physical core for itself: there is one of it, and everything waits for it.
     pub quiet: bool,
+    /// The kind whose core it shares in a node that is in no cluster, where no place of a layout is its own.
+    pub alone_with: Option<&'static str>,
     /// Its tiles take work as they have time for it; of other kinds each tile has its share of the connections.
     pub is_elastic: bool,
     /// Isolation policy: what it needs besides its links.
@@ -52,6 +54,8 @@ pub enum Role {
     Leader,
     /// A node in a cluster.
     Cluster,
+    /// A node that votes, and each in a cluster.
+    Voter,
 }
 
 /// How many tiles of a kind there are.
@@ -159,7 +163,15 @@ pub const KINDS: [Kind; 21] = [
         needs: &[Need::Ledger],
         ..Kind::of::<exec::Exec>()
     },
-    Kind { role: Role::Cluster, weight_us: 0.2, needs: &[Need::Network, Need::Files], ..Kind::of::<tower::Tower>() },
+    Kind {
+        role: Role::Voter,
+        weight_us: 0.2,
+        // Once a slot it goes on with what store has done. Layouts that were published have no place for it.
+        alone_with: Some("store"),
+        // Files and network in a cluster, the ledger where the node is alone.
+        needs: &[Need::Network, Need::Files, Need::Ledger],
+        ..Kind::of::<tower::Tower>()
+    },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<gossip::Gossip>() },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
@@ -178,6 +190,7 @@ impl Kind {
             floats: false,
             spread: false,
             quiet: false,
+            alone_with: None,
             is_elastic: false,
             needs: &[],
             spec: TileSpec::of::<T>,
@@ -215,6 +228,7 @@ impl Role {
             Self::Node => "every node",
             Self::Leader => "nodes that make blocks",
             Self::Cluster => "nodes in a cluster",
+            Self::Voter => "nodes that vote, or are in a cluster",
         }
     }
 }

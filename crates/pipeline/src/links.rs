@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `net_quic`, `net_shred`, `net_repair`, `net_gossip`, `net_rserve`, `net_txsend` | [`Datagram`] |
 //! | `quic_net`, `shred_net`, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net` | [`Outgoing`] |
-//! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `store_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
+//! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `tower_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
 //! | `bank_poh` | [`Executed`] |
@@ -19,7 +19,7 @@
 //! | `shred_repair` | [`SlotGaps`], with [`SLOT_GAPS`], [`SLOT_WHOLE`] or [`SLOT_GONE`] |
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
 //! | `repair_sign` | what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
-//! | `store_sign`, `tower_sign` | the message of a vote; the tag comes back with the answer |
+//! | `tower_sign` | the message of a vote; the tag comes back with the answer |
 //! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
 //! | `gossip_shred`, `gossip_repair`, `gossip_txsend` | [`PeerNews`] |
 //! | `gossip_tower` | [`TowerNews`] |
@@ -28,10 +28,11 @@
 //! | `txsend_quic` | [`StakesPiece`] |
 //! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_store`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
+//! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
 //! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `store_replay` | nothing; the tag is the slot |
+//! | `store_tower` | the 32-byte id of a block, the Merkle root of its last FEC set; the tag is its slot |
 //! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`] |
 //! | `tower_replay` | a [`Command`](crate::tower::Command) |
 //! | `tower_txsend` | a signed vote |
@@ -113,22 +114,20 @@ pub const SHRED_SHRED: &str = "shred_shred";
 pub const SHRED_SIGN: &str = "shred_sign";
 /// Signatures of Merkle roots.
 pub const SIGN_SHRED: &str = "sign_shred";
-/// The messages of votes that are to be signed.
-pub const STORE_SIGN: &str = "store_sign";
-/// Their signatures.
-pub const SIGN_STORE: &str = "sign_store";
 /// The messages of votes that consensus wants signed.
 pub const TOWER_SIGN: &str = "tower_sign";
 /// Their signatures.
 pub const SIGN_TOWER: &str = "sign_tower";
-/// The node's own votes.
-pub const STORE_PACK: &str = "store_pack";
+/// The votes of a node alone, straight to pack: they are no work that a slot begins for, and never wait for room.
+pub const TOWER_PACK: &str = "tower_pack";
 /// Signed FEC sets.
 pub const SHRED_STORE: &str = "shred_store";
 /// What became of transactions, for the history; only where one is kept.
 pub const BANK_STORE: &str = "bank_store";
 /// Slots of which the store has something new.
 pub const STORE_REPLAY: &str = "store_replay";
+/// The newest block that is durable, with all before it, of a node alone.
+pub const STORE_TOWER: &str = "store_tower";
 /// Which block to build on, and which slot to make.
 pub const REPLAY_POH: &str = "replay_poh";
 /// What became of that.

@@ -20,7 +20,7 @@ pub struct Counts {
     tiles: [usize; KINDS.len()],
     /// Whether a transaction history is kept: then banks tell store of each transaction.
     pub history: bool,
-    /// `consensus.vote`: store has the node's votes signed, and gives them to pack.
+    /// `consensus.vote`: there is a tower tile, in a cluster or not.
     pub votes: bool,
     /// `gossip.enabled`: net takes shreds for shred, and there is a gossip tile.
     pub cluster: bool,
@@ -88,6 +88,7 @@ impl Counts {
             Role::Load => load,
             Role::Node | Role::Leader => true,
             Role::Cluster => self.cluster,
+            Role::Voter => self.cluster || self.votes,
         }
     }
 
@@ -179,7 +180,7 @@ pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores)
 /// Exec tiles of a node that makes no blocks, at most, where `auto` chooses: few blocks have work for more.
 const FOLLOWER_EXECS_MAX: usize = 8;
 /// What a node has that makes no blocks.
-const FOLLOWER: [Role; 2] = [Role::Node, Role::Cluster];
+const FOLLOWER: [Role; 3] = [Role::Node, Role::Cluster, Role::Voter];
 /// The RPC's threads, which hand transactions in.
 pub const RPC: &str = "rpc:0";
 
@@ -336,19 +337,20 @@ fn gossip_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, GOSSIP_NET.into(), 256, GOSSIP_OUTGOING_MTU, gossip, vec![tile("net", 0)]);
 }
 
-/// Of the votes of a node that votes alone.
+/// From tower to sign and back; and of a node alone, from blocks on disk to votes in blocks to come.
 fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
-    if !c.votes {
-        return;
+    let (tower, sign) = (tile("tower", 0), tile("sign", 0));
+    if !c.cluster {
+        link(links, STORE_TOWER.into(), 16, 32, tile("store", 0), vec![tower.clone()]);
+        link(links, TOWER_PACK.into(), 16, TXN_MTU, tower.clone(), vec![tile("pack", 0)]);
     }
-    link(links, STORE_SIGN.into(), 16, TXN_MTU, tile("store", 0), vec![tile("sign", 0)]);
-    link(links, SIGN_STORE.into(), 16, 64, tile("sign", 0), vec![tile("store", 0)]);
-    link(links, STORE_PACK.into(), 16, TXN_MTU, tile("store", 0), vec![tile("pack", 0)]);
+    link(links, TOWER_SIGN.into(), 16, TOWER_SIGN_MTU, tower.clone(), vec![sign.clone()]);
+    link(links, SIGN_TOWER.into(), 16, SIGN_TOWER_MTU, sign, vec![tower]);
 }
 
-/// Of a node in a cluster: from blocks on disk to votes.
+/// Of a node in a cluster: from blocks on disk to consensus.
 fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
-    let (replay, tower, sign) = (tile("replay", 0), tile("tower", 0), tile("sign", 0));
+    let (replay, tower) = (tile("replay", 0), tile("tower", 0));
     link(links, STORE_REPLAY.into(), 1024, 8, tile("store", 0), vec![replay.clone()]);
     for e in 0..c.of("exec") {
         link(links, tile(REPLAY_EXEC, e), 4, MICROBLOCK_MTU, replay.clone(), vec![tile("exec", e)]);
@@ -357,9 +359,7 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, REPLAY_POH.into(), 64, LeaderOrder::SIZE, replay.clone(), vec![tile("poh", 0)]);
     link(links, POH_REPLAY.into(), 64, LeaderAnswer::SIZE, tile("poh", 0), vec![replay.clone()]);
     link(links, REPLAY_TOWER.into(), 128, REPLAY_TOWER_MTU, replay.clone(), vec![tower.clone()]);
-    link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower.clone(), vec![replay]);
-    link(links, TOWER_SIGN.into(), 16, TOWER_SIGN_MTU, tower.clone(), vec![sign.clone()]);
-    link(links, SIGN_TOWER.into(), 16, SIGN_TOWER_MTU, sign, vec![tower]);
+    link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower, vec![replay]);
 }
 
 /// Of repair: asking, and asked by others.
@@ -381,15 +381,17 @@ fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {
     let seat = |tile: &TileSpec| seat(tile, hashing);
-    let has_load = tiles.iter().any(|t| t.load);
+    let hosts: Vec<_> = tiles.iter().map(|tile| host(tiles, tile).map(TileSpec::name)).collect();
+    let seated: Vec<&TileSpec> = tiles.iter().filter(|tile| host(tiles, tile).is_none()).collect();
+    let has_load = seated.iter().any(|t| t.load);
     let autos = (affinity.is_auto(), is_auto(&affinity.load));
     if has_load && autos.0 != autos.1 {
         return Err(LayoutError::HalfAuto);
     }
     let places = if autos.0 {
-        affinity::auto(&tiles.iter().map(seat).collect::<Vec<_>>(), cores)
+        affinity::auto(&seated.into_iter().map(seat).collect::<Vec<_>>(), cores)
     } else {
-        let (load, node): (Vec<_>, Vec<_>) = tiles.iter().partition(|t| t.load);
+        let (load, node): (Vec<_>, Vec<_>) = seated.into_iter().partition(|t| t.load);
         let seats = |tiles: Vec<&TileSpec>| tiles.into_iter().map(seat).collect::<Vec<_>>();
         let mut places = match has_load {
             true => affinity::assign(&affinity.load, &seats(load), cores).map_err(LayoutError::Load)?,
@@ -398,10 +400,23 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bo
         places.extend(affinity::assign(&affinity.node, &seats(node), cores).map_err(LayoutError::Node)?);
         places
     };
-    for (tile, place) in tiles.iter_mut().zip(places) {
-        tile.core = place;
+    let mut places = places.into_iter();
+    for (tile, _) in tiles.iter_mut().zip(&hosts).filter(|(_, host)| host.is_none()) {
+        tile.core = places.next().expect("there is a place for each");
+    }
+    for (at, host) in hosts.iter().enumerate().filter_map(|(at, host)| Some((at, host.as_ref()?))) {
+        let host = tiles.iter().find(|tile| tile.name() == *host);
+        tiles[at].core = host.expect("every node has it").core;
     }
     Ok(())
+}
+
+/// The tile of a node whose core another one shares, where that has no place of its own in a layout.
+pub fn host<'a>(tiles: &'a [TileSpec], guest: &TileSpec) -> Option<&'a TileSpec> {
+    let kind = |tile: &TileSpec| Kind::named(&tile.kind).expect("a tile of this pipeline");
+    let host = kind(guest).alone_with?;
+    let is_in_cluster = tiles.iter().any(|tile| kind(tile).role == Role::Cluster);
+    tiles.iter().find(|tile| !is_in_cluster && tile.kind == host)
 }
 
 /// What the automatic layout needs to know of a tile; `hashing` says whether poh hashes.
@@ -476,6 +491,28 @@ pub(crate) mod tests {
         assert_eq!(gossips(Counts { cluster: true, ..alone }), (1, 2 + 4 + 5));
         let follower = build_follower("hearth", Counts::default(), "auto", &cores(4)).unwrap();
         assert_eq!(follower.count("gossip"), 1);
+    }
+
+    #[test]
+    fn node_alone_votes_by_the_tile_that_votes_in_a_cluster() {
+        let links = |counts: Counts| {
+            let topology = build("hearth", counts.auto(4, false), &auto(), &cores(4), false).unwrap();
+            let of_tower = topology.links.into_iter().map(|link| link.name).filter(|name| name.contains("tower"));
+            of_tower.collect::<Vec<_>>()
+        };
+        let alone = Counts { votes: true, ..Counts::default() };
+        assert_eq!(links(alone), ["store_tower", "tower_pack", "tower_sign", "sign_tower"]);
+        assert_eq!(links(Counts::default()), [""; 0], "where nobody votes there is no tower");
+        let affinity = Affinity { node: "0,1,2,3,4,5,6,7,8,9,f1".into(), load: "auto".into() };
+        let topology = build("hearth", alone.at_least_one(false), &affinity, &cores(16), false).unwrap();
+        let core = |name| topology.tile(name).unwrap().core;
+        assert_eq!(
+            (core("store:0"), core("tower:0"), core("sign:0")),
+            (Some(8), Some(8), Some(9)),
+            "no place of its own"
+        );
+        let cluster = links(Counts { cluster: true, ..alone });
+        assert!(!cluster.contains(&"store_tower".into()) && !cluster.contains(&"tower_pack".into()), "{cluster:?}");
     }
 
     #[test]

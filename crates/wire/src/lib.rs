@@ -1,6 +1,6 @@
 //! wire: the bytes on the network and nothing else.
 //!
-//! reads   byte slices as they arrive: transactions, entries, shreds, gossip
+//! reads   byte slices as they arrive: transactions, votes, entries, shreds, gossip
 //! writes  byte buffers that the caller owns
 //! memory  parsers borrow and allocate nothing; builders own one `Vec` for what they build
 //! drops   nothing itself: each refusal is a `Copy` error with a kind and a byte offset, which the
@@ -23,6 +23,7 @@ pub mod repair;
 pub mod shred;
 pub mod transfer;
 pub mod txn;
+pub mod vote;
 
 pub use account_set::AccountSet;
 pub use consts::{Hash, PACKET_DATA_SIZE, Pubkey, Signature};

@@ -35,7 +35,7 @@ pub use leader::{
     Begin, CONSECUTIVE_SLOTS, LeaderView, MAX_GRACE_TICKS, PohPosition, TICKS_PER_SLOT, Turn, Turns, next_turn,
 };
 pub use stakes::{EpochStakes, Stakes, VoteStake};
-pub use tower::{AlignError, LastVote, Lockout, Lockouts, MAX_LOCKOUTS, SavedError, SavedErrorKind, Tower};
+pub use tower::{AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
 pub use tracker::{Reached, Tracker, VoteError};
 pub use types::{Action, BankId, FrozenBank, TowerVote, VoteAccount};
 

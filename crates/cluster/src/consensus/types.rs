@@ -7,9 +7,8 @@
 
 use std::fmt;
 
+use hearth_wire::vote::Lockout;
 use hearth_wire::{Hash, Pubkey};
-
-use super::tower::Lockout;
 
 /// A version of a block, known by what its bank came to. The order is the cluster's for ties: lower slot, smaller hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! consensus: what the tiles of a node in a cluster are made from that execute blocks, choose among forks, and vote.
+//! consensus: what the tiles are made from that vote, and in a cluster execute blocks and choose among forks.
 //!
 //! reads   the configuration, an opened chain, `tower.bin`
 //! writes  configurations of replay, exec and tower
@@ -16,7 +16,9 @@ use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
 use hearth_pipeline::sign::VoteKeys;
-use hearth_pipeline::tower::{Core, CoreConfig, Folder, Now, Tower, TowerError, saved_tower};
+use hearth_pipeline::tower::{
+    Alone, Core, CoreConfig, Folder, Membership, Now, Nowhere, Place, Tower, TowerError, saved_tower,
+};
 use hearth_pipeline::{replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
@@ -29,18 +31,39 @@ use crate::peers::agree::{AgreeError, Agreement, Asker};
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
-    /// Replay and tower.
-    pub tiles: (replay::Config, tower::Config),
+    /// Replay, of a node in a cluster.
+    replay: Option<replay::Config>,
+    tower: tower::Config,
     /// The account that the node votes with, for sign; the node is its authorized voter.
     pub votes: Option<VoteKeys>,
 }
 
 impl Consensus {
-    /// Goes on from the ledger's last block, which is the root.
+    /// Of a node among others, or of one alone that votes; with why it can no longer be in its cluster.
+    ///
+    /// # Errors
+    /// As of a node in a cluster.
+    pub fn begin(
+        config: &Config,
+        chain: &Chain,
+        others: Option<(&Peers, &tiles::Cluster)>,
+        clock: &Clock,
+    ) -> Result<(Option<Self>, Option<Agreement>), BootError> {
+        Ok(match others {
+            Some((peers, cluster)) => {
+                let (consensus, agreement) = Self::of(config, chain, peers, cluster, clock)?;
+                (Some(consensus), Some(agreement))
+            }
+            None if config.consensus.vote => (Some(Self::alone(chain, clock)), None),
+            None => (None, None),
+        })
+    }
+
+    /// Of a node in a cluster. Goes on from the ledger's last block, which is the root.
     ///
     /// # Errors
     /// The tower cannot be read, or is of another chain; or there is no socket to be had.
-    pub fn of(
+    fn of(
         config: &Config,
         chain: &Chain,
         peers: &Peers,
@@ -55,6 +78,7 @@ impl Consensus {
             node,
             vote_account: account,
             leads: cluster.leads,
+            gossips: true,
             // Blocks that are not final are executed later.
             is_begin: chain.replayed.last_slot == genesis.config().genesis_slot
                 && chain.recovery.last_whole_slot.is_none(),
@@ -90,29 +114,40 @@ impl Consensus {
         let tower = tower::Config {
             core,
             files: Box::new(Folder(folder.clone())),
-            views: cluster.views.clone(),
-            ancestors: Box::new(asker),
             failure: agreement.tower.clone(),
+            place: Place::Cluster(Membership { views: cluster.views.clone(), ancestors: Box::new(asker) }),
         };
         let votes = account.map(|account| VoteKeys { account, voter: None });
-        Ok((Self { tiles: (replay, tower), votes }, agreement))
+        Ok((Self { replay: Some(replay), tower, votes }, agreement))
+    }
+
+    /// Of a node that is a cluster of one. Goes on from the ledger's last block, which is the root.
+    fn alone(chain: &Chain, clock: &Clock) -> Self {
+        let Chain { genesis, ledger, identity, replayed, .. } = chain;
+        let block_id = replayed.block_id.unwrap_or(*genesis.hash());
+        let slot = Duration::from_millis(genesis.config().slot_ms.max(1));
+        let (core, alone) = Alone::new(ledger.clone(), identity.public, block_id, slot, Now::of(clock));
+        let votes = alone.account().map(|account| VoteKeys { account, voter: None });
+        let (failure, place) = (Failure::default(), Place::Alone(alone));
+        let tower = tower::Config { core, files: Box::new(Nowhere), failure, place };
+        Self { replay: None, tower, votes }
     }
 }
 
-/// With what replay, the exec tiles and tower are made from, where the node is in a cluster.
+/// With what tower is made from, and, where the node is in a cluster, replay and the exec tiles.
 pub(super) fn with_consensus(
     configs: TileConfigs,
     topology: &Topology,
-    tiles: Option<(replay::Config, tower::Config)>,
+    consensus: Option<Consensus>,
     recording: Option<&Recording>,
 ) -> TileConfigs {
-    let Some((replay, tower)) = tiles else { return configs };
+    let Some(Consensus { replay, tower, .. }) = consensus else { return configs };
+    let configs = configs.one::<Tower>(tower);
+    let Some(replay) = replay else { return configs };
     let execs = topology.count(Exec::NAME);
     let ledger = replay.ledger.clone();
-    configs
-        .one::<ReplayTile>(replay)
-        .each::<Exec>(topology, |_| exec_config(&ledger, recording.cloned(), execs))
-        .one::<Tower>(tower)
+    let configs = configs.one::<ReplayTile>(replay);
+    configs.each::<Exec>(topology, |_| exec_config(&ledger, recording.cloned(), execs))
 }
 
 /// What each of `count` exec tiles is made from.

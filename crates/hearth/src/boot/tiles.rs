@@ -63,6 +63,14 @@ pub(super) struct Cluster {
     pub leads: bool,
 }
 
+/// How the node takes part in its cluster, which may be of it alone.
+pub(super) struct Participation {
+    /// Where there are other nodes.
+    pub cluster: Option<Cluster>,
+    /// Where the node votes, or there are other nodes.
+    pub consensus: Option<Consensus>,
+}
+
 pub(super) fn tile_configs(
     config: &Config,
     bound: &mut BoundPorts,
@@ -70,10 +78,10 @@ pub(super) fn tile_configs(
     chain: Chain,
     load: Option<Load>,
     fates: Arc<Fates>,
-    cluster: Option<(Cluster, Consensus)>,
+    part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
-    let (cluster, consensus) = cluster.unzip();
+    let Participation { cluster, mut consensus } = part;
     let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
@@ -123,11 +131,11 @@ pub(super) fn tile_configs(
     let configs = shreds.iter().fold(configs, |configs, shreds| {
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
-    let (consensus, votes) = consensus.map(|consensus| (consensus.tiles, consensus.votes)).unzip();
+    let votes = consensus.as_mut().and_then(|consensus| consensus.votes.take());
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
-        .one::<Sign>(sign::Config { seed: *identity.seed, votes: votes.flatten() })
+        .one::<Sign>(sign::Config { seed: *identity.seed, votes })
         .one::<Metric>(metric_config(config, &ports, metrics, folder))
-        .one::<Store>(store_config(store::Config::new(store, ledger), history, identity.public, cluster));
+        .one::<Store>(store_config(store::Config::new(store, ledger), history, cluster));
     Ok(match load {
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,
@@ -184,16 +192,10 @@ fn recording(config: &Config, history: &History) -> bank::Recording {
     bank::Recording { key: history.key(), extended: config.rpc.extended_tx_metadata_storage }
 }
 
-/// Who votes alone does so in the store tile; in a cluster consensus does.
-fn store_config(
-    config: store::Config,
-    history: Option<History>,
-    identity: Pubkey,
-    cluster: Option<&Cluster>,
-) -> store::Config {
+fn store_config(config: store::Config, history: Option<History>, cluster: Option<&Cluster>) -> store::Config {
     let config = match cluster {
         Some(cluster) => config.agreeing(cluster.agreed.clone()),
-        None => config.voting(identity),
+        None => config,
     };
     if let Some(history) = history { config.with_history(history) } else { config }
 }

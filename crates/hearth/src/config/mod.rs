@@ -155,7 +155,7 @@ tables! {
         /// Cores of the node's tiles in the order net, quic, verify, dedup, pack, bank, poh, shred, repair, store,
         /// rserve, replay, exec, tower, txsend, gossip, sign, metric (repair, and rserve to gossip, in a cluster):
         /// `auto`, or a comma list of `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles share core 0).
-        /// One thread polls the tiles of a core in turn.
+        /// One thread polls the tiles of a core in turn. A node that votes alone has tower on store's core.
         pub affinity: String = "auto".into(),
         /// Cores that `auto` must not use: `0`, `4-7`, `2h` (core 2 and its hyperthread sibling).
         pub blocklist_cores: String = String::new(),

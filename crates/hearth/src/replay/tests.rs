@@ -9,14 +9,14 @@ use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::history::{self, BatchWriter, HistoryKey};
-use hearth_ledger::tower::{Told, VotedBlock};
-use hearth_ledger::{Account, BlockSummary, Executor, GenesisConfig, LedgerConfig, Lockout, Outcome, rent, stakes};
+use hearth_ledger::{Account, BlockSummary, Executor, GenesisConfig, LedgerConfig, Outcome, rent, stakes};
 use hearth_pipeline::bank::record_transaction;
 use hearth_testkit::random::Random;
 use hearth_wire::consts::*;
 use hearth_wire::entry::{write_batch_header, write_entry};
 use hearth_wire::message::{AccountMeta, Instruction, Message};
 use hearth_wire::program::system::SystemInstruction;
+use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
 use hearth_wire::{Hash, Txn};
 
 use super::*;
@@ -145,10 +145,10 @@ impl World {
     fn vote(&self, ledger: &Ledger, confirmations: u32) -> Vec<u8> {
         let (slot, bank_hash) = ledger.hash_all();
         let votes = [Lockout { slot, confirmation_count: confirmations }];
-        let told = Told { votes: &votes, root: None, timestamp: None, is_switch: false };
+        let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch: false };
         let blockhash = ledger.recent_blocks(1)[0].blockhash;
         let block = VotedBlock { slot, bank_hash, block_id: [4; 32], blockhash };
-        self.sign(&told.message(&self.wallets[0].public_key(), &VOTE_ACCOUNT, &block))
+        self.sign(&sync.message(&self.wallets[0].public_key(), &VOTE_ACCOUNT, &block))
     }
 
     /// A transaction of any kind. `nonces` are those that were not used; `kinds` counts.

@@ -28,6 +28,7 @@ mod working_set;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use hearth_wire::vote::is_vote;
 use hearth_wire::{Hash, Pubkey, Txn};
 
 pub use checks::advances_nonce;
@@ -44,7 +45,6 @@ use crate::error::TransactionError;
 use crate::fees::Fee;
 use crate::ledger::Shared;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
-use crate::tower::is_vote;
 
 /// Stands for an account: a hash of its address that nobody can choose addresses for. Two that are alike are taken for
 /// one account, which costs time alone.

@@ -20,12 +20,12 @@ pub use recorder::{Recording, push as record_transaction};
 use std::sync::Arc;
 
 use hearth_crypto::merkle::MixinTree;
-use hearth_ledger::tower::is_vote;
 use hearth_ledger::{Executor, Ledger, Outcome, TransactionError};
 use hearth_ring::FragMeta;
 use hearth_tile::latency::TAKEN;
 use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile};
 use hearth_wire::txn::Txn;
+use hearth_wire::vote::is_vote;
 
 use recorder::Recorder;
 

@@ -1,7 +1,7 @@
 //! pack: which transactions go into the block, in which order, on which bank.
 //!
 //! reads   `dedup_pack`, reliable: a transaction's bytes, tag = keyed hash of its first signature;
-//!         `store_pack`, reliable, where the node votes: its signed vote, in the same form;
+//!         `tower_pack`, reliable, where the node votes alone: its signed vote, in the same form;
 //!         `bank_pack` ×B, reliable: [`Completion`]; `poh_pack`, reliable: [`LeaderSlot`], which names the
 //!         newest blockhash
 //! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`], and
@@ -34,15 +34,15 @@ use hearth_ledger::cost::{Cost, allocated_bytes};
 use hearth_ledger::fates::DropReason;
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
-use hearth_ledger::tower::voted_for;
 use hearth_tile::latency::TAKEN;
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
+use hearth_wire::vote::voted_for;
 use hearth_wire::{AccountSet, Pubkey, Txn};
 
 use crate::drops::DropLog;
 use crate::links::{
     BANK_PACK, Completion, DEDUP_PACK, DonePacking, HAD_WORK, LeaderSlot, MICROBLOCK_TXNS, Microblock, MicroblockTxn,
-    PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS, STORE_PACK, WORK_WAITS,
+    PACK_BANK, PACK_POH, POH_PACK, PohEntry, SLOT_BEGINS, TOWER_PACK, WORK_WAITS,
 };
 
 pub use config::Config;
@@ -180,7 +180,7 @@ impl Tile for Pack {
         }
         banks.iter().for_each(|port| host.elective(*port));
         let mut sources: Vec<(In, Source)> = vec![(host.input(DEDUP_PACK)?, Source::Dedup)];
-        sources.extend(host.inputs_named(STORE_PACK).into_iter().map(|input| (input, Source::Votes)));
+        sources.extend(host.inputs_named(TOWER_PACK).into_iter().map(|input| (input, Source::Votes)));
         sources.push((host.input(POH_PACK)?, Source::Poh));
         let completions = host.inputs_named(BANK_PACK);
         sources.extend(completions.into_iter().enumerate().map(|(bank, input)| (input, Source::Bank(bank))));

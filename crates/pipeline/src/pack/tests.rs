@@ -352,10 +352,10 @@ fn blockhashes_of_before_the_start_are_known() {
 
 #[test]
 fn nothing_goes_before_the_nodes_own_vote_or_pushes_it_out() {
-    let inputs = ["dedup_pack", "bank_pack:0", "poh_pack", "store_pack"];
+    let inputs = ["dedup_pack", "bank_pack:0", "poh_pack", "tower_pack"];
     let mut rig = Rig::<Pack>::new(small(), &inputs, &["pack_bank:0", "pack_poh"]);
     let vote = transfer(1, 2, &[]);
-    rig.give("store_pack", 0, &vote);
+    rig.give("tower_pack", 0, &vote);
     rig.run();
     let price = SetComputeUnitPrice(1_000_000_000);
     for payer in 0..300_u16 {

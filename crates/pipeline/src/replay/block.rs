@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 use hearth_crypto::merkle::MixinTree;
 use hearth_ledger::history::Batch;
-use hearth_ledger::tower::is_vote;
 use hearth_ledger::{AccountHash, Bank, BlockSummary, Ledger};
 use hearth_wire::Hash;
 use hearth_wire::base58::encode_64;
 use hearth_wire::entry::{Cursor, Part};
 use hearth_wire::txn::Txn;
+use hearth_wire::vote::is_vote;
 
 use super::conflicts::Conflicts;
 use super::error::ReplayError;

@@ -17,11 +17,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, Lockout, VoteAccount};
+use hearth_cluster::consensus::{BankId, FrozenBank, VoteAccount};
 use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::tower::Voted;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
+use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
 
 use super::ReplayError;
@@ -774,12 +774,10 @@ fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&
     let all = begins_epoch.then(|| ledger.vote_accounts_at(id.slot, None).unwrap_or_default());
     let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|account| account.stake > 0);
     let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
-    let lockout =
-        |vote: &hearth_ledger::Lockout| Lockout { slot: vote.slot, confirmation_count: vote.confirmation_count };
     let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
         key: account.key,
         stake: account.stake,
-        votes: account.state.votes.iter().map(lockout).collect(),
+        votes: account.state.votes,
         root: account.state.root,
     };
     let leader = ledger.leader_at(id.slot).map(|leader| leader.node).unwrap_or_default();

@@ -8,10 +8,10 @@ use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
 use hearth_ledger::stakes::validator_accounts;
-use hearth_ledger::tower::Voted;
 use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig};
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::entry::{write_batch_header, write_entry};
+use hearth_wire::vote::Voted;
 use hearth_wire::{TransferTemplate, Txn};
 
 use super::*;

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::tower::Voted;
+use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
 
 use crate::tower::Frozen;

@@ -6,9 +6,9 @@
 //! drops   votes that are not signed by who may vote with the account
 //! source  –
 
-use hearth_ledger::tower::{Voted, voted_for};
 use hearth_ledger::{Ledger, VoteState};
 use hearth_wire::Txn;
+use hearth_wire::vote::{Voted, voted_for};
 
 /// What a vote is for, if who may vote with its account is among its signers. Signatures are not checked.
 pub fn cast(ledger: &Ledger, txn: &Txn<'_>) -> Option<Voted> {
@@ -23,8 +23,8 @@ pub fn cast(ledger: &Ledger, txn: &Txn<'_>) -> Option<Voted> {
 mod tests {
     use hearth_crypto::ed25519::SigningKey;
     use hearth_ledger::genesis::funded_account_key;
-    use hearth_ledger::tower::{Told, VotedBlock};
-    use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, Lockout, stakes};
+    use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
+    use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
 
     use super::*;
 
@@ -38,10 +38,10 @@ mod tests {
         let genesis = Genesis::create(GenesisConfig { extra_accounts, ..development }, |_| {}).unwrap();
         let ledger = Ledger::new(&genesis, LedgerConfig::default());
         let votes = [Lockout { slot: 3, confirmation_count: 1 }];
-        let told = Told { votes: &votes, root: None, timestamp: None, is_switch: false };
+        let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch: false };
         let block = VotedBlock { slot: 3, bank_hash: [3; 32], block_id: [4; 32], blockhash: *ledger.genesis_hash() };
         let by =
-            |key: &SigningKey| told.message(&key.public_key(), &account, &block).sign_with(|_, bytes| key.sign(bytes));
+            |key: &SigningKey| sync.message(&key.public_key(), &account, &block).sign_with(|_, bytes| key.sign(bytes));
         let voted = Voted { account, slot: 3, bank_hash: [3; 32], block_id: [4; 32] };
         assert_eq!(cast(&ledger, &Txn::parse(&by(&node)).unwrap()), Some(voted));
         let forged = by(&stranger);

@@ -48,9 +48,9 @@ pub(super) fn is_value_of(bytes: &[u8], node: &Pubkey) -> bool {
 #[cfg(test)]
 pub(super) mod tests {
     use hearth_crypto::ed25519::verify_strict;
-    use hearth_ledger::tower::{Tower, VotedBlock};
     use hearth_wire::gossip::{ContactInfo, LowestSlot, SocketKind, Version};
     use hearth_wire::repair::{Request, Wanted, signed_bytes};
+    use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
 
     use super::*;
 
@@ -147,10 +147,10 @@ pub(super) mod tests {
 
     #[test]
     fn a_vote_is_refused() {
-        let mut tower = Tower::default();
-        tower.vote(9);
+        let votes = [Lockout { slot: 9, confirmation_count: 1 }];
+        let sync = TowerSync { votes: &votes, root: None, timestamp: Some(5), is_switch: false };
         let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
-        assert!(!is_signed_as_anything(tower.message(&own(), &[8; 32], &block, 5).bytes()));
+        assert!(!is_signed_as_anything(sync.message(&own(), &[8; 32], &block).bytes()));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! sign: the only tile that holds the identity key.
 //!
-//! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `store_sign`, reliable, where the node votes: the
-//!         message of a vote; in a cluster, reliable: `tower_sign`: the same; `repair_sign`: what a repair request
-//!         signs, or a ping's token; `gossip_sign`: what the node says in gossip; `rserve_sign`: what is drawn of a
-//!         ping's token; `txsend_sign`: the handshake of a QUIC client
-//! writes  `sign_shred` ×S, `sign_store`, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`,
-//!         reliable: the signature, with the request's tag; for tower one of each signer
+//! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `tower_sign`, reliable, where the node votes: the
+//!         message of a vote; in a cluster, reliable: `repair_sign`: what a repair request signs, or a ping's token;
+//!         `gossip_sign`: what the node says in gossip; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`:
+//!         the handshake of a QUIC client
+//! writes  `sign_shred` ×S, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
+//!         signature, with the request's tag; for tower one of each signer
 //! memory  the key, and that of the vote account's authorized voter where it is another
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
@@ -14,10 +14,10 @@
 //! gets what a request signs, 88 or 96 bytes that name this node as the sender; and pongs, each over a hash that is
 //! made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws. A transaction's message, a gossip
 //! value or a vote is none of those, so an attacker that takes one of these tiles over can have none of them signed.
-//! What store asks for must be a message with one instruction, to the vote program, that only the node signs: it moves
-//! no lamports but the fee. What tower asks for must be that too, and for this node's vote account; the authorized
-//! voter may be a second signer. What txsend asks for must be the 130 bytes that a TLS client signs, which begin with
-//! 64 spaces. What gossip may have signed, and why none of it is anything else, is in `gossip.rs` beside this file.
+//! What tower asks for must be a message with one instruction, to the vote program, for this node's vote account: it
+//! moves no lamports but the fee. The node signs it; the authorized voter may be a second signer. What txsend asks for
+//! must be the 130 bytes that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none
+//! of it is anything else, is in `gossip.rs` beside this file.
 
 mod gossip;
 
@@ -26,14 +26,14 @@ use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use zeroize::Zeroize;
 
 use hearth_cluster::gossip::{SignKind, pong_hash};
-use hearth_ledger::tower::{is_vote_message, is_vote_message_by};
 use hearth_quic::deferred::is_client_handshake;
 use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
+use hearth_wire::vote::is_vote_message_by;
 
 use crate::links::{
     GOSSIP_SIGN, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED,
-    SIGN_STORE, SIGN_TOWER, SIGN_TXSEND, STORE_SIGN, TOWER_SIGN, TXSEND_SIGN, ping_token,
+    SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
 
 hearth_tile::counters! {
@@ -47,7 +47,7 @@ hearth_tile::counters! {
         signed_pongs: Counter,
         /// Pings signed for rserve.
         signed_pings: Counter,
-        /// Votes signed for store, or for tower.
+        /// Votes signed for tower.
         signed_votes: Counter,
         /// Values of this node signed for gossip.
         signed_values: Counter,
@@ -66,7 +66,7 @@ hearth_tile::counters! {
 pub struct Config {
     /// The seed of an ed25519 key.
     pub seed: [u8; 32],
-    /// Where tower votes: what for.
+    /// Where the node votes: what with.
     pub votes: Option<VoteKeys>,
 }
 
@@ -102,8 +102,6 @@ struct TowerRole {
 pub struct Sign {
     key: SigningKey,
     shred: Vec<(In, Port)>,
-    /// Where votes are asked for, and answered.
-    votes: Option<(In, Port)>,
     tower: Option<TowerRole>,
     /// Where handshakes are asked for, and answered.
     handshakes: Option<(In, Port)>,
@@ -122,7 +120,6 @@ impl Tile for Sign {
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
-        let votes = host.inputs_named(STORE_SIGN).into_iter().zip(host.outputs(SIGN_STORE)).next();
         let links = host.inputs_named(TOWER_SIGN).into_iter().zip(host.outputs(SIGN_TOWER)).next();
         let tower = links.zip(config.votes.as_ref()).map(|((input, port), keys)| TowerRole {
             input,
@@ -135,15 +132,10 @@ impl Tile for Sign {
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
         let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
         let key = SigningKey::from_seed(&config.seed);
-        Ok(Self { key, shred, votes, tower, handshakes, repair, gossip, rserve })
+        Ok(Self { key, shred, tower, handshakes, repair, gossip, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        if let Some((input, port)) = self.votes
-            && input == frag.input()
-        {
-            return self.vote(port, &frag, out);
-        }
         if self.tower.as_ref().is_some_and(|role| role.input == frag.input()) {
             return self.tower_vote(&frag, out);
         }
@@ -209,15 +201,6 @@ impl Sign {
         }
         out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
         out.count.signed_handshakes += 1;
-    }
-
-    fn vote(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
-        if !is_vote_message(frag.payload(), &self.key.public_key()) {
-            out.count.refused += 1;
-            return out.filtered();
-        }
-        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
-        out.count.signed_votes += 1;
     }
 
     fn tower_vote(&self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
@@ -289,37 +272,6 @@ mod tests {
     }
 
     #[test]
-    fn signs_votes_of_its_own_for_store_alone() {
-        use hearth_ledger::tower::{Tower, VotedBlock};
-        let config = Config { seed: [7; 32], votes: None };
-        let node = SigningKey::from_seed(&config.seed).public_key();
-        let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
-        let vote = |node: &[u8; 32]| {
-            let mut tower = Tower::default();
-            tower.vote(9);
-            tower.message(node, &[8; 32], &block, 5).bytes().to_vec()
-        };
-        let mut transfer = hearth_wire::transfer::TransferTemplate::new();
-        transfer.set_from(&node);
-        let transfer = hearth_wire::Txn::parse(transfer.bytes()).unwrap().message().to_vec();
-        let inputs = ["shred_sign:0", "store_sign"];
-        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_store"]);
-        rig.give("store_sign", 1, &vote(&node));
-        rig.give("store_sign", 2, &vote(&[9; 32]));
-        rig.give("store_sign", 3, &transfer);
-        rig.give("store_sign", 4, &[1; 32]);
-        rig.give("shred_sign:0", 5, &vote(&node));
-        rig.run();
-        let answers = rig.take("sign_store");
-        assert_eq!(answers.len(), 1);
-        let (tag, signature) = &answers[0];
-        assert_eq!(*tag, 1);
-        assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), &vote(&node)).is_ok());
-        assert_eq!((rig.count().signed_votes, rig.count().signed_shred, rig.count().refused), (1, 0, 4));
-        assert!(rig.take("sign_shred:0").is_empty());
-    }
-
-    #[test]
     fn signs_for_gossip_what_gossip_says_and_nothing_else() {
         use hearth_wire::gossip::{CrdsData, LowestSlot};
         let config = Config { seed: [7; 32], votes: None };
@@ -346,19 +298,21 @@ mod tests {
 
     #[test]
     fn signs_votes_of_its_account_for_tower() {
-        use hearth_ledger::Lockout;
-        use hearth_ledger::tower::{Told, VotedBlock};
+        use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
         const ACCOUNT: Pubkey = [8; 32];
         let [node, voter] = [7, 9].map(|seed| SigningKey::from_seed(&[seed; 32]).public_key());
         let votes = [Lockout { slot: 9, confirmation_count: 1 }];
         let vote = |node: &Pubkey, voter: &Pubkey, account: &Pubkey, is_switch: bool| {
-            let told = Told { votes: &votes, root: None, timestamp: None, is_switch };
+            let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch };
             let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
-            told.message_by(node, voter, account, &block).bytes().to_vec()
+            sync.message_by(node, voter, account, &block).bytes().to_vec()
         };
         let keys = VoteKeys { account: ACCOUNT, voter: Some([9; 32]) };
         let config = Config { seed: [7; 32], votes: Some(keys) };
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "tower_sign"], &["sign_shred:0", "sign_tower"]);
+        let mut transfer = hearth_wire::transfer::TransferTemplate::new();
+        transfer.set_from(&node);
+        let transfer = hearth_wire::Txn::parse(transfer.bytes()).unwrap().message().to_vec();
         let own = [vote(&node, &node, &ACCOUNT, false), vote(&node, &node, &ACCOUNT, true)];
         let by_voter = vote(&node, &voter, &ACCOUNT, true);
         let refused = [
@@ -367,6 +321,7 @@ mod tests {
             vote(&voter, &voter, &ACCOUNT, false),
             vec![1; 32],
             b"PONG0123456789abcdef0123456789abcdef".to_vec(),
+            transfer,
         ];
         rig.give("tower_sign", 1, &own[0]);
         rig.give("tower_sign", 2, &own[1]);
@@ -384,7 +339,7 @@ mod tests {
         }
         let (first, second) = answers[2].1.split_at(64);
         assert!(is_by(&node, first, &by_voter) && is_by(&voter, second, &by_voter));
-        assert_eq!((rig.count().signed_votes, rig.count().refused), (3, 6));
+        assert_eq!((rig.count().signed_votes, rig.count().refused), (3, 7));
         assert!(rig.take("sign_shred:0").is_empty());
     }
 

@@ -1,13 +1,12 @@
 //! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
 //!
 //! reads   `shred_store` ×S, reliable: one FEC set per frag, or a slot whose block is void; `bank_store` ×B, reliable,
-//!         where a history is kept: a piece of a batch of transaction metadata; `sign_store`, reliable, where the node
-//!         votes: the signature
-//! writes  the block store; the history; the ledger's stored slot; where the node votes (voter.rs), `store_sign`,
-//!         reliable: the message of a vote, and `store_pack`, reliable: the signed vote; in a cluster `store_replay`,
-//!         reliable: a slot that is begun, whole, or void
+//!         where a history is kept: a piece of a batch of transaction metadata
+//! writes  the block store; the history; where the node votes alone, `store_tower`, reliable: the newest block that is
+//!         durable with all before it, else the ledger's stored slot; in a cluster `store_replay`, reliable: a slot
+//!         that is begun, whole, or void
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable, and 4 B for each of
-//!         their sets; the recorder's
+//!         their sets; 40 B for each block that tower is to hear of; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted
 //! source  [`hearth_ledger::blockstore`]
 //!
@@ -20,7 +19,6 @@ mod agreed;
 mod recorder;
 #[cfg(test)]
 mod tests;
-mod voter;
 
 pub use agreed::{Agreed, BYTES_MAX as UNCONFIRMED_BYTES_MAX};
 pub use recorder::block_meta;
@@ -33,11 +31,10 @@ use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
 use hearth_ledger::history::{History, HistoryError};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
-use hearth_wire::Pubkey;
+use hearth_wire::Hash;
 
-use crate::links::{BANK_STORE, DUMP, SHRED_STORE, STORE_REPLAY, read_set};
+use crate::links::{BANK_STORE, DUMP, SHRED_STORE, STORE_REPLAY, STORE_TOWER, read_set};
 use recorder::Recorder;
-use voter::Voter;
 
 hearth_tile::counters! {
     /// What store counts.
@@ -72,8 +69,6 @@ hearth_tile::counters! {
         history_lost_blocks: Counter,
         /// The newest block that is durable, with all before it where the node alone makes blocks.
         durable_slot: Gauge,
-        /// Votes sent to pack.
-        votes: Counter,
         /// The newest snapshot's slot; 0 while there is none.
         snapshot_slot: Gauge,
         /// Snapshots of the state taken.
@@ -101,16 +96,14 @@ pub struct Config {
     store: BlockStore,
     history: Option<History>,
     ledger: Arc<Ledger>,
-    /// Who votes, where the topology lets it.
-    node: Pubkey,
     /// Others make blocks too: what the cluster agrees on.
     agreed: Option<Arc<Agreed>>,
 }
 
 impl Config {
-    /// Of a node that keeps no history, votes for nobody and is in no cluster.
+    /// Of a node that keeps no history and is in no cluster.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
-        Self { store, history: None, ledger, node: Pubkey::default(), agreed: None }
+        Self { store, history: None, ledger, agreed: None }
     }
 
     /// With a history to keep.
@@ -121,11 +114,6 @@ impl Config {
     /// Of a node in a cluster: blocks are of forks, and count as confirmed when the cluster has confirmed them.
     pub fn agreeing(self, agreed: Arc<Agreed>) -> Self {
         Self { agreed: Some(agreed), ..self }
-    }
-
-    /// Votes for `node`, where the topology has the links for it and the chain a vote account.
-    pub fn voting(self, node: Pubkey) -> Self {
-        Self { node, ..self }
     }
 }
 
@@ -139,10 +127,13 @@ pub struct Store {
     sets: Vec<In>,
     /// When the recorder is to be asked again.
     record_at: Option<u64>,
-    voter: Option<Voter>,
     agreed: Option<Arc<Agreed>>,
     /// Who executes the blocks of others.
     replay: Option<Port>,
+    /// Who votes for durable blocks, where the node is alone.
+    tower: Option<Port>,
+    /// The ids of the blocks that are whole and that it has not heard of.
+    block_ids: BTreeMap<u64, Hash>,
     /// The newest block that is durable with all before it.
     durable_slot: u64,
     /// Where blocks are of forks: those that have just become durable.
@@ -172,7 +163,7 @@ impl Tile for Store {
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         host.input(SHRED_STORE)?;
-        let Config { mut store, history, ledger, node, agreed } = config;
+        let Config { mut store, history, ledger, agreed } = config;
         let durable_slot = ledger.recent_blocks(1)[0].slot;
         if agreed.is_none() {
             // What a kill left behind the last block of the chain is not part of it: those slots come anew.
@@ -193,8 +184,9 @@ impl Tile for Store {
             .map(|history| Recorder::new(history, ledger.clone(), durable_slot, agreed.clone(), move || waker.wake()));
         Ok(Self {
             store: Some(store),
-            voter: Voter::new(&ledger, &node, host)?,
             replay: host.outputs(STORE_REPLAY).first().copied(),
+            tower: host.outputs(STORE_TOWER).first().copied(),
+            block_ids: BTreeMap::new(),
             ledger,
             agreed,
             recorder,
@@ -214,9 +206,6 @@ impl Tile for Store {
     }
 
     fn filter(&mut self, _meta: &FragMeta, input: In) -> Filter {
-        if self.is_signature(input) {
-            return Filter::Take;
-        }
         let may = match &self.recorder {
             Some(recorder) if !self.sets.contains(&input) => recorder.has_room(),
             _ => self.retry_at.is_none(),
@@ -225,11 +214,6 @@ impl Tile for Store {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        if self.is_signature(frag.input()) {
-            let signature = frag.payload().try_into().expect("sign answers with a signature");
-            self.voter.iter_mut().for_each(|voter| voter.signed(signature, out));
-            return;
-        }
         if !self.sets.contains(&frag.input())
             && let Some(recorder) = &mut self.recorder
         {
@@ -248,11 +232,8 @@ impl Tile for Store {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let mut work = self.record(out);
-        if self.tell_ledger() == Poll::Busy {
+        if self.tell_durable(out) == Poll::Busy {
             self.tell_latencies(out);
-            work = Poll::Busy;
-        }
-        if self.voter.as_mut().is_some_and(|voter| voter.work(out)) {
             work = Poll::Busy;
         }
         if self.retry_at.is_some_and(|at| out.now() >= at) {
@@ -283,8 +264,7 @@ impl Tile for Store {
     }
 
     fn wait_for(&self) -> WaitFor {
-        let vote_at = self.voter.as_ref().and_then(Voter::ask_again_at);
-        let deadline = self.retry_at.into_iter().chain(self.record_at).chain(vote_at).min();
+        let deadline = self.retry_at.into_iter().chain(self.record_at).min();
         WaitFor { deadline, ..WaitFor::default() }
     }
 
@@ -296,10 +276,6 @@ impl Tile for Store {
 }
 
 impl Store {
-    fn is_signature(&self, input: In) -> bool {
-        self.voter.as_ref().is_some_and(|voter| voter.is_answered_by(input))
-    }
-
     /// Appends one set; false when the disk did not take it and it must be tried again.
     fn append(&mut self, payload: &[u8], out: &mut Out<'_, Self>) -> bool {
         let Some(store) = &mut self.store else { return true };
@@ -307,6 +283,9 @@ impl Store {
             return self.dump(u64::from_le_bytes(slot), out);
         }
         let set = read_set(payload);
+        if set.last_in_slot && self.tower.is_some() {
+            self.block_ids.insert(set.slot, set.merkle_root);
+        }
         match store.append_set(&set) {
             Ok(Appended::Stored { slot_whole }) => {
                 out.count.sets += 1;
@@ -322,7 +301,6 @@ impl Store {
                     if let Some(recorder) = &mut self.recorder {
                         recorder.whole(set.slot, set.parent_slot);
                     }
-                    self.voter.iter_mut().for_each(|voter| voter.block(set.slot, set.merkle_root));
                 }
             }
             Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,
@@ -380,7 +358,8 @@ impl Store {
         }
     }
 
-    fn tell_ledger(&mut self) -> Poll {
+    /// Says what is durable: to tower, which confirms it by a vote, or else to the ledger.
+    fn tell_durable(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let Some(store) = &mut self.store else { return Poll::Idle };
         let durable: Vec<u64> = store.durable_slots().collect();
         for slot in &durable {
@@ -392,13 +371,14 @@ impl Store {
         let durable_slot = self.agreed.as_ref().map_or(self.durable_slot, |agreed| agreed.confirmed());
         let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(durable_slot);
         if sure > self.told_slot {
-            // Where the node votes, the ledger hears of the block once it has voted for it. Where it is just on another
-            // fork it is told again.
-            let is_told = match &mut self.voter {
-                Some(voter) => {
-                    voter.durable(sure);
+            let is_told = match self.tower {
+                Some(tower) => {
+                    let later = self.block_ids.split_off(&(sure + 1));
+                    let block_id = std::mem::replace(&mut self.block_ids, later).remove(&sure).unwrap_or_default();
+                    out.publish(tower, sure, &block_id);
                     true
                 }
+                // Where it is just on another fork it is told again.
                 None => self.ledger.mark_stored(sure),
             };
             if is_told {

@@ -93,6 +93,33 @@ fn sets_reach_the_disk_and_the_ledger_hears_in_order() {
 }
 
 #[test]
+fn where_the_node_votes_tower_hears_of_the_newest_block() {
+    let dir = Dir::new("tower");
+    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
+    let reader = store.reader();
+    let mut rig = Rig::<Store>::new(Config::new(store, ledger.clone()), &["shred_store:0"], &["store_tower"]);
+    [set(2, 1, true), set(3, 1, true), set(3, 0, false)].iter().for_each(|set| rig.give("shred_store:0", 0, set));
+    rig.give("shred_store:0", 0, &set(2, 0, false));
+    rig.run();
+    run_until(&mut rig, "slots 2 and 3 to be durable", || reader.durable_slot() == Some(3));
+    rig.run();
+    assert!(rig.take("store_tower").is_empty(), "slot 1 is not stored");
+    rig.give("shred_store:0", 0, &set(1, 0, true));
+    let mut heard = vec![];
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while heard.is_empty() {
+        assert!(Instant::now() < deadline, "waited a minute for the block to be said");
+        rig.run();
+        heard = rig.take("store_tower");
+    }
+    assert_eq!(heard, [(3, vec![1; 32])], "with its id, the root of its last set");
+    assert_eq!(ledger.slot(Commitment::Confirmed), 0, "it is confirmed once it is voted for");
+    assert!(rig.tile().block_ids.is_empty());
+}
+
+#[test]
 fn what_lies_behind_the_chain_comes_anew() {
     let dir = Dir::new("anew");
     let (mut store, _) = BlockStore::open(&dir.0, small()).unwrap();

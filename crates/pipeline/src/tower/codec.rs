@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, Lockout, VoteAccount};
+use hearth_cluster::consensus::{BankId, FrozenBank, VoteAccount};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
-use hearth_ledger::tower::Voted;
+use hearth_wire::vote::{Lockout, Voted};
 
 use super::messages::{Command, Event, FrozenBlock, StoredBlock};
 use crate::links::MORE;

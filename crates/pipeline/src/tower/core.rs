@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{
-    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Stakes, StartError, TICKS_PER_SLOT, Tower,
-    TowerVote, VoteStake,
+    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Lockouts, Stakes, StartError, TICKS_PER_SLOT,
+    Tower, TowerVote, VoteStake,
 };
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::tower::Voted;
 use hearth_wire::message::Message;
+use hearth_wire::vote::Voted;
 use hearth_wire::{Pubkey, Signature};
 
 use super::blocks::{Blocks, Frozen};
@@ -35,9 +35,9 @@ const ASKED_BY: u128 = 20;
 hearth_tile::counters! {
     /// What tower counts.
     pub struct Counters {
-        /// Votes handed to txsend, those that were sent again included.
+        /// Votes sent to leaders, those that were sent again included.
         votes: Counter,
-        /// Votes that a newer one replaced before txsend had room for them.
+        /// Votes that a newer one replaced before there was room for them in txsend, or in pack of a node alone.
         replaced_votes: Counter,
         /// Votes of others heard in gossip that count.
         heard_votes: Counter,
@@ -89,6 +89,8 @@ pub struct Config {
     pub vote_account: Option<Pubkey>,
     /// Whether it makes blocks in its turns.
     pub leads: bool,
+    /// Whether others hear of its votes in gossip.
+    pub gossips: bool,
     /// Whether the chain begins: there is no block yet, executed or not.
     pub is_begin: bool,
     /// How long a slot takes.
@@ -237,7 +239,7 @@ impl Core {
             count: Counters { root_slot: root, ..Counters::default() },
         };
         // Where all begin again, each waits to hear where the others stand.
-        if let Some(last) = core.consensus.last_vote() {
+        if let Some(last) = core.consensus.last_vote().filter(|_| core.config.gossips) {
             core.sign(&last, None);
         }
         Ok(core)
@@ -246,6 +248,16 @@ impl Core {
     /// The node's identity.
     pub fn node(&self) -> &Pubkey {
         &self.config.node
+    }
+
+    /// The votes that bind the node.
+    pub(super) fn lockouts(&self) -> &Lockouts {
+        self.consensus.tower().lockouts()
+    }
+
+    /// Whether a vote is being signed.
+    pub(super) fn is_signing(&self) -> bool {
+        self.unsigned.is_some()
     }
 
     /// Replay has told something.
@@ -356,14 +368,16 @@ impl Core {
         };
         let mut left = signatures.iter();
         let transaction = message.sign_with(|_, _| *left.next().expect("one for each signer"));
-        self.refresh = Some(VoteRefresh::new(transaction.clone(), now.monotonic));
         if let Some(id) = id {
             self.out.push(Output::Vote(transaction.clone()));
             let account = self.config.vote_account.expect("only a node that votes has votes signed");
             // One that is sent again is known.
             let _ = self.consensus.on_vote(&account, id);
         }
-        self.out.push(Output::Gossip(transaction));
+        if self.config.gossips {
+            self.refresh = Some(VoteRefresh::new(transaction.clone(), now.monotonic));
+            self.out.push(Output::Gossip(transaction));
+        }
     }
 
     /// What is to be done since the last call, in order.
@@ -390,7 +404,8 @@ impl Core {
         self.save(files)?;
         let is_busy = self.making.is_some() || is_joining || self.is_elsewhere(clock.tick_height);
         let Self { config, schedule, epochs, stored, dead, begun, consensus, .. } = self;
-        let view = View { node: &config.node, leaders: Leaders { schedule, epochs }, stored, dead, begun, is_busy };
+        let leaders = Leaders { schedule, epochs };
+        let view = View { node: &config.node, leads: config.leads, leaders, stored, dead, begun, is_busy };
         for action in consensus.step(clock, &view) {
             self.act(action, now, files)?;
         }
@@ -417,13 +432,12 @@ impl Core {
                 self.tell(Command::Confirmed(id));
             }
             Action::Finalized(slot) => self.tell(Command::Finalized(slot)),
-            Action::Begin { slot, parent } if self.config.leads => {
+            Action::Begin { slot, parent } => {
                 self.making = Some(slot);
                 self.begun.insert(slot);
                 self.count.begun_slots += 1;
                 self.tell(Command::Begin { slot, parent });
             }
-            Action::Begin { .. } => {}
             Action::Dump { slot, .. } => {
                 self.blocks.dump(slot);
                 self.dead.split_off(&slot);
@@ -542,6 +556,8 @@ impl Leaders<'_> {
 /// What a leader asks.
 struct View<'a> {
     node: &'a Pubkey,
+    /// Whether it makes blocks in its turns.
+    leads: bool,
     leaders: Leaders<'a>,
     stored: &'a BTreeMap<u64, StoredBlock>,
     dead: &'a BTreeSet<u64>,
@@ -551,7 +567,8 @@ struct View<'a> {
 
 impl LeaderView for View<'_> {
     fn leader(&self, slot: u64) -> Option<Pubkey> {
-        self.leaders.of(slot)
+        // A node that makes no blocks here, or by its own clock, looks for no turn.
+        self.leads.then(|| self.leaders.of(slot)).flatten()
     }
 
     fn has_shreds(&self, slot: u64) -> bool {

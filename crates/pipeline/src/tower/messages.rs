@@ -15,7 +15,7 @@ use std::sync::Arc;
 use hearth_cluster::consensus::{BankId, FrozenBank};
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::tower::Voted;
+use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
 
 /// A block that was executed to its end.

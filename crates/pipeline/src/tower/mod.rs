@@ -1,9 +1,11 @@
 //! tower: which fork this node builds on, what it votes for, what is final, and when it leads.
 //!
-//! reads   from replay: blocks that were executed, or cannot be; what the store has of slots. From gossip: nodes, their
-//!         votes and slots, leaders that made two blocks. The time
-//! writes  to replay: what to build on, own slots to begin, roots, blocks to drop. To txsend and gossip: votes, once
-//!         the tower that they are of is on disk; to gossip: the root. `tower.bin` and `root.bin`
+//! reads   in a cluster, from replay: blocks that were executed, or cannot be; what the store has of slots. From
+//!         gossip: nodes, their votes and slots, leaders that made two blocks. The time. Where the node is alone, from
+//!         store: the block that is durable
+//! writes  in a cluster, to replay: what to build on, own slots to begin, roots, blocks to drop. To txsend and gossip:
+//!         votes, once the tower that they are of is on disk; to gossip: the root. `tower.bin` and `root.bin`. Where
+//!         the node is alone, to pack: votes; to the ledger: what is confirmed and final
 //! memory  120 B for each block above the root; 40 B for each slot above it of which the store has anything, of 65,536
 //!         slots; 104 B for each vote account with stake; a vote; what [`hearth_cluster::consensus`] keeps
 //! drops   votes of others that do not count: counted
@@ -20,17 +22,27 @@
 //! slots, duplicates    │  └─► root.bin ─► root: gossip
 //!                      └─► slots to ask for, blocks to send again, ancestors to ask for
 //! ```
+//!
+//! A node alone is a cluster of one ([`Alone`]):
+//!
+//! ```text
+//! store ── durable block ──► Core ─► sign ─► vote: pack
+//!                             └─► ledger: confirmed, final
+//! ```
 
+mod alone;
 mod blocks;
 mod codec;
 mod core;
 mod join_wait;
+mod member;
 mod messages;
 mod saved;
 mod tile;
 mod votes;
 
 pub use self::core::{Config as CoreConfig, Core, Counters, Now, Output, TowerError};
+pub use alone::{Alone, Nowhere};
 pub use blocks::{Blocks, Frozen};
 #[cfg(test)]
 pub(crate) use codec::Pieces;
@@ -41,7 +53,8 @@ pub use saved::{
     tower as saved_tower,
 };
 
-pub use tile::{AncestorClient, Config, Tower};
+pub use member::{AncestorClient, Membership};
+pub use tile::{Config, Place, Tower};
 
 #[cfg(test)]
 mod tests;

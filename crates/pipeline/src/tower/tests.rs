@@ -10,11 +10,12 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::leaders::LeaderSchedule;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
-use hearth_ledger::tower::{Told, Voted, VotedBlock, voted_for};
+use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::{CoreConfig as Config, *};
 
+mod alone;
 mod tile;
 
 const NODES: u8 = 4;
@@ -87,15 +88,22 @@ fn start() -> Start {
 }
 
 fn config(number: u8) -> Config {
-    Config { node: node(number), vote_account: Some(account(number)), leads: true, is_begin: true, slot: SLOT }
+    Config {
+        node: node(number),
+        vote_account: Some(account(number)),
+        leads: true,
+        gossips: true,
+        is_begin: true,
+        slot: SLOT,
+    }
 }
 
 /// The transaction of a node's vote, signed by another's key, or its own.
 fn vote_by(signer: u8, number: u8, id: BankId) -> Vec<u8> {
-    let votes = [hearth_ledger::Lockout { slot: id.slot, confirmation_count: 1 }];
-    let told = Told { votes: &votes, root: None, timestamp: None, is_switch: false };
+    let votes = [hearth_wire::vote::Lockout { slot: id.slot, confirmation_count: 1 }];
+    let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch: false };
     let block = VotedBlock { slot: id.slot, bank_hash: id.hash, block_id: [7; 32], blockhash: [9; 32] };
-    let message = told.message(&node(signer), &account(number), &block);
+    let message = sync.message(&node(signer), &account(number), &block);
     message.sign_with(|_, bytes| key(signer).sign(bytes))
 }
 

@@ -1,71 +1,31 @@
 //! tile: tower on a core, between links.
 //!
-//! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
-//!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message; by
-//!         [`AncestorClient`], the blocks that others have below one
-//! writes  `tower_replay`, elective: a [`Command`]; `tower_sign`, elective: the message of a vote; `tower_txsend`,
-//!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; slots to ask for, blocks to
-//!         send again and confirmed ones, in [`Views`]
-//! memory  that of [`Core`] and of [`View`]; an event; what waits for room: commands of one step and of [`COMMANDS`]
-//!         votes of others, a message, the newest vote twice, the root
-//! drops   a vote that waits for room in txsend or in gossip when a newer one comes, which says all that it said:
-//!         counted
+//! reads   `sign_tower`, reliable: the signatures of a vote's message; in a cluster what [`member`](super::member)
+//!         reads, else what [`alone`](super::alone) reads
+//! writes  `tower_sign`, elective: the message of a vote; a signed vote: in a cluster `tower_txsend`, elective, else
+//!         `tower_pack`, elective
+//! memory  that of [`Core`]; what waits for room: a message, the newest vote
+//! drops   a vote that waits for room when a newer one comes, which says all that it said: counted
 //! source  –
-//!
-//! No tile waits for another in a circle. Tower takes events and signatures whether or not there is room for what comes
-//! of them. Each vote of another node is a command for replay, so that the news of gossip stays in its link while
-//! [`COMMANDS`] of them wait; replay takes commands at any time. Between tower and gossip neither direction blocks:
-//!
-//! - `gossip_tower` loses nothing. Where it is full, gossip goes on, and keeps in its table what it has not said; there
-//!   a newer vote of a node takes the place of an older one.
-//! - `tower_gossip`: gossip takes what comes there whatever it waits for itself. Where the link is full all the same,
-//!   tower goes on, and keeps the newest vote and the newest root: one that a newer one replaces is dropped.
 //!
 //! No key is here: sign has it. A disk that fails for another reason than that it is full ends the node: a vote whose
 //! tower is lost may contradict the next. So does another process with this node's identity. Then the tile says so
 //! ([`Failure`]) and does nothing more.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_cluster::ancestors;
-use hearth_cluster::consensus::BankId;
-use hearth_cluster::gossip::RepairPeer;
-use hearth_cluster::view::{View, Views};
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Signature;
 
-use super::codec::Pieces;
+use super::alone::Alone;
 use super::core::{Core, Counters, Now, Output, TowerError};
-use super::messages::Event;
+use super::member::{Member, Membership};
 use super::saved::Files;
 use crate::failure::Failure;
-use crate::links::{
-    GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPLAY, TOWER_SIGN, TOWER_TXSEND,
-    TowerNews,
-};
+use crate::links::{SIGN_TOWER, TOWER_PACK, TOWER_SIGN, TOWER_TXSEND};
 
-/// How often the time is looked at, and answers about ancestors are taken.
+/// How often a node in a cluster looks at the time, and takes answers about ancestors.
 const TICK_NS: u64 = 10_000_000;
-/// Commands that one turn publishes at most. While so many wait, gossip's news is left where it is.
-const COMMANDS: usize = 16;
-
-/// Asks other nodes which blocks they have below one. The node gives the tile one that has a socket.
-pub trait AncestorClient: Send {
-    /// Asks for the ancestors of the block of this slot, until there is an answer or the slot is rooted.
-    fn ask(&mut self, slot: u64);
-
-    /// Slots up to this one are of no interest any more.
-    fn set_root(&mut self, root: u64);
-
-    /// Asks these nodes what is due, and takes what they say. Returns a slot's block and its ancestors, once enough
-    /// stake agrees.
-    fn turn(&mut self, servers: &[RepairPeer]) -> Option<Vec<BankId>>;
-
-    /// What became of questions since the beginning.
-    fn counters(&self) -> ancestors::Counters;
-}
 
 /// What the tile is made from.
 pub struct Config {
@@ -73,38 +33,40 @@ pub struct Config {
     pub core: Core,
     /// Where tower and root are kept.
     pub files: Box<dyn Files + Send>,
-    /// What consensus says of blocks, for shred, repair and rserve.
-    pub views: Arc<Views>,
-    /// What asks for ancestors.
-    pub ancestors: Box<dyn AncestorClient>,
     /// Where the tile says why it ends.
     pub failure: Failure<TowerError>,
+    /// Who else there is.
+    pub place: Place,
+}
+
+/// Who else there is.
+pub enum Place {
+    /// Other nodes.
+    Cluster(Membership),
+    /// Nobody.
+    Alone(Alone),
+}
+
+/// The links of that.
+enum Surroundings {
+    Cluster(Box<Member>),
+    Alone(Alone),
 }
 
 /// The tile.
 pub struct Tower {
     core: Core,
     files: Box<dyn Files + Send>,
-    views: Arc<Views>,
-    ancestors: Box<dyn AncestorClient>,
     failure: Failure<TowerError>,
     has_failed: bool,
-    /// The other nodes, of which those that serve shreds know ancestors.
-    nodes: View,
-    events: Pieces,
-    from_replay: In,
-    from_gossip: In,
-    to_replay: Port,
+    around: Surroundings,
+    from_sign: In,
     to_sign: Port,
-    to_txsend: Port,
-    to_gossip: Port,
-    /// What waits for room: commands; the newest message to be signed, with its number; the newest vote, for txsend and
-    /// for gossip; the newest root, for gossip.
-    commands: VecDeque<Vec<u8>>,
+    /// To the leaders of the next slots: by txsend, or straight to pack where this node leads alone.
+    to_leaders: Port,
+    /// What waits for room: the newest message to be signed, with its number; the newest vote.
     unsigned: Option<(u64, Vec<u8>)>,
     vote: Option<Vec<u8>>,
-    gossip_vote: Option<Vec<u8>>,
-    root: Option<u64>,
     /// Whether something came since the last step.
     is_due: bool,
     /// When the time is looked at again.
@@ -117,42 +79,40 @@ impl Tile for Tower {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, files, views, ancestors, failure } = config;
-        host.input(SIGN_TOWER)?;
-        let (to_replay, to_sign) = (host.output(TOWER_REPLAY)?, host.output(TOWER_SIGN)?);
-        let (to_txsend, to_gossip) = (host.output(TOWER_TXSEND)?, host.output(TOWER_GOSSIP)?);
-        // Events and signatures are taken even while there is no room: else two tiles could wait for each other.
-        [to_replay, to_sign, to_txsend, to_gossip].into_iter().for_each(|port| host.elective(port));
+        let Config { core, files, failure, place } = config;
+        let from_sign = host.input(SIGN_TOWER)?;
+        let to_sign = host.output(TOWER_SIGN)?;
+        let (around, to_leaders, tick_at) = match place {
+            Place::Cluster(shared) => {
+                let member = Member::new(shared, &core, host)?;
+                (Surroundings::Cluster(Box::new(member)), host.output(TOWER_TXSEND)?, 0)
+            }
+            // Whatever it does is done when a block is durable.
+            Place::Alone(alone) => (Surroundings::Alone(alone.begin(host)?), host.output(TOWER_PACK)?, u64::MAX),
+        };
+        // Signatures are taken even while there is no room: else two tiles could wait for each other.
+        [to_sign, to_leaders].into_iter().for_each(|port| host.elective(port));
         Ok(Self {
-            nodes: View::new(*core.node()),
-            // Gossip begins at what the ledger has as final.
-            root: Some(core.count.root_slot),
             core,
             files,
-            views,
-            ancestors,
             failure,
             has_failed: false,
-            events: Pieces::default(),
-            from_replay: host.input(REPLAY_TOWER)?,
-            from_gossip: host.input(GOSSIP_TOWER)?,
-            to_replay,
+            around,
+            from_sign,
             to_sign,
-            to_txsend,
-            to_gossip,
-            commands: VecDeque::new(),
+            to_leaders,
             unsigned: None,
             vote: None,
-            gossip_vote: None,
             is_due: true,
-            tick_at: 0,
+            tick_at,
         })
     }
 
     fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
-        // A vote of another node becomes a command, and nothing else that comes may wait behind those.
-        let must_wait = input == self.from_gossip && self.commands.len() >= COMMANDS;
-        if must_wait { Filter::Later } else { Filter::Take }
+        match &self.around {
+            Surroundings::Cluster(member) if !member.takes(input) => Filter::Later,
+            _ => Filter::Take,
+        }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -160,36 +120,47 @@ impl Tile for Tower {
             return;
         }
         let now = now(out.now(), out.unix_ns());
-        match frag.input() {
-            input if input == self.from_replay => {
-                if let Some(event) = self.events.push(frag.payload(), frag.control()) {
-                    self.core.on_event(Event::decode(event), now);
-                    self.is_due = true;
-                }
-            }
-            input if input == self.from_gossip => self.on_news(TowerNews::read(frag.payload())),
-            _ => {
-                let (signatures, rest) = frag.payload().as_chunks::<64>();
-                assert!(rest.is_empty(), "sign answers with whole signatures");
-                let signatures: &[Signature] = signatures;
-                self.core.on_signed(frag.tag(), signatures, now);
-                self.hand_out();
-            }
+        if frag.input() == self.from_sign {
+            let (signatures, rest) = frag.payload().as_chunks::<64>();
+            assert!(rest.is_empty(), "sign answers with whole signatures");
+            let signatures: &[Signature] = signatures;
+            self.core.on_signed(frag.tag(), signatures, now);
+            // The own vote may be what confirms a block.
+            self.is_due = true;
+            return self.hand_out();
         }
+        match &mut self.around {
+            Surroundings::Cluster(member) => match member.on_frag(&frag, &mut self.core, now) {
+                Ok(is_due) => self.is_due |= is_due,
+                Err(why) => return self.fail(why),
+            },
+            Surroundings::Alone(alone) => alone.on_durable(&frag),
+        }
+        self.hand_out();
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         // First, so that commands of votes do not keep consensus from going on.
         let mut has_published = self.publish(out);
-        let is_tick = out.now() >= self.tick_at;
-        // Consensus goes on once what it said last is on its way to replay.
-        if (self.is_due || is_tick) && self.commands.is_empty() && !self.has_failed {
-            self.is_due = false;
-            if is_tick {
-                self.tick_at = out.now() + TICK_NS;
-                self.ask_ancestors();
+        let (at_ns, at) = (out.now(), now(out.now(), out.unix_ns()));
+        let is_tick = at_ns >= self.tick_at;
+        let is_free = match &mut self.around {
+            Surroundings::Cluster(member) => member.is_free(),
+            Surroundings::Alone(alone) => {
+                self.is_due |= alone.tell(&mut self.core, at_ns, at);
+                true
             }
-            let done = self.core.poll(now(out.now(), out.unix_ns()), &mut *self.files);
+        };
+        // Consensus goes on once what it said last is on its way to replay.
+        if (self.is_due || is_tick) && is_free && !self.has_failed {
+            self.is_due = false;
+            if let Surroundings::Cluster(member) = &mut self.around
+                && is_tick
+            {
+                self.tick_at = at_ns + TICK_NS;
+                member.ask_ancestors(&mut self.core);
+            }
+            let done = self.core.poll(at, &mut *self.files);
             self.hand_out();
             // After what it has said before.
             if let Err(why) = done {
@@ -202,104 +173,67 @@ impl Tile for Tower {
     }
 
     fn wait_for(&self) -> WaitFor {
-        let looks = self.commands.is_empty() && !self.has_failed;
-        WaitFor { deadline: looks.then_some(self.tick_at), ..WaitFor::default() }
+        let deadline = match &self.around {
+            Surroundings::Cluster(member) => (member.is_free() && !self.has_failed).then_some(self.tick_at),
+            Surroundings::Alone(alone) => alone.look_at(),
+        };
+        WaitFor { deadline, ..WaitFor::default() }
     }
 }
 
 impl Tower {
-    /// Takes what gossip says. Consensus acts on it at the next tick: one step does for many votes.
-    fn on_news(&mut self, news: TowerNews<'_>) {
-        match news {
-            TowerNews::Peer(PeerNews::Known(peer)) => self.nodes.put(&peer),
-            TowerNews::Peer(PeerNews::Gone(node)) => self.nodes.remove(&node),
-            TowerNews::Vote(transaction) => {
-                self.core.on_vote(transaction);
-                self.hand_out();
-            }
-            TowerNews::Slots(node, near) => self.core.on_slots(&node, near.slots()),
-            TowerNews::Duplicate(slot) => self.core.on_duplicate(slot),
-            TowerNews::Double => self.fail(TowerError::Double),
-        }
-    }
-
     fn fail(&mut self, why: TowerError) {
         self.has_failed = true;
         self.failure.set(why);
     }
 
-    fn ask_ancestors(&mut self) {
-        if let Some(chain) = self.ancestors.turn(self.nodes.repair()) {
-            self.core.on_ancestors(&chain);
-        }
-        let counters = self.ancestors.counters();
-        self.core.count.asked_ancestors = counters.asked;
-        self.core.count.told_ancestors = counters.answers;
-    }
-
     /// Sorts what the core wants done.
     fn hand_out(&mut self) {
         for output in self.core.outputs() {
-            match output {
-                Output::Replay(command) => self.commands.push_back(command.encode()),
+            match (output, &mut self.around) {
                 // One in place of it was made since: its signatures would be of no use.
-                Output::Sign { number, message } => self.unsigned = Some((number, message.bytes().to_vec())),
-                Output::Vote(transaction) => {
+                (Output::Sign { number, message }, _) => self.unsigned = Some((number, message.bytes().to_vec())),
+                (Output::Vote(transaction), _) => {
                     let before = self.vote.replace(transaction);
                     self.core.count.replaced_votes += u64::from(before.is_some());
                 }
-                Output::Gossip(transaction) => {
-                    let before = self.gossip_vote.replace(transaction);
-                    self.core.count.unpublished_votes += u64::from(before.is_some());
-                }
-                Output::Want(slot) => self.views.reports.voted(slot),
-                Output::Resend(slot) => self.views.reports.resend(slot),
-                Output::AskAncestors(slot) => self.ancestors.ask(slot),
-                Output::Root(slot) => {
-                    self.root = Some(slot);
-                    self.ancestors.set_root(slot);
-                }
-                Output::Confirmed(id) => self.views.confirmed.push(id),
+                (output, Surroundings::Cluster(member)) => member.obey(output, &mut self.core),
+                (output, Surroundings::Alone(alone)) => alone.obey(&output),
             }
         }
     }
 
     /// Publishes what waits, as far as there is room; whether there was anything.
     fn publish(&mut self, out: &mut Out<'_, Self>) -> bool {
-        let wanted = self.commands.len().min(COMMANDS);
-        let count = if wanted == 0 { 0 } else { out.credits(self.to_replay, wanted).min(wanted) };
-        for command in self.commands.drain(..count) {
-            out.publish(self.to_replay, 0, &command);
-        }
-        if count < wanted {
-            out.held_up();
-        }
-        let mut has_published = count > 0;
+        let mut has_published = match &mut self.around {
+            Surroundings::Cluster(member) => member.publish_commands(out),
+            Surroundings::Alone(_) => false,
+        };
         if let Some((number, message)) = self.unsigned.take_if(|_| has_room(self.to_sign, out)) {
             out.publish(self.to_sign, number, &message);
             has_published = true;
         }
-        if let Some(vote) = self.vote.take_if(|_| has_room(self.to_txsend, out)) {
+        if let Some(vote) = self.vote.take_if(|_| has_room(self.to_leaders, out)) {
             out.set_received();
-            out.publish(self.to_txsend, 0, &vote);
+            out.publish(self.to_leaders, first_bytes(&vote), &vote);
             out.set_origin(0);
             self.core.count.votes += 1;
             has_published = true;
         }
-        if let Some(slot) = self.root.take_if(|_| has_room(self.to_gossip, out)) {
-            out.publish_with(self.to_gossip, 0, |buffer| Statement::Root(slot).write(buffer));
-            has_published = true;
-        }
-        if let Some(vote) = self.gossip_vote.take_if(|_| has_room(self.to_gossip, out)) {
-            out.publish_with(self.to_gossip, 0, |buffer| Statement::Vote(&vote).write(buffer));
-            has_published = true;
+        if let Surroundings::Cluster(member) = &mut self.around {
+            has_published |= member.publish_statements(out);
         }
         has_published
     }
 }
 
+/// The tag of a vote: the first bytes of its first signature, behind the count of signatures. Nobody else chooses it.
+fn first_bytes(transaction: &[u8]) -> u64 {
+    u64::from_le_bytes(*transaction[1..].first_chunk().expect("a transaction has a signature"))
+}
+
 /// Whether an output that something waits for has room.
-fn has_room(port: Port, out: &mut Out<'_, Tower>) -> bool {
+pub(super) fn has_room(port: Port, out: &mut Out<'_, Tower>) -> bool {
     let has_room = out.credits(port, 1) > 0;
     if !has_room {
         out.held_up();

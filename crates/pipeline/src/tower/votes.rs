@@ -10,21 +10,15 @@ use std::collections::BTreeMap;
 
 use hearth_cluster::consensus::TowerVote;
 use hearth_crypto::ed25519::verify_strict;
-use hearth_ledger::Lockout;
-use hearth_ledger::tower::{Told, Voted, VotedBlock, voted_for};
 use hearth_wire::message::Message;
+use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 /// The message by which `node` sends a tower with its vote `account`, naming `blockhash`.
 pub(super) fn message(vote: &TowerVote, node: &Pubkey, account: &Pubkey, blockhash: Hash) -> Message {
-    let lockout = |vote: &hearth_cluster::consensus::Lockout| Lockout {
-        slot: vote.slot,
-        confirmation_count: vote.confirmation_count,
-    };
-    let votes: Vec<Lockout> = vote.votes.iter().map(lockout).collect();
     let TowerVote { id, block_id, root, timestamp, is_switch, .. } = *vote;
     let block = VotedBlock { slot: id.slot, bank_hash: id.hash, block_id, blockhash };
-    Told { votes: &votes, root, timestamp, is_switch }.message(node, account, &block)
+    TowerSync { votes: &vote.votes, root, timestamp, is_switch }.message(node, account, &block)
 }
 
 /// What a transaction that gossip received votes for, if it is signed, and by the account's authorized voter.

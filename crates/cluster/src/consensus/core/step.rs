@@ -6,9 +6,11 @@
 //! drops   –
 //! source  `docs/cluster-protocol.md` sections 6.4, 6.5, 7.2 to 7.4
 
+use hearth_wire::vote::Lockout;
+
 use super::{Action, BankId, Clock, Consensus, Sent};
 use crate::consensus::leader::{Begin, CONSECUTIVE_SLOTS, LeaderView, PohPosition, TICKS_PER_SLOT};
-use crate::consensus::tower::{LastVote, Lockout};
+use crate::consensus::tower::LastVote;
 use crate::consensus::types::TowerVote;
 
 /// A vote is sent again no sooner.

@@ -8,29 +8,7 @@
 //!
 //! A vote binds for 2 slots, and for twice as long with each vote on top of it. The 32nd makes the oldest the root.
 
-/// Votes that bind at most.
-pub const MAX_LOCKOUTS: usize = 31;
-
-/// A vote that binds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lockout {
-    /// The slot voted for.
-    pub slot: u64,
-    /// It binds for 2 to the power of this many slots.
-    pub confirmation_count: u32,
-}
-
-impl Lockout {
-    /// The last slot for which it binds.
-    pub fn last_locked_out_slot(&self) -> u64 {
-        self.slot.saturating_add(1 << self.confirmation_count.min(MAX_LOCKOUTS as u32))
-    }
-
-    /// Whether it still binds at a slot.
-    pub fn binds_at(&self, slot: u64) -> bool {
-        self.last_locked_out_slot() >= slot
-    }
-}
+use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
 /// Votes that bind, the oldest first, and the root below them: of this node, or of a vote account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

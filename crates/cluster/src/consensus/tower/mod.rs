@@ -9,10 +9,11 @@
 mod lockouts;
 mod saved;
 
-pub use lockouts::{Lockout, Lockouts, MAX_LOCKOUTS};
+pub use lockouts::Lockouts;
 pub use saved::{SavedError, SavedErrorKind};
 
 use hearth_wire::Hash;
+use hearth_wire::vote::Lockout;
 
 use super::types::BankId;
 

@@ -21,8 +21,9 @@
 
 use hearth_crypto::sha256::sha256;
 use hearth_wire::Pubkey;
+use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
-use super::{BankId, LastVote, Lockout, Lockouts, MAX_LOCKOUTS, Tower};
+use super::{BankId, LastVote, Lockouts, Tower};
 
 const MAGIC: [u8; 8] = *b"hrtower\x01";
 const HEAD_BYTES: usize = 8 + 32 + 1 + 40 + 72 + 16 + 1;

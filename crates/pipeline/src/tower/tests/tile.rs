@@ -4,10 +4,10 @@ use std::sync::Mutex;
 
 use hearth_cluster::gossip::{NEAR_WORDS, NearSlots, RepairPeer};
 use hearth_cluster::view::{Peer, Views};
-use hearth_ledger::tower::is_vote_message_by;
 use hearth_tile::rig::{DEPTH, Rig};
+use hearth_wire::vote::is_vote_message_by;
 
-use super::super::{AncestorClient, Config as TileConfig, Tower as TowerTile};
+use super::super::{AncestorClient, Config as TileConfig, Membership, Place, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
 use crate::links::{PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
@@ -89,9 +89,11 @@ impl Trial {
         let config = TileConfig {
             core: Core::new(config(number), start(), None, now(Duration::ZERO)).expect("there is no tower yet"),
             files: Box::new(Shared(Arc::clone(&disk))),
-            views: Arc::clone(&views),
-            ancestors: Box::new(Client(Arc::clone(&questions))),
             failure: failure.clone(),
+            place: Place::Cluster(Membership {
+                views: Arc::clone(&views),
+                ancestors: Box::new(Client(Arc::clone(&questions))),
+            }),
         };
         Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), failure, views, questions, disk }
     }

@@ -1,26 +1,17 @@
-//! Votes: the tower of those that bind the node, and the transaction by which it votes.
+//! The transaction by which a node votes: its whole tower, for its newest block.
 //!
-//! reads   the node's vote account, when it starts; each block that is to be voted for
-//! writes  messages to be signed; the newest slot that no vote can leave any more
-//! memory  31 votes
-//! drops   a vote for a slot that is not newer than the last
-//! source  `vote_state_v4.rs` and `state/mod.rs` of `solana-vote-interface` 6.0; `consensus.rs` of
-//!         `solana-core` 4.2 for what a vote says
-//!
-//! A vote binds for 2 slots, and for twice as long with each vote on top of it. The 32nd makes the
-//! oldest final: it becomes the root.
+//! reads   a tower and the block that it is for; transactions
+//! writes  messages to be signed; what a transaction votes for
+//! memory  none
+//! drops   transactions that are no votes: `None`
+//! source  `vote_state_v4.rs` and `state/mod.rs` of `solana-vote-interface` 6.0; `consensus.rs` of `solana-core` 4.2
 
-use std::collections::VecDeque;
+use crate::consts::VOTE_PROGRAM;
+use crate::message::{AccountMeta, Instruction, Message};
+use crate::{Hash, Pubkey, Txn, compact};
 
-use hearth_wire::compact;
-use hearth_wire::consts::VOTE_PROGRAM;
-use hearth_wire::message::{AccountMeta, Instruction, Message};
-use hearth_wire::{Hash, Pubkey, Txn};
-
-use crate::vote_state::{Lockout, VoteState};
-
-/// Votes that bind.
-const MAX_VOTES: usize = 31;
+/// Votes that bind at most.
+pub const MAX_LOCKOUTS: usize = 31;
 /// The vote program's instruction by which a whole tower is told.
 const TOWER_SYNC: u32 = 14;
 /// The same where the vote leaves a fork.
@@ -39,66 +30,30 @@ pub struct VotedBlock {
     pub blockhash: Hash,
 }
 
-/// The votes that bind a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tower {
-    votes: VecDeque<Lockout>,
-    root: Option<u64>,
-    last_timestamp: i64,
+/// A vote that binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lockout {
+    /// The slot voted for.
+    pub slot: u64,
+    /// It binds for 2 to the power of this many slots.
+    pub confirmation_count: u32,
 }
 
-impl Tower {
-    /// The tower that a vote account holds.
-    pub fn of(state: &VoteState) -> Self {
-        let votes = state.votes.iter().copied().collect();
-        Self { votes, root: state.root, last_timestamp: state.last_timestamp.1 }
+impl Lockout {
+    /// The last slot for which it binds.
+    pub fn last_locked_out_slot(&self) -> u64 {
+        self.slot.saturating_add(1 << self.confirmation_count.min(MAX_LOCKOUTS as u32))
     }
 
-    /// The newest slot that is final by these votes.
-    pub fn root(&self) -> Option<u64> {
-        self.root
-    }
-
-    /// The newest slot voted for.
-    pub fn last_vote(&self) -> Option<u64> {
-        self.votes.back().map(|vote| vote.slot)
-    }
-
-    /// Votes for a slot of the line; false if a newer one was voted for.
-    pub fn vote(&mut self, slot: u64) -> bool {
-        if self.last_vote().is_some_and(|last| slot <= last) {
-            return false;
-        }
-        let binds = |vote: &Lockout| vote.slot.saturating_add(1 << vote.confirmation_count) >= slot;
-        while self.votes.back().is_some_and(|vote| !binds(vote)) {
-            self.votes.pop_back();
-        }
-        if self.votes.len() == MAX_VOTES {
-            self.root = self.votes.pop_front().map(|vote| vote.slot);
-        }
-        self.votes.push_back(Lockout { slot, confirmation_count: 1 });
-        let depth = self.votes.len();
-        for (index, vote) in self.votes.iter_mut().enumerate() {
-            if depth > index + vote.confirmation_count as usize {
-                vote.confirmation_count += 1;
-            }
-        }
-        true
-    }
-
-    /// The message by which `node` tells this tower, whose newest vote is for `block`, with its
-    /// account `vote`. The time is told unless it has gone back.
-    pub fn message(&mut self, node: &Pubkey, vote: &Pubkey, block: &VotedBlock, unix_timestamp: i64) -> Message {
-        let timestamp = (unix_timestamp >= self.last_timestamp).then_some(unix_timestamp);
-        self.last_timestamp = self.last_timestamp.max(unix_timestamp);
-        let told = Told { votes: self.votes.make_contiguous(), root: self.root, timestamp, is_switch: false };
-        told.message(node, vote, block)
+    /// Whether it still binds at a slot.
+    pub fn binds_at(&self, slot: u64) -> bool {
+        self.last_locked_out_slot() >= slot
     }
 }
 
-/// A tower as a vote tells it.
+/// A tower, as the vote program's instruction of this name carries it.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct TowerSync<'a> {
     /// The votes that bind, the oldest first.
     pub votes: &'a [Lockout],
     /// The root.
@@ -110,8 +65,8 @@ pub struct Told<'a> {
     pub is_switch: bool,
 }
 
-impl Told<'_> {
-    /// The message by which `node` tells it, whose newest vote is for `block`, with its account `vote`.
+impl TowerSync<'_> {
+    /// The message by which `node` sends it, whose newest vote is for `block`, with its account `vote`.
     pub fn message(&self, node: &Pubkey, vote: &Pubkey, block: &VotedBlock) -> Message {
         self.message_by(node, node, vote, block)
     }
@@ -157,27 +112,8 @@ fn variable(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Whether the bytes are a message that does nothing but vote for `node`, as [`Tower::message`] makes
-/// it: signed by the node alone, with one instruction, to the vote program, that tells a tower.
-pub fn is_vote_message(bytes: &[u8], node: &Pubkey) -> bool {
-    // One signer, one account read only; three accounts: the node, the vote account, the program.
-    const DATA: usize = 4 + 96 + 32 + 1 + 1 + 1 + 2;
-    let Some((head, rest)) = bytes.split_at_checked(DATA) else { return false };
-    let keys = &head[4..100];
-    let calls = &head[132..];
-    let Ok((length, at)) = compact::read(bytes, DATA) else { return false };
-    head[..4] == [1, 0, 1, 3]
-        && keys[..32] == node[..]
-        && keys[64..] == VOTE_PROGRAM[..]
-        && keys[32..64] != node[..]
-        && calls == [1, 2, 2, 1, 0]
-        && at + usize::from(length) == bytes.len()
-        && rest.len() > 5
-        && bytes[at..].starts_with(&TOWER_SYNC.to_le_bytes())
-}
-
-/// Whether the bytes are a message that does nothing but vote with the account `vote`, as [`Told::message_by`] makes
-/// it: `node` pays, it and `voter` sign, and the one instruction is to the vote program and tells a tower.
+/// Whether the bytes are a message that does nothing but vote with the account `vote`, as [`TowerSync::message_by`]
+/// makes it: `node` pays, it and `voter` sign, and the one instruction is to the vote program and carries a tower.
 pub fn is_vote_message_by(bytes: &[u8], node: &Pubkey, voter: &Pubkey, vote: &Pubkey) -> bool {
     let is_alone = node == voter;
     let mut frame = if is_alone { vec![1, 0, 1, 3] } else { vec![2, 1, 1, 4] };

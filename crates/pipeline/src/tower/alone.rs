@@ -1,0 +1,164 @@
+//! alone: consensus of a node that is a cluster of one: it has all the stake, makes every block, and gossip is off.
+//!
+//! reads   `store_tower`, reliable: the newest block that is durable, as all before it are; the hash of its bank, at
+//!         which it works too if nobody else does
+//! writes  to [`Core`]: that block; to the ledger: what is confirmed and what is final
+//! memory  a block
+//! drops   blocks that a newer one follows before their turn: the vote for the newer one covers them
+//! source  –
+//!
+//! Proof of history makes each block on the one before, so there is no fork to choose and nothing to execute again:
+//! consensus hears of each block as replay would tell it. The node's account counts by the votes that it has cast,
+//! landed or not, and no other account counts: a chain in which somebody else has stake goes on all the same.
+//!
+//! No tower is on disk. What the node has voted for is there before, and is part of its chain when it starts again: its
+//! last block is the root then, since nobody else can have built on another one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, VoteAccount};
+use hearth_ledger::Ledger;
+use hearth_ledger::stakes::{EpochStakes, VoteStake};
+use hearth_tile::{Frag, Host, InitError};
+use hearth_wire::{Hash, Pubkey};
+
+use super::core::{Config as CoreConfig, Core, Now, Output};
+use super::messages::{Command, Event, FrozenBlock, Start};
+use super::saved::{Files, SavedError};
+use crate::links::STORE_TOWER;
+
+/// When to look again whether a durable block can be voted for.
+const LOOK_AGAIN_NS: u64 = 200_000;
+/// Changed accounts that are hashed in one turn.
+const HASHED_IN_TURN: usize = 128;
+/// What the node's account weighs: it is all the stake that counts.
+const STAKE: u64 = 1;
+
+/// A node that is a cluster of one.
+pub struct Alone {
+    ledger: Arc<Ledger>,
+    node: Pubkey,
+    /// The account that it votes with; none: what is durable is confirmed.
+    account: Option<Pubkey>,
+    /// The last block that consensus knows.
+    last: BankId,
+    /// The newest durable block, by its slot and id, until consensus knows it.
+    durable: Option<(u64, Hash)>,
+    look_at: u64,
+}
+
+impl Alone {
+    /// Begins at the ledger's last block, whose id is given, with consensus that has rooted it. The node votes if the
+    /// chain has an account in which it may.
+    pub fn new(ledger: Arc<Ledger>, node: Pubkey, block_id: Hash, slot: Duration, now: Now) -> (Core, Self) {
+        let account = vote_account(&ledger, &node);
+        let (block, (root, hash)) = (ledger.recent_blocks(1)[0], ledger.hash_all());
+        let id = BankId { slot: root, hash };
+        let alone = Self { ledger, node, account, last: id, durable: None, look_at: 0 };
+        let schedule = *alone.ledger.epoch_schedule();
+        let mut stakes = EpochStakes::default();
+        stakes.epoch = schedule.epoch(root);
+        stakes.votes =
+            account.map(|vote| VoteStake { vote, node, collector: node, stake: STAKE }).into_iter().collect();
+        let lockouts = Lockouts { votes: vec![], root: Some(root) };
+        let start = Start {
+            block: alone.block(id, block_id, block.blockhash, &lockouts),
+            ancestors: vec![],
+            schedule,
+            epochs: vec![Arc::new(stakes)],
+            stored: vec![],
+        };
+        let config = CoreConfig { node, vote_account: account, leads: false, gossips: false, is_begin: false, slot };
+        (Core::new(config, start, None, now).expect("a tower that begins at the root fits it"), alone)
+    }
+
+    /// The account that the node votes with, if it votes.
+    pub fn account(&self) -> Option<Pubkey> {
+        self.account
+    }
+
+    /// From now on votes make blocks final.
+    pub(super) fn begin(self, host: &mut Host<'_>) -> Result<Self, InitError> {
+        host.input(STORE_TOWER)?;
+        if self.account.is_some() {
+            self.ledger.begin_voting(Some(self.last.slot));
+        }
+        Ok(self)
+    }
+
+    /// Store says which block is durable.
+    pub(super) fn on_durable(&mut self, frag: &Frag<'_>) {
+        let slot = frag.tag();
+        if self.account.is_none() {
+            self.ledger.mark_stored(slot);
+            return;
+        }
+        self.durable = Some((slot, frag.payload().try_into().expect("a block's id")));
+    }
+
+    /// Tells consensus of the newest durable block once its bank's hash is known, and the vote before is signed;
+    /// whether it did.
+    pub(super) fn tell(&mut self, core: &mut Core, now_ns: u64, now: Now) -> bool {
+        let Some((slot, block_id)) = self.durable.filter(|_| now_ns >= self.look_at && !core.is_signing()) else {
+            return false;
+        };
+        // The banks are at it; where they are idle this works it out.
+        self.ledger.hash_some(HASHED_IN_TURN);
+        let summary = self.ledger.summary(slot);
+        let Some((summary, hash)) = summary.and_then(|summary| Some((summary, summary.bank_hash?))) else {
+            // It is whole on disk a moment before its slot has ended here, or its hash is being worked out.
+            self.look_at = now_ns + LOOK_AGAIN_NS;
+            return false;
+        };
+        self.durable = None;
+        let id = BankId { slot, hash };
+        let block = self.block(id, block_id, summary.blockhash, core.lockouts());
+        self.last = id;
+        core.on_event(Event::Frozen(Box::new(block)), now);
+        true
+    }
+
+    /// When there is something to do, although nothing comes in.
+    pub(super) fn look_at(&self) -> Option<u64> {
+        self.durable.map(|_| self.look_at)
+    }
+
+    /// Does what consensus wants done: the ledger hears what is confirmed and what is final. All else is for others.
+    pub(super) fn obey(&self, output: &Output) {
+        match output {
+            Output::Confirmed(id) => drop(self.ledger.mark_stored(id.slot)),
+            Output::Replay(Command::Finalized(slot)) => drop(self.ledger.mark_rooted(*slot)),
+            _ => {}
+        }
+    }
+
+    /// A block on the last one, where the node has cast these votes.
+    fn block(&self, id: BankId, block_id: Hash, blockhash: Hash, cast: &Lockouts) -> FrozenBlock {
+        let own = |key| VoteAccount { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root };
+        let votes = self.account.map(own).into_iter().collect();
+        let bank = FrozenBank { id, parent: self.last, block_id, leader: self.node, votes };
+        FrozenBlock { bank, blockhash, voters: vec![] }
+    }
+}
+
+/// The account in which a node may vote, if the chain has one.
+fn vote_account(ledger: &Ledger, node: &Pubkey) -> Option<Pubkey> {
+    let epoch = ledger.clock().epoch;
+    let mut accounts = ledger.vote_accounts().into_iter();
+    let own = accounts.find(|account| account.state.node == *node && account.state.voter(epoch) == Some(*node));
+    own.map(|account| account.key)
+}
+
+/// Where a node alone keeps its tower: nowhere.
+pub struct Nowhere;
+
+impl Files for Nowhere {
+    fn save_tower(&mut self, _: &[u8]) -> Result<(), SavedError> {
+        Ok(())
+    }
+
+    fn save_root(&mut self, _: BankId) -> Result<(), SavedError> {
+        Ok(())
+    }
+}
