@@ -166,7 +166,16 @@ impl Server {
 
     /// A node has shown to be at its address.
     fn prove(&mut self, node: Node, now: u64, count: &mut Counters) {
-        let of_host = self.hosts.entry(node.1.ip(), VecDeque::new);
+        let host = node.1.ip();
+        if self.hosts.get(&host).is_none()
+            && let Some((_, nodes)) = self.hosts.set(host, VecDeque::new())
+        {
+            for node in &nodes {
+                self.proved.remove(node);
+            }
+            count.evicted_nodes += nodes.len() as u64;
+        }
+        let of_host = self.hosts.get_mut(&host).expect("what was set last stays");
         of_host.retain(|other| *other != node);
         if of_host.len() >= NODES_PER_HOST_MAX
             && let Some(oldest) = of_host.pop_front()

@@ -273,6 +273,22 @@ fn a_host_with_many_keys_keeps_nobody_out() {
 }
 
 #[test]
+fn the_nodes_of_a_host_that_makes_room_have_to_prove_their_addresses_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let mut server = server(&store);
+    let asker = |number: u16, key: u8| {
+        let [high, low] = number.to_be_bytes();
+        Asker { key: SigningKey::from_seed(&[key; 32]), from: SocketAddr::from(([10, 1, high, low], 9)) }
+    };
+    [2, 3].iter().for_each(|key| asker(0, *key).prove(&mut server, 1_000));
+    (1..HOSTS_MAX as u16).for_each(|number| asker(number, 2).prove(&mut server, 1_000));
+    assert_eq!((server.proved.len(), server.counts.evicted_nodes), (HOSTS_MAX + 1, 0));
+    asker(HOSTS_MAX as u16, 2).prove(&mut server, 1_000);
+    assert_eq!((server.proved.len(), server.counts.evicted_nodes), (HOSTS_MAX, 2));
+}
+
+#[test]
 fn what_is_not_there_is_read_for_once_and_paid_for() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = store(folder.path());
