@@ -2,7 +2,7 @@
 //!
 //! reads   answers and pings of repair's servers; blocks that are confirmed here, for those who ask
 //! writes  questions, pongs; the blocks that stake of more than 52 % agrees on
-//! memory  [`QUESTIONS_MAX`] × [`ASKED_MAX`] × 1.3 KB; [`KEPT`] × 40 B of confirmed blocks
+//! memory  [`QUESTIONS_MAX`] × [`ASKED_MAX`] × 1.3 KB; [`CONFIRMED_MAX`] × 40 B of confirmed blocks
 //! drops   datagrams of who was not asked, answers to another question, pings that come too often: counted
 //! source  `docs/cluster-protocol.md`, sections 3.2 to 3.4: `solana-core` 4.2.2, `repair/ancestor_hashes_service.rs`
 //!
@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_wire::gossip::Pong;
@@ -30,20 +29,20 @@ const AGAIN_MS: u64 = 5_000;
 /// The least time between two pings of a node that are answered, ms.
 const PING_MS: u64 = 1_000;
 /// Confirmed blocks that are kept.
-const KEPT: usize = 4_096;
+pub const CONFIRMED_MAX: usize = 4_096;
 
 /// The blocks that the cluster has confirmed, as this node tells others of them.
 #[derive(Debug, Default)]
-pub struct ConfirmedBlocks(Mutex<VecDeque<BankId>>);
+pub struct ConfirmedBlocks(VecDeque<BankId>);
 
 impl ConfirmedBlocks {
     /// A block is confirmed; those below it were told before.
-    pub fn push(&self, id: BankId) {
-        let mut blocks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn push(&mut self, id: BankId) {
+        let blocks = &mut self.0;
         if blocks.back().is_none_or(|newest| newest.slot < id.slot) {
             blocks.push_back(id);
         }
-        if blocks.len() > KEPT {
+        if blocks.len() > CONFIRMED_MAX {
             blocks.pop_front();
         }
     }
@@ -51,9 +50,8 @@ impl ConfirmedBlocks {
     /// The block of a slot and those below it, the newest first, [`ANCESTORS_MAX`] at most; none if it is not
     /// confirmed.
     pub fn ancestors(&self, slot: u64) -> Vec<(u64, Hash)> {
-        let blocks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(place) = blocks.binary_search_by_key(&slot, |id| id.slot) else { return vec![] };
-        let below = blocks.range(..=place).rev().take(ANCESTORS_MAX);
+        let Ok(place) = self.0.binary_search_by_key(&slot, |id| id.slot) else { return vec![] };
+        let below = self.0.range(..=place).rev().take(ANCESTORS_MAX);
         below.map(|id| (id.slot, id.hash)).collect()
     }
 }
@@ -364,13 +362,13 @@ mod tests {
 
     #[test]
     fn confirmed_blocks_are_told_newest_first() {
-        let blocks = ConfirmedBlocks::default();
+        let mut blocks = ConfirmedBlocks::default();
         let id = |slot: u64| BankId { slot, hash: [slot as u8; 32] };
-        for slot in (0..2 * KEPT as u64 + 100).filter(|slot| slot % 2 == 1) {
+        for slot in (0..2 * CONFIRMED_MAX as u64 + 100).filter(|slot| slot % 2 == 1) {
             blocks.push(id(slot));
         }
         blocks.push(id(3));
-        assert_eq!(blocks.0.lock().unwrap().len(), KEPT);
+        assert_eq!(blocks.0.len(), CONFIRMED_MAX);
         let told = blocks.ancestors(1_001);
         assert_eq!((told.len(), told[0], told[29].0), (30, (1_001, [233; 32]), 943));
         assert!(blocks.ancestors(1_000).is_empty() && blocks.ancestors(1).is_empty(), "skipped; gone");

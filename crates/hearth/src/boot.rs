@@ -17,7 +17,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
-use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -583,7 +582,6 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster = peers.as_ref().map(|peers| tiles::Cluster {
         gossip: peers.gossip.clone(),
-        views: peers.views.clone(),
         agreed: Arc::default(),
         leads: config.takes_turns(),
     });
@@ -662,7 +660,6 @@ struct Peers {
     /// What gossip's tile is made of.
     gossip: gossip::Config,
     board: Arc<Board>,
-    views: Arc<Views>,
     _echo: EchoServer,
     links: PeerLinks,
 }
@@ -707,7 +704,7 @@ impl Peers {
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
         let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        Ok(Self { gossip, board, views: Arc::default(), _echo: echo, links: PeerLinks::of(config) })
+        Ok(Self { gossip, board, _echo: echo, links: PeerLinks::of(config) })
     }
 }
 

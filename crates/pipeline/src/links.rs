@@ -31,7 +31,8 @@
 //! | `sign_shred`, `sign_store`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
 //! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
-//! | `store_replay` | nothing; the tag is the slot |
+//! | `store_replay`, `replay_shred`, `tower_shred`, `tower_repair` | nothing; the tag is the slot |
+//! | `tower_rserve` | the 32-byte bank hash of a confirmed block; the tag is its slot |
 //! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`] |
 //! | `tower_replay` | a [`Command`](crate::tower::Command) |
 //! | `tower_txsend` | a signed vote |
@@ -129,6 +130,8 @@ pub const SHRED_STORE: &str = "shred_store";
 pub const BANK_STORE: &str = "bank_store";
 /// Slots of which the store has something new.
 pub const STORE_REPLAY: &str = "store_replay";
+/// Slots of which another block is to be taken than the one that is here.
+pub const REPLAY_SHRED: &str = "replay_shred";
 /// Which block to build on, and which slot to make.
 pub const REPLAY_POH: &str = "replay_poh";
 /// What became of that.
@@ -161,6 +164,12 @@ pub const EXEC_REPLAY: &str = "exec_replay";
 pub const REPLAY_TOWER: &str = "replay_tower";
 /// What tower wants of replay.
 pub const TOWER_REPLAY: &str = "tower_replay";
+/// Own blocks to send again.
+pub const TOWER_SHRED: &str = "tower_shred";
+/// Slots that others have voted for, to be asked for.
+pub const TOWER_REPAIR: &str = "tower_repair";
+/// Confirmed blocks, for nodes that ask for ancestors.
+pub const TOWER_RSERVE: &str = "tower_rserve";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
 /// Pings of nodes that were asked for shreds.

@@ -357,7 +357,12 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, REPLAY_POH.into(), 64, LeaderOrder::SIZE, replay.clone(), vec![tile("poh", 0)]);
     link(links, POH_REPLAY.into(), 64, LeaderAnswer::SIZE, tile("poh", 0), vec![replay.clone()]);
     link(links, REPLAY_TOWER.into(), 128, REPLAY_TOWER_MTU, replay.clone(), vec![tower.clone()]);
-    link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower.clone(), vec![replay]);
+    link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower.clone(), vec![replay.clone()]);
+    let shreds = || (0..c.of("shred")).map(|s| tile("shred", s)).collect();
+    link(links, REPLAY_SHRED.into(), 64, 8, replay, shreds());
+    link(links, TOWER_SHRED.into(), 64, 8, tower.clone(), shreds());
+    link(links, TOWER_REPAIR.into(), 64, 8, tower.clone(), vec![tile("repair", 0)]);
+    link(links, TOWER_RSERVE.into(), 64, 32, tower.clone(), vec![tile("rserve", 0)]);
     link(links, TOWER_SIGN.into(), 16, TOWER_SIGN_MTU, tower.clone(), vec![sign.clone()]);
     link(links, SIGN_TOWER.into(), 16, SIGN_TOWER_MTU, sign, vec![tower]);
 }

@@ -84,13 +84,11 @@ impl Consensus {
             rules: crate::replay::rules(genesis),
             records: chain.history.is_some(),
             agreed: cluster.agreed.clone(),
-            views: cluster.views.clone(),
             failure: agreement.replay.clone(),
         };
         let tower = tower::Config {
             core,
             files: Box::new(Folder(folder.clone())),
-            views: cluster.views.clone(),
             ancestors: Box::new(asker),
             failure: agreement.tower.clone(),
         };

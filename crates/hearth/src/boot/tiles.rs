@@ -8,7 +8,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger};
@@ -55,8 +54,6 @@ const SETS_BEGUN_MAX: usize = 1_024;
 pub(super) struct Cluster {
     /// What gossip is made of.
     pub gossip: gossip::Config,
-    /// What consensus says of blocks, for shred, repair and rserve.
-    pub views: Arc<Views>,
     /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
     /// Whether the node makes blocks, in its turns.
@@ -77,7 +74,7 @@ pub(super) fn tile_configs(
     let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
-    let shreds = cluster.map(|cluster| shred_cluster(config, &chain, cluster));
+    let shreds = cluster.map(|_| shred_cluster(config, &chain));
     let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
     let drops = DropLog::new(fates.clone());
     let recording = history.as_ref().map(|history| recording(config, history));
@@ -219,12 +216,11 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
 }
 
 /// What shred takes others' shreds by.
-fn shred_cluster(config: &Config, chain: &Chain, cluster: &Cluster) -> shred::Cluster {
+fn shred_cluster(config: &Config, chain: &Chain) -> shred::Cluster {
     shred::Cluster {
         receiver: receiver_config(config, &chain.genesis, chain.identity.public),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
-        views: cluster.views.clone(),
         nonces: nonce_key(),
     }
 }
@@ -234,18 +230,12 @@ fn repair_config(shreds: &shred::Cluster) -> repair::Config {
         own: shreds.receiver.own,
         ledger: shreds.ledger.clone(),
         blocks: shreds.blocks.clone(),
-        views: shreds.views.clone(),
         nonces: shreds.nonces,
     }
 }
 
 fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
-    rserve::Config {
-        own: shreds.receiver.own,
-        shred_version: shreds.receiver.version,
-        blocks: shreds.blocks.clone(),
-        views: shreds.views.clone(),
-    }
+    rserve::Config { own: shreds.receiver.own, shred_version: shreds.receiver.version, blocks: shreds.blocks.clone() }
 }
 
 /// What repair and shred know answers by.

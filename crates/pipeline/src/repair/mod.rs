@@ -1,8 +1,8 @@
 //! repair: asks for what is missing.
 //!
 //! reads   `shred_repair` ×S, reliable: what is missing of slots; `net_repair` ×N, reliable: pings of repair's servers;
-//!         `sign_repair`, reliable: signatures; `gossip_repair`, reliable: the nodes of the cluster; slots that
-//!         consensus heard votes for, in the views; the block store, the ledger
+//!         `sign_repair`, reliable: signatures; `gossip_repair`, reliable: the nodes of the cluster;
+//!         `tower_repair`, reliable: slots that others have voted for; the block store, the ledger
 //! writes  `repair_net`, elective: requests and pongs; `repair_sign`, reliable: what of those is to be signed
 //! memory  [`SLOTS_MAX`] slots that have begun, and as many that are whole; [`VOTED_MAX`] that are voted for;
 //!         [`REQUESTS_MAX`] requests; [`PINGED_MAX`] times of peers; [`UNSIGNED_MAX`] questions to sign: [`memory`] at
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hearth_cluster::gossip::{RepairPeer, pong_hash};
-use hearth_cluster::view::{View, Views};
+use hearth_cluster::view::View;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Commitment, Ledger};
@@ -33,7 +33,7 @@ use hearth_wire::{Hash, Pubkey, Signature};
 
 use crate::links::{
     Datagram, GAPS_MAX, GOSSIP_REPAIR, NET_REPAIR, Outgoing, PONG, PeerNews, PortKind, REPAIR_NET, REPAIR_SIGN,
-    SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,
+    SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps, TOWER_REPAIR,
 };
 use nonce::NonceKey;
 use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT};
@@ -96,8 +96,6 @@ pub struct Config {
     pub ledger: Arc<Ledger>,
     /// The blocks that are there.
     pub blocks: Reader,
-    /// What consensus says of single slots.
-    pub views: Arc<Views>,
     /// By which shred knows answers.
     pub nonces: NonceKey,
 }
@@ -145,6 +143,7 @@ pub struct Repair {
     random: u64,
     gaps: Vec<In>,
     peer_news: In,
+    votes: In,
     signatures: In,
     sign: Port,
     net: Port,
@@ -178,6 +177,7 @@ impl Tile for Repair {
             random: host.entropy() | 1,
             gaps: host.inputs_named(SHRED_REPAIR),
             peer_news: host.input(GOSSIP_REPAIR)?,
+            votes: host.input(TOWER_REPAIR)?,
             signatures: host.input(SIGN_REPAIR)?,
             sign: host.output(REPAIR_SIGN)?,
             net,
@@ -191,6 +191,8 @@ impl Tile for Repair {
             self.note(frag.control(), SlotGaps::read(frag.payload()), out);
         } else if frag.input() == self.peer_news {
             self.peer(PeerNews::read(frag.payload()));
+        } else if frag.input() == self.votes {
+            out.count.dropped_slots += u64::from(note_voted(&mut self.voted, frag.tag(), out.now()));
         } else {
             let Datagram { from, data, .. } = Datagram::read(frag.payload());
             match Answer::parse(data) {
@@ -256,9 +258,6 @@ impl Repair {
         let now = out.now();
         let executed = self.config.ledger.recent_blocks(1)[0].slot;
         self.set_root(executed.min(self.config.ledger.slot(Commitment::Finalized)));
-        for slot in self.config.views.reports.take_voted(|_| true) {
-            out.count.dropped_slots += u64::from(note_voted(&mut self.voted, slot, now));
-        }
         // What the store has of the slots that are looked at is read there.
         let (blocks, to) = (&self.config.blocks, executed + SLOTS_LOOKED_AT);
         self.whole.retain(|slot, _| *slot > to || !blocks.slot(*slot).is_some_and(|info| info.whole));

@@ -13,7 +13,8 @@ use hearth_wire::repair::{Asked, write_ping};
 use super::*;
 use crate::links::{PEER_NEWS_MTU, SLOT_GONE};
 
-const INPUTS: [&str; 5] = ["net_repair:0", "sign_repair", GOSSIP_REPAIR, "shred_repair:0", "shred_repair:1"];
+const INPUTS: [&str; 6] =
+    ["net_repair:0", "sign_repair", GOSSIP_REPAIR, TOWER_REPAIR, "shred_repair:0", "shred_repair:1"];
 const OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
 const NONCES: NonceKey = NonceKey([5; 32]);
 
@@ -27,7 +28,6 @@ fn address(seed: u8) -> SocketAddr {
 
 struct Bench {
     rig: Rig<Repair>,
-    views: Arc<Views>,
     _folder: tempfile::TempDir,
 }
 
@@ -42,7 +42,6 @@ impl Bench {
             ..GenesisConfig::development(key(1).public_key(), [2; 32], 1_700_000_000)
         };
         let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
-        let views = Arc::new(Views::default());
         let SocketAddr::V4(serve_repair) = address(2) else { unreachable!("it is made of one") };
         let peer = Peer {
             identity: key(2).public_key(),
@@ -54,8 +53,8 @@ impl Bench {
             lowest: 0,
         };
         let (own, blocks) = (key(1).public_key(), store.reader());
-        let config = Config { own, ledger, blocks, views: views.clone(), nonces: NONCES };
-        let mut bench = Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), views, _folder: folder };
+        let config = Config { own, ledger, blocks, nonces: NONCES };
+        let mut bench = Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), _folder: folder };
         bench.hear(PeerNews::Known(peer));
         bench
     }
@@ -162,7 +161,7 @@ fn nobody_is_asked_that_gossip_has_forgotten() {
 #[test]
 fn a_voted_slot_is_asked_for_after_patience_and_forgotten() {
     let mut bench = Bench::new();
-    bench.views.reports.voted(3);
+    bench.rig.give(TOWER_REPAIR, 3, &[]);
     let wanted = [Wanted::Highest { slot: 3, from: 0 }];
     assert_eq!(bench.wanted_after(LOOK), []);
     assert_eq!(bench.wanted_after(Duration::from_nanos(PATIENCE_NS)), wanted);

@@ -22,7 +22,7 @@ const GENESIS_ID: Hash = [77; 32];
 const BLOCK_ID: Hash = [78; 32];
 const RULES: Rules = Rules { ticks_per_slot: 1, hashes_per_tick: Some(400) };
 const INPUTS: [&str; 5] = ["store_replay", "tower_replay", "exec_replay:0", "exec_replay:1", "poh_replay"];
-const OUTPUTS: [&str; 4] = ["replay_tower", "replay_exec:0", "replay_exec:1", "replay_poh"];
+const OUTPUTS: [&str; 5] = ["replay_tower", "replay_exec:0", "replay_exec:1", "replay_poh", "replay_shred"];
 
 fn payer() -> SigningKey {
     SigningKey::from_seed(&[3; 32])
@@ -61,7 +61,6 @@ impl Trial {
             rules: RULES,
             records: false,
             agreed: Arc::default(),
-            views: Arc::default(),
             failure: failure.clone(),
         };
         let worker = || ExecWorker::new(&WorkerConfig { table_bytes: 1 << 20, recording: None });

@@ -118,7 +118,7 @@ impl Asker {
 fn server(store: &BlockStore) -> Served {
     let key = SigningKey::from_seed(&[1; 32]);
     let own = key.public_key();
-    let config = Config { own, shred_version: VERSION, blocks: store.reader(), views: Arc::default() };
+    let config = Config { own, shred_version: VERSION, blocks: store.reader() };
     Served { server: Server::new(&config, [9; 32]), counts: Counters::default(), key }
 }
 
@@ -177,7 +177,7 @@ fn confirmed_blocks_are_told_and_a_ping_has_the_form_that_the_asker_reads() {
     let (store, _) = store(folder.path());
     let mut server = server(&store);
     for slot in [1, 2, 4] {
-        server.views.confirmed.push(BankId { slot, hash: [slot as u8; 32] });
+        server.server.confirm(BankId { slot, hash: [slot as u8; 32] });
     }
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     let ask = |server: &mut Served, slot| -> Vec<AncestorHashes> {

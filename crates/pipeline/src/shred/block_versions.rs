@@ -9,7 +9,7 @@
 //! A set's leaves name the root of the set before, so sets of two blocks are chained to each other only where the
 //! blocks begin alike. Of a slot whose leader was honest nothing is asked but that neighbours are chained. Once sets of
 //! two blocks were found in a slot, or its block was dumped, it is built anew: from one set that is not of the block
-//! dumped, or from the last set of the block wanted, downwards and upwards, each set chained to the one that is there.
+//! dumped, downwards and upwards, each set chained to the one that is there.
 //! One that others do not have, since they answer with another ([`Contests`](super::equivocation::Contests)) or not at
 //! all, is built anew from the first set that any of them answers with.
 
@@ -29,13 +29,13 @@ pub(super) type Link = (Hash, Hash);
 /// Which block of a slot is taken.
 #[derive(Clone, Debug)]
 enum Version {
-    /// None yet: of the block wanted where that is known, else of any other than the one with these roots.
-    Sought { dumped: BTreeSet<Hash>, wanted: Option<Hash> },
+    /// None yet: of any other than the one with these roots.
+    Sought { dumped: BTreeSet<Hash> },
     /// None yet: of the one that others have, as far as it comes by repair. What a leader sends on its own may be of
     /// any of its blocks.
     Elsewhere,
     /// The one that these sets are of: a chain without gaps.
-    Of { chain: BTreeMap<u32, Link>, is_wanted: bool },
+    Of { chain: BTreeMap<u32, Link> },
 }
 
 /// A set may not begin.
@@ -69,21 +69,13 @@ impl Versions {
     ) -> Result<(), Barred> {
         match self.0.get_mut(&slot) {
             None => fits(&known, set, link).then_some(()).ok_or(Barred::Torn),
-            Some(Version::Sought { dumped, wanted }) => {
-                let is_it = wanted.map_or(!dumped.contains(&link.0), |wanted| wanted == link.0);
-                if !is_it {
-                    return Err(Barred::Other);
-                }
-                let is_wanted = wanted.is_some();
-                self.0.insert(slot, Version::Of { chain: [(set, link)].into(), is_wanted });
-                Ok(())
-            }
+            Some(Version::Sought { dumped }) if dumped.contains(&link.0) => Err(Barred::Other),
             Some(Version::Elsewhere) if !is_answer => Err(Barred::Other),
-            Some(Version::Elsewhere) => {
-                self.0.insert(slot, Version::Of { chain: [(set, link)].into(), is_wanted: false });
+            Some(Version::Sought { .. } | Version::Elsewhere) => {
+                self.0.insert(slot, Version::Of { chain: [(set, link)].into() });
                 Ok(())
             }
-            Some(Version::Of { chain, .. }) => {
+            Some(Version::Of { chain }) => {
                 if let Some(known) = chain.get(&set) {
                     return if *known == link { Ok(()) } else { Err(Barred::Other) };
                 }
@@ -99,8 +91,8 @@ impl Versions {
     }
 
     /// The block with these roots was dumped.
-    pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>, wanted: Option<Hash>) {
-        self.set(slot, Version::Sought { dumped, wanted });
+    pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>) {
+        self.set(slot, Version::Sought { dumped });
     }
 
     /// Of the slot the block that others have is to be taken.
@@ -108,15 +100,15 @@ impl Versions {
         self.set(slot, Version::Elsewhere);
     }
 
-    /// Whether it may be another block that is to be taken: one is begun, and nobody has said that it is the right one.
+    /// Whether it may be another block that is to be taken: one is begun.
     pub fn is_open(&self, slot: u64) -> bool {
-        matches!(self.0.get(&slot), None | Some(Version::Of { is_wanted: false, .. }))
+        matches!(self.0.get(&slot), None | Some(Version::Of { .. }))
     }
 
-    /// The slots that are built anew of a block that nobody has said is the right one.
+    /// The slots that are built anew, and begun.
     pub fn rebuilt(&self) -> impl Iterator<Item = u64> {
-        let is_open = |version: &Version| matches!(version, Version::Of { is_wanted: false, .. });
-        self.0.iter().filter(move |(_, version)| is_open(version)).map(|(slot, _)| *slot)
+        let is_begun = |version: &Version| matches!(version, Version::Of { .. });
+        self.0.iter().filter(move |(_, version)| is_begun(version)).map(|(slot, _)| *slot)
     }
 
     /// Sets of two blocks are there: the one stays of which the highest set is, down to where its chain ends.
@@ -129,7 +121,7 @@ impl Versions {
             }
             chain.insert(*set, *link);
         }
-        self.set(slot, Version::Of { chain, is_wanted: false });
+        self.set(slot, Version::Of { chain });
     }
 
     fn set(&mut self, slot: u64, version: Version) {
@@ -143,9 +135,8 @@ impl Versions {
     /// Whether a set may be asked for: of a slot that is built anew those beside what is there.
     pub fn is_next(&self, slot: u64, set: u32) -> bool {
         match self.0.get(&slot) {
-            None | Some(Version::Elsewhere) => true,
-            Some(Version::Sought { wanted, .. }) => wanted.is_none(),
-            Some(Version::Of { chain, .. }) => {
+            None | Some(Version::Elsewhere | Version::Sought { .. }) => true,
+            Some(Version::Of { chain }) => {
                 let is_there = |set: u32| chain.contains_key(&set);
                 is_there(set) || is_there(set + STEP) || set.checked_sub(STEP).is_some_and(is_there)
             }
@@ -188,7 +179,7 @@ mod tests {
     fn after_a_dump_the_other_block_comes_whole() {
         // Both blocks have sets 0 and 1 in common; the last set is number 5.
         let mut versions = Versions::default();
-        versions.dump(9, (0..6).map(|number| link(1, number).0).collect(), None);
+        versions.dump(9, (0..6).map(|number| link(1, number).0).collect());
         for number in 0..6 {
             let set = u32::from(number) * STEP;
             assert!(versions.is_next(9, set));
@@ -225,20 +216,6 @@ mod tests {
         assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
         assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), false, NOTHING), Ok(()));
         assert!(versions.is_open(9));
-        versions.dump(9, BTreeSet::new(), Some(link(1, 5).0));
-        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Ok(()));
-        assert!(!versions.is_open(9), "who wants it knows");
-    }
-
-    #[test]
-    fn the_block_that_is_wanted_is_built_from_its_end() {
-        let mut versions = Versions::default();
-        versions.dump(9, BTreeSet::new(), Some(link(2, 5).0));
-        assert!(!versions.is_next(9, 0));
-        assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), true, NOTHING), Err(Barred::Other));
-        for number in (0..6).rev() {
-            assert_eq!(versions.admit((9, u32::from(number) * STEP), link(2, number), true, NOTHING), Ok(()));
-        }
     }
 
     #[test]
@@ -250,7 +227,7 @@ mod tests {
         assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
         assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
         for slot in 100..200 {
-            versions.dump(slot, BTreeSet::new(), None);
+            versions.dump(slot, BTreeSet::new());
         }
         assert_eq!(versions.0.len(), SLOTS_MAX);
         assert!(versions.0.contains_key(&9), "the lowest stay");

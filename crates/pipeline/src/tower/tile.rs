@@ -4,12 +4,13 @@
 //!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message; by
 //!         [`AncestorClient`], the blocks that others have below one
 //! writes  `tower_replay`, elective: a [`Command`]; `tower_sign`, elective: the message of a vote; `tower_txsend`,
-//!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; slots to ask for, blocks to
-//!         send again and confirmed ones, in [`Views`]
+//!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; `tower_shred`, elective: own
+//!         blocks to send again; `tower_repair`, elective: slots to ask for; `tower_rserve`, elective: confirmed blocks
 //! memory  that of [`Core`] and of [`View`]; an event; what waits for room: commands of one step and of [`COMMANDS`]
-//!         votes of others, a message, the newest vote twice, the root
+//!         votes of others, a message, the newest vote twice, the root, slots above the root twice, [`CONFIRMED_MAX`]
+//!         confirmed blocks
 //! drops   a vote that waits for room in txsend or in gossip when a newer one comes, which says all that it said:
-//!         counted
+//!         counted; of confirmed blocks that wait for room those that rserve would have forgotten
 //! source  –
 //!
 //! No tile waits for another in a circle. Tower takes events and signatures whether or not there is room for what comes
@@ -25,14 +26,13 @@
 //! tower is lost may contradict the next. So does another process with this node's identity. Then the tile says so
 //! ([`Failure`]) and does nothing more.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use hearth_cluster::ancestors;
+use hearth_cluster::ancestors::{self, CONFIRMED_MAX};
 use hearth_cluster::consensus::BankId;
 use hearth_cluster::gossip::RepairPeer;
-use hearth_cluster::view::{View, Views};
+use hearth_cluster::view::View;
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Signature;
 
@@ -42,8 +42,8 @@ use super::messages::Event;
 use super::saved::Files;
 use crate::failure::Failure;
 use crate::links::{
-    GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPLAY, TOWER_SIGN, TOWER_TXSEND,
-    TowerNews,
+    GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY,
+    TOWER_RSERVE, TOWER_SHRED, TOWER_SIGN, TOWER_TXSEND, TowerNews,
 };
 
 /// How often the time is looked at, and answers about ancestors are taken.
@@ -73,8 +73,6 @@ pub struct Config {
     pub core: Core,
     /// Where tower and root are kept.
     pub files: Box<dyn Files + Send>,
-    /// What consensus says of blocks, for shred, repair and rserve.
-    pub views: Arc<Views>,
     /// What asks for ancestors.
     pub ancestors: Box<dyn AncestorClient>,
     /// Where the tile says why it ends.
@@ -85,7 +83,6 @@ pub struct Config {
 pub struct Tower {
     core: Core,
     files: Box<dyn Files + Send>,
-    views: Arc<Views>,
     ancestors: Box<dyn AncestorClient>,
     failure: Failure<TowerError>,
     has_failed: bool,
@@ -98,6 +95,9 @@ pub struct Tower {
     to_sign: Port,
     to_txsend: Port,
     to_gossip: Port,
+    to_shred: Port,
+    to_repair: Port,
+    to_rserve: Port,
     /// What waits for room: commands; the newest message to be signed, with its number; the newest vote, for txsend and
     /// for gossip; the newest root, for gossip.
     commands: VecDeque<Vec<u8>>,
@@ -105,6 +105,10 @@ pub struct Tower {
     vote: Option<Vec<u8>>,
     gossip_vote: Option<Vec<u8>>,
     root: Option<u64>,
+    /// Own slots to be sent again, slots to ask for, and confirmed blocks, that wait for room.
+    resends: BTreeSet<u64>,
+    wanted: BTreeSet<u64>,
+    confirmed: VecDeque<BankId>,
     /// Whether something came since the last step.
     is_due: bool,
     /// When the time is looked at again.
@@ -117,19 +121,21 @@ impl Tile for Tower {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, files, views, ancestors, failure } = config;
+        let Config { core, files, ancestors, failure } = config;
         host.input(SIGN_TOWER)?;
         let (to_replay, to_sign) = (host.output(TOWER_REPLAY)?, host.output(TOWER_SIGN)?);
         let (to_txsend, to_gossip) = (host.output(TOWER_TXSEND)?, host.output(TOWER_GOSSIP)?);
+        let (to_shred, to_repair) = (host.output(TOWER_SHRED)?, host.output(TOWER_REPAIR)?);
+        let to_rserve = host.output(TOWER_RSERVE)?;
         // Events and signatures are taken even while there is no room: else two tiles could wait for each other.
-        [to_replay, to_sign, to_txsend, to_gossip].into_iter().for_each(|port| host.elective(port));
+        let all = [to_replay, to_sign, to_txsend, to_gossip, to_shred, to_repair, to_rserve];
+        all.into_iter().for_each(|port| host.elective(port));
         Ok(Self {
             nodes: View::new(*core.node()),
             // Gossip begins at what the ledger has as final.
             root: Some(core.count.root_slot),
             core,
             files,
-            views,
             ancestors,
             failure,
             has_failed: false,
@@ -140,6 +146,12 @@ impl Tile for Tower {
             to_sign,
             to_txsend,
             to_gossip,
+            to_shred,
+            to_repair,
+            to_rserve,
+            resends: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            confirmed: VecDeque::new(),
             commands: VecDeque::new(),
             unsigned: None,
             vote: None,
@@ -252,14 +264,21 @@ impl Tower {
                     let before = self.gossip_vote.replace(transaction);
                     self.core.count.unpublished_votes += u64::from(before.is_some());
                 }
-                Output::Want(slot) => self.views.reports.voted(slot),
-                Output::Resend(slot) => self.views.reports.resend(slot),
+                Output::Want(slot) => drop(self.wanted.insert(slot)),
+                Output::Resend(slot) => drop(self.resends.insert(slot)),
                 Output::AskAncestors(slot) => self.ancestors.ask(slot),
                 Output::Root(slot) => {
                     self.root = Some(slot);
+                    self.resends = self.resends.split_off(&(slot + 1));
+                    self.wanted = self.wanted.split_off(&(slot + 1));
                     self.ancestors.set_root(slot);
                 }
-                Output::Confirmed(id) => self.views.confirmed.push(id),
+                Output::Confirmed(id) => {
+                    if self.confirmed.len() == CONFIRMED_MAX {
+                        self.confirmed.pop_front();
+                    }
+                    self.confirmed.push_back(id);
+                }
             }
         }
     }
@@ -292,6 +311,19 @@ impl Tower {
         }
         if let Some(vote) = self.gossip_vote.take_if(|_| has_room(self.to_gossip, out)) {
             out.publish_with(self.to_gossip, 0, |buffer| Statement::Vote(&vote).write(buffer));
+            has_published = true;
+        }
+        while !self.resends.is_empty() && has_room(self.to_shred, out) {
+            out.publish(self.to_shred, self.resends.pop_first().expect("there is one"), &[]);
+            has_published = true;
+        }
+        while !self.wanted.is_empty() && has_room(self.to_repair, out) {
+            out.publish(self.to_repair, self.wanted.pop_first().expect("there is one"), &[]);
+            has_published = true;
+        }
+        while !self.confirmed.is_empty() && has_room(self.to_rserve, out) {
+            let BankId { slot, hash } = self.confirmed.pop_front().expect("there is one");
+            out.publish(self.to_rserve, slot, &hash);
             has_published = true;
         }
         has_published

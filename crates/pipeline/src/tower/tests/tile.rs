@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use hearth_cluster::gossip::{NEAR_WORDS, NearSlots, RepairPeer};
-use hearth_cluster::view::{Peer, Views};
+use hearth_cluster::view::Peer;
 use hearth_ledger::tower::is_vote_message_by;
 use hearth_tile::rig::{DEPTH, Rig};
 
@@ -13,7 +13,8 @@ use crate::failure::Failure;
 use crate::links::{PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
 
 const INPUTS: [&str; 3] = ["replay_tower", "gossip_tower", "sign_tower"];
-const OUTPUTS: [&str; 4] = ["tower_replay", "tower_sign", "tower_txsend", "tower_gossip"];
+const OUTPUTS: [&str; 7] =
+    ["tower_replay", "tower_sign", "tower_txsend", "tower_gossip", "tower_shred", "tower_repair", "tower_rserve"];
 const TICK: Duration = Duration::from_millis(10);
 
 /// Questions for ancestors, without a network.
@@ -52,7 +53,6 @@ impl AncestorClient for Client {
 struct Trial {
     rig: Rig<TowerTile>,
     failure: Failure<TowerError>,
-    views: Arc<Views>,
     questions: Arc<Mutex<Questions>>,
     disk: Arc<Mutex<Disk>>,
 }
@@ -85,15 +85,14 @@ impl Trial {
 
     fn new_as(number: u8) -> Self {
         let (disk, failure) = (Arc::new(Mutex::new(Disk::default())), Failure::default());
-        let (views, questions) = (Arc::<Views>::default(), Arc::<Mutex<Questions>>::default());
+        let questions = Arc::<Mutex<Questions>>::default();
         let config = TileConfig {
             core: Core::new(config(number), start(), None, now(Duration::ZERO)).expect("there is no tower yet"),
             files: Box::new(Shared(Arc::clone(&disk))),
-            views: Arc::clone(&views),
             ancestors: Box::new(Client(Arc::clone(&questions))),
             failure: failure.clone(),
         };
-        Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), failure, views, questions, disk }
+        Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), failure, questions, disk }
     }
 
     fn commands(&mut self) -> Vec<Command> {
@@ -221,10 +220,10 @@ fn votes_of_gossip_reach_replay() {
     trial.tell(TowerNews::Vote(&vote_by(1, 1, id(5))));
     let voted = Voted { account: account(1), slot: 5, bank_hash: id(5).hash, block_id: [7; 32] };
     assert_eq!(trial.commands(), [Command::Voted(voted)]);
-    assert!(trial.views.reports.take_voted(|_| true).is_empty(), "consensus goes on at each tick");
+    assert_eq!(trial.rig.take("tower_repair"), [], "consensus goes on at each tick");
     trial.rig.advance(TICK);
     assert_eq!(trial.commands(), []);
-    assert_eq!(trial.views.reports.take_voted(|_| true), [5]);
+    assert_eq!(trial.rig.take("tower_repair"), [(5, vec![])]);
     assert_eq!(trial.rig.count().heard_votes, 1);
 }
 
