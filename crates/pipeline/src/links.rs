@@ -33,7 +33,7 @@
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `store_replay`, `replay_shred`, `tower_shred`, `tower_repair` | nothing; the tag is the slot |
 //! | `tower_rserve` | the 32-byte bank hash of a confirmed block; the tag is its slot |
-//! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`] |
+//! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`]; nothing with [`FAILED`] |
 //! | `tower_replay` | a [`Command`](crate::tower::Command) |
 //! | `tower_txsend` | a signed vote |
 //! | `replay_poh` | a [`LeaderOrder`](crate::poh::LeaderOrder) |
@@ -249,6 +249,9 @@ pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 pub const HISTORY_MTU: usize = 32_768;
 /// Control bit of a piece of a batch, or of an event: it is not the last.
 pub const MORE: u16 = 1;
+/// Control word of a frag without payload from replay to tower: the node can no longer be in its cluster. No vote may
+/// leave, and no slot be begun.
+pub const FAILED: u16 = 2;
 /// Largest piece of an event of replay: a block's has all the vote accounts that it changed.
 pub const REPLAY_TOWER_MTU: usize = 8_192;
 /// Largest command of tower: a vote of another node.

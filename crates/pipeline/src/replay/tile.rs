@@ -28,7 +28,7 @@ use super::{Dispatcher, Rules};
 use crate::exec::Report;
 use crate::failure::Failure;
 use crate::links::{
-    EXEC_REPLAY, ExecOrder, ExecVerdict, MORE, POH_REPLAY, REPLAY_EXEC, REPLAY_POH, REPLAY_SHRED, REPLAY_TOWER,
+    EXEC_REPLAY, ExecOrder, ExecVerdict, FAILED, MORE, POH_REPLAY, REPLAY_EXEC, REPLAY_POH, REPLAY_SHRED, REPLAY_TOWER,
     STORE_REPLAY, TOWER_REPLAY,
 };
 use crate::poh::{LeaderAnswer, LeaderOrder, Parent};
@@ -302,6 +302,7 @@ impl ReplayTile {
         }
         if let Err(why) = done {
             self.has_failed = true;
+            self.waiting.push_back((vec![], FAILED));
             self.unsaid = Some(why);
         }
         self.say_failure();
