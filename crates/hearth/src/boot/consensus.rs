@@ -16,7 +16,7 @@ use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
 use hearth_pipeline::sign::VoteKeys;
-use hearth_pipeline::tower::{Core, CoreConfig, Folder, Now, Tower, TowerError, saved_tower};
+use hearth_pipeline::tower::{Core, CoreConfig, Now, Tower, TowerError, Writer, saved_tower};
 use hearth_pipeline::{replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
@@ -88,7 +88,7 @@ impl Consensus {
         };
         let tower = tower::Config {
             core,
-            files: Box::new(Folder(folder.clone())),
+            files: Box::new(Writer::start(folder.clone()).map_err(NodeError::Threads)?),
             ancestors: Box::new(asker),
             failure: agreement.tower.clone(),
         };

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{
@@ -447,12 +448,13 @@ impl Core {
     fn save(&mut self, files: &mut dyn Files) -> Result<(), TowerError> {
         let Some((vote, tower)) = self.unsaved.take() else { return Ok(()) };
         match files.save_tower(&tower) {
-            Ok(()) => self.sign(&vote, Some(vote.id)),
-            Err(why) if why.is_full() => {
+            Poll::Ready(Ok(())) => self.sign(&vote, Some(vote.id)),
+            Poll::Pending => self.unsaved = Some((vote, tower)),
+            Poll::Ready(Err(why)) if why.is_full() => {
                 self.count.unsaved += 1;
                 self.unsaved = Some((vote, tower));
             }
-            Err(why) => return Err(why.into()),
+            Poll::Ready(Err(why)) => return Err(why.into()),
         }
         Ok(())
     }

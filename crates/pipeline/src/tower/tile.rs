@@ -22,9 +22,10 @@
 //! - `tower_gossip`: gossip takes what comes there whatever it waits for itself. Where the link is full all the same,
 //!   tower goes on, and keeps the newest vote and the newest root: one that a newer one replaces is dropped.
 //!
-//! No key is here: sign has it. A disk that fails for another reason than that it is full ends the node: a vote whose
-//! tower is lost may contradict the next. So does another process with this node's identity. Then the tile says so
-//! ([`Failure`]) and does nothing more.
+//! Another thread writes and syncs the files ([`Writer`](super::Writer)), since a sync takes milliseconds and other
+//! tiles may share the core. A vote waits for it; the tile does not. A disk that fails for another reason than that it
+//! is full ends the node: a vote whose tower is lost may contradict the next. So does another process with this node's
+//! identity. Then the tile says so ([`Failure`]) and does nothing more.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -42,7 +43,7 @@ use super::messages::Event;
 use super::saved::Files;
 use crate::failure::Failure;
 use crate::links::{
-    GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY,
+    FAILED, GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY,
     TOWER_RSERVE, TOWER_SHRED, TOWER_SIGN, TOWER_TXSEND, TowerNews,
 };
 
@@ -117,11 +118,14 @@ pub struct Tower {
 
 impl Tile for Tower {
     const NAME: &'static str = "tower";
+    // Of each vote two signatures may be checked: others on the core get their turn after a few.
+    const FRAGS_PER_RUN: usize = 4;
     type Config = Config;
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, files, ancestors, failure } = config;
+        let Config { core, mut files, ancestors, failure } = config;
+        files.on_finished(host.waker());
         host.input(SIGN_TOWER)?;
         let (to_replay, to_sign) = (host.output(TOWER_REPLAY)?, host.output(TOWER_SIGN)?);
         let (to_txsend, to_gossip) = (host.output(TOWER_TXSEND)?, host.output(TOWER_GOSSIP)?);
@@ -171,8 +175,10 @@ impl Tile for Tower {
         if self.has_failed {
             return;
         }
-        let now = now(out.now(), out.unix_ns());
+        let now = now(out.now(), out.wall_ns());
         match frag.input() {
+            // Replay says itself why.
+            input if input == self.from_replay && frag.control() == FAILED => self.end(),
             input if input == self.from_replay => {
                 if let Some(event) = self.events.push(frag.payload(), frag.control()) {
                     self.core.on_event(Event::decode(event), now);
@@ -194,6 +200,7 @@ impl Tile for Tower {
         // First, so that commands of votes do not keep consensus from going on.
         let mut has_published = self.publish(out);
         let is_tick = out.now() >= self.tick_at;
+        self.is_due |= self.files.has_finished();
         // Consensus goes on once what it said last is on its way to replay.
         if (self.is_due || is_tick) && self.commands.is_empty() && !self.has_failed {
             self.is_due = false;
@@ -201,7 +208,7 @@ impl Tile for Tower {
                 self.tick_at = out.now() + TICK_NS;
                 self.ask_ancestors();
             }
-            let done = self.core.poll(now(out.now(), out.unix_ns()), &mut *self.files);
+            let done = self.core.poll(now(out.now(), out.wall_ns()), &mut *self.files);
             self.hand_out();
             // After what it has said before.
             if let Err(why) = done {
@@ -236,8 +243,14 @@ impl Tower {
     }
 
     fn fail(&mut self, why: TowerError) {
-        self.has_failed = true;
+        self.end();
         self.failure.set(why);
+    }
+
+    /// Does nothing more: no vote leaves that waits.
+    fn end(&mut self) {
+        self.has_failed = true;
+        (self.unsigned, self.vote, self.gossip_vote) = (None, None, None);
     }
 
     fn ask_ancestors(&mut self) {
@@ -342,11 +355,10 @@ fn has_room(port: Port, out: &mut Out<'_, Tower>) -> bool {
 impl Now {
     /// The time of a host's clock.
     pub fn of(clock: &Clock) -> Self {
-        let at = clock.now();
-        now(at, clock.unix_ns(at))
+        now(clock.now(), clock.wall_ns())
     }
 }
 
-fn now(monotonic_ns: u64, unix_ns: u64) -> Now {
-    Now { monotonic: Duration::from_nanos(monotonic_ns), unix_ms: unix_ns / 1_000_000 }
+fn now(monotonic_ns: u64, wall_ns: u64) -> Now {
+    Now { monotonic: Duration::from_nanos(monotonic_ns), unix_ms: wall_ns / 1_000_000 }
 }

@@ -10,7 +10,7 @@ use hearth_tile::rig::{DEPTH, Rig};
 use super::super::{AncestorClient, Config as TileConfig, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
-use crate::links::{PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
+use crate::links::{FAILED, PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
 
 const INPUTS: [&str; 3] = ["replay_tower", "gossip_tower", "sign_tower"];
 const OUTPUTS: [&str; 7] =
@@ -61,7 +61,7 @@ struct Trial {
 struct Shared(Arc<Mutex<Disk>>);
 
 impl Files for Shared {
-    fn save_tower(&mut self, bytes: &[u8]) -> Result<(), SavedError> {
+    fn save_tower(&mut self, bytes: &[u8]) -> std::task::Poll<Result<(), SavedError>> {
         self.0.lock().unwrap().save_tower(bytes)
     }
 
@@ -203,6 +203,7 @@ fn full_gossip_gets_the_newest_vote_and_root() {
     for slot in 1..=newest {
         trial.vote_for(slot);
         trial.rig.take("tower_txsend");
+        trial.rig.take("tower_rserve");
     }
     assert!(trial.rig.backpressure().0, "it waits for gossip");
     let root = trial.rig.count().root_slot;
@@ -305,6 +306,23 @@ fn another_process_with_this_identity_stops_the_tile() {
     trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
     assert_eq!(trial.commands(), []);
     assert!(trial.rig.take("tower_sign").is_empty(), "it votes no more");
+}
+
+#[test]
+fn no_vote_leaves_once_replay_has_failed() {
+    let mut trial = Trial::new();
+    trial.commands();
+    trial.rig.take("tower_sign");
+    trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
+    trial.commands();
+    let asked = trial.rig.take("tower_sign");
+    let [(tag, _)] = &asked[..] else { panic!("one vote: {asked:?}") };
+    trial.rig.give_control("replay_tower", 0, FAILED, &[]);
+    trial.rig.give("sign_tower", *tag, &[5; 64]);
+    trial.give(&Event::Frozen(Box::new(block(id(2), id(1), vec![]))), 1_000);
+    assert_eq!(trial.commands(), []);
+    assert!(trial.rig.take("tower_sign").is_empty() && trial.rig.take("tower_txsend").is_empty());
+    assert!(trial.failure.take().is_none(), "replay says why");
 }
 
 #[test]
