@@ -2,7 +2,7 @@
 //!
 //! reads   the roots of sets, each with the root of the set before; what was dumped
 //! writes  whether a set may begin
-//! memory  64 B a set of [`SLOTS_MAX`] slots
+//! memory  64 B a set of [`SLOTS_MAX`] slots, and 32 B a set of their blocks that were dumped
 //! drops   sets of the block that was dumped, and those that are not chained to what is taken: told to the caller
 //! source  our own; `docs/cluster-protocol.md`, sections 2.7 and 6.7, for what a node must be able to do
 //!
@@ -28,14 +28,21 @@ pub(super) type Link = (Hash, Hash);
 
 /// Which block of a slot is taken.
 #[derive(Clone, Debug)]
-enum Version {
-    /// None yet: of any other than the one with these roots.
-    Sought { dumped: BTreeSet<Hash> },
-    /// None yet: of the one that others have, as far as it comes by repair. What a leader sends on its own may be of
-    /// any of its blocks.
-    Elsewhere,
-    /// The one that these sets are of: a chain without gaps.
-    Of { chain: BTreeMap<u32, Link> },
+struct Version {
+    taken: Taken,
+    /// Roots of blocks that were dumped: none of these is what a block is built from.
+    dumped: BTreeSet<Hash>,
+}
+
+/// What is taken.
+#[derive(Clone, Debug)]
+enum Taken {
+    /// Nothing yet.
+    Nothing,
+    /// Nothing yet; then what comes by repair. What a leader sends on its own may be of any of its blocks.
+    Answers,
+    /// The block that these sets are of: a chain without gaps.
+    Chain(BTreeMap<u32, Link>),
 }
 
 /// A set may not begin.
@@ -67,15 +74,17 @@ impl Versions {
         is_answer: bool,
         known: impl Fn(u32) -> Option<Link>,
     ) -> Result<(), Barred> {
-        match self.0.get_mut(&slot) {
-            None => fits(&known, set, link).then_some(()).ok_or(Barred::Torn),
-            Some(Version::Sought { dumped }) if dumped.contains(&link.0) => Err(Barred::Other),
-            Some(Version::Elsewhere) if !is_answer => Err(Barred::Other),
-            Some(Version::Sought { .. } | Version::Elsewhere) => {
-                self.0.insert(slot, Version::Of { chain: [(set, link)].into() });
+        let Some(Version { taken, dumped }) = self.0.get_mut(&slot) else {
+            return fits(&known, set, link).then_some(()).ok_or(Barred::Torn);
+        };
+        match taken {
+            Taken::Nothing | Taken::Answers if dumped.contains(&link.0) => Err(Barred::Other),
+            Taken::Answers if !is_answer => Err(Barred::Other),
+            Taken::Nothing | Taken::Answers => {
+                *taken = Taken::Chain([(set, link)].into());
                 Ok(())
             }
-            Some(Version::Of { chain }) => {
+            Taken::Chain(chain) => {
                 if let Some(known) = chain.get(&set) {
                     return if *known == link { Ok(()) } else { Err(Barred::Other) };
                 }
@@ -92,22 +101,22 @@ impl Versions {
 
     /// The block with these roots was dumped.
     pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>) {
-        self.set(slot, Version::Sought { dumped });
+        self.set(slot, Taken::Nothing, dumped);
     }
 
     /// Of the slot the block that others have is to be taken.
     pub fn seek(&mut self, slot: u64) {
-        self.set(slot, Version::Elsewhere);
+        self.set(slot, Taken::Answers, BTreeSet::new());
     }
 
     /// Whether it may be another block that is to be taken: one is begun.
     pub fn is_open(&self, slot: u64) -> bool {
-        matches!(self.0.get(&slot), None | Some(Version::Of { .. }))
+        self.0.get(&slot).is_none_or(|version| matches!(version.taken, Taken::Chain(_)))
     }
 
     /// The slots that are built anew, and begun.
     pub fn rebuilt(&self) -> impl Iterator<Item = u64> {
-        let is_begun = |version: &Version| matches!(version, Version::Of { .. });
+        let is_begun = |version: &Version| matches!(version.taken, Taken::Chain(_));
         self.0.iter().filter(move |(_, version)| is_begun(version)).map(|(slot, _)| *slot)
     }
 
@@ -121,11 +130,14 @@ impl Versions {
             }
             chain.insert(*set, *link);
         }
-        self.set(slot, Version::Of { chain });
+        self.set(slot, Taken::Chain(chain), BTreeSet::new());
     }
 
-    fn set(&mut self, slot: u64, version: Version) {
-        self.0.insert(slot, version);
+    /// What was dumped before stays so.
+    fn set(&mut self, slot: u64, taken: Taken, dumped: BTreeSet<Hash>) {
+        let version = self.0.entry(slot).or_insert(Version { taken: Taken::Nothing, dumped: BTreeSet::new() });
+        version.taken = taken;
+        version.dumped.extend(dumped);
         while self.0.len() > SLOTS_MAX {
             // The newest can wait: it is dumped again where need be.
             self.0.pop_last();
@@ -134,9 +146,9 @@ impl Versions {
 
     /// Whether a set may be asked for: of a slot that is built anew those beside what is there.
     pub fn is_next(&self, slot: u64, set: u32) -> bool {
-        match self.0.get(&slot) {
-            None | Some(Version::Elsewhere | Version::Sought { .. }) => true,
-            Some(Version::Of { chain }) => {
+        match self.0.get(&slot).map(|version| &version.taken) {
+            None | Some(Taken::Nothing | Taken::Answers) => true,
+            Some(Taken::Chain(chain)) => {
                 let is_there = |set: u32| chain.contains_key(&set);
                 is_there(set) || is_there(set + STEP) || set.checked_sub(STEP).is_some_and(is_there)
             }
@@ -216,6 +228,18 @@ mod tests {
         assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
         assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), false, NOTHING), Ok(()));
         assert!(versions.is_open(9));
+    }
+
+    #[test]
+    fn a_block_that_was_dumped_does_not_come_back_by_an_answer() {
+        let mut versions = Versions::default();
+        versions.dump(9, (3..6).map(|number| link(1, number).0).collect());
+        assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
+        assert_eq!(versions.rebuilt().collect::<Vec<_>>(), [9]);
+        // Nobody answers with more of it.
+        versions.seek(9);
+        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 5 * STEP), link(3, 5), true, NOTHING), Ok(()));
     }
 
     #[test]

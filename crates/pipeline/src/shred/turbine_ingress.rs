@@ -1,7 +1,8 @@
 //! turbine_ingress: the path of the shreds of other leaders, one way through five stages.
 //!
 //! reads   `net_shred`: datagrams from Turbine, and answers of repair; `gossip_shred`: the nodes of the cluster;
-//!         `replay_shred`: blocks that consensus has dumped; `tower_shred`: own blocks to send again; who leads a slot and who has stake, in the ledger
+//!         `replay_shred`: blocks that consensus has dumped; `tower_shred`: own blocks to send again; who leads a slot
+//!         and who has stake, in the ledger
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
 //!         children; `shred_sign`: roots of last sets; `shred_repair`: what is missing; `shred_gossip`: leaders that
 //!         made two blocks, and slots that are whole
