@@ -207,7 +207,8 @@ impl Tile for Repair {
         if now < self.look_at {
             return Poll::Idle;
         }
-        let is_idle = self.begun.is_empty() && self.voted.is_empty();
+        let is_lacking = |gaps: &SlotGaps| gaps.highest_from.is_some() || !gaps.shreds.is_empty();
+        let is_idle = self.voted.is_empty() && !self.begun.values().any(is_lacking);
         self.look_at = next_look(now, if is_idle { IDLE_LOOK_NS } else { LOOK_NS });
         if self.look(out) { Poll::Busy } else { Poll::Idle }
     }

@@ -39,6 +39,9 @@ use crate::links::{Datagram, Outgoing, PeerNews, PortKind, SHRED_REPAIR};
 use crate::repair::nonce::{Answers, NonceKey};
 use crate::repair::{LOOK_NS, next_look};
 
+/// How often it is looked for what is missing, while nothing is: little beside the time that a shred has to come down
+/// the tree.
+const IDLE_LOOK_NS: u64 = 25_000_000;
 /// Sets of own blocks that wait to be sent again.
 const RESENT_SETS: usize = 64;
 
@@ -188,7 +191,6 @@ impl Ingress {
         if now < self.look_at {
             return;
         }
-        self.look_at = next_look(now, LOOK_NS);
         let executed = self.cluster.ledger.recent_blocks(1)[0].slot;
         let root = executed.min(self.final_slot());
         self.receiver.set_root(root);
@@ -202,6 +204,8 @@ impl Ingress {
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
         out.count.reports_lost = self.hand_on.lost();
         self.gaps.report(&self.receiver, out);
+        let is_idle = !self.gaps.is_lacking() && self.resending.is_empty();
+        self.look_at = next_look(now, if is_idle { IDLE_LOOK_NS } else { LOOK_NS });
     }
 
     /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.

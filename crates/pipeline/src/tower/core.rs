@@ -249,6 +249,11 @@ impl Core {
         &self.config.node
     }
 
+    /// Whether it makes blocks in its turns.
+    pub fn leads(&self) -> bool {
+        self.config.leads
+    }
+
     /// Replay has told something.
     pub fn on_event(&mut self, event: Event, now: Now) {
         match event {

@@ -46,9 +46,13 @@ use crate::links::{
     FAILED, GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY,
     TOWER_RSERVE, TOWER_SHRED, TOWER_SIGN, TOWER_TXSEND, TowerNews,
 };
+use crate::repair::next_look;
 
-/// How often the time is looked at, and answers about ancestors are taken.
+/// How often the time is looked at, and answers about ancestors are taken, by a node that makes blocks; and how soon
+/// consensus acts on what gossip said.
 const TICK_NS: u64 = 10_000_000;
+/// How often a node does that which makes no blocks.
+const IDLE_TICK_NS: u64 = 50_000_000;
 /// Commands that one turn publishes at most. While so many wait, gossip's news is left where it is.
 const COMMANDS: usize = 16;
 
@@ -185,7 +189,10 @@ impl Tile for Tower {
                     self.is_due = true;
                 }
             }
-            input if input == self.from_gossip => self.on_news(TowerNews::read(frag.payload())),
+            input if input == self.from_gossip => {
+                self.on_news(TowerNews::read(frag.payload()));
+                self.tick_at = self.tick_at.min(next_look(out.now(), TICK_NS));
+            }
             _ => {
                 let (signatures, rest) = frag.payload().as_chunks::<64>();
                 assert!(rest.is_empty(), "sign answers with whole signatures");
@@ -205,7 +212,7 @@ impl Tile for Tower {
         if (self.is_due || is_tick) && self.commands.is_empty() && !self.has_failed {
             self.is_due = false;
             if is_tick {
-                self.tick_at = out.now() + TICK_NS;
+                self.tick_at = next_look(out.now(), if self.core.leads() { TICK_NS } else { IDLE_TICK_NS });
                 self.ask_ancestors();
             }
             let done = self.core.poll(now(out.now(), out.wall_ns()), &mut *self.files);
