@@ -35,14 +35,17 @@
 //! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`] |
 //! | `tower_replay` | a [`Command`](crate::tower::Command) |
 //! | `tower_txsend` | a signed vote |
+//! | `tower_repair` | an [`AncestorQuestion`] |
+//! | `repair_tower` | an [`AncestorAnswer`] |
 //! | `replay_poh` | a [`LeaderOrder`](crate::poh::LeaderOrder) |
 //! | `poh_replay` | a [`LeaderAnswer`](crate::poh::LeaderAnswer) |
 //! | `replay_exec` | [`ExecOrder`]; the tag is its id |
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
-use hearth_wire::repair::{PING_DATAGRAM_SIZE, REQUEST_SIZE_MAX};
+use hearth_wire::repair::{HASHES_SIZE_MAX, REQUEST_SIZE_MAX};
 
+mod ancestors;
 pub(crate) mod codec;
 mod datagrams;
 mod exec;
@@ -52,6 +55,7 @@ mod microblocks;
 mod slots;
 mod stakes;
 
+pub use ancestors::{AncestorAnswer, AncestorQuestion};
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
 pub use gaps::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
@@ -163,7 +167,7 @@ pub const REPLAY_TOWER: &str = "replay_tower";
 pub const TOWER_REPLAY: &str = "tower_replay";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
-/// Pings of nodes that were asked for shreds.
+/// Pings of nodes that were asked for shreds, and hashes of ancestors.
 pub const NET_REPAIR: &str = "net_repair";
 /// Requests for shreds, and pongs.
 pub const REPAIR_NET: &str = "repair_net";
@@ -173,6 +177,10 @@ pub const REPAIR_SIGN: &str = "repair_sign";
 pub const SIGN_REPAIR: &str = "sign_repair";
 /// What is missing of slots.
 pub const SHRED_REPAIR: &str = "shred_repair";
+/// Which nodes to ask for the ancestors of which block.
+pub const TOWER_REPAIR: &str = "tower_repair";
+/// What they answer.
+pub const REPAIR_TOWER: &str = "repair_tower";
 /// Requests and pongs of nodes that ask for shreds.
 pub const NET_RSERVE: &str = "net_rserve";
 /// What they are answered with.
@@ -190,8 +198,8 @@ pub const BENCHG_BENCHS: &str = "benchg_benchs";
 pub const PONG: [u8; 4] = *b"PONG";
 /// Longest question of repair to sign, bytes: a request without its signature.
 pub const REPAIR_SIGN_MTU: usize = REQUEST_SIZE_MAX - 64;
-/// Longest datagram of repair's servers that is no shred, bytes: a ping.
-pub const REPAIR_DATAGRAM_MTU: usize = Datagram::HEADER + PING_DATAGRAM_SIZE;
+/// Longest datagram of repair's servers that is no shred, bytes: hashes of ancestors.
+pub const REPAIR_DATAGRAM_MTU: usize = Datagram::HEADER + HASHES_SIZE_MAX;
 /// Longest datagram of repair, bytes: a request.
 pub const REPAIR_OUTGOING_MTU: usize = Outgoing::HEADER + REQUEST_SIZE_MAX;
 /// Longest datagram to the server of repair, bytes: no request is longer, and what is longer is none.

@@ -71,8 +71,8 @@ fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
 
 const INPUTS: [&str; 3] = ["net_shred:0", "sign_shred:0", GOSSIP_SHRED];
 const OUTPUTS: [&str; 5] = ["shred_sign:0", "shred_store:0", "shred_net:0", "shred_repair:0", "shred_gossip:0"];
-const REPAIR_INPUTS: [&str; 4] = ["net_repair:0", "sign_repair", "shred_repair:0", GOSSIP_REPAIR];
-const REPAIR_OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
+const REPAIR_INPUTS: [&str; 5] = ["net_repair:0", "sign_repair", "shred_repair:0", "tower_repair", GOSSIP_REPAIR];
+const REPAIR_OUTPUTS: [&str; 3] = ["repair_net", "repair_sign", "repair_tower"];
 const SERVER_INPUTS: [&str; 2] = ["net_rserve:0", "sign_rserve"];
 const SERVER_OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 

@@ -1,15 +1,16 @@
 //! tile: tower on a core, between links.
 //!
 //! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
-//!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message; by
-//!         [`AncestorClient`], the blocks that others have below one
+//!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message;
+//!         `repair_tower`, reliable: the blocks that others have below one
 //! writes  `tower_replay`, elective: a [`Command`]; `tower_sign`, elective: the message of a vote; `tower_txsend`,
-//!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; slots to ask for, blocks to
-//!         send again and confirmed ones, in [`Views`]
-//! memory  that of [`Core`] and of [`View`]; an event; what waits for room: commands of one step and of [`COMMANDS`]
-//!         votes of others, a message, the newest vote twice, the root
-//! drops   a vote that waits for room in txsend or in gossip when a newer one comes, which says all that it said:
-//!         counted
+//!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; `tower_repair`, elective:
+//!         whom to ask for the ancestors of a block; slots to ask for, blocks to send again and confirmed ones, in
+//!         [`Views`]
+//! memory  that of [`Core`], of [`View`] and of [`Questions`]; an event; what waits for room: commands of one step and
+//!         of [`COMMANDS`] votes of others, a message, the newest vote twice, the root
+//! drops   a vote that waits for room in txsend or in gossip when a newer one comes, which says all that it said;
+//!         answers about ancestors that are not waited for: counted
 //! source  –
 //!
 //! No tile waits for another in a circle. Tower takes events and signatures whether or not there is room for what comes
@@ -21,6 +22,9 @@
 //! - `tower_gossip`: gossip takes what comes there whatever it waits for itself. Where the link is full all the same,
 //!   tower goes on, and keeps the newest vote and the newest root: one that a newer one replaces is dropped.
 //!
+//! Nor between tower and repair. Questions for which `tower_repair` has no room stay due. Tower takes whatever comes on
+//! `repair_tower`; where that is full all the same, repair drops the answer, and tower asks that node again.
+//!
 //! No key is here: sign has it. A disk that fails for another reason than that it is full ends the node: a vote whose
 //! tower is lost may contradict the next. So does another process with this node's identity. Then the tile says so
 //! ([`Failure`]) and does nothing more.
@@ -29,12 +33,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_cluster::ancestors;
-use hearth_cluster::consensus::BankId;
-use hearth_cluster::gossip::RepairPeer;
+use hearth_cluster::ancestors::Questions;
 use hearth_cluster::view::{View, Views};
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
-use hearth_wire::Signature;
+use hearth_wire::{Pubkey, Signature};
 
 use super::codec::Pieces;
 use super::core::{Core, Counters, Now, Output, TowerError};
@@ -42,30 +44,16 @@ use super::messages::Event;
 use super::saved::Files;
 use crate::failure::Failure;
 use crate::links::{
-    GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPLAY, TOWER_SIGN, TOWER_TXSEND,
-    TowerNews,
+    AncestorAnswer, AncestorQuestion, GOSSIP_TOWER, PeerNews, REPAIR_TOWER, REPLAY_TOWER, SIGN_TOWER, Statement,
+    TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY, TOWER_SIGN, TOWER_TXSEND, TowerNews,
 };
 
-/// How often the time is looked at, and answers about ancestors are taken.
+/// How often the time is looked at, and questions for ancestors are asked.
 const TICK_NS: u64 = 10_000_000;
 /// Commands that one turn publishes at most. While so many wait, gossip's news is left where it is.
 const COMMANDS: usize = 16;
-
-/// Asks other nodes which blocks they have below one. The node gives the tile one that has a socket.
-pub trait AncestorClient: Send {
-    /// Asks for the ancestors of the block of this slot, until there is an answer or the slot is rooted.
-    fn ask(&mut self, slot: u64);
-
-    /// Slots up to this one are of no interest any more.
-    fn set_root(&mut self, root: u64);
-
-    /// Asks these nodes what is due, and takes what they say. Returns a slot's block and its ancestors, once enough
-    /// stake agrees.
-    fn turn(&mut self, servers: &[RepairPeer]) -> Option<Vec<BankId>>;
-
-    /// What became of questions since the beginning.
-    fn counters(&self) -> ancestors::Counters;
-}
+/// Questions for ancestors that one tick asks at most.
+const QUESTIONS: usize = 64;
 
 /// What the tile is made from.
 pub struct Config {
@@ -75,8 +63,6 @@ pub struct Config {
     pub files: Box<dyn Files + Send>,
     /// What consensus says of blocks, for shred, repair and rserve.
     pub views: Arc<Views>,
-    /// What asks for ancestors.
-    pub ancestors: Box<dyn AncestorClient>,
     /// Where the tile says why it ends.
     pub failure: Failure<TowerError>,
 }
@@ -86,7 +72,8 @@ pub struct Tower {
     core: Core,
     files: Box<dyn Files + Send>,
     views: Arc<Views>,
-    ancestors: Box<dyn AncestorClient>,
+    /// Questions for the ancestors of blocks that are not executed here.
+    questions: Questions,
     failure: Failure<TowerError>,
     has_failed: bool,
     /// The other nodes, of which those that serve shreds know ancestors.
@@ -94,10 +81,12 @@ pub struct Tower {
     events: Pieces,
     from_replay: In,
     from_gossip: In,
+    from_repair: In,
     to_replay: Port,
     to_sign: Port,
     to_txsend: Port,
     to_gossip: Port,
+    to_repair: Port,
     /// What waits for room: commands; the newest message to be signed, with its number; the newest vote, for txsend and
     /// for gossip; the newest root, for gossip.
     commands: VecDeque<Vec<u8>>,
@@ -117,12 +106,13 @@ impl Tile for Tower {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, files, views, ancestors, failure } = config;
+        let Config { core, files, views, failure } = config;
         host.input(SIGN_TOWER)?;
         let (to_replay, to_sign) = (host.output(TOWER_REPLAY)?, host.output(TOWER_SIGN)?);
         let (to_txsend, to_gossip) = (host.output(TOWER_TXSEND)?, host.output(TOWER_GOSSIP)?);
+        let to_repair = host.output(TOWER_REPAIR)?;
         // Events and signatures are taken even while there is no room: else two tiles could wait for each other.
-        [to_replay, to_sign, to_txsend, to_gossip].into_iter().for_each(|port| host.elective(port));
+        [to_replay, to_sign, to_txsend, to_gossip, to_repair].into_iter().for_each(|port| host.elective(port));
         Ok(Self {
             nodes: View::new(*core.node()),
             // Gossip begins at what the ledger has as final.
@@ -130,16 +120,18 @@ impl Tile for Tower {
             core,
             files,
             views,
-            ancestors,
+            questions: Questions::default(),
             failure,
             has_failed: false,
             events: Pieces::default(),
             from_replay: host.input(REPLAY_TOWER)?,
             from_gossip: host.input(GOSSIP_TOWER)?,
+            from_repair: host.input(REPAIR_TOWER)?,
             to_replay,
             to_sign,
             to_txsend,
             to_gossip,
+            to_repair,
             commands: VecDeque::new(),
             unsigned: None,
             vote: None,
@@ -168,6 +160,7 @@ impl Tile for Tower {
                 }
             }
             input if input == self.from_gossip => self.on_news(TowerNews::read(frag.payload())),
+            input if input == self.from_repair => self.on_answer(AncestorAnswer::read(frag.payload())),
             _ => {
                 let (signatures, rest) = frag.payload().as_chunks::<64>();
                 assert!(rest.is_empty(), "sign answers with whole signatures");
@@ -187,7 +180,7 @@ impl Tile for Tower {
             self.is_due = false;
             if is_tick {
                 self.tick_at = out.now() + TICK_NS;
-                self.ask_ancestors();
+                has_published |= self.ask_ancestors(out);
             }
             let done = self.core.poll(now(out.now(), out.unix_ns()), &mut *self.files);
             self.hand_out();
@@ -228,13 +221,40 @@ impl Tower {
         self.failure.set(why);
     }
 
-    fn ask_ancestors(&mut self) {
-        if let Some(chain) = self.ancestors.turn(self.nodes.repair()) {
+    /// Takes what a node says of the ancestors of a block; consensus hears of it at the next tick.
+    fn on_answer(&mut self, answer: AncestorAnswer) {
+        let AncestorAnswer { node, hashes } = answer;
+        if self.questions.answer(&node, hashes) {
+            self.core.count.told_ancestors += 1;
+        } else {
+            self.core.count.dropped_ancestors += 1;
+        }
+    }
+
+    /// Has repair ask what is due, as far as there is room, and says to consensus what enough stake agrees on. Returns
+    /// whether it asked for anything.
+    fn ask_ancestors(&mut self, out: &mut Out<'_, Self>) -> bool {
+        if self.questions.is_idle() {
+            return false;
+        }
+        let room = out.credits(self.to_repair, QUESTIONS).min(QUESTIONS);
+        let due = self.questions.due(out.now() / 1_000_000, self.nodes.repair(), room);
+        for (slot, node) in &due {
+            out.publish(self.to_repair, 0, &AncestorQuestion { slot: *slot, node: *node }.encode());
+        }
+        self.core.count.asked_ancestors += due.len() as u64;
+        let core = &self.core;
+        let of = |slot, node: &Pubkey| core.stakes(slot).map_or(0, |stakes| stakes.of_node(node));
+        let total = |slot| core.stakes(slot).map_or(0, |stakes| stakes.total());
+        if let Some(chain) = self.questions.agreed(of, total) {
             self.core.on_ancestors(&chain);
         }
-        let counters = self.ancestors.counters();
-        self.core.count.asked_ancestors = counters.asked;
-        self.core.count.told_ancestors = counters.answers;
+        !due.is_empty()
+    }
+
+    fn start_asking(&mut self, slot: u64) {
+        tracing::warn!("the cluster has a block for slot {slot} that is not executed here: asking what it is built on");
+        self.questions.ask(slot);
     }
 
     /// Sorts what the core wants done.
@@ -254,10 +274,10 @@ impl Tower {
                 }
                 Output::Want(slot) => self.views.reports.voted(slot),
                 Output::Resend(slot) => self.views.reports.resend(slot),
-                Output::AskAncestors(slot) => self.ancestors.ask(slot),
+                Output::AskAncestors(slot) => self.start_asking(slot),
                 Output::Root(slot) => {
                     self.root = Some(slot);
-                    self.ancestors.set_root(slot);
+                    self.questions.set_root(slot);
                 }
                 Output::Confirmed(id) => self.views.confirmed.push(id),
             }
