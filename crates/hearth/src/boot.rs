@@ -329,7 +329,7 @@ pub fn join(
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
         known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
-        identity: &identity(config, folder)?,
+        identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
         entrypoints: peers::entrypoints(config)?,
         links: PeerLinks::of(config),
@@ -566,7 +566,7 @@ fn admin(config: &Config, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
 pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
     let NodeParts { topology, mut bound, mut chain } = unbooted;
     let ports = bound.ports;
-    let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
+    let faucet_key = SigningKey::from_seed(chain.faucet.keypair.seed());
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
