@@ -10,10 +10,10 @@
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
 //! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
-//!         gossip has no room for, which is said again; requests where rserve has none, and pings and hashes of ancestors where
-//!         repair has none, which are made again; what leaders answer where txsend has none, which QUIC sends again; the kernel's
-//!         own (socket buffer full), read from the socket; outgoing ones that the kernel refuses, or whose address
-//!         cannot be reached; what an emulated link loses. All counted
+//!         gossip has no room for, which is said again; requests where rserve has none, and pings and hashes of
+//!         ancestors where repair has none, which are made again; what leaders answer where txsend has none, which
+//!         QUIC sends again; the kernel's own (socket buffer full), read from the socket; outgoing ones that the
+//!         kernel refuses, or whose address cannot be reached; what an emulated link loses. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 pub mod links;

@@ -11,7 +11,8 @@
 //! answer counts once. Whoever guesses a nonce still needs the leader's signature.
 //!
 //! ```text
-//! nonce  tick mod 256, 8 bits | hash of secret, kind, slot, index and tick, 24 bits
+//! nonce  of a shred      tick mod 256, 8 bits | hash of secret, kind, slot, index and tick, 24 bits
+//!        for ancestors   hash of secret, kind, slot, node and time, 32 bits
 //! ```
 
 use hearth_cluster::gossip::Bounded;
@@ -36,8 +37,8 @@ const ANSWERED_MAX: usize = 16_384;
 #[derive(Clone, Copy)]
 pub struct NonceKey(pub [u8; 32]);
 
-/// What a nonce of a shred is for. The answers to a question for a slot's ancestors are of any lower slots, and the highest shred of a slot
-/// has any index: the nonce does not say which.
+/// What a nonce of a shred is for. The answers to a question for the shreds of a slot's ancestors are of any lower
+/// slots, and the highest shred of a slot has any index: the nonce does not say which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Shred { slot: u64, index: u32 },
