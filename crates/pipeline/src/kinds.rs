@@ -159,7 +159,7 @@ pub const KINDS: [Kind; 21] = [
         needs: &[Need::Ledger],
         ..Kind::of::<exec::Exec>()
     },
-    Kind { role: Role::Cluster, weight_us: 0.2, needs: &[Need::Network, Need::Files], ..Kind::of::<tower::Tower>() },
+    Kind { role: Role::Cluster, weight_us: 0.2, needs: &[Need::Files], ..Kind::of::<tower::Tower>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<gossip::Gossip>() },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },

@@ -361,7 +361,6 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     let shreds = || (0..c.of("shred")).map(|s| tile("shred", s)).collect();
     link(links, REPLAY_SHRED.into(), 64, 8, replay, shreds());
     link(links, TOWER_SHRED.into(), 64, 8, tower.clone(), shreds());
-    link(links, TOWER_REPAIR.into(), 64, 8, tower.clone(), vec![tile("repair", 0)]);
     link(links, TOWER_RSERVE.into(), 64, 32, tower.clone(), vec![tile("rserve", 0)]);
     link(links, TOWER_SIGN.into(), 16, TOWER_SIGN_MTU, tower.clone(), vec![sign.clone()]);
     link(links, SIGN_TOWER.into(), 16, SIGN_TOWER_MTU, sign, vec![tower]);
@@ -370,7 +369,7 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
 /// Of repair: asking, and asked by others.
 fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     for n in 0..c.of("net") {
-        link(links, tile(NET_REPAIR, n), 64, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
+        link(links, tile(NET_REPAIR, n), 256, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
         link(links, tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
     }
     for s in 0..c.of("shred") {
@@ -379,6 +378,8 @@ fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, REPAIR_NET.into(), 256, REPAIR_OUTGOING_MTU, tile("repair", 0), vec![tile("net", 0)]);
     link(links, REPAIR_SIGN.into(), 128, REPAIR_SIGN_MTU, tile("repair", 0), vec![tile("sign", 0)]);
     link(links, SIGN_REPAIR.into(), 64, 64, tile("sign", 0), vec![tile("repair", 0)]);
+    link(links, TOWER_REPAIR.into(), 128, AncestorQuestion::SIZE, tile("tower", 0), vec![tile("repair", 0)]);
+    link(links, REPAIR_TOWER.into(), 128, AncestorAnswer::MTU, tile("repair", 0), vec![tile("tower", 0)]);
     link(links, RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
     link(links, RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
     link(links, SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);

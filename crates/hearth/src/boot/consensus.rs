@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::Ledger;
 use hearth_pipeline::bank::Recording;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
@@ -25,7 +24,7 @@ use hearth_wire::Pubkey;
 use super::{BootError, Chain, Peers, tiles};
 use crate::config::Config;
 use crate::keys;
-use crate::peers::agree::{AgreeError, Agreement, Asker};
+use crate::peers::agree::{AgreeError, Agreement};
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
@@ -39,7 +38,7 @@ impl Consensus {
     /// Goes on from the ledger's last block, which is the root.
     ///
     /// # Errors
-    /// The tower cannot be read, or is of another chain; or there is no socket to be had.
+    /// The tower cannot be read, or is of another chain.
     pub fn of(
         config: &Config,
         chain: &Chain,
@@ -67,9 +66,6 @@ impl Consensus {
         let root = start.block.bank.id.slot;
         let core = Core::new(core, start, saved, Now::of(clock)).map_err(AgreeError::from)?;
         cluster.agreed.confirm(root);
-        let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
-        let asks = SigningKey::from_seed(&identity.seed);
-        let asker = Asker::open(ledger.clone(), asks, ip, &peers.links).map_err(NodeError::Threads)?;
         let agreement = Agreement {
             node,
             ledger: ledger.clone(),
@@ -89,7 +85,6 @@ impl Consensus {
         let tower = tower::Config {
             core,
             files: Box::new(Writer::start(folder.clone()).map_err(NodeError::Threads)?),
-            ancestors: Box::new(asker),
             failure: agreement.tower.clone(),
         };
         let votes = account.map(|account| VoteKeys { account, voter: None });

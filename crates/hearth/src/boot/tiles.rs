@@ -42,6 +42,7 @@ use hearth_wire::Pubkey;
 use super::consensus::{Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
 use crate::config::Config;
+use crate::keys::Identity;
 use crate::peers::socket::links_config;
 use crate::ports::{BoundPorts, PortError, Ports};
 
@@ -75,14 +76,16 @@ pub(super) fn tile_configs(
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let shreds = cluster.map(|_| shred_cluster(config, &chain));
-    let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
+    let Chain {
+        genesis, ledger, folder, identity: Identity { keypair, public: own }, store, replayed, history, ..
+    } = chain;
     let drops = DropLog::new(fates.clone());
     let recording = history.as_ref().map(|history| recording(config, history));
     // The first net tile has the sockets that are bound, and the others share their ports.
     let mut bound = bound.net();
     let configs = TileConfigs::default()
         .each::<Net>(topology, |_| net::Config { bound: std::mem::take(&mut bound), ..net_config(config, &ports) })
-        .each::<Quic>(topology, |_| quic_config(config, identity.public, drops.clone()))
+        .each::<Quic>(topology, |_| quic_config(config, own, drops.clone()))
         .each::<Verify>(topology, |_| verify_config(config, topology, fates.key(), drops.clone()))
         .each::<Dedup>(topology, |_| dedup_config(config, &drops))
         .each::<Pack>(topology, |_| pack::Config {
@@ -113,18 +116,16 @@ pub(super) fn tile_configs(
             cluster: shreds.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
-        configs
-            .one::<TxSend>(txsend_config(config, identity.public, &ledger, &drops))
-            .one::<Gossip>(cluster.gossip.clone())
+        configs.one::<TxSend>(txsend_config(config, own, &ledger, &drops)).one::<Gossip>(cluster.gossip.clone())
     });
     let configs = shreds.iter().fold(configs, |configs, shreds| {
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
     let (consensus, votes) = consensus.map(|consensus| (consensus.tiles, consensus.votes)).unzip();
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
-        .one::<Sign>(sign::Config { seed: *identity.seed, votes: votes.flatten() })
+        .one::<Sign>(sign::Config { key: keypair, votes: votes.flatten() })
         .one::<Metric>(metric_config(config, &ports, metrics, folder))
-        .one::<Store>(store_config(store::Config::new(store, ledger), history, identity.public, cluster));
+        .one::<Store>(store_config(store::Config::new(store, ledger), history, own, cluster));
     Ok(match load {
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,

@@ -27,7 +27,7 @@ use super::turbine_ingress::Cluster;
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
     Datagram, GOSSIP_REPAIR, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind,
-    REPLAY_SHRED, SlotNews, TOWER_REPAIR, TOWER_SHRED, ping_token, read_set,
+    REPLAY_SHRED, SlotNews, TOWER_REPAIR, TOWER_SHRED, VOTED, ping_token, read_set,
 };
 use crate::repair::nonce::NonceKey;
 use crate::repair::{self, Repair};
@@ -71,7 +71,7 @@ fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
 const INPUTS: [&str; 5] = ["net_shred:0", "sign_shred:0", GOSSIP_SHRED, REPLAY_SHRED, TOWER_SHRED];
 const OUTPUTS: [&str; 5] = ["shred_sign:0", "shred_store:0", "shred_net:0", "shred_repair:0", "shred_gossip:0"];
 const REPAIR_INPUTS: [&str; 5] = ["net_repair:0", "sign_repair", "shred_repair:0", GOSSIP_REPAIR, TOWER_REPAIR];
-const REPAIR_OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
+const REPAIR_OUTPUTS: [&str; 3] = ["repair_net", "repair_sign", "repair_tower"];
 const SERVER_INPUTS: [&str; 3] = ["net_rserve:0", "sign_rserve", "tower_rserve"];
 const SERVER_OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 
@@ -572,9 +572,9 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
     (0..2_000).for_each(|_| world.step());
     assert_eq!(world.requests(), 0, "nothing is known of them");
     for peer in &mut world.peers {
-        peer.repair.give(TOWER_REPAIR, 3, &[]);
+        peer.repair.give_control(TOWER_REPAIR, 3, VOTED, &[]);
         // Of one that never was nothing comes, and the others do not wait for it.
-        peer.repair.give(TOWER_REPAIR, 9, &[]);
+        peer.repair.give_control(TOWER_REPAIR, 9, VOTED, &[]);
     }
     // One node of five has it, and each question goes to one of four that is drawn, each 150 ms: of a hundred shreds
     // the last may take twenty tries.

@@ -58,6 +58,8 @@ hearth_tile::counters! {
         asked_ancestors: Counter,
         /// Answers to them.
         told_ancestors: Counter,
+        /// Answers dropped since they are not waited for any more.
+        dropped_ancestors: Counter,
         /// The newest slot that this node has rooted: it will not leave it.
         root_slot: Gauge,
         /// Blocks above the root, of all forks.
@@ -522,7 +524,8 @@ impl Core {
         self.tally.exceeds_share(&stakes, 3, |slot| slot > root && !is_known(slot))
     }
 
-    fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
+    /// The stakes of a slot's epoch, where they are known.
+    pub fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
         self.epochs.get(&self.schedule.epoch(slot)).cloned()
     }
 

@@ -1,9 +1,10 @@
 //! tower: which fork this node builds on, what it votes for, what is final, and when it leads.
 //!
 //! reads   from replay: blocks that were executed, or cannot be; what the store has of slots. From gossip: nodes, their
-//!         votes and slots, leaders that made two blocks. The time
+//!         votes and slots, leaders that made two blocks. From repair: hashes of ancestors. The time
 //! writes  to replay: what to build on, own slots to begin, roots, blocks to drop. To txsend and gossip: votes, once
-//!         the tower that they are of is on disk; to gossip: the root. `tower.bin` and `root.bin`
+//!         the tower that they are of is on disk; to gossip: the root. To repair: whom to ask for ancestors.
+//!         `tower.bin` and `root.bin`
 //! memory  120 B for each block above the root; 40 B for each slot above it of which the store has anything, of 65,536
 //!         slots; 104 B for each vote account with stake; a vote; what [`hearth_cluster::consensus`] keeps
 //! drops   votes of others that do not count: counted
@@ -41,7 +42,7 @@ pub use saved::{
     tower as saved_tower,
 };
 
-pub use tile::{AncestorClient, Config, Tower};
+pub use tile::{Config, Tower};
 
 #[cfg(test)]
 mod tests;

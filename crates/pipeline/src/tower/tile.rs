@@ -1,16 +1,18 @@
 //! tile: tower on a core, between links.
 //!
 //! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
-//!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message; by
-//!         [`AncestorClient`], the blocks that others have below one
+//!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message;
+//!         `repair_tower`, reliable: the blocks that others have below one
 //! writes  `tower_replay`, elective: a [`Command`]; `tower_sign`, elective: the message of a vote; `tower_txsend`,
 //!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; `tower_shred`, elective: own
-//!         blocks to send again; `tower_repair`, elective: slots to ask for; `tower_rserve`, elective: confirmed blocks
-//! memory  that of [`Core`] and of [`View`]; an event; what waits for room: commands of one step and of [`COMMANDS`]
-//!         votes of others, a message, the newest vote twice, the root, slots above the root twice, [`CONFIRMED_MAX`]
-//!         confirmed blocks
-//! drops   a vote that waits for room in txsend or in gossip when a newer one comes, which says all that it said:
-//!         counted; of confirmed blocks that wait for room those that rserve would have forgotten
+//!         blocks to send again; `tower_repair`, elective: slots to ask for, and whom to ask for the ancestors of a
+//!         block; `tower_rserve`, elective: confirmed blocks
+//! memory  that of [`Core`], of [`View`] and of [`Questions`]; an event; what waits for room: commands of one step and
+//!         of [`COMMANDS`] votes of others, a message, the newest vote twice, the root, slots above the root twice,
+//!         [`CONFIRMED_MAX`] confirmed blocks
+//! drops   a vote that waits for room in txsend or in gossip when a newer one comes, which says all that it said;
+//!         answers about ancestors that are not waited for: counted; of confirmed blocks that wait for room those that
+//!         rserve would have forgotten
 //! source  –
 //!
 //! No tile waits for another in a circle. Tower takes events and signatures whether or not there is room for what comes
@@ -22,20 +24,22 @@
 //! - `tower_gossip`: gossip takes what comes there whatever it waits for itself. Where the link is full all the same,
 //!   tower goes on, and keeps the newest vote and the newest root: one that a newer one replaces is dropped.
 //!
-//! Another thread writes and syncs the files ([`Writer`](super::Writer)), since a sync takes milliseconds and other
-//! tiles may share the core. A vote waits for it; the tile does not. A disk that fails for another reason than that it
-//! is full ends the node: a vote whose tower is lost may contradict the next. So does another process with this node's
-//! identity. Then the tile says so ([`Failure`]) and does nothing more.
+//! Nor between tower and repair. Questions for which `tower_repair` has no room stay due. Tower takes whatever comes on
+//! `repair_tower`; where that is full all the same, repair drops the answer, and tower asks that node again.
+//!
+//! No key is here: sign has it. Another thread writes and syncs the files ([`Writer`](super::Writer)), since a sync
+//! takes milliseconds and other tiles may share the core. A vote waits for it; the tile does not. A disk that fails for
+//! another reason than that it is full ends the node: a vote whose tower is lost may contradict the next. So does
+//! another process with this node's identity. Then the tile says so ([`Failure`]) and does nothing more.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use hearth_cluster::ancestors::{self, CONFIRMED_MAX};
+use hearth_cluster::ancestors::{CONFIRMED_MAX, Questions};
 use hearth_cluster::consensus::BankId;
-use hearth_cluster::gossip::RepairPeer;
 use hearth_cluster::view::View;
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
-use hearth_wire::Signature;
+use hearth_wire::{Pubkey, Signature};
 
 use super::codec::Pieces;
 use super::core::{Core, Counters, Now, Output, TowerError};
@@ -43,34 +47,21 @@ use super::messages::Event;
 use super::saved::Files;
 use crate::failure::Failure;
 use crate::links::{
-    FAILED, GOSSIP_TOWER, PeerNews, REPLAY_TOWER, SIGN_TOWER, Statement, TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY,
-    TOWER_RSERVE, TOWER_SHRED, TOWER_SIGN, TOWER_TXSEND, TowerNews,
+    AncestorAnswer, AncestorQuestion, FAILED, GOSSIP_TOWER, PeerNews, REPAIR_TOWER, REPLAY_TOWER, SIGN_TOWER,
+    Statement, TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY, TOWER_RSERVE, TOWER_SHRED, TOWER_SIGN, TOWER_TXSEND,
+    TowerNews, VOTED,
 };
 use crate::repair::next_look;
 
-/// How often the time is looked at, and answers about ancestors are taken, by a node that makes blocks; and how soon
+/// How often the time is looked at, and questions for ancestors are asked, by a node that makes blocks; and how soon
 /// consensus acts on what gossip said.
 const TICK_NS: u64 = 10_000_000;
 /// How often a node does that which makes no blocks.
 const IDLE_TICK_NS: u64 = 50_000_000;
 /// Commands that one turn publishes at most. While so many wait, gossip's news is left where it is.
 const COMMANDS: usize = 16;
-
-/// Asks other nodes which blocks they have below one. The node gives the tile one that has a socket.
-pub trait AncestorClient: Send {
-    /// Asks for the ancestors of the block of this slot, until there is an answer or the slot is rooted.
-    fn ask(&mut self, slot: u64);
-
-    /// Slots up to this one are of no interest any more.
-    fn set_root(&mut self, root: u64);
-
-    /// Asks these nodes what is due, and takes what they say. Returns a slot's block and its ancestors, once enough
-    /// stake agrees.
-    fn turn(&mut self, servers: &[RepairPeer]) -> Option<Vec<BankId>>;
-
-    /// What became of questions since the beginning.
-    fn counters(&self) -> ancestors::Counters;
-}
+/// Questions for ancestors that one tick asks at most.
+const QUESTIONS: usize = 64;
 
 /// What the tile is made from.
 pub struct Config {
@@ -78,8 +69,6 @@ pub struct Config {
     pub core: Core,
     /// Where tower and root are kept.
     pub files: Box<dyn Files + Send>,
-    /// What asks for ancestors.
-    pub ancestors: Box<dyn AncestorClient>,
     /// Where the tile says why it ends.
     pub failure: Failure<TowerError>,
 }
@@ -88,7 +77,8 @@ pub struct Config {
 pub struct Tower {
     core: Core,
     files: Box<dyn Files + Send>,
-    ancestors: Box<dyn AncestorClient>,
+    /// Questions for the ancestors of blocks that are not executed here.
+    questions: Questions,
     failure: Failure<TowerError>,
     has_failed: bool,
     /// The other nodes, of which those that serve shreds know ancestors.
@@ -96,6 +86,7 @@ pub struct Tower {
     events: Pieces,
     from_replay: In,
     from_gossip: In,
+    from_repair: In,
     to_replay: Port,
     to_sign: Port,
     to_txsend: Port,
@@ -128,7 +119,7 @@ impl Tile for Tower {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, mut files, ancestors, failure } = config;
+        let Config { core, mut files, failure } = config;
         files.on_finished(host.waker());
         host.input(SIGN_TOWER)?;
         let (to_replay, to_sign) = (host.output(TOWER_REPLAY)?, host.output(TOWER_SIGN)?);
@@ -144,12 +135,13 @@ impl Tile for Tower {
             root: Some(core.count.root_slot),
             core,
             files,
-            ancestors,
+            questions: Questions::default(),
             failure,
             has_failed: false,
             events: Pieces::default(),
             from_replay: host.input(REPLAY_TOWER)?,
             from_gossip: host.input(GOSSIP_TOWER)?,
+            from_repair: host.input(REPAIR_TOWER)?,
             to_replay,
             to_sign,
             to_txsend,
@@ -193,6 +185,10 @@ impl Tile for Tower {
                 self.on_news(TowerNews::read(frag.payload()));
                 self.tick_at = self.tick_at.min(next_look(out.now(), TICK_NS));
             }
+            input if input == self.from_repair => {
+                self.on_answer(AncestorAnswer::read(frag.payload()));
+                self.tick_at = self.tick_at.min(next_look(out.now(), TICK_NS));
+            }
             _ => {
                 let (signatures, rest) = frag.payload().as_chunks::<64>();
                 assert!(rest.is_empty(), "sign answers with whole signatures");
@@ -213,7 +209,7 @@ impl Tile for Tower {
             self.is_due = false;
             if is_tick {
                 self.tick_at = next_look(out.now(), if self.core.leads() { TICK_NS } else { IDLE_TICK_NS });
-                self.ask_ancestors();
+                has_published |= self.ask_ancestors(out);
             }
             let done = self.core.poll(now(out.now(), out.wall_ns()), &mut *self.files);
             self.hand_out();
@@ -260,13 +256,40 @@ impl Tower {
         (self.unsigned, self.vote, self.gossip_vote) = (None, None, None);
     }
 
-    fn ask_ancestors(&mut self) {
-        if let Some(chain) = self.ancestors.turn(self.nodes.repair()) {
+    /// Takes what a node says of the ancestors of a block; consensus hears of it at the next tick.
+    fn on_answer(&mut self, answer: AncestorAnswer) {
+        let AncestorAnswer { node, hashes } = answer;
+        if self.questions.answer(&node, hashes) {
+            self.core.count.told_ancestors += 1;
+        } else {
+            self.core.count.dropped_ancestors += 1;
+        }
+    }
+
+    /// Has repair ask what is due, as far as there is room, and says to consensus what enough stake agrees on. Returns
+    /// whether it asked for anything.
+    fn ask_ancestors(&mut self, out: &mut Out<'_, Self>) -> bool {
+        if self.questions.is_idle() {
+            return false;
+        }
+        let room = out.credits(self.to_repair, QUESTIONS).min(QUESTIONS);
+        let due = self.questions.due(out.now() / 1_000_000, self.nodes.repair(), room);
+        for (slot, node) in &due {
+            out.publish(self.to_repair, 0, &AncestorQuestion { slot: *slot, node: *node }.encode());
+        }
+        self.core.count.asked_ancestors += due.len() as u64;
+        let core = &self.core;
+        let of = |slot, node: &Pubkey| core.stakes(slot).map_or(0, |stakes| stakes.of_node(node));
+        let total = |slot| core.stakes(slot).map_or(0, |stakes| stakes.total());
+        if let Some(chain) = self.questions.agreed(of, total) {
             self.core.on_ancestors(&chain);
         }
-        let counters = self.ancestors.counters();
-        self.core.count.asked_ancestors = counters.asked;
-        self.core.count.told_ancestors = counters.answers;
+        !due.is_empty()
+    }
+
+    fn start_asking(&mut self, slot: u64) {
+        tracing::warn!("the cluster has a block for slot {slot} that is not executed here: asking what it is built on");
+        self.questions.ask(slot);
     }
 
     /// Sorts what the core wants done.
@@ -286,12 +309,12 @@ impl Tower {
                 }
                 Output::Want(slot) => drop(self.wanted.insert(slot)),
                 Output::Resend(slot) => drop(self.resends.insert(slot)),
-                Output::AskAncestors(slot) => self.ancestors.ask(slot),
+                Output::AskAncestors(slot) => self.start_asking(slot),
                 Output::Root(slot) => {
                     self.root = Some(slot);
                     self.resends = self.resends.split_off(&(slot + 1));
                     self.wanted = self.wanted.split_off(&(slot + 1));
-                    self.ancestors.set_root(slot);
+                    self.questions.set_root(slot);
                 }
                 Output::Confirmed(id) => {
                     if self.confirmed.len() == CONFIRMED_MAX {
@@ -338,7 +361,7 @@ impl Tower {
             has_published = true;
         }
         while !self.wanted.is_empty() && has_room(self.to_repair, out) {
-            out.publish(self.to_repair, self.wanted.pop_first().expect("there is one"), &[]);
+            out.publish_control(self.to_repair, self.wanted.pop_first().expect("there is one"), VOTED, &[]);
             has_published = true;
         }
         while !self.confirmed.is_empty() && has_room(self.to_rserve, out) {
