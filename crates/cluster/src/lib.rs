@@ -8,7 +8,6 @@ pub mod consensus;
 pub mod duplicate;
 pub mod gossip;
 pub mod links;
-pub mod reports;
 pub mod simulate;
 pub mod turbine;
 pub mod view;

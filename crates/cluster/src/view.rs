@@ -2,7 +2,7 @@
 //!
 //! reads   [`Peer`]s: gossip sends one when something of a node has changed
 //! writes  the nodes, by what they are for
-//! memory  [`View`]: some 120 B a node; [`Views`]: see there
+//! memory  some 120 B a node
 //!
 //! Each tile has a view of its own, so that none of them waits for another.
 
@@ -10,9 +10,7 @@ use std::net::SocketAddrV4;
 
 use hearth_wire::Pubkey;
 
-use crate::ancestors::ConfirmedBlocks;
 use crate::gossip::RepairPeer;
-use crate::reports::Reports;
 use crate::turbine::Contact;
 
 /// A node of the cluster, with those of its addresses that something may be sent to.
@@ -104,15 +102,6 @@ fn set<T: PartialEq>(list: &mut Vec<T>, key: &Pubkey, item: Option<T>, key_of: i
         (Err(_), None) => return false,
     }
     true
-}
-
-/// What consensus says of blocks, to the tiles that hold them or ask for them.
-#[derive(Debug, Default)]
-pub struct Views {
-    /// Slots to dump, to send again, and to ask for.
-    pub reports: Reports,
-    /// Confirmed blocks, for nodes that ask for ancestors.
-    pub confirmed: ConfirmedBlocks,
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
-use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -279,7 +278,6 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     if config.follows() {
         let mut topology = topology::build_follower(&config.name, counts, &affinity.node, cores)?;
         topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
-        topology.services.extend(peers::services());
         return Ok(topology);
     }
     let counts = match affinity.is_auto() {
@@ -288,9 +286,6 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     };
     let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
     topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
-    if config.gossip.enabled {
-        topology.services.extend(peers::services());
-    }
     Ok(topology)
 }
 
@@ -333,7 +328,7 @@ pub fn join(
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
         known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
-        identity: &identity(config, folder)?,
+        identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
         entrypoints: peers::entrypoints(config)?,
         links: PeerLinks::of(config),
@@ -570,7 +565,7 @@ fn admin(config: &Config, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
 pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
     let NodeParts { topology, mut bound, mut chain } = unbooted;
     let ports = bound.ports;
-    let faucet_key = SigningKey::from_seed(&chain.faucet.seed);
+    let faucet_key = SigningKey::from_seed(chain.faucet.keypair.seed());
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
@@ -583,7 +578,6 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster = peers.as_ref().map(|peers| tiles::Cluster {
         gossip: peers.gossip.clone(),
-        views: peers.views.clone(),
         agreed: Arc::default(),
         leads: config.takes_turns(),
     });
@@ -594,9 +588,6 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
     let mut node = Node::boot(topology, clock, node_config)?;
-    for (name, words) in peers.iter().flat_map(Peers::words) {
-        let _ = words.set(node.workspace().counters(name).expect("the topology has the service"));
-    }
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
     let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
     let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
@@ -662,17 +653,10 @@ struct Peers {
     /// What gossip's tile is made of.
     gossip: gossip::Config,
     board: Arc<Board>,
-    views: Arc<Views>,
     _echo: EchoServer,
-    links: PeerLinks,
 }
 
 impl Peers {
-    /// Where each counts.
-    fn words(&self) -> [(&'static str, &peers::Words); 1] {
-        [(peers::LINKS, &self.links.words)]
-    }
-
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let ports = bound.ports;
         let version = chain.genesis.shred_version();
@@ -707,7 +691,7 @@ impl Peers {
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
         let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        Ok(Self { gossip, board, views: Arc::default(), _echo: echo, links: PeerLinks::of(config) })
+        Ok(Self { gossip, board, _echo: echo })
     }
 }
 

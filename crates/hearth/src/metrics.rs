@@ -12,7 +12,6 @@ use hearth_tile::topology::Topology;
 
 use crate::boot;
 use crate::config::Config;
-use crate::peers;
 
 /// A node with everything that can count: the load's tiles too, and the threads of a cluster.
 fn topology() -> Topology {
@@ -73,11 +72,7 @@ pub fn markdown() -> String {
         }
     }
     for service in &topology.services {
-        let of = match &*service.name {
-            peers::LINKS => "Label: `service`. Only of a node in a cluster.",
-            _ => "Label: `service`.",
-        };
-        section(&service.name, of, counters(&service.name, &service.counters));
+        section(&service.name, "Label: `service`.", counters(&service.name, &service.counters));
     }
     section(
         "an EVM node",

@@ -263,6 +263,11 @@ impl EpochStakes {
         self.votes.iter().map(|vote| vote.stake).sum()
     }
 
+    /// That of all vote accounts that a node votes with.
+    pub fn of_node(&self, node: &Pubkey) -> u64 {
+        self.votes.iter().filter(|vote| vote.node == *node).map(|vote| vote.stake).sum()
+    }
+
     /// One vote account's.
     pub fn vote(&self, vote: &Pubkey) -> Option<&VoteStake> {
         self.votes.binary_search_by_key(vote, |vote| vote.vote).ok().map(|at| &self.votes[at])

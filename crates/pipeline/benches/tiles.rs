@@ -13,7 +13,7 @@ use ed25519_dalek::Signer;
 use hearth_pipeline::links::{NET_QUIC, Outgoing, PortKind, QUIC_NET, SHRED_SIGN, SIGN_SHRED};
 use hearth_pipeline::metric::text::{Page, Template};
 use hearth_pipeline::net::{self, Net};
-use hearth_pipeline::sign::{self, Sign};
+use hearth_pipeline::sign::{self, Keypair, Sign};
 use hearth_pipeline::topology::{self, Affinity, Counts};
 use hearth_ring::{HugePages, Observer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
@@ -106,7 +106,8 @@ fn net_sends(bench: &Bench) {
 
 fn sign_requests(bench: &Bench) {
     let (from, to) = (format!("{SHRED_SIGN}:0"), format!("{SIGN_SHRED}:0"));
-    let mut rig = Rig::<Sign>::new(sign::Config { seed: [7; 32], votes: None }, &[&from], &[&to]);
+    let config = sign::Config { key: Keypair::from_seed(&[7; 32]).unwrap(), votes: None };
+    let mut rig = Rig::<Sign>::new(config, &[&from], &[&to]);
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let requests = || {
         (0..64u8).for_each(|n| rig.give(&from, n.into(), &[n; 32]));

@@ -168,8 +168,8 @@ pub const KINDS: [Kind; 21] = [
         weight_us: 0.2,
         // Once a slot it goes on with what store has done. Layouts that were published have no place for it.
         alone_with: Some("store"),
-        // Files and network in a cluster, the ledger where the node is alone.
-        needs: &[Need::Network, Need::Files, Need::Ledger],
+        // Files in a cluster, the ledger where the node is alone.
+        needs: &[Need::Files, Need::Ledger],
         ..Kind::of::<tower::Tower>()
     },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },

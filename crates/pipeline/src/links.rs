@@ -31,19 +31,23 @@
 //! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
 //! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
-//! | `store_replay` | nothing; the tag is the slot |
+//! | `store_replay`, `replay_shred`, `tower_shred` | nothing; the tag is the slot |
 //! | `store_tower` | the 32-byte id of a block, the Merkle root of its last FEC set; the tag is its slot |
-//! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`] |
+//! | `tower_rserve` | the 32-byte bank hash of a confirmed block; the tag is its slot |
+//! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`]; nothing with [`FAILED`] |
 //! | `tower_replay` | a [`Command`](crate::tower::Command) |
 //! | `tower_txsend` | a signed vote |
+//! | `tower_repair` | an [`AncestorQuestion`]; nothing with [`VOTED`], and the tag is the slot |
+//! | `repair_tower` | an [`AncestorAnswer`] |
 //! | `replay_poh` | a [`LeaderOrder`](crate::poh::LeaderOrder) |
 //! | `poh_replay` | a [`LeaderAnswer`](crate::poh::LeaderAnswer) |
 //! | `replay_exec` | [`ExecOrder`]; the tag is its id |
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 
-use hearth_wire::repair::{PING_DATAGRAM_SIZE, REQUEST_SIZE_MAX};
+use hearth_wire::repair::{HASHES_SIZE_MAX, REQUEST_SIZE_MAX};
 
+mod ancestors;
 pub(crate) mod codec;
 mod datagrams;
 mod exec;
@@ -53,6 +57,7 @@ mod microblocks;
 mod slots;
 mod stakes;
 
+pub use ancestors::{AncestorAnswer, AncestorQuestion};
 pub use datagrams::{Datagram, Outgoing, PortKind};
 pub use exec::{ExecOrder, ExecVerdict};
 pub use gaps::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
@@ -128,6 +133,8 @@ pub const BANK_STORE: &str = "bank_store";
 pub const STORE_REPLAY: &str = "store_replay";
 /// The newest block that is durable, with all before it, of a node alone.
 pub const STORE_TOWER: &str = "store_tower";
+/// Slots of which another block is to be taken than the one that is here.
+pub const REPLAY_SHRED: &str = "replay_shred";
 /// Which block to build on, and which slot to make.
 pub const REPLAY_POH: &str = "replay_poh";
 /// What became of that.
@@ -160,9 +167,13 @@ pub const EXEC_REPLAY: &str = "exec_replay";
 pub const REPLAY_TOWER: &str = "replay_tower";
 /// What tower wants of replay.
 pub const TOWER_REPLAY: &str = "tower_replay";
+/// Own blocks to send again.
+pub const TOWER_SHRED: &str = "tower_shred";
+/// Confirmed blocks, for nodes that ask for ancestors.
+pub const TOWER_RSERVE: &str = "tower_rserve";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
-/// Pings of nodes that were asked for shreds.
+/// Pings of nodes that were asked for shreds, and hashes of ancestors.
 pub const NET_REPAIR: &str = "net_repair";
 /// Requests for shreds, and pongs.
 pub const REPAIR_NET: &str = "repair_net";
@@ -172,6 +183,10 @@ pub const REPAIR_SIGN: &str = "repair_sign";
 pub const SIGN_REPAIR: &str = "sign_repair";
 /// What is missing of slots.
 pub const SHRED_REPAIR: &str = "shred_repair";
+/// Slots that others have voted for, to be asked for, and which nodes to ask for the ancestors of which block.
+pub const TOWER_REPAIR: &str = "tower_repair";
+/// What they answer.
+pub const REPAIR_TOWER: &str = "repair_tower";
 /// Requests and pongs of nodes that ask for shreds.
 pub const NET_RSERVE: &str = "net_rserve";
 /// What they are answered with.
@@ -189,8 +204,8 @@ pub const BENCHG_BENCHS: &str = "benchg_benchs";
 pub const PONG: [u8; 4] = *b"PONG";
 /// Longest question of repair to sign, bytes: a request without its signature.
 pub const REPAIR_SIGN_MTU: usize = REQUEST_SIZE_MAX - 64;
-/// Longest datagram of repair's servers that is no shred, bytes: a ping.
-pub const REPAIR_DATAGRAM_MTU: usize = Datagram::HEADER + PING_DATAGRAM_SIZE;
+/// Longest datagram of repair's servers that is no shred, bytes: hashes of ancestors.
+pub const REPAIR_DATAGRAM_MTU: usize = Datagram::HEADER + HASHES_SIZE_MAX;
 /// Longest datagram of repair, bytes: a request.
 pub const REPAIR_OUTGOING_MTU: usize = Outgoing::HEADER + REQUEST_SIZE_MAX;
 /// Longest datagram to the server of repair, bytes: no request is longer, and what is longer is none.
@@ -239,6 +254,11 @@ pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 pub const HISTORY_MTU: usize = 32_768;
 /// Control bit of a piece of a batch, or of an event: it is not the last.
 pub const MORE: u16 = 1;
+/// Control word of a frag without payload from tower to repair: others have voted for the slot that the tag names.
+pub const VOTED: u16 = 1;
+/// Control word of a frag without payload from replay to tower: the node can no longer be in its cluster. No vote may
+/// leave, and no slot be begun.
+pub const FAILED: u16 = 2;
 /// Largest piece of an event of replay: a block's has all the vote accounts that it changed.
 pub const REPLAY_TOWER_MTU: usize = 8_192;
 /// Largest command of tower: a vote of another node.

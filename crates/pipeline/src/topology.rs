@@ -350,6 +350,9 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
 
 /// Of a node in a cluster: from blocks on disk to consensus.
 fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
+    if !c.cluster {
+        return;
+    }
     let (replay, tower) = (tile("replay", 0), tile("tower", 0));
     link(links, STORE_REPLAY.into(), 1024, 8, tile("store", 0), vec![replay.clone()]);
     for e in 0..c.of("exec") {
@@ -359,13 +362,17 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, REPLAY_POH.into(), 64, LeaderOrder::SIZE, replay.clone(), vec![tile("poh", 0)]);
     link(links, POH_REPLAY.into(), 64, LeaderAnswer::SIZE, tile("poh", 0), vec![replay.clone()]);
     link(links, REPLAY_TOWER.into(), 128, REPLAY_TOWER_MTU, replay.clone(), vec![tower.clone()]);
-    link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower, vec![replay]);
+    link(links, TOWER_REPLAY.into(), 1024, TOWER_REPLAY_MTU, tower.clone(), vec![replay.clone()]);
+    let shreds = || (0..c.of("shred")).map(|s| tile("shred", s)).collect();
+    link(links, REPLAY_SHRED.into(), 64, 8, replay, shreds());
+    link(links, TOWER_SHRED.into(), 64, 8, tower.clone(), shreds());
+    link(links, TOWER_RSERVE.into(), 64, 32, tower, vec![tile("rserve", 0)]);
 }
 
 /// Of repair: asking, and asked by others.
 fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     for n in 0..c.of("net") {
-        link(links, tile(NET_REPAIR, n), 64, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
+        link(links, tile(NET_REPAIR, n), 256, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
         link(links, tile(NET_RSERVE, n), 256, RSERVE_DATAGRAM_MTU, tile("net", n), vec![tile("rserve", 0)]);
     }
     for s in 0..c.of("shred") {
@@ -374,6 +381,8 @@ fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, REPAIR_NET.into(), 256, REPAIR_OUTGOING_MTU, tile("repair", 0), vec![tile("net", 0)]);
     link(links, REPAIR_SIGN.into(), 128, REPAIR_SIGN_MTU, tile("repair", 0), vec![tile("sign", 0)]);
     link(links, SIGN_REPAIR.into(), 64, 64, tile("sign", 0), vec![tile("repair", 0)]);
+    link(links, TOWER_REPAIR.into(), 128, AncestorQuestion::SIZE, tile("tower", 0), vec![tile("repair", 0)]);
+    link(links, REPAIR_TOWER.into(), 128, AncestorAnswer::MTU, tile("repair", 0), vec![tile("tower", 0)]);
     link(links, RSERVE_NET.into(), 256, RSERVE_OUTGOING_MTU, tile("rserve", 0), vec![tile("net", 0)]);
     link(links, RSERVE_SIGN.into(), 64, PING_NONCE, tile("rserve", 0), vec![tile("sign", 0)]);
     link(links, SIGN_RSERVE.into(), 64, 64, tile("sign", 0), vec![tile("rserve", 0)]);

@@ -51,9 +51,12 @@ pub const ANCESTORS_MAX: usize = 30;
 const ANCESTOR_SIZE: usize = 8 + 32;
 /// Bytes of an answer beside them.
 const HASHES_SIZE: usize = 4 + 8 + 4;
+/// Bytes of the longest answer with them.
+pub const HASHES_SIZE_MAX: usize = HASHES_SIZE + ANCESTORS_MAX * ANCESTOR_SIZE;
 
 const _: () = assert!(HEADER_SIZE == 144 && REQUEST_SIZE_MAX == 160 && PING_DATAGRAM_SIZE == 132);
-const _: () = assert!(HASHES_SIZE + ANCESTORS_MAX * ANCESTOR_SIZE == 1_216);
+const _: () = assert!(HASHES_SIZE_MAX == 1_216);
+const _: () = assert!(!is_hashes_size(PING_DATAGRAM_SIZE) && !is_hashes_size(ANSWER_SIZE));
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -272,6 +275,11 @@ pub enum AncestorHashes {
     /// Slots and the hashes of their banks, the newest first, [`ANCESTORS_MAX`] at most, and the nonce of the request;
     /// none where the slot is not confirmed there.
     Hashes(Vec<(u64, Hash)>, u32),
+}
+
+/// Whether an answer with hashes of ancestors may have this size. No ping has it, and no answer with a shred.
+pub const fn is_hashes_size(size: usize) -> bool {
+    size >= HASHES_SIZE && size <= HASHES_SIZE_MAX && (size - HASHES_SIZE) % ANCESTOR_SIZE == 0
 }
 
 impl AncestorHashes {

@@ -64,15 +64,16 @@ impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
         self.map.remove(key).map(|(_, value)| value)
     }
 
-    /// Sets, and forgets what is too much.
-    pub fn set(&mut self, key: K, value: V) {
+    /// Sets, and forgets what is too much, which it returns.
+    pub fn set(&mut self, key: K, value: V) -> Option<(K, V)> {
+        let mut forgotten = None;
         self.next += 1;
         self.map.insert(key, (self.next, value));
         self.order.push_back((self.next, key));
         while self.map.len() > self.capacity {
             let Some((stamp, key)) = self.order.pop_front() else { break };
             if self.is_newest(stamp, &key) {
-                self.map.remove(&key);
+                forgotten = self.map.remove(&key).map(|(_, value)| (key, value));
             }
         }
         if self.order.len() > 2 * self.capacity {
@@ -80,6 +81,7 @@ impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
             order.retain(|(stamp, key)| self.is_newest(*stamp, key));
             self.order = order;
         }
+        forgotten
     }
 
     fn is_newest(&self, stamp: u64, key: &K) -> bool {
@@ -106,8 +108,7 @@ mod tests {
             map.set(key, key * 10);
         }
         assert_eq!((map.get(&1), map.get(&2), map.get(&4), map.len()), (None, Some(&20), Some(&40), 3));
-        map.set(2, 21);
-        map.set(5, 50);
+        assert_eq!((map.set(2, 21), map.set(5, 50)), (None, Some((3, 30))));
         assert_eq!((map.get(&2), map.get(&3), map.get(&4)), (Some(&21), None, Some(&40)));
         for round in 0..10_000 {
             map.set(5, round);

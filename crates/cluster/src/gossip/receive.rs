@@ -216,7 +216,9 @@ impl Gossip {
         let are_right = verdicts.iter().all(Result::is_ok);
         if are_right {
             let contacts = |incoming: &&Incoming<'_>| incoming.value.label().kind == CrdsKind::ContactInfo;
-            incoming.iter().filter(contacts).for_each(|incoming| self.checked.set(incoming.hash, ()));
+            for incoming in incoming.iter().filter(contacts) {
+                self.checked.set(incoming.hash, ());
+            }
         }
         are_right
     }

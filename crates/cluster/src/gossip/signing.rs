@@ -131,9 +131,7 @@ impl Signing {
     }
 
     fn take(&mut self, tag: u64) -> Option<Pending> {
-        let pending = self.pending.remove(&tag)?;
-        self.in_flight -= usize::from(tag < self.handed_out);
-        Some(pending)
+        self.pending.remove(&tag)
     }
 
     /// Own values that are yet to be signed.
@@ -200,7 +198,7 @@ impl Gossip {
         Some(SignRequest { tag: *tag, kind: purpose.kind(), bytes: bytes[purpose.head()..].to_vec() })
     }
 
-    /// How many requests were handed out and have no signature yet.
+    /// How many requests were handed out whose signatures have not come, those that were given up included.
     pub fn requests_in_flight(&self) -> usize {
         self.signing.in_flight
     }
@@ -208,6 +206,9 @@ impl Gossip {
     /// Says what was to be said once it was signed: values enter the table, messages are added to `out`. A tag that is
     /// not waited for is passed over.
     pub fn signed(&mut self, now: u64, tag: u64, signature: &Signature, out: &mut Outbox) {
+        if tag < self.signing.handed_out {
+            self.signing.in_flight = self.signing.in_flight.saturating_sub(1);
+        }
         let Some(Pending { purpose, mut bytes, .. }) = self.signing.take(tag) else { return };
         let (from, signature) = (self.own.pubkey, *signature);
         let head = purpose.head();

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::Ledger;
 use hearth_pipeline::bank::Recording;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
@@ -16,9 +15,7 @@ use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
 use hearth_pipeline::sign::VoteKeys;
-use hearth_pipeline::tower::{
-    Alone, Core, CoreConfig, Folder, Membership, Now, Nowhere, Place, Tower, TowerError, saved_tower,
-};
+use hearth_pipeline::tower::{Alone, Core, CoreConfig, Now, Nowhere, Place, Tower, TowerError, Writer, saved_tower};
 use hearth_pipeline::{replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
@@ -27,7 +24,7 @@ use hearth_wire::Pubkey;
 use super::{BootError, Chain, Peers, tiles};
 use crate::config::Config;
 use crate::keys;
-use crate::peers::agree::{AgreeError, Agreement, Asker};
+use crate::peers::agree::{AgreeError, Agreement};
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
@@ -62,7 +59,7 @@ impl Consensus {
     /// Of a node in a cluster. Goes on from the ledger's last block, which is the root.
     ///
     /// # Errors
-    /// The tower cannot be read, or is of another chain; or there is no socket to be had.
+    /// The tower cannot be read, or is of another chain; or there can be no more threads.
     fn of(
         config: &Config,
         chain: &Chain,
@@ -91,9 +88,6 @@ impl Consensus {
         let root = start.block.bank.id.slot;
         let core = Core::new(core, start, saved, Now::of(clock)).map_err(AgreeError::from)?;
         cluster.agreed.confirm(root);
-        let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
-        let asks = SigningKey::from_seed(&identity.seed);
-        let asker = Asker::open(ledger.clone(), asks, ip, &peers.links).map_err(NodeError::Threads)?;
         let agreement = Agreement {
             node,
             ledger: ledger.clone(),
@@ -108,14 +102,13 @@ impl Consensus {
             rules: crate::replay::rules(genesis),
             records: chain.history.is_some(),
             agreed: cluster.agreed.clone(),
-            views: cluster.views.clone(),
             failure: agreement.replay.clone(),
         };
         let tower = tower::Config {
             core,
-            files: Box::new(Folder(folder.clone())),
+            files: Box::new(Writer::start(folder.clone()).map_err(NodeError::Threads)?),
             failure: agreement.tower.clone(),
-            place: Place::Cluster(Membership { views: cluster.views.clone(), ancestors: Box::new(asker) }),
+            place: Place::Cluster,
         };
         let votes = account.map(|account| VoteKeys { account, voter: None });
         Ok((Self { replay: Some(replay), tower, votes }, agreement))

@@ -8,7 +8,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hearth_cluster::view::Views;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger};
@@ -43,6 +42,7 @@ use hearth_wire::Pubkey;
 use super::consensus::{Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
 use crate::config::Config;
+use crate::keys::Identity;
 use crate::peers::socket::links_config;
 use crate::ports::{BoundPorts, PortError, Ports};
 
@@ -55,8 +55,6 @@ const SETS_BEGUN_MAX: usize = 1_024;
 pub(super) struct Cluster {
     /// What gossip is made of.
     pub gossip: gossip::Config,
-    /// What consensus says of blocks, for shred, repair and rserve.
-    pub views: Arc<Views>,
     /// What is agreed on, for store.
     pub agreed: Arc<store::Agreed>,
     /// Whether the node makes blocks, in its turns.
@@ -85,15 +83,17 @@ pub(super) fn tile_configs(
     let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
-    let shreds = cluster.map(|cluster| shred_cluster(config, &chain, cluster));
-    let Chain { genesis, ledger, folder, identity, store, replayed, history, .. } = chain;
+    let shreds = cluster.map(|_| shred_cluster(config, &chain));
+    let Chain {
+        genesis, ledger, folder, identity: Identity { keypair, public: own }, store, replayed, history, ..
+    } = chain;
     let drops = DropLog::new(fates.clone());
     let recording = history.as_ref().map(|history| recording(config, history));
     // The first net tile has the sockets that are bound, and the others share their ports.
     let mut bound = bound.net();
     let configs = TileConfigs::default()
         .each::<Net>(topology, |_| net::Config { bound: std::mem::take(&mut bound), ..net_config(config, &ports) })
-        .each::<Quic>(topology, |_| quic_config(config, identity.public, drops.clone()))
+        .each::<Quic>(topology, |_| quic_config(config, own, drops.clone()))
         .each::<Verify>(topology, |_| verify_config(config, topology, fates.key(), drops.clone()))
         .each::<Dedup>(topology, |_| dedup_config(config, &drops))
         .each::<Pack>(topology, |_| pack::Config {
@@ -124,16 +124,14 @@ pub(super) fn tile_configs(
             cluster: shreds.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
-        configs
-            .one::<TxSend>(txsend_config(config, identity.public, &ledger, &drops))
-            .one::<Gossip>(cluster.gossip.clone())
+        configs.one::<TxSend>(txsend_config(config, own, &ledger, &drops)).one::<Gossip>(cluster.gossip.clone())
     });
     let configs = shreds.iter().fold(configs, |configs, shreds| {
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
     let votes = consensus.as_mut().and_then(|consensus| consensus.votes.take());
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
-        .one::<Sign>(sign::Config { seed: *identity.seed, votes })
+        .one::<Sign>(sign::Config { key: keypair, votes })
         .one::<Metric>(metric_config(config, &ports, metrics, folder))
         .one::<Store>(store_config(store::Config::new(store, ledger), history, cluster));
     Ok(match load {
@@ -221,12 +219,11 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
 }
 
 /// What shred takes others' shreds by.
-fn shred_cluster(config: &Config, chain: &Chain, cluster: &Cluster) -> shred::Cluster {
+fn shred_cluster(config: &Config, chain: &Chain) -> shred::Cluster {
     shred::Cluster {
         receiver: receiver_config(config, &chain.genesis, chain.identity.public),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
-        views: cluster.views.clone(),
         nonces: nonce_key(),
     }
 }
@@ -236,18 +233,12 @@ fn repair_config(shreds: &shred::Cluster) -> repair::Config {
         own: shreds.receiver.own,
         ledger: shreds.ledger.clone(),
         blocks: shreds.blocks.clone(),
-        views: shreds.views.clone(),
         nonces: shreds.nonces,
     }
 }
 
 fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
-    rserve::Config {
-        own: shreds.receiver.own,
-        shred_version: shreds.receiver.version,
-        blocks: shreds.blocks.clone(),
-        views: shreds.views.clone(),
-    }
+    rserve::Config { own: shreds.receiver.own, shred_version: shreds.receiver.version, blocks: shreds.blocks.clone() }
 }
 
 /// What repair and shred know answers by.

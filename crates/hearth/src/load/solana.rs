@@ -54,7 +54,7 @@ fn lamports(text: &str) -> Result<u64, CommandError> {
 
 fn funder(path: Option<&str>) -> Result<Option<Account>, CommandError> {
     let identity = path.map(|path| key_files::read(Path::new(path))).transpose()?;
-    Ok(identity.map(|identity| Account::new(*identity.seed)))
+    Ok(identity.map(|identity| Account::new(*identity.keypair.seed())))
 }
 
 /// `hearth load info`

@@ -9,11 +9,13 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hearth_tile::sys::event::{EventFd, wait_readable};
 use hearth_tile::sys::tcp;
 use hearth_wire::gossip::ip_echo::{ANSWER_SIZE, IpEchoAnswer, IpEchoRequest, REQUEST_SIZE};
 
@@ -23,14 +25,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CALLS_MAX: usize = 16;
 /// Calls of an IP address at once, but of this host's own.
 const CALLS_PER_HOST_MAX: usize = 2;
-/// How often it is looked whether to stop, and whether somebody calls.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The same while somebody is being served.
+/// How often callers are looked at while somebody is being served. While nobody is, the thread sleeps.
 const SERVE_EVERY: Duration = Duration::from_millis(2);
+
+/// After how long it is tried again where a caller cannot be taken: the process may have too many descriptors.
+const TRY_EVERY: Duration = Duration::from_millis(20);
+/// The thread looks whether to stop at least so often; it is woken for that.
+const SLEEP_MAX_NS: u64 = 60_000_000_000;
 
 /// A running server; dropping it stops it.
 pub struct EchoServer {
-    stop: Arc<AtomicBool>,
+    stop: Arc<(AtomicBool, EventFd)>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,16 +47,21 @@ impl EchoServer {
 
     fn with_patience(listener: TcpListener, shred_version: u16, patience: Duration) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new((AtomicBool::new(false), EventFd::new()?));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("ip-echo".into()).spawn(move || {
             let mut calls: Vec<Call> = vec![];
+            let (stopped, woken) = &*stopped;
             while !stopped.load(SeqCst) {
-                take(&listener, &mut calls, patience);
+                let can_take = take(&listener, &mut calls, patience);
                 let now = Instant::now();
                 // A caller that is gone is no matter.
                 calls.retain_mut(|call| now < call.until && matches!(call.turn(shred_version), Ok(Turn::Waits)));
-                std::thread::sleep(if calls.is_empty() { LOOK_EVERY } else { SERVE_EVERY });
+                match calls.is_empty() {
+                    true if can_take => wait_readable(woken, &[listener.as_raw_fd()], SLEEP_MAX_NS),
+                    true => std::thread::sleep(TRY_EVERY),
+                    false => std::thread::sleep(SERVE_EVERY),
+                }
             }
         })?;
         Ok(Self { stop, thread: Some(thread) })
@@ -60,20 +70,26 @@ impl EchoServer {
 
 impl Drop for EchoServer {
     fn drop(&mut self) {
-        self.stop.store(true, SeqCst);
+        let (stop, wake) = &*self.stop;
+        stop.store(true, SeqCst);
+        wake.signal();
         self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Takes who calls, while there is room.
-fn take(listener: &TcpListener, calls: &mut Vec<Call>, patience: Duration) {
+/// Takes who calls, while there is room. `false` where that fails.
+fn take(listener: &TcpListener, calls: &mut Vec<Call>, patience: Duration) -> bool {
     for _ in calls.len()..CALLS_MAX {
-        let Ok((stream, from)) = listener.accept() else { return };
+        let (stream, from) = match listener.accept() {
+            Ok(call) => call,
+            Err(why) => return why.kind() == ErrorKind::WouldBlock,
+        };
         let others = calls.iter().map(|call| call.from.ip());
         if may_call(from.ip(), others) && stream.set_nonblocking(true).is_ok() {
             calls.push(Call::new(stream, from, patience));
         }
     }
+    true
 }
 
 /// Whether one more call of an IP address is served beside these.

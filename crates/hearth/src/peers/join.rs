@@ -13,10 +13,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Served;
-use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::shred_version as shred_version_of;
 use hearth_ledger::snapshot::prove;
@@ -119,8 +119,8 @@ pub struct Joiner<'a> {
     pub behind_max: u64,
     /// Whose word on snapshots counts; nobody's: everybody's.
     pub known: Vec<Pubkey>,
-    /// Who it is.
-    pub identity: &'a Identity,
+    /// Who it is. No tile runs yet: it signs itself what it says in gossip.
+    pub identity: Arc<Identity>,
     /// Where it gossips.
     pub gossip: SocketAddrV4,
     /// Whom it begins with.
@@ -162,11 +162,11 @@ impl Joiner<'_> {
         if let Some(own) = stored.filter(|own| *own != shred_version) {
             return Err(JoinError::OtherChain { own, theirs: shred_version, entrypoint });
         }
-        let own = contact(self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
+        let own = contact(&self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
         let start = Start {
             sockets,
             entrypoints: entrypoints.clone(),
-            key: SigningKey::from_seed(&self.identity.seed),
+            identity: Arc::clone(&self.identity),
             own,
             links: self.links.clone(),
         };

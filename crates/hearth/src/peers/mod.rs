@@ -1,12 +1,11 @@
-//! What makes a node one of a cluster, beside its tiles: how it joins, and what asks other nodes for ancestors.
+//! What makes a node one of a cluster, beside its tiles: how it joins, and why it can no longer be in it.
 //!
 //! reads   datagrams, requests; the block store
 //! writes  questions, answers
-//! memory  a few sets; while a node joins, gossip's table, see `docs/gossip.md`
+//! memory  while a node joins, gossip's table, see `docs/gossip.md`
 //!
 //! The walk: [`join`] (who is there, their genesis) → the tile gossip stays in touch, others take shreds, execute what
-//! is whole, vote and take turns; [`agree`] asks other nodes for ancestors, and says why a node can no longer be in
-//! its cluster.
+//! is whole, vote and take turns; [`agree`] says why a node can no longer be in its cluster.
 
 pub mod agree;
 pub mod echo;
@@ -16,11 +15,7 @@ pub mod socket;
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
-use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-use hearth_tile::CounterSet;
-use hearth_tile::topology::{CounterSpec, ServiceSpec};
 
 use crate::config::Config;
 use crate::say::note;
@@ -62,18 +57,6 @@ impl ClusterPorts {
         }
     }
 }
-
-/// What is counted beside the tiles, by the names of its regions in the workspace.
-pub fn services() -> [ServiceSpec; 1] {
-    let links = socket::Counts::DECLS.iter().map(CounterSpec::from);
-    [ServiceSpec { name: LINKS.into(), counters: links.collect() }]
-}
-
-/// The name of the emulated links of these sockets among the services.
-pub const LINKS: &str = "links";
-
-/// Where a thread counts, once the workspace is there.
-pub type Words = Arc<OnceLock<hearth_ring::Counters>>;
 
 /// The nodes to begin with: every IPv4 address that a host's name has. A name that is not known now is left out where
 /// another one is.

@@ -1,57 +1,34 @@
-//! The socket of a thread of the cluster: plain UDP, or an emulated network before it.
+//! The socket of a node that joins, before it has tiles: plain UDP, or an emulated network before it.
 //!
 //! reads   datagrams; the file of emulated links, where there is one
 //! writes  datagrams, each when it is due
-//! memory  the kernel's buffers, [`BUFFER_BYTES`] each way if it gives so much; what is under way on emulated links
-//! drops   what emulated links lose, counted for all these sockets together; what the kernel drops, which is asked for
-//!         or said again
+//! memory  what is under way on emulated links
+//! drops   what emulated links lose, and what the kernel drops, which is said again: nobody asks for counters before
+//!         the node is up
 //! source  `docs/cluster.md`
 
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
-use std::sync::atomic::Ordering::Relaxed;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use hearth_cluster::links::{Counters, Datagrams, Emulator};
+use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_pipeline::net::links::{LOOK_NS, LinksConfig, LinksWatch};
 use hearth_tile::sys::event::{EventFd, wait_readable};
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, RecvBatch, UdpSocket};
 
-use super::Words;
 use crate::config::Config;
 use crate::say::note;
 
-hearth_tile::counters! {
-    /// What emulated links did to datagrams of questions for ancestors.
-    pub struct Counts {
-        /// Datagrams that an emulated link delayed.
-        delayed: Counter,
-        /// Datagrams that an emulated link lost, as its map wants it.
-        lost: Counter,
-        /// Datagrams not sent, since the emulated network is cut there.
-        cut: Counter,
-        /// Datagrams dropped because too many bytes were under way on emulated links.
-        dropped_full: Counter,
-    }
-}
-
-/// What the kernel is asked to hold for a socket: as much as for those of net, unless they are told otherwise.
-const BUFFER_BYTES: usize = 4 << 20;
-/// How these sockets are opened.
-const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
-
-/// Emulated links of a node, for each of its sockets; none where none are configured.
+/// Emulated links of a node; none where none are configured.
 #[derive(Clone, Default)]
 pub struct PeerLinks {
     config: Option<LinksConfig>,
-    /// Where all sockets count.
-    pub words: Words,
 }
 
 impl PeerLinks {
     /// Those of a configuration.
     pub fn of(config: &Config) -> Self {
-        Self { config: links_config(config), words: Words::default() }
+        Self { config: links_config(config) }
     }
 }
 
@@ -75,25 +52,17 @@ struct Linked {
     watch: LinksWatch,
     begun: Instant,
     look_at_ns: u64,
-    told: Counters,
-    words: Words,
 }
 
 impl PeerSocket {
-    /// Binds it.
-    pub fn bind(address: SocketAddrV4, links: &PeerLinks) -> io::Result<Self> {
-        Self::over(UdpSocket::bind(address.into(), OPTIONS)?, links)
-    }
-
-    /// The same over a socket that is bound.
+    /// Over a socket that is bound.
     pub fn over(socket: UdpSocket, links: &PeerLinks) -> io::Result<Self> {
         let open = |config: &LinksConfig| {
             let (watch, rules) = LinksWatch::open(config).map_err(io::Error::other)?;
             let mut seed = [0; 8];
             hearth_tile::sys::random::fill(&mut seed);
             let emulator = Emulator::new(rules, u64::from_ne_bytes(seed));
-            let (begun, told, words) = (Instant::now(), Counters::default(), links.words.clone());
-            Ok::<_, io::Error>(Box::new(Linked { emulator, watch, begun, look_at_ns: 0, told, words }))
+            Ok::<_, io::Error>(Box::new(Linked { emulator, watch, begun: Instant::now(), look_at_ns: 0 }))
         };
         Ok(Self { socket, event: EventFd::new()?, links: links.config.as_ref().map(open).transpose()? })
     }
@@ -166,13 +135,6 @@ impl Linked {
             Some(Ok(rules)) => self.emulator.set_rules(rules),
             Some(Err(why)) => note(format_args!("notice: the links stay as they were: {why}")),
         }
-        let Some(words) = self.words.get() else { return };
-        let (now, before) = (self.emulator.counters, std::mem::replace(&mut self.told, self.emulator.counters));
-        let grown =
-            [now.delayed - before.delayed, now.lost - before.lost, now.cut - before.cut, now.full - before.full];
-        words.words().iter().zip(grown).for_each(|(word, by)| {
-            word.fetch_add(by, Relaxed);
-        });
     }
 }
 
@@ -180,7 +142,14 @@ impl Linked {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use hearth_tile::sys::udp::{Options, Sharing};
+
     use super::*;
+
+    fn bound(links: &PeerLinks) -> PeerSocket {
+        let options = Options { sharing: Sharing::None, buffer_bytes: 1 << 20 };
+        PeerSocket::over(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), options).unwrap(), links).unwrap()
+    }
 
     /// A socket of 127.0.0.1 whose links to itself have this delay.
     fn socket(folder: &std::path::Path, rtt_ms: f64) -> PeerSocket {
@@ -194,8 +163,7 @@ mod tests {
                      { address = \"127.0.0.1\", region = \"B\" }]\n";
         std::fs::write(folder.join("links.toml"), nodes).unwrap();
         let config = LinksConfig { file: folder.join("links.toml"), own: Ipv4Addr::new(127, 0, 0, 2) };
-        let links = PeerLinks { config: Some(config), words: Words::default() };
-        PeerSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &links).unwrap()
+        bound(&PeerLinks { config: Some(config) })
     }
 
     #[test]
@@ -219,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_lost_and_the_rest_comes_in_batches() {
-        let mut socket = PeerSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PeerLinks::default()).unwrap();
+        let mut socket = bound(&PeerLinks::default());
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (to, mut sent) = (socket.socket.local_addr(), 0u64);
         while socket.socket.kernel_drops() == 0 {

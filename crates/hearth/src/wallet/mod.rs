@@ -213,7 +213,12 @@ impl Purse {
 
     fn empty(key: &Path, rpc: &str) -> Result<Self, WalletError> {
         let identity = keys::read(key)?;
-        Ok(Self { node: Node::at(rpc)?, key: SigningKey::from_seed(&identity.seed), available: vec![], wait: true })
+        Ok(Self {
+            node: Node::at(rpc)?,
+            key: SigningKey::from_seed(identity.keypair.seed()),
+            available: vec![],
+            wait: true,
+        })
     }
 
     /// A transaction that takes units to an account of the EVM.

@@ -196,7 +196,8 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     reaches(&taken, newest);
     let metrics = taken.metrics();
     let (executed, head) = (metrics.total("replay_executed_blocks"), metrics.gauge("replay_head_slot"));
-    assert!(executed > 0 && executed <= head - from, "{executed} blocks up to slot {head}, from {from}");
+    // Gossip may have told of the snapshot before that one last.
+    assert!(executed > 0 && executed <= head - (from - 40), "{executed} blocks up to slot {head}, from {from}");
     assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
     [leader, taken, untaken].into_iter().for_each(Node::stop);
 }

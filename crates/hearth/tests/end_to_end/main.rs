@@ -23,6 +23,7 @@ mod follow;
 mod history;
 mod hostile;
 mod idle;
+mod keys;
 mod kills;
 mod load_ethereum;
 mod load_solana;

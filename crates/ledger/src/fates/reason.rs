@@ -130,7 +130,7 @@ reasons! {
         "This node does not lead, and knows of no leader of the next slots that takes transactions over QUIC.",
         "Send it again; getClusterNodes shows which nodes are known, and getLeaderSchedule who leads.";
     TxsendWaiting = Refused "txsend" "dropped_waiting":
-        "It waited for a connection to a leader, which was not made in time or for which too many waited; the other leader may have it.",
+        "It waited for a connection to a leader: for 10 seconds, or behind too many, or the node stopped. The other leader may have it.",
         "Send it again where it has not landed.";
     RpcSimulation = Refused "rpc" "preflight_refused":
         "A simulation of it failed, so it was not sent on (preflight).",

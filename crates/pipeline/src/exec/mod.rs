@@ -118,15 +118,15 @@ impl Tile for Exec {
             self.report = self.worker.take_report();
             self.sent = 0;
         }
-        self.send(out);
-        Poll::Busy
+        if self.send(out) { Poll::Busy } else { Poll::Idle }
     }
 }
 
 impl Exec {
-    /// Sends what there is room for of the report; the order is done with its last frag.
-    fn send(&mut self, out: &mut Out<'_, Self>) {
-        let Some(Report { id, failure, history }) = &self.report else { return };
+    /// Sends what there is room for of the report; the order is done with its last frag. `false` where there is none:
+    /// replay announces room.
+    fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let Some(Report { id, failure, history }) = &self.report else { return true };
         while out.credits(self.replay, 1) > 0 {
             if self.sent < history.len() {
                 let end = history.len().min(self.sent + self.mtu);
@@ -139,9 +139,10 @@ impl Exec {
             out.count.orders_failed += u64::from(failure.is_some());
             self.report = None;
             self.order = None;
-            return;
+            return true;
         }
         out.held_up();
+        false
     }
 }
 

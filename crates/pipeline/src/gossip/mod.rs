@@ -56,6 +56,8 @@ const SLOT_MS: u64 = 400;
 const WHOLE_MAX: usize = 4_096;
 /// Slots of leaders that made two blocks that wait for room at most.
 const DUPLICATES_MAX: usize = 4_096;
+/// Values that consensus is told in one turn: a list of slots may take 50 µs.
+const TOLD_AT_ONCE: usize = 16;
 
 /// Tiles and threads that it keeps up to date about nodes.
 const READERS: u64 = 4;
@@ -118,7 +120,7 @@ pub struct Gossip {
     /// Another process has this node's key, and consensus does not know yet.
     is_double: bool,
     /// Whether there was no room to tell consensus all.
-    is_tower_full: bool,
+    has_more_news: bool,
     /// Nodes with stake; none where nobody has any.
     voters: HashSet<Pubkey>,
 }
@@ -166,7 +168,7 @@ impl Tile for Gossip {
             finalized: None,
             duplicates: VecDeque::new(),
             is_double: false,
-            is_tower_full: false,
+            has_more_news: false,
             voters: HashSet::new(),
         })
     }
@@ -205,11 +207,9 @@ impl Tile for Gossip {
         if !self.outbox.is_empty() && !self.send(out) {
             return Poll::Idle;
         }
-        if self.is_tower_full {
-            self.tell_consensus(out);
-        }
+        let has_told = self.has_more_news && self.tell_consensus(out);
         if out.now() < self.due_ns() {
-            return Poll::Idle;
+            return if has_told { Poll::Busy } else { Poll::Idle };
         }
         if out.now() >= self.stakes_ns {
             self.stakes_ns = out.now() + STAKES_NS;
@@ -340,10 +340,15 @@ impl Gossip {
         }
     }
 
-    /// Tells consensus what others say, as far as there is room: the rest stays where it is.
-    fn tell_consensus(&mut self, out: &mut Out<'_, Self>) {
-        self.is_tower_full = false;
-        while out.credits(self.tower, 1) > 0 {
+    /// Tells consensus what others say, as far as there is room, and a bounded part of it: the rest stays where it is.
+    /// Whether there was anything, and room.
+    fn tell_consensus(&mut self, out: &mut Out<'_, Self>) -> bool {
+        self.has_more_news = false;
+        let mut has_told = false;
+        for _ in 0..TOLD_AT_ONCE {
+            if out.credits(self.tower, 1) == 0 {
+                break;
+            }
             if std::mem::take(&mut self.is_double) {
                 out.publish_with(self.tower, 0, |buffer| TowerNews::Double.write(buffer));
             } else if let Some(slot) = self.duplicates.pop_front() {
@@ -353,10 +358,12 @@ impl Gossip {
             } else if let Some(value) = self.machine.next_value(CrdsKind::EpochSlots, &mut self.slots) {
                 tell_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
             } else {
-                return;
+                return has_told;
             }
+            has_told = true;
         }
-        self.is_tower_full = true;
+        self.has_more_news = true;
+        has_told
     }
 
     /// Tells the tiles of the nodes that have changed, the RPC of all, and the cluster of slots that are whole.

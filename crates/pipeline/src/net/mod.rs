@@ -4,16 +4,16 @@
 //!         to send; its sockets
 //! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
 //!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_repair`, elective:
-//!         what comes to repair's port and is as long as a ping; `net_gossip`, elective: what comes to gossip;
-//!         `net_rserve`, elective: requests for shreds; `net_txsend`, elective: what leaders answer; bytes by peer, for
-//!         observers
+//!         what comes to repair's port and is as long as a ping or as hashes of ancestors; `net_gossip`, elective: what
+//!         comes to gossip; `net_rserve`, elective: requests for shreds; `net_txsend`, elective: what leaders answer;
+//!         bytes by peer, for observers
 //! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
 //!         emulated, what is under way there
 //! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
-//!         gossip has no room for, which is said again; requests where rserve has none and pings where repair has
-//!         none, which are made again; what leaders answer where txsend has none, which QUIC sends again; the kernel's
-//!         own (socket buffer full), read from the socket; outgoing ones that the kernel refuses, or whose address
-//!         cannot be reached; what an emulated link loses. All counted
+//!         gossip has no room for, which is said again; requests where rserve has none, and pings and hashes of
+//!         ancestors where repair has none, which are made again; what leaders answer where txsend has none, which
+//!         QUIC sends again; the kernel's own (socket buffer full), read from the socket; outgoing ones that the
+//!         kernel refuses, or whose address cannot be reached; what an emulated link loses. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 pub mod links;
@@ -26,7 +26,7 @@ use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
-use hearth_wire::repair::PING_DATAGRAM_SIZE;
+use hearth_wire::repair::{PING_DATAGRAM_SIZE, is_hashes_size};
 use hearth_wire::shred::SLOT;
 
 use crate::links::{
@@ -49,7 +49,7 @@ hearth_tile::counters! {
         dropped_oversize: Counter,
         /// Shreds dropped because shred had no room for them.
         dropped_shreds: Counter,
-        /// Pings of repair's servers dropped because repair had no room for them.
+        /// Pings of repair's servers, and hashes of ancestors, dropped because repair had no room for them.
         dropped_pings: Counter,
         /// Datagrams dropped because gossip had no room for them.
         dropped_gossip: Counter,
@@ -358,8 +358,8 @@ impl Net {
     /// Publishes a datagram that is not for quic, if it is one. For none of these does the socket wait.
     fn is_for_cluster(&self, datagram: Datagram<'_>, out: &mut Out<'_, Self>) -> bool {
         match datagram.port {
-            // A shred is longer.
-            PortKind::Repair if datagram.data.len() == PING_DATAGRAM_SIZE => {
+            // No shred is as long as either.
+            PortKind::Repair if is_for_repair(datagram.data.len()) => {
                 if !offer(self.repair[0], datagram, out) {
                     out.count.dropped_pings += 1;
                 }
@@ -417,6 +417,11 @@ impl Net {
         self.unsent.drain(..done);
         done > 0
     }
+}
+
+/// Whether what comes to the port of repair is no shred: a ping, or hashes of ancestors.
+const fn is_for_repair(size: usize) -> bool {
+    size == PING_DATAGRAM_SIZE || is_hashes_size(size)
 }
 
 /// Gives a shred to the tile that takes its slot. Nobody waits for it: a shred that is lost here is asked for again.

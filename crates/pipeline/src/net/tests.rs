@@ -5,6 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 use hearth_tile::rig::{DEPTH, Rig};
+use hearth_wire::repair::HASHES_SIZE_MAX;
 
 use super::*;
 use crate::links::{GOSSIP_DATAGRAM_MTU, GOSSIP_NET, QUIC_NET, TXN_MTU};
@@ -311,7 +312,7 @@ fn requests_go_to_rserve_and_excess_is_counted() {
 }
 
 #[test]
-fn pings_to_the_port_of_repair_go_to_repair_and_shreds_to_shred() {
+fn pings_and_hashes_to_the_port_of_repair_go_to_repair() {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let config = Config {
         shreds: Some(ShredPorts { tvu: any, repair: any, serve_repair: any }),
@@ -321,16 +322,24 @@ fn pings_to_the_port_of_repair_go_to_repair_and_shreds_to_shred() {
     let mut rig = Rig::<Net>::new(config, &["repair_net"], &[NET_SHRED, NET_REPAIR, NET_RSERVE]);
     let (repair, tvu) = (addr(&mut rig, PortKind::Repair), addr(&mut rig, PortKind::Tvu));
     let from = sender();
-    for (to, len) in [(repair, PING_DATAGRAM_SIZE), (repair, 1_207), (tvu, PING_DATAGRAM_SIZE), (repair, 131)] {
+    let sent = [
+        (repair, PING_DATAGRAM_SIZE),
+        (repair, HASHES_SIZE_MAX),
+        (repair, 1_207),
+        (tvu, PING_DATAGRAM_SIZE),
+        (repair, 131),
+    ];
+    for (to, len) in sent {
         send(&from, to, &vec![1; len], None);
     }
-    turn_until(&mut rig, "four datagrams", |rig| rig.count().received == 4);
+    turn_until(&mut rig, "all datagrams", |rig| rig.count().received == sent.len() as u64);
     let lengths = |rig: &mut Rig<Net>, link| -> Vec<(PortKind, usize)> {
         let mut all: Vec<_> = taken(rig, link).into_iter().map(|(_, port, data)| (port, data.len())).collect();
         all.sort_by_key(|(_, len)| *len);
         all
     };
-    assert_eq!(lengths(&mut rig, NET_REPAIR), [(PortKind::Repair, PING_DATAGRAM_SIZE)]);
+    let for_repair = [(PortKind::Repair, PING_DATAGRAM_SIZE), (PortKind::Repair, HASHES_SIZE_MAX)];
+    assert_eq!(lengths(&mut rig, NET_REPAIR), for_repair);
     let shreds = [(PortKind::Repair, 131), (PortKind::Tvu, PING_DATAGRAM_SIZE), (PortKind::Repair, 1_207)];
     assert_eq!(lengths(&mut rig, NET_SHRED), shreds);
     assert!(rig.take(NET_RSERVE).is_empty());

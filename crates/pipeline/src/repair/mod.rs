@@ -1,19 +1,28 @@
-//! repair: asks for what is missing.
+//! repair: asks for what is missing, and for the ancestors of blocks.
 //!
-//! reads   `shred_repair` ×S, reliable: what is missing of slots; `net_repair` ×N, reliable: pings of repair's servers;
-//!         `sign_repair`, reliable: signatures; `gossip_repair`, reliable: the nodes of the cluster; slots that
-//!         consensus heard votes for, in the views; the block store, the ledger
-//! writes  `repair_net`, elective: requests and pongs; `repair_sign`, reliable: what of those is to be signed
+//! reads   `shred_repair` ×S, reliable: what is missing of slots; `net_repair` ×N, reliable: pings of repair's servers,
+//!         and hashes of ancestors; `sign_repair`, reliable: signatures; `gossip_repair`, reliable: the nodes of the
+//!         cluster; `tower_repair`, reliable: slots that others have voted for, and whom to ask for the ancestors of
+//!         which block; the block store, the ledger
+//! writes  `repair_net`, elective: requests and pongs; `repair_sign`, reliable: what of those is to be signed;
+//!         `repair_tower`, elective: hashes of ancestors, of a node that was asked
 //! memory  [`SLOTS_MAX`] slots that have begun, and as many that are whole; [`VOTED_MAX`] that are voted for;
-//!         [`REQUESTS_MAX`] requests; [`PINGED_MAX`] times of peers; [`UNSIGNED_MAX`] questions to sign: [`memory`] at
-//!         most; 120 B for each node of the cluster
+//!         [`REQUESTS_MAX`] requests; [`PINGED_MAX`] times of peers; [`UNSIGNED_MAX`] questions to sign; requests for
+//!         ancestors: [`memory`] at most; 120 B for each node of the cluster
 //! drops   pings that are no peer's, not signed by it, or too many; slots beyond their bounds, of those voted for the
-//!         ones that were heard of first; requests when net has no room, which are made again: all counted
+//!         ones that were heard of first; requests when net has no room, which are made again; tower's questions to
+//!         nodes that serve no repair; hashes of ancestors that nobody asked for, and those that tower has no room for:
+//!         all counted
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
 //!
 //! The walk: shred says what has come of a slot → [`wanted`] (what comes next) → a peer that goes back so far, by stake
 //! → sign → net. Answers go to shred, which knows them by their [`nonce`].
+//!
+//! Tower and repair never wait for each other. Tower holds the questions that `tower_repair` has no room for. Repair
+//! leaves them in the link while half of what may wait for signatures does, so that shreds and pongs have the other
+//! half; it drops an answer that `repair_tower` has no room for, and tower asks that node again.
 
+mod ancestors;
 pub mod nonce;
 pub(crate) mod wanted;
 
@@ -22,19 +31,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hearth_cluster::gossip::{RepairPeer, pong_hash};
-use hearth_cluster::view::{View, Views};
+use hearth_cluster::view::View;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Commitment, Ledger};
-use hearth_tile::{Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::gossip::{Ping, Pong};
-use hearth_wire::repair::{self, Answer, Request, Wanted};
+use hearth_wire::repair::{self, AncestorHashes, Answer, Request, Wanted};
 use hearth_wire::{Hash, Pubkey, Signature};
 
 use crate::links::{
-    Datagram, GAPS_MAX, GOSSIP_REPAIR, NET_REPAIR, Outgoing, PONG, PeerNews, PortKind, REPAIR_NET, REPAIR_SIGN,
-    SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,
+    AncestorAnswer, AncestorQuestion, Datagram, GAPS_MAX, GOSSIP_REPAIR, NET_REPAIR, Outgoing, PONG, PeerNews,
+    PortKind, REPAIR_NET, REPAIR_SIGN, REPAIR_TOWER, SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,
+    TOWER_REPAIR, VOTED,
 };
+use ancestors::Questions;
 use nonce::NonceKey;
 use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT};
 
@@ -43,11 +54,15 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Requests for shreds that are missing.
         requests: Counter,
+        /// Requests for the ancestors of a block, again ones included.
+        ancestor_requests: Counter,
+        /// Answers to them.
+        ancestor_answers: Counter,
         /// Pings of repair's servers that were answered.
         pongs: Counter,
         /// Slots of which shreds have come, and not all.
         slots: Gauge,
-        /// Datagrams dropped: no ping.
+        /// Datagrams dropped: neither a ping nor hashes of ancestors.
         dropped_malformed: Counter,
         /// Pings dropped: no peer's, too soon after the last, or too many.
         dropped_pings: Counter,
@@ -57,6 +72,12 @@ hearth_tile::counters! {
         dropped_no_room: Counter,
         /// Slots dropped: too many have begun, or are voted for and not here.
         dropped_slots: Counter,
+        /// Tower's questions for ancestors dropped: the node serves no repair, or too many wait for an answer.
+        dropped_questions: Counter,
+        /// Hashes of ancestors dropped: this node did not ask for them.
+        dropped_unasked: Counter,
+        /// Hashes of ancestors dropped because tower had no room.
+        dropped_answers: Counter,
     }
 }
 
@@ -96,8 +117,6 @@ pub struct Config {
     pub ledger: Arc<Ledger>,
     /// The blocks that are there.
     pub blocks: Reader,
-    /// What consensus says of single slots.
-    pub views: Arc<Views>,
     /// By which shred knows answers.
     pub nonces: NonceKey,
 }
@@ -108,7 +127,7 @@ pub const fn memory() -> u64 {
     let slots = begun + SLOTS_MAX * 2 * size_of::<(u64, u64)>();
     let asked = 2 * (2 * REQUESTS_MAX).next_power_of_two() * size_of::<(Wanted, u64)>();
     let pinged = 2 * (2 * PINGED_MAX).next_power_of_two() * size_of::<(SocketAddr, u64)>();
-    (slots + asked + pinged + TABLE_BYTES) as u64
+    (slots + asked + pinged + Questions::MEMORY + TABLE_BYTES) as u64
 }
 
 /// What waits for a signature.
@@ -132,6 +151,8 @@ pub struct Repair {
     voted: BTreeMap<u64, u64>,
     /// When something was asked for last.
     asked_at: HashMap<Wanted, u64>,
+    /// Requests for ancestors.
+    questions: Questions,
     /// When a peer's ping was looked at last.
     pinged: HashMap<SocketAddr, u64>,
     verifier: Verifier,
@@ -146,8 +167,10 @@ pub struct Repair {
     gaps: Vec<In>,
     peer_news: In,
     signatures: In,
+    from_tower: In,
     sign: Port,
     net: Port,
+    tower: Port,
 }
 
 impl Tile for Repair {
@@ -159,8 +182,8 @@ impl Tile for Repair {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         // Links that are not named are those of the topology's other tiles: that is a mistake of ours.
         host.input(NET_REPAIR)?;
-        let net = host.output(REPAIR_NET)?;
-        host.elective(net);
+        let (net, tower) = (host.output(REPAIR_NET)?, host.output(REPAIR_TOWER)?);
+        [net, tower].into_iter().for_each(|port| host.elective(port));
         Ok(Self {
             view: View::new(config.own),
             config,
@@ -168,6 +191,7 @@ impl Tile for Repair {
             whole: BTreeMap::new(),
             voted: BTreeMap::new(),
             asked_at: HashMap::with_capacity(REQUESTS_MAX),
+            questions: Questions::default(),
             pinged: HashMap::new(),
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             unsigned: VecDeque::with_capacity(UNSIGNED_MAX),
@@ -179,9 +203,17 @@ impl Tile for Repair {
             gaps: host.inputs_named(SHRED_REPAIR),
             peer_news: host.input(GOSSIP_REPAIR)?,
             signatures: host.input(SIGN_REPAIR)?,
+            from_tower: host.input(TOWER_REPAIR)?,
             sign: host.output(REPAIR_SIGN)?,
             net,
+            tower,
         })
+    }
+
+    fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
+        // The other half is for shreds and pongs.
+        let must_wait = input == self.from_tower && self.unsigned.len() >= UNSIGNED_MAX / 2;
+        if must_wait { Filter::Later } else { Filter::Take }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -191,12 +223,13 @@ impl Tile for Repair {
             self.note(frag.control(), SlotGaps::read(frag.payload()), out);
         } else if frag.input() == self.peer_news {
             self.peer(PeerNews::read(frag.payload()));
+        } else if frag.input() == self.from_tower && frag.control() == VOTED {
+            out.count.dropped_slots += u64::from(note_voted(&mut self.voted, frag.tag(), out.now()));
+        } else if frag.input() == self.from_tower {
+            self.ask_ancestors(&AncestorQuestion::read(frag.payload()), out);
         } else {
             let Datagram { from, data, .. } = Datagram::read(frag.payload());
-            match Answer::parse(data) {
-                Some(Answer::Ping(ping)) => self.ping(&ping, from, out),
-                _ => out.count.dropped_malformed += 1,
-            }
+            self.datagram(from, data, out);
         }
     }
 
@@ -205,7 +238,8 @@ impl Tile for Repair {
         if now < self.look_at {
             return Poll::Idle;
         }
-        let is_idle = self.begun.is_empty() && self.voted.is_empty();
+        let is_lacking = |gaps: &SlotGaps| gaps.highest_from.is_some() || !gaps.shreds.is_empty();
+        let is_idle = self.voted.is_empty() && !self.begun.values().any(is_lacking);
         self.look_at = next_look(now, if is_idle { IDLE_LOOK_NS } else { LOOK_NS });
         if self.look(out) { Poll::Busy } else { Poll::Idle }
     }
@@ -256,9 +290,6 @@ impl Repair {
         let now = out.now();
         let executed = self.config.ledger.recent_blocks(1)[0].slot;
         self.set_root(executed.min(self.config.ledger.slot(Commitment::Finalized)));
-        for slot in self.config.views.reports.take_voted(|_| true) {
-            out.count.dropped_slots += u64::from(note_voted(&mut self.voted, slot, now));
-        }
         // What the store has of the slots that are looked at is read there.
         let (blocks, to) = (&self.config.blocks, executed + SLOTS_LOOKED_AT);
         self.whole.retain(|slot, _| *slot > to || !blocks.slot(*slot).is_some_and(|info| info.whole));
@@ -305,6 +336,7 @@ impl Repair {
             self.root = root;
             self.begun = self.begun.split_off(&(root + 1));
             self.whole = self.whole.split_off(&(root + 1));
+            self.questions.set_root(root);
         }
     }
 
@@ -314,39 +346,108 @@ impl Repair {
         let random = self.draw();
         // Where nobody says that it goes back so far it is looked for again no sooner than an answer is.
         let Some(peer) = peer_for(wanted.slot(), self.view.repair(), random).copied() else { return };
-        let nonce = self.config.nonces.nonce(&wanted, now);
-        // The peer compares it with its own clock.
-        let (sender, time_ms) = (self.config.own, out.wall_ns() / 1_000_000);
-        let bytes = Request { sender, recipient: peer.identity, time_ms, nonce, wanted }.write();
-        let question = repair::signed_bytes(&bytes);
-        self.ask_signature(Unsigned::Request { to: peer.serve_repair.into(), bytes }, &question, out);
+        let nonce = self.config.nonces.nonce(&wanted, &peer.identity, now);
+        self.request(peer.serve_repair.into(), peer.identity, nonce, wanted, out);
         out.count.requests += 1;
     }
 
-    /// Answers a ping of repair's server, if it is a peer's, and signed.
-    fn ping(&mut self, ping: &Ping, from: SocketAddr, out: &mut Out<'_, Self>) {
+    /// Has a request signed, which is then sent.
+    fn request(&mut self, to: SocketAddr, recipient: Pubkey, nonce: u32, wanted: Wanted, out: &mut Out<'_, Self>) {
+        // The peer compares it with its own clock.
+        let (sender, time_ms) = (self.config.own, out.wall_ns() / 1_000_000);
+        let bytes = Request { sender, recipient, time_ms, nonce, wanted }.write();
+        let question = repair::signed_bytes(&bytes);
+        self.ask_signature(Unsigned::Request { to, bytes }, &question, out);
+    }
+
+    /// Asks a node for the ancestors of a block, as tower wants.
+    fn ask_ancestors(&mut self, question: &AncestorQuestion, out: &mut Out<'_, Self>) {
+        let AncestorQuestion { slot, node } = *question;
+        let (now, wanted, nonces) = (out.now(), Wanted::Ancestors { slot }, self.config.nonces);
+        let peer = self.view.repair().iter().find(|peer| peer.identity == node);
+        let Some(to) = peer.map(|peer| SocketAddr::from(peer.serve_repair)) else {
+            out.count.dropped_questions += 1;
+            return;
+        };
+        let Some(nonce) = self.questions.ask(to, slot, &node, now, || nonces.nonce(&wanted, &node, now)) else {
+            out.count.dropped_questions += 1;
+            return;
+        };
+        self.request(to, node, nonce, wanted, out);
+        out.count.ancestor_requests += 1;
+    }
+
+    /// Takes what has come to the port of repair and is no shred.
+    fn datagram(&mut self, from: SocketAddr, data: &[u8], out: &mut Out<'_, Self>) {
+        if let Some(Answer::Ping(ping)) = Answer::parse(data) {
+            self.ping(&ping, from, out);
+            return;
+        }
+        match AncestorHashes::parse(data) {
+            Some(AncestorHashes::Hashes(hashes, nonce)) => self.on_ancestors(from, hashes, nonce, out),
+            Some(AncestorHashes::Ping(ping)) => {
+                // The server has dropped what it pinged for.
+                if self.ping(&ping, from, out) {
+                    self.ask_ancestors_again(from, &ping.from, out);
+                }
+            }
+            None => out.count.dropped_malformed += 1,
+        }
+    }
+
+    /// Hands hashes of ancestors to tower, if they are what was asked for.
+    fn on_ancestors(&mut self, from: SocketAddr, hashes: Vec<(u64, Hash)>, nonce: u32, out: &mut Out<'_, Self>) {
+        let Some(node) = self.questions.answered(from, nonce, &hashes) else {
+            out.count.dropped_unasked += 1;
+            return;
+        };
+        out.count.ancestor_answers += 1;
+        if hashes.is_empty() {
+            return;
+        }
+        if out.credits(self.tower, 1) == 0 {
+            out.count.dropped_answers += 1;
+            return;
+        }
+        out.publish(self.tower, 0, &AncestorAnswer { node, hashes }.encode());
+    }
+
+    /// Asks a node again for the ancestors that it has not answered for, as far as sign has room.
+    fn ask_ancestors_again(&mut self, at: SocketAddr, node: &Pubkey, out: &mut Out<'_, Self>) {
+        for (slot, nonce) in self.questions.waiting(at, node) {
+            if self.unsigned.len() >= UNSIGNED_MAX {
+                return;
+            }
+            self.request(at, *node, nonce, Wanted::Ancestors { slot }, out);
+            out.count.ancestor_requests += 1;
+        }
+    }
+
+    /// Answers a ping of repair's server, if it is a peer's, and signed. Returns whether it was.
+    fn ping(&mut self, ping: &Ping, from: SocketAddr, out: &mut Out<'_, Self>) -> bool {
         let now = out.now();
         let is_from = |peer: &RepairPeer| peer.identity == ping.from && SocketAddr::from(peer.serve_repair) == from;
         let is_soon = self.pinged.get(&from).is_some_and(|at| now < at + PING_NS);
         if !self.view.repair().iter().any(is_from) || is_soon || self.unsigned.len() >= UNSIGNED_MAX {
             out.count.dropped_pings += 1;
-            return;
+            return false;
         }
         if self.pinged.len() >= PINGED_MAX {
             self.pinged.retain(|_, at| now < *at + PING_NS);
             if self.pinged.len() >= PINGED_MAX {
                 out.count.dropped_pings += 1;
-                return;
+                return false;
             }
         }
         self.pinged.insert(from, now);
         if self.verifier.verify(&ping.from, &ping.signature, &ping.token).is_err() {
             out.count.dropped_signature += 1;
-            return;
+            return false;
         }
         out.count.pongs += 1;
         let question = [&PONG[..], &ping.token].concat();
         self.ask_signature(Unsigned::Pong { to: from, hash: pong_hash(&ping.token) }, &question, out);
+        true
     }
 
     fn ask_signature(&mut self, unsigned: Unsigned, question: &[u8], out: &mut Out<'_, Self>) {

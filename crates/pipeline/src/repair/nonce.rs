@@ -11,11 +11,13 @@
 //! answer counts once. Whoever guesses a nonce still needs the leader's signature.
 //!
 //! ```text
-//! nonce  tick mod 256, 8 bits | hash of secret, kind, slot, index and tick, 24 bits
+//! nonce  of a shred      tick mod 256, 8 bits | hash of secret, kind, slot, index and tick, 24 bits
+//!        for ancestors   hash of secret, kind, slot, node and time, 32 bits
 //! ```
 
 use hearth_cluster::gossip::Bounded;
 use hearth_crypto::sha256::sha256;
+use hearth_wire::Pubkey;
 use hearth_wire::repair::Wanted;
 use hearth_wire::shred::Shred as Piece;
 
@@ -35,14 +37,17 @@ const ANSWERED_MAX: usize = 16_384;
 #[derive(Clone, Copy)]
 pub struct NonceKey(pub [u8; 32]);
 
-/// What a nonce is for. The answers to a question for ancestors are of any lower slots, and the highest shred of a slot
-/// has any index: the nonce does not say which.
+/// What a nonce of a shred is for. The answers to a question for the shreds of a slot's ancestors are of any lower
+/// slots, and the highest shred of a slot has any index: the nonce does not say which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Shred { slot: u64, index: u32 },
     Highest { slot: u64 },
     Orphan,
 }
+
+/// What a question for ancestors hashes in the place of a kind's number.
+const ANCESTORS_OF: u8 = 3;
 
 impl Kind {
     /// Shreds that may come with one nonce. Two questions for a slot's highest shred may be asked in a tick, from
@@ -57,12 +62,17 @@ impl Kind {
 }
 
 impl NonceKey {
-    /// The nonce of a request.
-    pub fn nonce(&self, wanted: &Wanted, now_ns: u64) -> u32 {
+    /// The nonce of a request to `node`. All 32 bits of one for ancestors are hash, of the node too: repair remembers
+    /// it, and no other node may learn it from its own, since the answer is no leader's word.
+    pub fn nonce(&self, wanted: &Wanted, node: &Pubkey, now_ns: u64) -> u32 {
         let kind = match *wanted {
             Wanted::Shred { slot, index } => Kind::Shred { slot, index },
             Wanted::Highest { slot, .. } => Kind::Highest { slot },
-            Wanted::Orphan { .. } | Wanted::Ancestors { .. } => Kind::Orphan,
+            Wanted::Orphan { .. } => Kind::Orphan,
+            Wanted::Ancestors { slot } => {
+                let parts = [&self.0[..], &[ANCESTORS_OF], &slot.to_le_bytes(), node, &now_ns.to_le_bytes()];
+                return u32::from_le_bytes(*sha256(&parts).first_chunk().expect("a hash has 32 bytes"));
+            }
         };
         self.of(kind, now_ns / TICK_NS)
     }
@@ -116,6 +126,8 @@ mod tests {
     use super::*;
     use crate::shred::{FecSet, Shredder, ShredderConfig};
 
+    const NODE: Pubkey = [4; 32];
+
     /// The data shreds of a set of slot 9.
     fn shreds() -> Vec<Vec<u8>> {
         let mut shredder = Shredder::new(ShredderConfig::default(), [0; 32]);
@@ -135,18 +147,18 @@ mod tests {
         let shred = |place: usize| Piece::parse(&shreds[place]).unwrap();
         let mut answers = Answers::new(key);
         let now = 1_000 * TICK_NS;
-        let nonce = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, now);
+        let nonce = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, &NODE, now);
         assert!(!answers.is_awaited(nonce, &shred(4), now), "another shred");
         assert!(!answers.is_awaited(nonce ^ 1, &shred(3), now), "another nonce");
         assert!(answers.is_awaited(nonce, &shred(3), now + TICK_NS));
         assert!(!answers.is_awaited(nonce, &shred(3), now + TICK_NS), "it has come");
         // What is asked for again has another nonce.
-        let again = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, now + AGAIN_NS);
+        let again = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, &NODE, now + AGAIN_NS);
         assert_ne!(again, nonce);
         assert!(answers.is_awaited(again, &shred(3), now + AGAIN_NS));
-        let highest = key.nonce(&Wanted::Highest { slot: 9, from: 3 }, now);
+        let highest = key.nonce(&Wanted::Highest { slot: 9, from: 3 }, &NODE, now);
         assert!(answers.is_awaited(highest, &shred(31), now));
-        let other = key.nonce(&Wanted::Highest { slot: 8, from: 3 }, now);
+        let other = key.nonce(&Wanted::Highest { slot: 8, from: 3 }, &NODE, now);
         assert!(!answers.is_awaited(other, &shred(31), now));
     }
 
@@ -156,7 +168,7 @@ mod tests {
         let shred = Piece::parse(&shreds[0]).unwrap();
         let mut answers = Answers::new(key);
         let now = 1_000 * TICK_NS;
-        let nonce = key.nonce(&Wanted::Orphan { slot: 12 }, now);
+        let nonce = key.nonce(&Wanted::Orphan { slot: 12 }, &NODE, now);
         for ticks in [TICKS_MAX + 1, 256, 512] {
             assert!(!answers.is_awaited(nonce, &shred, now + ticks * TICK_NS), "{ticks} ticks late");
         }
@@ -166,5 +178,17 @@ mod tests {
         assert!(!other.is_awaited(nonce, &shred, now), "another node's");
         // A clock that begins knows of nothing older.
         assert!(!other.is_awaited(u32::MAX, &shred, 0));
+    }
+
+    #[test]
+    fn nonce_for_ancestors_is_of_one_node() {
+        let key = NonceKey([7; 32]);
+        let of = |slot, node: u8, now| key.nonce(&Wanted::Ancestors { slot }, &[node; 32], now);
+        assert_eq!(of(9, 4, 5), of(9, 4, 5));
+        for other in
+            [of(8, 4, 5), of(9, 3, 5), of(9, 4, 6), NonceKey([8; 32]).nonce(&Wanted::Ancestors { slot: 9 }, &NODE, 5)]
+        {
+            assert_ne!(other, of(9, 4, 5));
+        }
     }
 }

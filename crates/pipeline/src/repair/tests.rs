@@ -7,14 +7,15 @@ use hearth_cluster::view::Peer;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::blockstore::{self, BlockStore, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
-use hearth_tile::rig::Rig;
+use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::repair::{Asked, write_ping};
 
 use super::*;
 use crate::links::{PEER_NEWS_MTU, SLOT_GONE};
 
-const INPUTS: [&str; 5] = ["net_repair:0", "sign_repair", GOSSIP_REPAIR, "shred_repair:0", "shred_repair:1"];
-const OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
+const INPUTS: [&str; 6] =
+    ["net_repair:0", "sign_repair", GOSSIP_REPAIR, TOWER_REPAIR, "shred_repair:0", "shred_repair:1"];
+const OUTPUTS: [&str; 3] = ["repair_net", "repair_sign", REPAIR_TOWER];
 const NONCES: NonceKey = NonceKey([5; 32]);
 
 fn key(seed: u8) -> SigningKey {
@@ -27,7 +28,6 @@ fn address(seed: u8) -> SocketAddr {
 
 struct Bench {
     rig: Rig<Repair>,
-    views: Arc<Views>,
     _folder: tempfile::TempDir,
 }
 
@@ -42,7 +42,6 @@ impl Bench {
             ..GenesisConfig::development(key(1).public_key(), [2; 32], 1_700_000_000)
         };
         let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
-        let views = Arc::new(Views::default());
         let SocketAddr::V4(serve_repair) = address(2) else { unreachable!("it is made of one") };
         let peer = Peer {
             identity: key(2).public_key(),
@@ -54,8 +53,8 @@ impl Bench {
             lowest: 0,
         };
         let (own, blocks) = (key(1).public_key(), store.reader());
-        let config = Config { own, ledger, blocks, views: views.clone(), nonces: NONCES };
-        let mut bench = Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), views, _folder: folder };
+        let config = Config { own, ledger, blocks, nonces: NONCES };
+        let mut bench = Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), _folder: folder };
         bench.hear(PeerNews::Known(peer));
         bench
     }
@@ -93,6 +92,30 @@ impl Bench {
         self.rig.take("repair_net").into_iter().map(read).collect()
     }
 
+    /// Something comes to the port of repair.
+    fn receive(&mut self, from: SocketAddr, data: &[u8]) {
+        let mut buffer = vec![0; Datagram::HEADER + data.len()];
+        let size = Datagram { from, port: PortKind::Repair, data }.write(&mut buffer);
+        self.rig.give("net_repair:0", 0, &buffer[..size]);
+        self.rig.run();
+    }
+
+    /// Tower wants node 2 asked about a slot; the nonce of the request.
+    fn ask_ancestors(&mut self, slot: u64) -> u32 {
+        self.rig.give(TOWER_REPAIR, 0, &AncestorQuestion { slot, node: key(2).public_key() }.encode());
+        let requests = self.requests_after(Duration::ZERO);
+        let [request] = &requests[..] else { panic!("one request: {requests:?}") };
+        assert_eq!(request.wanted, Wanted::Ancestors { slot });
+        assert_eq!(request.recipient, key(2).public_key());
+        request.nonce
+    }
+
+    /// What tower has been told.
+    fn told(&mut self) -> Vec<AncestorAnswer> {
+        self.rig.run();
+        self.rig.take(REPAIR_TOWER).iter().map(|(_, message)| AncestorAnswer::read(message)).collect()
+    }
+
     fn wanted_after(&mut self, by: Duration) -> Vec<Wanted> {
         self.requests_after(by).iter().map(|request| request.wanted).collect()
     }
@@ -116,7 +139,7 @@ fn slots_of_all_shred_tiles_are_asked_for() {
     assert_eq!(requests.iter().map(|request| request.wanted).collect::<Vec<_>>(), expected);
     for request in requests {
         assert_eq!(request.recipient, key(2).public_key());
-        assert_eq!(request.nonce, NONCES.nonce(&request.wanted, LOOK_NS));
+        assert_eq!(request.nonce, NONCES.nonce(&request.wanted, &request.recipient, LOOK_NS));
     }
     assert_eq!(bench.rig.count().requests, 3);
 }
@@ -162,7 +185,7 @@ fn nobody_is_asked_that_gossip_has_forgotten() {
 #[test]
 fn a_voted_slot_is_asked_for_after_patience_and_forgotten() {
     let mut bench = Bench::new();
-    bench.views.reports.voted(3);
+    bench.rig.give_control(TOWER_REPAIR, 3, VOTED, &[]);
     let wanted = [Wanted::Highest { slot: 3, from: 0 }];
     assert_eq!(bench.wanted_after(LOOK), []);
     assert_eq!(bench.wanted_after(Duration::from_nanos(PATIENCE_NS)), wanted);
@@ -221,6 +244,108 @@ fn pings_of_peers_alone_are_answered() {
     let Ok(Asked::Pong(pong)) = Asked::parse(data) else { panic!("{data:?}") };
     assert_eq!((pong.from, pong.hash), (key(1).public_key(), hash));
     assert_eq!(bench.rig.count().pongs, 1);
+}
+
+fn hashes(slots: &[u64]) -> Vec<(u64, Hash)> {
+    slots.iter().map(|slot| (*slot, [*slot as u8; 32])).collect()
+}
+
+#[test]
+fn tower_gets_hashes_of_nodes_that_it_wants_asked() {
+    let mut bench = Bench::new();
+    let nonce = bench.ask_ancestors(9);
+    let answer = |slots: &[u64], nonce| AncestorHashes::Hashes(hashes(slots), nonce).write();
+    // It has not confirmed the slot yet: asked again, it has the same nonce.
+    bench.receive(address(2), &answer(&[], nonce));
+    assert_eq!(bench.told(), []);
+    assert_eq!(bench.ask_ancestors(9), nonce);
+    bench.receive(address(2), &answer(&[9, 7, 6], nonce));
+    let told = AncestorAnswer { node: key(2).public_key(), hashes: hashes(&[9, 7, 6]) };
+    assert_eq!(bench.told(), [told]);
+    let count = bench.rig.count();
+    assert_eq!((count.ancestor_requests, count.ancestor_answers, count.dropped_unasked), (2, 2, 0));
+    bench.receive(address(2), &answer(&[9, 7, 6], nonce));
+    assert_eq!(bench.told(), [], "it counts once");
+    assert_eq!(bench.rig.count().dropped_unasked, 1);
+}
+
+#[test]
+fn hashes_that_nobody_asked_for_are_dropped() {
+    let mut bench = Bench::new();
+    let nonce = bench.ask_ancestors(9);
+    let answer = |slots: &[u64], nonce| AncestorHashes::Hashes(hashes(slots), nonce).write();
+    let wrong = [
+        (address(2), answer(&[9], nonce.wrapping_add(1))),
+        (address(3), answer(&[9], nonce)),
+        (address(2), answer(&[8], nonce)),
+        (address(2), answer(&[9, 9], nonce)),
+    ];
+    for (from, datagram) in &wrong {
+        bench.receive(*from, datagram);
+    }
+    bench.receive(address(2), &[9; 16]);
+    assert_eq!(bench.told(), []);
+    let count = bench.rig.count();
+    assert_eq!((count.dropped_unasked, count.dropped_malformed), (wrong.len() as u64, 1));
+    // Nor is a node asked that serves no repair.
+    bench.rig.give(TOWER_REPAIR, 0, &AncestorQuestion { slot: 9, node: key(3).public_key() }.encode());
+    assert_eq!(bench.wanted_after(Duration::ZERO), []);
+    assert_eq!(bench.rig.count().dropped_questions, 1);
+}
+
+#[test]
+fn ping_for_ancestors_is_answered_and_the_question_made_again() {
+    let mut bench = Bench::new();
+    let nonce = bench.ask_ancestors(9);
+    let token = [6; 32];
+    let ping = |seed: u8| {
+        let ping = Ping { from: key(seed).public_key(), token, signature: key(seed).sign(&token) };
+        AncestorHashes::Ping(ping).write()
+    };
+    bench.receive(address(2), &ping(3));
+    assert_eq!(bench.rig.take("repair_sign"), []);
+    bench.receive(address(2), &ping(2));
+    let asked = bench.rig.take("repair_sign");
+    let [(pong, token_to_sign), (again, request)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(*token_to_sign, [&PONG[..], &token].concat());
+    bench.rig.give("sign_repair", *pong, &key(1).sign(&pong_hash(&token)));
+    bench.rig.give("sign_repair", *again, &key(1).sign(request));
+    bench.rig.run();
+    let sent = bench.rig.take("repair_net");
+    let parse = |at: usize| Asked::parse(Outgoing::read(&sent[at].1).data).unwrap();
+    assert!(matches!(parse(0), Asked::Pong(_)));
+    let Asked::Request(request, _) = parse(1) else { panic!("the question comes behind the pong") };
+    assert_eq!((request.wanted, request.nonce), (Wanted::Ancestors { slot: 9 }, nonce));
+}
+
+#[test]
+fn full_tower_holds_up_nothing() {
+    let mut bench = Bench::new();
+    for slot in 1..=u64::from(DEPTH) + 3 {
+        let nonce = bench.ask_ancestors(slot);
+        bench.receive(address(2), &AncestorHashes::Hashes(hashes(&[slot]), nonce).write());
+    }
+    assert_eq!(bench.rig.count().dropped_answers, 3);
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    assert_eq!(bench.wanted_after(LOOK), [Wanted::Shred { slot: 1, index: 3 }]);
+    assert_eq!(bench.told().len(), DEPTH as usize);
+}
+
+#[test]
+fn questions_of_tower_leave_room_for_shreds() {
+    let mut bench = Bench::new();
+    for slot in 1..=UNSIGNED_MAX as u64 {
+        bench.rig.give(TOWER_REPAIR, 0, &AncestorQuestion { slot, node: key(2).public_key() }.encode());
+    }
+    bench.rig.run();
+    assert_eq!(bench.rig.count().ancestor_requests, UNSIGNED_MAX as u64 / 2, "until these are signed");
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    bench.rig.run();
+    bench.rig.advance(LOOK);
+    bench.rig.run();
+    assert_eq!(bench.rig.count().requests, 1);
+    assert_eq!(bench.wanted_after(Duration::ZERO).len(), UNSIGNED_MAX / 2 + 1);
+    assert_eq!(bench.wanted_after(Duration::ZERO).len(), UNSIGNED_MAX / 2, "the rest was left in its link");
 }
 
 #[test]

@@ -583,11 +583,13 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
         self.blocks.add(block);
         self.vote_hashes.froze(&block);
+        self.count.head_slot = slot;
+        // Before tower hears of it: it must not vote for a block that so many have voted against.
+        self.is_not_refuted(slot)?;
         let event = Event::Frozen(Box::new(frozen_block(&self.ledger, &block, parent_id, Some(&frozen.votes))));
         self.tell(event);
-        self.count.head_slot = slot;
         self.tell_confirmed();
-        self.is_not_refuted(slot)
+        Ok(())
     }
 
     /// Tells tower of stakes that it does not know, and of those that this fork has set anew: by a block and its

@@ -4,8 +4,10 @@
 //!         [`Command`]; `exec_replay` ×N, reliable: pieces of a batch of the history, then a verdict; where the node
 //!         makes blocks `poh_replay`, reliable: a [`LeaderAnswer`]; the block store
 //! writes  `replay_exec` ×N, elective: orders; `replay_tower`, elective: pieces of an [`Event`](crate::tower::Event);
-//!         `replay_poh`, elective: a [`LeaderOrder`]; the ledger; what store and shred are told
-//! memory  that of [`Position`] and of [`Dispatcher`]; events that wait for room: those of one block
+//!         `replay_poh`, elective: a [`LeaderOrder`]; `replay_shred`, elective: slots of which another block is to be
+//!         taken; the ledger; what store is told
+//! memory  that of [`Position`] and of [`Dispatcher`]; events that wait for room: those of one block; slots that wait
+//!         for room in shred, each once
 //! drops   –
 //! source  –
 //!
@@ -13,11 +15,9 @@
 //! full. Where the node can no longer be in its cluster, the tile says why ([`Failure`]), once tower can hear what came
 //! before it, and does nothing more.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hearth_cluster::reports::Dump;
-use hearth_cluster::view::Views;
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
@@ -28,8 +28,8 @@ use super::{Dispatcher, Rules};
 use crate::exec::Report;
 use crate::failure::Failure;
 use crate::links::{
-    EXEC_REPLAY, ExecOrder, ExecVerdict, MORE, POH_REPLAY, REPLAY_EXEC, REPLAY_POH, REPLAY_TOWER, STORE_REPLAY,
-    TOWER_REPLAY,
+    EXEC_REPLAY, ExecOrder, ExecVerdict, FAILED, MORE, POH_REPLAY, REPLAY_EXEC, REPLAY_POH, REPLAY_SHRED, REPLAY_TOWER,
+    STORE_REPLAY, TOWER_REPLAY,
 };
 use crate::poh::{LeaderAnswer, LeaderOrder, Parent};
 use crate::store::Agreed;
@@ -94,8 +94,6 @@ pub struct Config {
     pub records: bool,
     /// What store is told.
     pub agreed: Arc<Agreed>,
-    /// Where shred is told of blocks to be dropped.
-    pub views: Arc<Views>,
     /// Where the tile says why it ends.
     pub failure: Failure<PositionError>,
 }
@@ -114,7 +112,6 @@ struct Worker {
 pub struct ReplayTile {
     position: Position<Reader, Dispatcher, PohLink>,
     agreed: Arc<Agreed>,
-    views: Arc<Views>,
     failure: Failure<PositionError>,
     has_failed: bool,
     /// Why, until the events before it are published.
@@ -124,6 +121,9 @@ pub struct ReplayTile {
     /// From poh, where the node makes blocks.
     answers: Option<In>,
     events: Port,
+    shred: Port,
+    /// Slots that shred is told to take another block of, once it has room.
+    dumps: BTreeSet<u64>,
     workers: Vec<Worker>,
     /// Pieces of events that wait for room, with their control bits.
     waiting: VecDeque<(Vec<u8>, u16)>,
@@ -143,9 +143,9 @@ impl Tile for ReplayTile {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { ledger, block_id, blocks, rules, records, agreed, views, failure } = config;
+        let Config { ledger, block_id, blocks, rules, records, agreed, failure } = config;
         // Commands and reports are taken even while the receivers have no room: else each could wait for the other.
-        let events = host.output(REPLAY_TOWER)?;
+        let (events, shred) = (host.output(REPLAY_TOWER)?, host.output(REPLAY_SHRED)?);
         let ends = host.outputs(REPLAY_EXEC).into_iter().zip(host.inputs_named(EXEC_REPLAY));
         let worker = |(orders, reports)| Worker { orders, reports, in_flight: 0, history: vec![] };
         let workers: Vec<Worker> = ends.map(worker).collect();
@@ -162,11 +162,10 @@ impl Tile for ReplayTile {
         });
         let answers = poh.as_ref().map(|poh| poh.answers);
         let outputs = workers.iter().map(|worker| worker.orders).chain(poh.as_ref().map(|poh| poh.out));
-        outputs.chain([events]).for_each(|port| host.elective(port));
+        outputs.chain([events, shred]).for_each(|port| host.elective(port));
         Ok(Self {
             position: Position::new(ledger, block_id, blocks, Dispatcher::new(rules, records), poh),
             agreed,
-            views,
             failure,
             has_failed: false,
             unsaid: None,
@@ -175,6 +174,8 @@ impl Tile for ReplayTile {
             answers,
             mtu: host.mtu(events),
             events,
+            shred,
+            dumps: BTreeSet::new(),
             workers,
             waiting: VecDeque::new(),
             is_due: true,
@@ -206,7 +207,7 @@ impl Tile for ReplayTile {
             self.look(out);
             has_worked |= self.work(out);
         }
-        has_worked |= self.tell_poh(out);
+        has_worked |= self.tell_poh(out) | self.tell_shred(out);
         has_worked |= self.publish(out);
         if has_worked { Poll::Busy } else { Poll::Idle }
     }
@@ -294,13 +295,14 @@ impl ReplayTile {
                 Output::Record { slot, batches } => self.agreed.record(slot, batches),
                 Output::Dump(slot) => {
                     tracing::warn!("slot {slot} has another block in the cluster than here: this one is dropped");
-                    self.views.reports.dump(Dump { slot, wanted: None });
+                    self.dumps.insert(slot);
                 }
                 Output::Died { slot, why } => tracing::warn!("the block of slot {slot} is not executed: {why}"),
             }
         }
         if let Err(why) = done {
             self.has_failed = true;
+            self.waiting.push_back((vec![], FAILED));
             self.unsaid = Some(why);
         }
         self.say_failure();
@@ -324,6 +326,20 @@ impl ReplayTile {
             && let Some(order) = poh.orders.pop_front()
         {
             out.publish_with(poh.out, 0, |buffer| order.write(buffer));
+            has_told = true;
+        }
+        has_told
+    }
+
+    /// Tells shred which blocks are dropped, as far as there is room; whether there was anything.
+    fn tell_shred(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let mut has_told = false;
+        while !self.dumps.is_empty() {
+            if out.credits(self.shred, 1) == 0 {
+                out.held_up();
+                break;
+            }
+            out.publish(self.shred, self.dumps.pop_first().expect("there is one"), &[]);
             has_told = true;
         }
         has_told

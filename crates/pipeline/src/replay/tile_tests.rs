@@ -22,7 +22,7 @@ const GENESIS_ID: Hash = [77; 32];
 const BLOCK_ID: Hash = [78; 32];
 const RULES: Rules = Rules { ticks_per_slot: 1, hashes_per_tick: Some(400) };
 const INPUTS: [&str; 5] = ["store_replay", "tower_replay", "exec_replay:0", "exec_replay:1", "poh_replay"];
-const OUTPUTS: [&str; 4] = ["replay_tower", "replay_exec:0", "replay_exec:1", "replay_poh"];
+const OUTPUTS: [&str; 5] = ["replay_tower", "replay_exec:0", "replay_exec:1", "replay_poh", "replay_shred"];
 
 fn payer() -> SigningKey {
     SigningKey::from_seed(&[3; 32])
@@ -35,6 +35,8 @@ struct Trial {
     failure: Failure<PositionError>,
     workers: [ExecWorker; 2],
     events: Pieces,
+    /// Whether tower was told that the node must not vote any more.
+    has_told_failure: bool,
     _folder: tempfile::TempDir,
 }
 
@@ -61,7 +63,6 @@ impl Trial {
             rules: RULES,
             records: false,
             agreed: Arc::default(),
-            views: Arc::default(),
             failure: failure.clone(),
         };
         let worker = || ExecWorker::new(&WorkerConfig { table_bytes: 1 << 20, recording: None });
@@ -72,6 +73,7 @@ impl Trial {
             failure,
             workers: [worker(), worker()],
             events: Pieces::default(),
+            has_told_failure: false,
             _folder: folder,
         }
     }
@@ -149,7 +151,10 @@ impl Trial {
 
     fn events(&mut self) -> Vec<Event> {
         let frags = self.rig.take_control("replay_tower");
-        frags.iter().filter_map(|(control, piece)| self.events.push(piece, *control).map(Event::decode)).collect()
+        assert!(!self.has_told_failure || frags.is_empty(), "it is the last word");
+        self.has_told_failure |= frags.last().is_some_and(|(control, _)| *control == FAILED);
+        let frags = frags.iter().filter(|(control, _)| *control != FAILED);
+        frags.filter_map(|(control, piece)| self.events.push(piece, *control).map(Event::decode)).collect()
     }
 
     /// What poh is told.
@@ -284,8 +289,24 @@ fn node_that_differs_from_a_third_of_the_stake_says_so_and_stops() {
     }
     trial.rig.run();
     assert!(matches!(trial.failure.take(), Some(PositionError::Refuted { slot: 1, .. })));
+    assert!(trial.events().is_empty() && trial.has_told_failure, "tower must not vote any more");
     trial.command(&Command::Finalized(1));
     assert!(trial.run().is_empty(), "it takes what comes, and does nothing");
+}
+
+#[test]
+fn tower_does_not_hear_of_a_block_that_a_third_of_the_stake_refutes() {
+    let mut trial = Trial::new();
+    trial.run();
+    for number in 0..2 {
+        let voted = Voted { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
+        trial.command(&Command::Voted(voted));
+    }
+    let block = trial.block(1, false);
+    trial.store(&block);
+    assert!(frozen(&trial.run()).is_none(), "it would vote for it");
+    assert!(trial.has_told_failure);
+    assert!(matches!(trial.failure.take(), Some(PositionError::Refuted { slot: 1, .. })));
 }
 
 #[test]

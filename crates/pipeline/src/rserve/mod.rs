@@ -1,7 +1,7 @@
 //! rserve: serves repair, shreds for nodes that lack them.
 //!
 //! reads   `net_rserve` ×N, reliable: requests and pongs; `sign_rserve`, reliable: signatures of pings; the block
-//!         store; which blocks are confirmed, in the views
+//!         store; `tower_rserve`, reliable: confirmed blocks
 //! writes  `rserve_net`, reliable: shreds, hashes of confirmed blocks, and pings; `rserve_sign`, reliable: the tokens
 //!         of pings
 //! memory  the server's tables (server.rs), [`UNSIGNED_MAX`] pings that wait for their signature: [`memory`] at most
@@ -17,14 +17,13 @@ mod server;
 mod shred_cache;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use hearth_cluster::view::Views;
+use hearth_cluster::consensus::BankId;
 use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use hearth_wire::Pubkey;
 
-use crate::links::{Datagram, Outgoing, PortKind, RSERVE_NET, RSERVE_SIGN, SIGN_RSERVE};
+use crate::links::{Datagram, Outgoing, PortKind, RSERVE_NET, RSERVE_SIGN, SIGN_RSERVE, TOWER_RSERVE};
 use server::{ANSWERS_MAX, PingDraft, Server};
 
 hearth_tile::counters! {
@@ -53,7 +52,8 @@ hearth_tile::counters! {
         dropped_over_budget: Counter,
         /// Pings dropped: too many wait for their signature.
         dropped_pings: Counter,
-        /// Nodes forgotten that had proved their addresses, since their host had too many.
+        /// Nodes forgotten that had proved their addresses, since their host had too many, or there were too many
+        /// hosts.
         evicted_nodes: Counter,
         /// Bytes of the block store read for requests.
         read_bytes: Counter,
@@ -72,8 +72,6 @@ pub struct Config {
     pub shred_version: u16,
     /// The blocks that are there.
     pub blocks: Reader,
-    /// Which of them are confirmed.
-    pub views: Arc<Views>,
 }
 
 /// Bytes that the tile takes at most.
@@ -88,6 +86,7 @@ pub struct Rserve {
     unsigned: VecDeque<PingDraft>,
     next_tag: u64,
     signatures: In,
+    confirmed: In,
     sign: Port,
     net: Port,
 }
@@ -106,6 +105,7 @@ impl Tile for Rserve {
             unsigned: VecDeque::with_capacity(UNSIGNED_MAX),
             next_tag: 0,
             signatures: host.input(SIGN_RSERVE)?,
+            confirmed: host.input(TOWER_RSERVE)?,
             sign: host.output(RSERVE_SIGN)?,
             net: host.output(RSERVE_NET)?,
         })
@@ -114,6 +114,10 @@ impl Tile for Rserve {
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         if frag.input() == self.signatures {
             return self.on_signature(&frag, out);
+        }
+        if frag.input() == self.confirmed {
+            let hash = frag.payload().try_into().expect("tower tells a hash");
+            return self.server.confirm(BankId { slot: frag.tag(), hash });
         }
         let Datagram { from, data, .. } = Datagram::read(frag.payload());
         let now_ms = out.wall_ns() / 1_000_000;

@@ -16,10 +16,10 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
+use hearth_cluster::ancestors::ConfirmedBlocks;
+use hearth_cluster::consensus::BankId;
 use hearth_cluster::gossip::{Bounded, pong_hash};
-use hearth_cluster::view::Views;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_crypto::sha256::sha256;
 use hearth_wire::gossip::Ping;
@@ -109,7 +109,7 @@ pub(super) struct Server {
     /// A ping can be signed now.
     may_ping: bool,
     shreds: ShredCache,
-    views: Arc<Views>,
+    confirmed: ConfirmedBlocks,
     sent: Budget,
 }
 
@@ -126,9 +126,14 @@ impl Server {
             pings_drawn: 0,
             may_ping: true,
             shreds: ShredCache::new(config.shred_version, config.blocks.clone(), Budget::new(READ_PER_S)),
-            views: Arc::clone(&config.views),
+            confirmed: ConfirmedBlocks::default(),
             sent: Budget::new(SENT_PER_S),
         }
+    }
+
+    /// A block is confirmed; those below it were told before.
+    pub fn confirm(&mut self, id: BankId) {
+        self.confirmed.push(id);
     }
 
     /// This node's identity.
@@ -166,7 +171,16 @@ impl Server {
 
     /// A node has shown to be at its address.
     fn prove(&mut self, node: Node, now: u64, count: &mut Counters) {
-        let of_host = self.hosts.entry(node.1.ip(), VecDeque::new);
+        let host = node.1.ip();
+        if self.hosts.get(&host).is_none()
+            && let Some((_, nodes)) = self.hosts.set(host, VecDeque::new())
+        {
+            for node in &nodes {
+                self.proved.remove(node);
+            }
+            count.evicted_nodes += nodes.len() as u64;
+        }
+        let of_host = self.hosts.get_mut(&host).expect("what was set last stays");
         of_host.retain(|other| *other != node);
         if of_host.len() >= NODES_PER_HOST_MAX
             && let Some(oldest) = of_host.pop_front()
@@ -209,7 +223,7 @@ impl Server {
         };
         let payer = Payer { host: from.ip(), now };
         let answers = match request.wanted {
-            Wanted::Ancestors { slot } => self.confirmed(slot, request.nonce, payer, count).into_iter().collect(),
+            Wanted::Ancestors { slot } => self.confirmed_below(slot, request.nonce, payer, count).into_iter().collect(),
             _ => self.shreds(request, payer, count),
         };
         // So that it need not be asked when its pong counts no more.
@@ -244,8 +258,8 @@ impl Server {
     }
 
     /// The answer to a question for hashes of ancestors.
-    fn confirmed(&mut self, slot: u64, nonce: u32, payer: Payer, count: &mut Counters) -> Option<Vec<u8>> {
-        let answer = AncestorHashes::Hashes(self.views.confirmed.ancestors(slot), nonce).write();
+    fn confirmed_below(&mut self, slot: u64, nonce: u32, payer: Payer, count: &mut Counters) -> Option<Vec<u8>> {
+        let answer = AncestorHashes::Hashes(self.confirmed.ancestors(slot), nonce).write();
         let is_paid = self.sent.pay(answer.len() as u64, payer).is_ok();
         count.served_ancestors += u64::from(is_paid);
         count.dropped_over_budget += u64::from(!is_paid);

@@ -118,7 +118,7 @@ impl Asker {
 fn server(store: &BlockStore) -> Served {
     let key = SigningKey::from_seed(&[1; 32]);
     let own = key.public_key();
-    let config = Config { own, shred_version: VERSION, blocks: store.reader(), views: Arc::default() };
+    let config = Config { own, shred_version: VERSION, blocks: store.reader() };
     Served { server: Server::new(&config, [9; 32]), counts: Counters::default(), key }
 }
 
@@ -177,7 +177,7 @@ fn confirmed_blocks_are_told_and_a_ping_has_the_form_that_the_asker_reads() {
     let (store, _) = store(folder.path());
     let mut server = server(&store);
     for slot in [1, 2, 4] {
-        server.views.confirmed.push(BankId { slot, hash: [slot as u8; 32] });
+        server.server.confirm(BankId { slot, hash: [slot as u8; 32] });
     }
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     let ask = |server: &mut Served, slot| -> Vec<AncestorHashes> {
@@ -270,6 +270,22 @@ fn a_host_with_many_keys_keeps_nobody_out() {
     };
     assert!(is_served(&honest) && is_served(&hostile(count - 1)));
     assert!(!is_served(&hostile(0)), "its host's oldest");
+}
+
+#[test]
+fn the_nodes_of_a_host_that_makes_room_have_to_prove_their_addresses_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let mut server = server(&store);
+    let asker = |number: u16, key: u8| {
+        let [high, low] = number.to_be_bytes();
+        Asker { key: SigningKey::from_seed(&[key; 32]), from: SocketAddr::from(([10, 1, high, low], 9)) }
+    };
+    [2, 3].iter().for_each(|key| asker(0, *key).prove(&mut server, 1_000));
+    (1..HOSTS_MAX as u16).for_each(|number| asker(number, 2).prove(&mut server, 1_000));
+    assert_eq!((server.proved.len(), server.counts.evicted_nodes), (HOSTS_MAX + 1, 0));
+    asker(HOSTS_MAX as u16, 2).prove(&mut server, 1_000);
+    assert_eq!((server.proved.len(), server.counts.evicted_nodes), (HOSTS_MAX, 2));
 }
 
 #[test]

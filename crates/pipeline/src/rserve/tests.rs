@@ -11,7 +11,7 @@ use super::server::tests::{VERSION, store};
 use super::*;
 use crate::links::ping_token;
 
-const INPUTS: [&str; 3] = ["net_rserve:0", "net_rserve:1", "sign_rserve"];
+const INPUTS: [&str; 4] = ["net_rserve:0", "net_rserve:1", "sign_rserve", TOWER_RSERVE];
 const OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 
 fn key(seed: u8) -> SigningKey {
@@ -32,8 +32,7 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (store, shreds) = store(folder.path());
-        let config =
-            Config { own: key(1).public_key(), shred_version: VERSION, blocks: store.reader(), views: Arc::default() };
+        let config = Config { own: key(1).public_key(), shred_version: VERSION, blocks: store.reader() };
         Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), shreds, _folder: folder }
     }
 

@@ -2,14 +2,14 @@
 //!
 //! reads   the roots of sets, each with the root of the set before; what was dumped
 //! writes  whether a set may begin
-//! memory  64 B a set of [`SLOTS_MAX`] slots
+//! memory  64 B a set of [`SLOTS_MAX`] slots, and 32 B a set of their blocks that were dumped
 //! drops   sets of the block that was dumped, and those that are not chained to what is taken: told to the caller
 //! source  our own; `docs/cluster-protocol.md`, sections 2.7 and 6.7, for what a node must be able to do
 //!
 //! A set's leaves name the root of the set before, so sets of two blocks are chained to each other only where the
 //! blocks begin alike. Of a slot whose leader was honest nothing is asked but that neighbours are chained. Once sets of
 //! two blocks were found in a slot, or its block was dumped, it is built anew: from one set that is not of the block
-//! dumped, or from the last set of the block wanted, downwards and upwards, each set chained to the one that is there.
+//! dumped, downwards and upwards, each set chained to the one that is there.
 //! One that others do not have, since they answer with another ([`Contests`](super::equivocation::Contests)) or not at
 //! all, is built anew from the first set that any of them answers with.
 
@@ -28,14 +28,21 @@ pub(super) type Link = (Hash, Hash);
 
 /// Which block of a slot is taken.
 #[derive(Clone, Debug)]
-enum Version {
-    /// None yet: of the block wanted where that is known, else of any other than the one with these roots.
-    Sought { dumped: BTreeSet<Hash>, wanted: Option<Hash> },
-    /// None yet: of the one that others have, as far as it comes by repair. What a leader sends on its own may be of
-    /// any of its blocks.
-    Elsewhere,
-    /// The one that these sets are of: a chain without gaps.
-    Of { chain: BTreeMap<u32, Link>, is_wanted: bool },
+struct Version {
+    taken: Taken,
+    /// Roots of blocks that were dumped: none of these is what a block is built from.
+    dumped: BTreeSet<Hash>,
+}
+
+/// What is taken.
+#[derive(Clone, Debug)]
+enum Taken {
+    /// Nothing yet.
+    Nothing,
+    /// Nothing yet; then what comes by repair. What a leader sends on its own may be of any of its blocks.
+    Answers,
+    /// The block that these sets are of: a chain without gaps.
+    Chain(BTreeMap<u32, Link>),
 }
 
 /// A set may not begin.
@@ -67,23 +74,17 @@ impl Versions {
         is_answer: bool,
         known: impl Fn(u32) -> Option<Link>,
     ) -> Result<(), Barred> {
-        match self.0.get_mut(&slot) {
-            None => fits(&known, set, link).then_some(()).ok_or(Barred::Torn),
-            Some(Version::Sought { dumped, wanted }) => {
-                let is_it = wanted.map_or(!dumped.contains(&link.0), |wanted| wanted == link.0);
-                if !is_it {
-                    return Err(Barred::Other);
-                }
-                let is_wanted = wanted.is_some();
-                self.0.insert(slot, Version::Of { chain: [(set, link)].into(), is_wanted });
+        let Some(Version { taken, dumped }) = self.0.get_mut(&slot) else {
+            return fits(&known, set, link).then_some(()).ok_or(Barred::Torn);
+        };
+        match taken {
+            Taken::Nothing | Taken::Answers if dumped.contains(&link.0) => Err(Barred::Other),
+            Taken::Answers if !is_answer => Err(Barred::Other),
+            Taken::Nothing | Taken::Answers => {
+                *taken = Taken::Chain([(set, link)].into());
                 Ok(())
             }
-            Some(Version::Elsewhere) if !is_answer => Err(Barred::Other),
-            Some(Version::Elsewhere) => {
-                self.0.insert(slot, Version::Of { chain: [(set, link)].into(), is_wanted: false });
-                Ok(())
-            }
-            Some(Version::Of { chain, .. }) => {
+            Taken::Chain(chain) => {
                 if let Some(known) = chain.get(&set) {
                     return if *known == link { Ok(()) } else { Err(Barred::Other) };
                 }
@@ -99,24 +100,24 @@ impl Versions {
     }
 
     /// The block with these roots was dumped.
-    pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>, wanted: Option<Hash>) {
-        self.set(slot, Version::Sought { dumped, wanted });
+    pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>) {
+        self.set(slot, Taken::Nothing, dumped);
     }
 
     /// Of the slot the block that others have is to be taken.
     pub fn seek(&mut self, slot: u64) {
-        self.set(slot, Version::Elsewhere);
+        self.set(slot, Taken::Answers, BTreeSet::new());
     }
 
-    /// Whether it may be another block that is to be taken: one is begun, and nobody has said that it is the right one.
+    /// Whether it may be another block that is to be taken: one is begun.
     pub fn is_open(&self, slot: u64) -> bool {
-        matches!(self.0.get(&slot), None | Some(Version::Of { is_wanted: false, .. }))
+        self.0.get(&slot).is_none_or(|version| matches!(version.taken, Taken::Chain(_)))
     }
 
-    /// The slots that are built anew of a block that nobody has said is the right one.
+    /// The slots that are built anew, and begun.
     pub fn rebuilt(&self) -> impl Iterator<Item = u64> {
-        let is_open = |version: &Version| matches!(version, Version::Of { is_wanted: false, .. });
-        self.0.iter().filter(move |(_, version)| is_open(version)).map(|(slot, _)| *slot)
+        let is_begun = |version: &Version| matches!(version.taken, Taken::Chain(_));
+        self.0.iter().filter(move |(_, version)| is_begun(version)).map(|(slot, _)| *slot)
     }
 
     /// Sets of two blocks are there: the one stays of which the highest set is, down to where its chain ends.
@@ -129,11 +130,14 @@ impl Versions {
             }
             chain.insert(*set, *link);
         }
-        self.set(slot, Version::Of { chain, is_wanted: false });
+        self.set(slot, Taken::Chain(chain), BTreeSet::new());
     }
 
-    fn set(&mut self, slot: u64, version: Version) {
-        self.0.insert(slot, version);
+    /// What was dumped before stays so.
+    fn set(&mut self, slot: u64, taken: Taken, dumped: BTreeSet<Hash>) {
+        let version = self.0.entry(slot).or_insert(Version { taken: Taken::Nothing, dumped: BTreeSet::new() });
+        version.taken = taken;
+        version.dumped.extend(dumped);
         while self.0.len() > SLOTS_MAX {
             // The newest can wait: it is dumped again where need be.
             self.0.pop_last();
@@ -142,10 +146,9 @@ impl Versions {
 
     /// Whether a set may be asked for: of a slot that is built anew those beside what is there.
     pub fn is_next(&self, slot: u64, set: u32) -> bool {
-        match self.0.get(&slot) {
-            None | Some(Version::Elsewhere) => true,
-            Some(Version::Sought { wanted, .. }) => wanted.is_none(),
-            Some(Version::Of { chain, .. }) => {
+        match self.0.get(&slot).map(|version| &version.taken) {
+            None | Some(Taken::Nothing | Taken::Answers) => true,
+            Some(Taken::Chain(chain)) => {
                 let is_there = |set: u32| chain.contains_key(&set);
                 is_there(set) || is_there(set + STEP) || set.checked_sub(STEP).is_some_and(is_there)
             }
@@ -188,7 +191,7 @@ mod tests {
     fn after_a_dump_the_other_block_comes_whole() {
         // Both blocks have sets 0 and 1 in common; the last set is number 5.
         let mut versions = Versions::default();
-        versions.dump(9, (0..6).map(|number| link(1, number).0).collect(), None);
+        versions.dump(9, (0..6).map(|number| link(1, number).0).collect());
         for number in 0..6 {
             let set = u32::from(number) * STEP;
             assert!(versions.is_next(9, set));
@@ -225,20 +228,18 @@ mod tests {
         assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
         assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), false, NOTHING), Ok(()));
         assert!(versions.is_open(9));
-        versions.dump(9, BTreeSet::new(), Some(link(1, 5).0));
-        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Ok(()));
-        assert!(!versions.is_open(9), "who wants it knows");
     }
 
     #[test]
-    fn the_block_that_is_wanted_is_built_from_its_end() {
+    fn a_block_that_was_dumped_does_not_come_back_by_an_answer() {
         let mut versions = Versions::default();
-        versions.dump(9, BTreeSet::new(), Some(link(2, 5).0));
-        assert!(!versions.is_next(9, 0));
-        assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), true, NOTHING), Err(Barred::Other));
-        for number in (0..6).rev() {
-            assert_eq!(versions.admit((9, u32::from(number) * STEP), link(2, number), true, NOTHING), Ok(()));
-        }
+        versions.dump(9, (3..6).map(|number| link(1, number).0).collect());
+        assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
+        assert_eq!(versions.rebuilt().collect::<Vec<_>>(), [9]);
+        // Nobody answers with more of it.
+        versions.seek(9);
+        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 5 * STEP), link(3, 5), true, NOTHING), Ok(()));
     }
 
     #[test]
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
         assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
         for slot in 100..200 {
-            versions.dump(slot, BTreeSet::new(), None);
+            versions.dump(slot, BTreeSet::new());
         }
         assert_eq!(versions.0.len(), SLOTS_MAX);
         assert!(versions.0.contains_key(&9), "the lowest stay");

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use hearth_cluster::duplicate;
 use hearth_cluster::gossip::pong_hash;
-use hearth_cluster::reports::Dump;
 use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
-use hearth_cluster::view::{Peer as ClusterPeer, Views};
+use hearth_cluster::view::Peer as ClusterPeer;
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
@@ -27,8 +26,8 @@ use super::tile::{Config, Shred, write_message};
 use super::turbine_ingress::Cluster;
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
-    Datagram, GOSSIP_REPAIR, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind, SlotNews,
-    ping_token, read_set,
+    Datagram, GOSSIP_REPAIR, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind,
+    REPLAY_SHRED, SlotNews, TOWER_REPAIR, TOWER_SHRED, VOTED, ping_token, read_set,
 };
 use crate::repair::nonce::NonceKey;
 use crate::repair::{self, Repair};
@@ -69,11 +68,11 @@ fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
     Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default())
 }
 
-const INPUTS: [&str; 3] = ["net_shred:0", "sign_shred:0", GOSSIP_SHRED];
+const INPUTS: [&str; 5] = ["net_shred:0", "sign_shred:0", GOSSIP_SHRED, REPLAY_SHRED, TOWER_SHRED];
 const OUTPUTS: [&str; 5] = ["shred_sign:0", "shred_store:0", "shred_net:0", "shred_repair:0", "shred_gossip:0"];
-const REPAIR_INPUTS: [&str; 4] = ["net_repair:0", "sign_repair", "shred_repair:0", GOSSIP_REPAIR];
-const REPAIR_OUTPUTS: [&str; 2] = ["repair_net", "repair_sign"];
-const SERVER_INPUTS: [&str; 2] = ["net_rserve:0", "sign_rserve"];
+const REPAIR_INPUTS: [&str; 5] = ["net_repair:0", "sign_repair", "shred_repair:0", GOSSIP_REPAIR, TOWER_REPAIR];
+const REPAIR_OUTPUTS: [&str; 3] = ["repair_net", "repair_sign", "repair_tower"];
+const SERVER_INPUTS: [&str; 3] = ["net_rserve:0", "sign_rserve", "tower_rserve"];
 const SERVER_OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 
 /// The shred tile of a node to which gossip has named all nodes.
@@ -130,7 +129,6 @@ struct Peer {
     repair: Rig<Repair>,
     store: BlockStore,
     server: Rig<Rserve>,
-    views: Arc<Views>,
     key: SigningKey,
     is_up: bool,
     contradictions: Vec<Contradiction>,
@@ -160,7 +158,6 @@ impl World {
             let folder = tempfile::tempdir().unwrap();
             let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
             let (store, _) = BlockStore::open(folder.path(), config).unwrap();
-            let views = Arc::new(Views::default());
             let receiver = ReceiverConfig {
                 version: VERSION,
                 own: key(node).public_key(),
@@ -170,15 +167,9 @@ impl World {
                 sets_max,
             };
             let nonces = NonceKey([node as u8; 32]);
-            let cluster =
-                Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), views: views.clone(), nonces };
-            let repair_config = repair::Config {
-                own: key(node).public_key(),
-                ledger: ledger.clone(),
-                blocks: store.reader(),
-                views: views.clone(),
-                nonces,
-            };
+            let cluster = Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), nonces };
+            let repair_config =
+                repair::Config { own: key(node).public_key(), ledger: ledger.clone(), blocks: store.reader(), nonces };
             let repair = repair_rig(&repair_config, nodes);
             let config = Config {
                 shred_version: VERSION,
@@ -190,12 +181,7 @@ impl World {
                 cluster: Some(cluster),
             };
             let rig = rig(&config, nodes);
-            let server = rserve::Config {
-                own: key(node).public_key(),
-                shred_version: VERSION,
-                blocks: store.reader(),
-                views: views.clone(),
-            };
+            let server = rserve::Config { own: key(node).public_key(), shred_version: VERSION, blocks: store.reader() };
             let server = Rig::new(server, &SERVER_INPUTS, &SERVER_OUTPUTS);
             Peer {
                 config,
@@ -204,7 +190,6 @@ impl World {
                 repair,
                 store,
                 server,
-                views,
                 key: key(node),
                 is_up: true,
                 contradictions: vec![],
@@ -483,8 +468,7 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
             // dumped; one that has a part of it gives it up itself.
             for (node, slot) in world.lacks().into_iter().filter(|(_, slot)| TWO.contains(slot)) {
                 if world.block(node, slot).is_some() {
-                    let wanted = world.blocks[&slot].last().map(|set| *set.root());
-                    world.peers[node].views.reports.dump(Dump { slot, wanted });
+                    world.peers[node].rig.give(REPLAY_SHRED, slot, &[]);
                 }
             }
         });
@@ -587,10 +571,10 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
     }
     (0..2_000).for_each(|_| world.step());
     assert_eq!(world.requests(), 0, "nothing is known of them");
-    for peer in &world.peers {
-        peer.views.reports.voted(3);
+    for peer in &mut world.peers {
+        peer.repair.give_control(TOWER_REPAIR, 3, VOTED, &[]);
         // Of one that never was nothing comes, and the others do not wait for it.
-        peer.views.reports.voted(9);
+        peer.repair.give_control(TOWER_REPAIR, 9, VOTED, &[]);
     }
     // One node of five has it, and each question goes to one of four that is drawn, each 150 ms: of a hundred shreds
     // the last may take twenty tries.

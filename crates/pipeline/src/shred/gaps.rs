@@ -28,16 +28,24 @@ pub(super) struct GapReports {
     port: Port,
     /// What it was told of each slot last.
     told: BTreeMap<u64, Vec<u8>>,
+    /// Whether anything is missing, or was not told since there was no room.
+    is_lacking: bool,
 }
 
 impl GapReports {
     pub fn new(port: Port) -> Self {
-        Self { port, told: BTreeMap::new() }
+        Self { port, told: BTreeMap::new(), is_lacking: false }
+    }
+
+    /// Whether anything is missing, as far as is known, or is yet to be told.
+    pub fn is_lacking(&self) -> bool {
+        self.is_lacking
     }
 
     /// Tells what has changed. Which shreds are missing it tells of the lowest slots alone: those come first.
     pub fn report(&mut self, receiver: &Receiver, out: &mut Out<'_, Shred>) {
         let root = receiver.root();
+        self.is_lacking = true;
         if self.told.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
             self.told = self.told.split_off(&(root + 1));
         }
@@ -53,11 +61,13 @@ impl GapReports {
             out.publish_control(self.port, slot, control, &message);
             self.told.remove(&slot);
         }
+        let mut is_lacking = begun.len() > SLOTS_WANTED;
         for (place, slot) in begun.into_iter().enumerate() {
             let Missing { shreds, highest_from } = match place {
                 0..SLOTS_WANTED => receiver.missing(slot, out.now(), PATIENCE_NS, GAPS_MAX),
                 _ => Missing { shreds: vec![], highest_from: None },
             };
+            is_lacking |= highest_from.is_some() || !shreds.is_empty();
             let message = SlotGaps { slot, parent: receiver.parent(slot), highest_from, shreds }.encode();
             if self.told.get(&slot) == Some(&message) {
                 continue;
@@ -68,5 +78,6 @@ impl GapReports {
             out.publish_control(self.port, slot, SLOT_GAPS, &message);
             self.told.insert(slot, message);
         }
+        self.is_lacking = is_lacking;
     }
 }

@@ -67,7 +67,7 @@ impl HandOn {
 
     /// All of a slot is here.
     pub fn whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
-        self.tell(SlotNews::Whole(slot), out);
+        let _ = self.tell(SlotNews::Whole(slot), out);
     }
 
     /// News of slots that were lost since gossip had no room.
@@ -75,13 +75,15 @@ impl HandOn {
         self.lost
     }
 
-    /// Tells gossip of a slot, where there is room.
-    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) {
-        if out.credits(self.gossip, 1) == 0 {
-            self.lost += 1;
-        } else {
+    /// Tells gossip of a slot, where there is room; whether there was.
+    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) -> bool {
+        let has_room = out.credits(self.gossip, 1) > 0;
+        if has_room {
             out.publish_with(self.gossip, 0, |buffer| news.write(buffer));
+        } else {
+            self.lost += 1;
         }
+        has_room
     }
 
     /// Hands on what a shred has shown, kept or not.
@@ -124,7 +126,7 @@ impl HandOn {
             Ours::Shred(bytes) => Some(bytes.clone()),
             Ours::Stored { set_index, place } => self.stored(*slot, *set_index, *place),
         };
-        match ours {
+        let is_told = match ours {
             Some(ours) => self.tell(SlotNews::Contradiction { slot: *slot, shreds: [&ours, theirs] }, out),
             // What is not on disk yet may be when the next one comes.
             None if before + 1 < PROOFS_MAX => {
@@ -133,9 +135,12 @@ impl HandOn {
             }
             // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
             None => self.tell(SlotNews::Duplicate(*slot), out),
+        };
+        // Where there was no room the next one tells.
+        if is_told {
+            self.proofs.insert(*slot, Proof::Reported);
+            out.count.duplicate_slots += 1;
         }
-        self.proofs.insert(*slot, Proof::Reported);
-        out.count.duplicate_slots += 1;
     }
 
     /// A data shred of a set that is stored.

@@ -351,9 +351,9 @@ impl Receiver {
         self.versions.rebuilt().find(stands)
     }
 
-    /// The slot's block is not the cluster's: it is forgotten, and another one is taken; the one whose last root is
-    /// `wanted` where that is known. `roots` are those of the sets that were kept.
-    pub fn dump(&mut self, slot: u64, roots: impl IntoIterator<Item = Hash>, wanted: Option<Hash>) {
+    /// The slot's block is not the cluster's: it is forgotten, and another one is taken. `roots` are those of the sets
+    /// that were kept.
+    pub fn dump(&mut self, slot: u64, roots: impl IntoIterator<Item = Hash>) {
         if slot <= self.root {
             return;
         }
@@ -361,7 +361,7 @@ impl Receiver {
         let known = known.into_iter().flat_map(|incoming| incoming.complete.values().map(|(root, _)| *root));
         let begun = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(_, set)| *set.root());
         let dumped = known.chain(begun).chain(roots).collect();
-        self.versions.dump(slot, dumped, wanted);
+        self.versions.dump(slot, dumped);
         self.contests.remove(slot);
         self.forget(slot);
         self.forget_recent(slot);

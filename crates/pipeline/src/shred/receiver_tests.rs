@@ -368,28 +368,26 @@ fn ends_that_contradict_each_other_are_proved() {
 #[test]
 fn a_block_that_was_dumped_is_replaced_by_the_other() {
     let [one, other] = [5, 6].map(|mark| block(9, 8, 3, mark));
-    for wanted in [None, Some(*other[2].root())] {
-        let mut receiver = receiver(4, 8);
-        for set in &one {
-            fill(&mut receiver, set).unwrap();
-        }
-        receiver.dump(9, [], wanted);
-        for set in &one {
-            for shred in set.shreds() {
-                assert_eq!(
-                    take(&mut receiver, shred, ShredSource::Repair).err(),
-                    match Shred::parse(shred).unwrap().variant().kind {
-                        ShredKind::Data => Some(Refused::Dumped),
-                        ShredKind::Code => Some(Refused::Malformed),
-                    }
-                );
-            }
-        }
-        assert_eq!(receiver.missing(9, 0, 0, 10).highest_from, Some(0));
-        let ends: Vec<bool> = other.iter().rev().map(|set| fill(&mut receiver, set).unwrap().ends).collect();
-        assert_eq!(ends, [false, false, true]);
-        assert_eq!(fill(&mut receiver, &one[0]), None);
+    let mut receiver = receiver(4, 8);
+    for set in &one {
+        fill(&mut receiver, set).unwrap();
     }
+    receiver.dump(9, []);
+    for set in &one {
+        for shred in set.shreds() {
+            assert_eq!(
+                take(&mut receiver, shred, ShredSource::Repair).err(),
+                match Shred::parse(shred).unwrap().variant().kind {
+                    ShredKind::Data => Some(Refused::Dumped),
+                    ShredKind::Code => Some(Refused::Malformed),
+                }
+            );
+        }
+    }
+    assert_eq!(receiver.missing(9, 0, 0, 10).highest_from, Some(0));
+    let ends: Vec<bool> = other.iter().rev().map(|set| fill(&mut receiver, set).unwrap().ends).collect();
+    assert_eq!(ends, [false, false, true]);
+    assert_eq!(fill(&mut receiver, &one[0]), None);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The tile: entries in, signed FEC sets out; in a cluster the shreds of others in, and their sets out.
 //!
 //! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained
-//!         to; `net_shred` and `gossip_shred`, reliable, in a cluster (turbine_ingress.rs); `sign_shred`, reliable:
+//!         to; `net_shred`, `gossip_shred`, `replay_shred` and `tower_shred`, reliable, in a cluster
+//!         (turbine_ingress.rs); `sign_shred`, reliable:
 //!         signatures, in the order asked; `shred_shred`, reliable: the last root of the slot that another shred tile
 //!         has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
@@ -29,8 +30,8 @@ use super::turbine_ingress::{Cluster, Ingress, Ports};
 use super::{FecSet, SET_CAPACITY, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
     CHAINS_TO, Datagram, GOSSIP_SHRED, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PeerNews,
-    PohEntry, PortKind, SET_HEADER, SHRED_GOSSIP, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED,
-    write_set,
+    PohEntry, PortKind, REPLAY_SHRED, SET_HEADER, SHRED_GOSSIP, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE,
+    SIGN_SHRED, TOWER_SHRED, write_set,
 };
 
 hearth_tile::counters! {
@@ -114,7 +115,7 @@ hearth_tile::counters! {
         duplicate_slots: Counter,
         /// Slots whose block was given up so that another one is taken.
         slots_dumped: Counter,
-        /// News of single slots, to gossip and from consensus, that were lost since there was no room.
+        /// News of single slots to gossip that were lost since there was no room.
         reports_lost: Counter,
     }
 }
@@ -201,8 +202,10 @@ pub struct Shred {
     net: Port,
     destinations: Vec<SocketAddr>,
     shreds: Vec<In>,
-    /// What gossip says of nodes, in a cluster.
+    /// What gossip says of nodes, in a cluster; slots of which another block is to be taken; own blocks to send again.
     peer_news: Option<In>,
+    dumps: Option<In>,
+    resends: Option<In>,
     ingress: Option<Ingress>,
     /// Where to the leader sends which shreds of a set.
     roots: BTreeMap<SocketAddr, Vec<usize>>,
@@ -270,16 +273,21 @@ impl Tile for Shred {
             destinations: config.destinations,
             shreds,
             peer_news,
+            dumps: host.inputs_named(REPLAY_SHRED).first().copied(),
+            resends: host.inputs_named(TOWER_SHRED).first().copied(),
             ingress,
             roots: BTreeMap::new(),
         })
     }
 
     fn filter(&mut self, meta: &FragMeta, input: In) -> Filter {
+        let slot = meta.tag;
+        if [self.dumps, self.resends].contains(&Some(input)) {
+            return if slot % self.peers == self.index { Filter::Take } else { Filter::Skip };
+        }
         if Some(input) != self.poh {
             return Filter::Take;
         }
-        let slot = meta.tag;
         if slot.saturating_sub(self.first_slot) % self.peers != self.index {
             return Filter::Skip;
         }
@@ -300,6 +308,10 @@ impl Tile for Shred {
             ingress.datagram(&Datagram::read(frag.payload()), out);
         } else if let Some(ingress) = self.ingress.as_mut().filter(|_| Some(frag.input()) == self.peer_news) {
             ingress.peer(PeerNews::read(frag.payload()));
+        } else if let Some(ingress) = self.ingress.as_mut().filter(|_| Some(frag.input()) == self.dumps) {
+            ingress.dump(frag.tag(), out);
+        } else if let Some(ingress) = self.ingress.as_mut().filter(|_| Some(frag.input()) == self.resends) {
+            ingress.read_again(frag.tag());
         } else {
             self.on_chained_root(frag.tag(), frag.payload());
         }

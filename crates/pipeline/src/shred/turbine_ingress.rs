@@ -1,7 +1,8 @@
 //! turbine_ingress: the path of the shreds of other leaders, one way through five stages.
 //!
-//! reads   `net_shred`: datagrams from Turbine, and answers of repair; `gossip_shred`: the nodes of the cluster; blocks
-//!         that consensus has dumped; who leads a slot and who has stake, in the ledger
+//! reads   `net_shred`: datagrams from Turbine, and answers of repair; `gossip_shred`: the nodes of the cluster;
+//!         `replay_shred`: blocks that consensus has dumped; `tower_shred`: own blocks to send again; who leads a slot
+//!         and who has stake, in the ledger
 //! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
 //!         children; `shred_sign`: roots of last sets; `shred_repair`: what is missing; `shred_gossip`: leaders that
 //!         made two blocks, and slots that are whole
@@ -18,8 +19,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::reports::Dump;
-use hearth_cluster::view::Views;
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::{FecSetRecord, Reader};
 use hearth_tile::{Host, InitError, Out, Port};
@@ -40,6 +39,9 @@ use crate::links::{Datagram, Outgoing, PeerNews, PortKind, SHRED_REPAIR};
 use crate::repair::nonce::{Answers, NonceKey};
 use crate::repair::{LOOK_NS, next_look};
 
+/// How often it is looked for what is missing, while nothing is: little beside the time that a shred has to come down
+/// the tree.
+const IDLE_LOOK_NS: u64 = 25_000_000;
 /// Sets of own blocks that wait to be sent again.
 const RESENT_SETS: usize = 64;
 
@@ -52,8 +54,6 @@ pub struct Cluster {
     pub ledger: Arc<Ledger>,
     /// The blocks that are there.
     pub blocks: Reader,
-    /// What consensus says of single slots.
-    pub views: Arc<Views>,
     /// By which answers of repair are known.
     pub nonces: NonceKey,
 }
@@ -80,8 +80,6 @@ pub(super) struct Ingress {
     look_at: u64,
     /// Sets of own blocks that are to be sent again.
     resending: VecDeque<FecSet>,
-    /// Of the slots this tile takes those with this remainder.
-    share: (u64, u64),
     store: Port,
 }
 
@@ -101,7 +99,6 @@ impl Ingress {
             signing: Signing::new(ports.sign),
             cluster,
             look_at: 0,
-            share: (host.index() as u64, host.peers() as u64),
             store: ports.store,
         })
     }
@@ -168,13 +165,13 @@ impl Ingress {
     }
 
     /// Has another block of a slot taken in the place of the one that is here.
-    fn dump(&mut self, Dump { slot, wanted }: Dump, out: &mut Out<'_, Shred>) {
+    pub fn dump(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
         if slot <= self.receiver.root() {
             return;
         }
         let mut roots = vec![];
         let _ = self.cluster.blocks.sets(slot, |set| roots.push(set.merkle_root));
-        self.receiver.dump(slot, roots, wanted);
+        self.receiver.dump(slot, roots);
         self.hand_on.dump(slot, out);
     }
 
@@ -194,36 +191,25 @@ impl Ingress {
         if now < self.look_at {
             return;
         }
-        self.look_at = next_look(now, LOOK_NS);
         let executed = self.cluster.ledger.recent_blocks(1)[0].slot;
         let root = executed.min(self.final_slot());
         self.receiver.set_root(root);
         self.hand_on.set_root(root);
-        let (index, peers) = self.share;
-        let mut dumps = self.cluster.views.reports.take_dumps(|slot| slot % peers == index);
-        // A burst of frags is what a turn has room for.
-        while let Some(dump) = dumps.pop() {
-            match out.credits(self.store, 1) {
-                0 => self.cluster.views.reports.dump(dump),
-                _ => self.dump(dump, out),
-            }
-        }
         while out.credits(self.store, 1) > 0
             && let Some(slot) = self.receiver.take_lost(now)
         {
             self.hand_on.dump(slot, out);
         }
-        for slot in self.cluster.views.reports.take_resends() {
-            self.read_again(slot);
-        }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
-        out.count.reports_lost = self.hand_on.lost() + self.cluster.views.reports.lost();
+        out.count.reports_lost = self.hand_on.lost();
         self.gaps.report(&self.receiver, out);
+        let is_idle = !self.gaps.is_lacking() && self.resending.is_empty();
+        self.look_at = next_look(now, if is_idle { IDLE_LOOK_NS } else { LOOK_NS });
     }
 
     /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
-    fn read_again(&mut self, slot: u64) {
+    pub fn read_again(&mut self, slot: u64) {
         let (version, resending) = (self.cluster.receiver.version, &mut self.resending);
         let read = |record: &FecSetRecord<'_>| {
             if resending.len() < RESENT_SETS {

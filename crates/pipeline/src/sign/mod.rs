@@ -6,7 +6,8 @@
 //!         the handshake of a QUIC client
 //! writes  `sign_shred` ×S, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
 //!         signature, with the request's tag; for tower one of each signer
-//! memory  the key, and that of the vote account's authorized voter where it is another
+//! memory  the key, and that of the vote account's authorized voter where it is another, each in a locked page that is
+//!         in no core dump: [`Keypair`]
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
@@ -20,10 +21,9 @@
 //! of it is anything else, is in `gossip.rs` beside this file.
 
 mod gossip;
+mod keypair;
 
-use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
-use zeroize::Zeroize;
 
 use hearth_cluster::gossip::{SignKind, pong_hash};
 use hearth_quic::deferred::is_client_handshake;
@@ -35,6 +35,7 @@ use crate::links::{
     GOSSIP_SIGN, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED,
     SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
+pub use keypair::Keypair;
 
 hearth_tile::counters! {
     /// What sign counts.
@@ -62,32 +63,20 @@ hearth_tile::counters! {
     }
 }
 
-/// The identity key's seed; wiped when dropped.
+/// What sign is made from.
 pub struct Config {
-    /// The seed of an ed25519 key.
-    pub seed: [u8; 32],
+    /// The identity. Nothing else in the process has it.
+    pub key: Keypair,
     /// Where the node votes: what with.
     pub votes: Option<VoteKeys>,
 }
 
-impl Drop for Config {
-    fn drop(&mut self) {
-        self.seed.zeroize();
-    }
-}
-
-/// The account that the node votes with; wiped when dropped.
+/// The account that the node votes with.
 pub struct VoteKeys {
     /// Its address.
     pub account: Pubkey,
-    /// The seed of the key that may vote with it, where that is not the node's.
-    pub voter: Option<[u8; 32]>,
-}
-
-impl Drop for VoteKeys {
-    fn drop(&mut self) {
-        self.voter.zeroize();
-    }
+    /// The key that may vote with it, where that is not the node's.
+    pub voter: Option<Keypair>,
 }
 
 /// What is signed for tower.
@@ -95,12 +84,12 @@ struct TowerRole {
     input: In,
     port: Port,
     account: Pubkey,
-    voter: Option<SigningKey>,
+    voter: Option<Keypair>,
 }
 
 /// The tile.
 pub struct Sign {
-    key: SigningKey,
+    key: Keypair,
     shred: Vec<(In, Port)>,
     tower: Option<TowerRole>,
     /// Where handshakes are asked for, and answered.
@@ -121,18 +110,17 @@ impl Tile for Sign {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let links = host.inputs_named(TOWER_SIGN).into_iter().zip(host.outputs(SIGN_TOWER)).next();
-        let tower = links.zip(config.votes.as_ref()).map(|((input, port), keys)| TowerRole {
+        let tower = links.zip(config.votes).map(|((input, port), keys)| TowerRole {
             input,
             port,
             account: keys.account,
-            voter: keys.voter.as_ref().map(SigningKey::from_seed),
+            voter: keys.voter,
         });
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
         let repair = host.inputs_named(REPAIR_SIGN).into_iter().zip(host.outputs(SIGN_REPAIR)).next();
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
         let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
-        let key = SigningKey::from_seed(&config.seed);
-        Ok(Self { key, shred, tower, handshakes, repair, gossip, rserve })
+        Ok(Self { key: config.key, shred, tower, handshakes, repair, gossip, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -182,7 +170,7 @@ impl Sign {
 
     fn gossip(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         let own = self.key.public_key();
-        let Some((kind, signature)) = gossip::sign(&self.key, &own, frag.control(), frag.payload()) else {
+        let Some((kind, signature)) = gossip::sign(self.key.key(), &own, frag.control(), frag.payload()) else {
             out.count.refused += 1;
             return out.filtered();
         };
@@ -254,10 +242,14 @@ mod tests {
     use hearth_crypto::ed25519::verify_strict;
     use hearth_tile::rig::Rig;
 
+    fn config() -> Config {
+        Config { key: Keypair::from_seed(&[7; 32]).expect("a page may be locked"), votes: None }
+    }
+
     #[test]
     fn signs_a_root_and_nothing_else() {
-        let config = Config { seed: [7; 32], votes: None };
-        let public = SigningKey::from_seed(&config.seed).public_key();
+        let config = config();
+        let public = config.key.public_key();
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0"], &["sign_shred:0"]);
         rig.give("shred_sign:0", 5, &[1; 32]);
         rig.give("shred_sign:0", 6, &[1; 31]);
@@ -274,8 +266,8 @@ mod tests {
     #[test]
     fn signs_for_gossip_what_gossip_says_and_nothing_else() {
         use hearth_wire::gossip::{CrdsData, LowestSlot};
-        let config = Config { seed: [7; 32], votes: None };
-        let node = SigningKey::from_seed(&config.seed).public_key();
+        let config = config();
+        let node = config.key.public_key();
         let mut value = vec![];
         CrdsData::LowestSlot(LowestSlot { from: node, lowest: 9, wallclock: 5 }).write(&mut value);
         let inputs = ["shred_sign:0", "gossip_sign"];
@@ -300,15 +292,15 @@ mod tests {
     fn signs_votes_of_its_account_for_tower() {
         use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
         const ACCOUNT: Pubkey = [8; 32];
-        let [node, voter] = [7, 9].map(|seed| SigningKey::from_seed(&[seed; 32]).public_key());
+        let [node, voter] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap().public_key());
         let votes = [Lockout { slot: 9, confirmation_count: 1 }];
         let vote = |node: &Pubkey, voter: &Pubkey, account: &Pubkey, is_switch: bool| {
             let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch };
             let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
             sync.message_by(node, voter, account, &block).bytes().to_vec()
         };
-        let keys = VoteKeys { account: ACCOUNT, voter: Some([9; 32]) };
-        let config = Config { seed: [7; 32], votes: Some(keys) };
+        let keys = VoteKeys { account: ACCOUNT, voter: Keypair::from_seed(&[9; 32]).ok() };
+        let config = Config { votes: Some(keys), ..config() };
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "tower_sign"], &["sign_shred:0", "sign_tower"]);
         let mut transfer = hearth_wire::transfer::TransferTemplate::new();
         transfer.set_from(&node);
@@ -345,8 +337,8 @@ mod tests {
 
     #[test]
     fn signs_handshakes_for_txsend_alone() {
-        let config = Config { seed: [7; 32], votes: None };
-        let public = SigningKey::from_seed(&config.seed).public_key();
+        let config = config();
+        let public = config.key.public_key();
         let mut handshake = [b' '; 130];
         handshake[64..97].copy_from_slice(b"TLS 1.3, client CertificateVerify");
         handshake[97] = 0;
@@ -367,8 +359,8 @@ mod tests {
 
     #[test]
     fn repair_gets_requests_and_pongs_and_nothing_else() {
-        let config = Config { seed: [7; 32], votes: None };
-        let node = SigningKey::from_seed(&config.seed).public_key();
+        let config = config();
+        let node = config.key.public_key();
         let inputs = ["shred_sign:0", "repair_sign"];
         let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
         let request = |sender: &[u8]| [&9u32.to_le_bytes()[..], sender, &[1; 60]].concat();
@@ -397,8 +389,8 @@ mod tests {
 
     #[test]
     fn rserve_gets_pings_and_nothing_else() {
-        let config = Config { seed: [7; 32], votes: None };
-        let node = SigningKey::from_seed(&config.seed).public_key();
+        let config = config();
+        let node = config.key.public_key();
         let inputs = ["shred_sign:0", "rserve_sign"];
         let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_rserve"]);
         let request = [&9u32.to_le_bytes()[..], &node, &[1; 60]].concat();
@@ -423,8 +415,8 @@ mod tests {
 
     #[test]
     fn each_asker_is_answered_on_its_own_link() {
-        let config = Config { seed: [7; 32], votes: None };
-        let public = SigningKey::from_seed(&config.seed).public_key();
+        let config = config();
+        let public = config.key.public_key();
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
         for number in 0..20u8 {
             let asker = if number % 3 == 0 { "shred_sign:1" } else { "shred_sign:0" };
@@ -444,7 +436,7 @@ mod tests {
 
     #[test]
     fn a_link_of_another_role_is_refused() {
-        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32], votes: None }, &["rpc_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(config(), &["rpc_sign:0"], &["sign_shred:0"]);
         rig.give("rpc_sign:0", 1, &[1; 32]);
         rig.run();
         assert_eq!(rig.take("sign_shred:0"), []);
@@ -453,7 +445,7 @@ mod tests {
 
     #[test]
     fn no_request_is_lost_while_answers_wait() {
-        let mut rig = Rig::<Sign>::new(Config { seed: [7; 32], votes: None }, &["shred_sign:0"], &["sign_shred:0"]);
+        let mut rig = Rig::<Sign>::new(config(), &["shred_sign:0"], &["sign_shred:0"]);
         let mut tags = vec![];
         for round in 0..3u64 {
             (0..200).for_each(|n| rig.give("shred_sign:0", round * 200 + n, &[n as u8; 32]));

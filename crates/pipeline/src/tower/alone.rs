@@ -15,17 +15,19 @@
 //! last block is the root then, since nobody else can have built on another one.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, VoteAccount};
 use hearth_ledger::Ledger;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
-use hearth_tile::{Frag, Host, InitError};
+use hearth_tile::{Frag, Host, InitError, Out};
 use hearth_wire::{Hash, Pubkey};
 
 use super::core::{Config as CoreConfig, Core, Now, Output};
 use super::messages::{Command, Event, FrozenBlock, Start};
 use super::saved::{Files, SavedError};
+use super::tile::Tower;
 use crate::links::STORE_TOWER;
 
 /// When to look again whether a durable block can be voted for.
@@ -99,8 +101,8 @@ impl Alone {
 
     /// Tells consensus of the newest durable block once its bank's hash is known, and the vote before is signed;
     /// whether it did.
-    pub(super) fn tell(&mut self, core: &mut Core, now_ns: u64, now: Now) -> bool {
-        let Some((slot, block_id)) = self.durable.filter(|_| now_ns >= self.look_at && !core.is_signing()) else {
+    pub(super) fn tell(&mut self, core: &mut Core, out: &Out<'_, Tower>) -> bool {
+        let Some((slot, block_id)) = self.durable.filter(|_| out.now() >= self.look_at && !core.is_signing()) else {
             return false;
         };
         // The banks are at it; where they are idle this works it out.
@@ -108,14 +110,14 @@ impl Alone {
         let summary = self.ledger.summary(slot);
         let Some((summary, hash)) = summary.and_then(|summary| Some((summary, summary.bank_hash?))) else {
             // It is whole on disk a moment before its slot has ended here, or its hash is being worked out.
-            self.look_at = now_ns + LOOK_AGAIN_NS;
+            self.look_at = out.now() + LOOK_AGAIN_NS;
             return false;
         };
         self.durable = None;
         let id = BankId { slot, hash };
         let block = self.block(id, block_id, summary.blockhash, core.lockouts());
         self.last = id;
-        core.on_event(Event::Frozen(Box::new(block)), now);
+        core.on_event(Event::Frozen(Box::new(block)), Now::at(out));
         true
     }
 
@@ -154,8 +156,8 @@ fn vote_account(ledger: &Ledger, node: &Pubkey) -> Option<Pubkey> {
 pub struct Nowhere;
 
 impl Files for Nowhere {
-    fn save_tower(&mut self, _: &[u8]) -> Result<(), SavedError> {
-        Ok(())
+    fn save_tower(&mut self, _: &[u8]) -> Poll<Result<(), SavedError>> {
+        Poll::Ready(Ok(()))
     }
 
     fn save_root(&mut self, _: BankId) -> Result<(), SavedError> {

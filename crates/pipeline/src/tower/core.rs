@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{
@@ -57,6 +58,8 @@ hearth_tile::counters! {
         asked_ancestors: Counter,
         /// Answers to them.
         told_ancestors: Counter,
+        /// Answers dropped since they are not waited for any more.
+        dropped_ancestors: Counter,
         /// The newest slot that this node has rooted: it will not leave it.
         root_slot: Gauge,
         /// Blocks above the root, of all forks.
@@ -260,6 +263,11 @@ impl Core {
         self.unsigned.is_some()
     }
 
+    /// Whether it makes blocks in its turns.
+    pub fn leads(&self) -> bool {
+        self.config.leads
+    }
+
     /// Replay has told something.
     pub fn on_event(&mut self, event: Event, now: Now) {
         match event {
@@ -461,12 +469,13 @@ impl Core {
     fn save(&mut self, files: &mut dyn Files) -> Result<(), TowerError> {
         let Some((vote, tower)) = self.unsaved.take() else { return Ok(()) };
         match files.save_tower(&tower) {
-            Ok(()) => self.sign(&vote, Some(vote.id)),
-            Err(why) if why.is_full() => {
+            Poll::Ready(Ok(())) => self.sign(&vote, Some(vote.id)),
+            Poll::Pending => self.unsaved = Some((vote, tower)),
+            Poll::Ready(Err(why)) if why.is_full() => {
                 self.count.unsaved += 1;
                 self.unsaved = Some((vote, tower));
             }
-            Err(why) => return Err(why.into()),
+            Poll::Ready(Err(why)) => return Err(why.into()),
         }
         Ok(())
     }
@@ -529,7 +538,8 @@ impl Core {
         self.tally.exceeds_share(&stakes, 3, |slot| slot > root && !is_known(slot))
     }
 
-    fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
+    /// The stakes of a slot's epoch, where they are known.
+    pub fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
         self.epochs.get(&self.schedule.epoch(slot)).cloned()
     }
 

@@ -1,12 +1,16 @@
 //! member: tower between the links of a node in a cluster.
 //!
 //! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
-//!         others, slots whose leaders made two blocks; by [`AncestorClient`], the blocks that others have below one
+//!         others, slots whose leaders made two blocks; `repair_tower`, reliable: the blocks that others have below one
 //! writes  `tower_replay`, elective: a [`Command`](super::Command); `tower_gossip`, elective: a signed vote, and the
-//!         root; slots to ask for, blocks to send again and confirmed ones, in [`Views`]
-//! memory  that of [`View`]; an event; what waits for room: commands of one step and of [`COMMANDS`] votes of others,
-//!         the newest vote, the root
-//! drops   a vote that waits for room in gossip when a newer one comes, which says all that it said: counted
+//!         root; `tower_shred`, elective: own blocks to send again; `tower_repair`, elective: slots to ask for, and
+//!         whom to ask for the ancestors of a block; `tower_rserve`, elective: confirmed blocks
+//! memory  that of [`View`] and of [`Questions`]; an event; what waits for room: commands of one step and of
+//!         [`COMMANDS`] votes of others, the newest vote, the root, slots above the root twice, [`CONFIRMED_MAX`]
+//!         confirmed blocks
+//! drops   a vote that waits for room in gossip when a newer one comes, which says all that it said; answers about
+//!         ancestors that are not waited for: counted; of confirmed blocks that wait for room those that rserve would
+//!         have forgotten
 //! source  –
 //!
 //! No tile waits for another in a circle. Tower takes events whether or not there is room for what comes of them. Each
@@ -17,82 +21,93 @@
 //!   a newer vote of a node takes the place of an older one.
 //! - `tower_gossip`: gossip takes what comes there whatever it waits for itself. Where the link is full all the same,
 //!   tower goes on, and keeps the newest vote and the newest root: one that a newer one replaces is dropped.
+//!
+//! Nor between tower and repair. Questions for which `tower_repair` has no room stay due. Tower takes whatever comes on
+//! `repair_tower`; where that is full all the same, repair drops the answer, and tower asks that node again.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
 
-use hearth_cluster::ancestors;
+use hearth_cluster::ancestors::{CONFIRMED_MAX, Questions};
 use hearth_cluster::consensus::BankId;
-use hearth_cluster::gossip::RepairPeer;
-use hearth_cluster::view::{View, Views};
+use hearth_cluster::view::View;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port};
+use hearth_wire::Pubkey;
 
 use super::codec::Pieces;
 use super::core::{Core, Now, Output, TowerError};
 use super::messages::Event;
 use super::tile::{Tower, has_room};
-use crate::links::{GOSSIP_TOWER, PeerNews, REPLAY_TOWER, Statement, TOWER_GOSSIP, TOWER_REPLAY, TowerNews};
+use crate::links::{
+    AncestorAnswer, AncestorQuestion, FAILED, GOSSIP_TOWER, PeerNews, REPAIR_TOWER, REPLAY_TOWER, Statement,
+    TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY, TOWER_RSERVE, TOWER_SHRED, TowerNews, VOTED,
+};
+use crate::repair::next_look;
 
+/// How often the time is looked at, and questions for ancestors are asked, by a node that makes blocks; and how soon
+/// consensus acts on what gossip said.
+const TICK_NS: u64 = 10_000_000;
+/// How often a node does that which makes no blocks.
+const IDLE_TICK_NS: u64 = 50_000_000;
 /// Commands that one turn publishes at most. While so many wait, gossip's news is left where it is.
 const COMMANDS: usize = 16;
-
-/// Asks other nodes which blocks they have below one. The node gives the tile one that has a socket.
-pub trait AncestorClient: Send {
-    /// Asks for the ancestors of the block of this slot, until there is an answer or the slot is rooted.
-    fn ask(&mut self, slot: u64);
-
-    /// Slots up to this one are of no interest any more.
-    fn set_root(&mut self, root: u64);
-
-    /// Asks these nodes what is due, and takes what they say. Returns a slot's block and its ancestors, once enough
-    /// stake agrees.
-    fn turn(&mut self, servers: &[RepairPeer]) -> Option<Vec<BankId>>;
-
-    /// What became of questions since the beginning.
-    fn counters(&self) -> ancestors::Counters;
-}
-
-/// What tower shares with other tiles and threads of the node.
-pub struct Membership {
-    /// What consensus says of blocks, for shred, repair and rserve.
-    pub views: Arc<Views>,
-    /// What asks for ancestors.
-    pub ancestors: Box<dyn AncestorClient>,
-}
+/// Questions for ancestors that one tick asks at most.
+const QUESTIONS: usize = 64;
 
 /// The node's place among others.
 pub(super) struct Member {
-    shared: Membership,
+    /// Questions for the ancestors of blocks that are not executed here.
+    questions: Questions,
     /// The other nodes, of which those that serve shreds know ancestors.
     nodes: View,
     events: Pieces,
     from_replay: In,
     from_gossip: In,
+    from_repair: In,
     to_replay: Port,
     to_gossip: Port,
+    to_shred: Port,
+    to_repair: Port,
+    to_rserve: Port,
     /// What waits for room: commands; the newest vote and the newest root, for gossip.
     commands: VecDeque<Vec<u8>>,
     vote: Option<Vec<u8>>,
     root: Option<u64>,
+    /// Own slots to be sent again, slots to ask for, and confirmed blocks, that wait for room.
+    resends: BTreeSet<u64>,
+    wanted: BTreeSet<u64>,
+    confirmed: VecDeque<BankId>,
+    /// When the time is looked at again.
+    tick_at: u64,
 }
 
 impl Member {
-    pub(super) fn new(shared: Membership, core: &Core, host: &mut Host<'_>) -> Result<Self, InitError> {
+    pub(super) fn new(core: &Core, host: &mut Host<'_>) -> Result<Self, InitError> {
         let (to_replay, to_gossip) = (host.output(TOWER_REPLAY)?, host.output(TOWER_GOSSIP)?);
+        let (to_shred, to_repair) = (host.output(TOWER_SHRED)?, host.output(TOWER_REPAIR)?);
+        let to_rserve = host.output(TOWER_RSERVE)?;
         // Events are taken even while there is no room: else two tiles could wait for each other.
-        [to_replay, to_gossip].into_iter().for_each(|port| host.elective(port));
+        let all = [to_replay, to_gossip, to_shred, to_repair, to_rserve];
+        all.into_iter().for_each(|port| host.elective(port));
         Ok(Self {
-            shared,
+            questions: Questions::default(),
             nodes: View::new(*core.node()),
             events: Pieces::default(),
             from_replay: host.input(REPLAY_TOWER)?,
             from_gossip: host.input(GOSSIP_TOWER)?,
+            from_repair: host.input(REPAIR_TOWER)?,
             to_replay,
             to_gossip,
+            to_shred,
+            to_repair,
+            to_rserve,
             commands: VecDeque::new(),
             vote: None,
             // Gossip begins at what the ledger has as final.
             root: Some(core.count.root_slot),
+            resends: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            confirmed: VecDeque::new(),
+            tick_at: 0,
         })
     }
 
@@ -107,17 +122,38 @@ impl Member {
         self.commands.is_empty()
     }
 
-    /// Takes what replay or gossip says; whether consensus should act on it at once. It acts on gossip's at the next
-    /// tick: one step does for many votes.
+    /// Whether replay says that the node can no longer be in its cluster; it says itself why.
+    pub(super) fn is_failure(&self, frag: &Frag<'_>) -> bool {
+        frag.input() == self.from_replay && frag.control() == FAILED
+    }
+
+    /// Takes what replay, gossip or repair says; whether consensus should act on it at once. It acts on what gossip and
+    /// repair say at the next tick, which is soon: one step does for many votes.
     ///
     /// # Errors
     /// Another process is this node.
-    pub(super) fn on_frag(&mut self, frag: &Frag<'_>, core: &mut Core, now: Now) -> Result<bool, TowerError> {
+    pub(super) fn on_frag(
+        &mut self,
+        frag: &Frag<'_>,
+        core: &mut Core,
+        out: &Out<'_, Tower>,
+    ) -> Result<bool, TowerError> {
         if frag.input() == self.from_replay {
             let event = self.events.push(frag.payload(), frag.control());
-            return Ok(event.map(|event| core.on_event(Event::decode(event), now)).is_some());
+            return Ok(event.map(|event| core.on_event(Event::decode(event), Now::at(out))).is_some());
         }
-        match TowerNews::read(frag.payload()) {
+        if frag.input() == self.from_repair {
+            self.on_answer(AncestorAnswer::read(frag.payload()), core);
+        } else {
+            self.on_news(TowerNews::read(frag.payload()), core)?;
+        }
+        self.tick_at = self.tick_at.min(next_look(out.now(), TICK_NS));
+        Ok(false)
+    }
+
+    /// Takes what gossip says.
+    fn on_news(&mut self, news: TowerNews<'_>, core: &mut Core) -> Result<(), TowerError> {
+        match news {
             TowerNews::Peer(PeerNews::Known(peer)) => self.nodes.put(&peer),
             TowerNews::Peer(PeerNews::Gone(node)) => self.nodes.remove(&node),
             TowerNews::Vote(transaction) => core.on_vote(transaction),
@@ -125,39 +161,92 @@ impl Member {
             TowerNews::Duplicate(slot) => core.on_duplicate(slot),
             TowerNews::Double => return Err(TowerError::Double),
         }
-        Ok(false)
+        Ok(())
     }
 
-    /// Takes answers about ancestors, and asks what is due.
-    pub(super) fn ask_ancestors(&mut self, core: &mut Core) {
-        let ancestors = &mut self.shared.ancestors;
-        if let Some(chain) = ancestors.turn(self.nodes.repair()) {
+    /// Takes what a node says of the ancestors of a block; consensus hears of it at the next tick.
+    fn on_answer(&mut self, answer: AncestorAnswer, core: &mut Core) {
+        let AncestorAnswer { node, hashes } = answer;
+        if self.questions.answer(&node, hashes) {
+            core.count.told_ancestors += 1;
+        } else {
+            core.count.dropped_ancestors += 1;
+        }
+    }
+
+    /// Whether it is time to look at the clock.
+    pub(super) fn is_tick(&self, now_ns: u64) -> bool {
+        now_ns >= self.tick_at
+    }
+
+    /// When the time is looked at again.
+    pub(super) fn tick_at(&self) -> u64 {
+        self.tick_at
+    }
+
+    /// Looks at the clock: asks for ancestors, and sets the next time. Returns whether it asked for anything.
+    pub(super) fn tick(&mut self, core: &mut Core, out: &mut Out<'_, Tower>) -> bool {
+        self.tick_at = next_look(out.now(), if core.leads() { TICK_NS } else { IDLE_TICK_NS });
+        self.ask_ancestors(core, out)
+    }
+
+    /// Has repair ask what is due, as far as there is room, and says to consensus what enough stake agrees on. Returns
+    /// whether it asked for anything.
+    fn ask_ancestors(&mut self, core: &mut Core, out: &mut Out<'_, Tower>) -> bool {
+        if self.questions.is_idle() {
+            return false;
+        }
+        let room = out.credits(self.to_repair, QUESTIONS).min(QUESTIONS);
+        let due = self.questions.due(out.now() / 1_000_000, self.nodes.repair(), room);
+        for (slot, node) in &due {
+            out.publish(self.to_repair, 0, &AncestorQuestion { slot: *slot, node: *node }.encode());
+        }
+        core.count.asked_ancestors += due.len() as u64;
+        let known: &Core = core;
+        let of = |slot, node: &Pubkey| known.stakes(slot).map_or(0, |stakes| stakes.of_node(node));
+        let total = |slot| known.stakes(slot).map_or(0, |stakes| stakes.total());
+        let agreed = self.questions.agreed(of, total);
+        if let Some(chain) = agreed {
             core.on_ancestors(&chain);
         }
-        let counters = ancestors.counters();
-        core.count.asked_ancestors = counters.asked;
-        core.count.told_ancestors = counters.answers;
+        !due.is_empty()
+    }
+
+    fn start_asking(&mut self, slot: u64) {
+        tracing::warn!("the cluster has a block for slot {slot} that is not executed here: asking what it is built on");
+        self.questions.ask(slot);
     }
 
     /// Does what the core wants done of others, or keeps it until there is room.
     pub(super) fn obey(&mut self, output: Output, core: &mut Core) {
-        let reports = &self.shared.views.reports;
         match output {
             Output::Replay(command) => self.commands.push_back(command.encode()),
             Output::Gossip(transaction) => {
                 let before = self.vote.replace(transaction);
                 core.count.unpublished_votes += u64::from(before.is_some());
             }
-            Output::Want(slot) => reports.voted(slot),
-            Output::Resend(slot) => reports.resend(slot),
-            Output::AskAncestors(slot) => self.shared.ancestors.ask(slot),
+            Output::Want(slot) => drop(self.wanted.insert(slot)),
+            Output::Resend(slot) => drop(self.resends.insert(slot)),
+            Output::AskAncestors(slot) => self.start_asking(slot),
             Output::Root(slot) => {
                 self.root = Some(slot);
-                self.shared.ancestors.set_root(slot);
+                self.resends = self.resends.split_off(&(slot + 1));
+                self.wanted = self.wanted.split_off(&(slot + 1));
+                self.questions.set_root(slot);
             }
-            Output::Confirmed(id) => self.shared.views.confirmed.push(id),
+            Output::Confirmed(id) => {
+                if self.confirmed.len() == CONFIRMED_MAX {
+                    self.confirmed.pop_front();
+                }
+                self.confirmed.push_back(id);
+            }
             Output::Sign { .. } | Output::Vote(_) => unreachable!("the tile does these itself"),
         }
+    }
+
+    /// Keeps back the vote that waits for gossip.
+    pub(super) fn withdraw_vote(&mut self) {
+        self.vote = None;
     }
 
     /// Publishes what waits for replay, as far as there is room; whether there was anything.
@@ -173,7 +262,7 @@ impl Member {
         count > 0
     }
 
-    /// Publishes what waits for gossip, as far as there is room; whether there was anything.
+    /// Publishes what waits for gossip, shred, repair and rserve, as far as there is room; whether there was anything.
     pub(super) fn publish_statements(&mut self, out: &mut Out<'_, Tower>) -> bool {
         let mut has_published = false;
         if let Some(slot) = self.root.take_if(|_| has_room(self.to_gossip, out)) {
@@ -182,6 +271,19 @@ impl Member {
         }
         if let Some(vote) = self.vote.take_if(|_| has_room(self.to_gossip, out)) {
             out.publish_with(self.to_gossip, 0, |buffer| Statement::Vote(&vote).write(buffer));
+            has_published = true;
+        }
+        while !self.resends.is_empty() && has_room(self.to_shred, out) {
+            out.publish(self.to_shred, self.resends.pop_first().expect("there is one"), &[]);
+            has_published = true;
+        }
+        while !self.wanted.is_empty() && has_room(self.to_repair, out) {
+            out.publish_control(self.to_repair, self.wanted.pop_first().expect("there is one"), VOTED, &[]);
+            has_published = true;
+        }
+        while !self.confirmed.is_empty() && has_room(self.to_rserve, out) {
+            let BankId { slot, hash } = self.confirmed.pop_front().expect("there is one");
+            out.publish(self.to_rserve, slot, &hash);
             has_published = true;
         }
         has_published

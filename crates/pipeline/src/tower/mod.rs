@@ -1,11 +1,12 @@
 //! tower: which fork this node builds on, what it votes for, what is final, and when it leads.
 //!
 //! reads   in a cluster, from replay: blocks that were executed, or cannot be; what the store has of slots. From
-//!         gossip: nodes, their votes and slots, leaders that made two blocks. The time. Where the node is alone, from
-//!         store: the block that is durable
+//!         gossip: nodes, their votes and slots, leaders that made two blocks. From repair: hashes of ancestors. The
+//!         time. Where the node is alone, from store: the block that is durable
 //! writes  in a cluster, to replay: what to build on, own slots to begin, roots, blocks to drop. To txsend and gossip:
-//!         votes, once the tower that they are of is on disk; to gossip: the root. `tower.bin` and `root.bin`. Where
-//!         the node is alone, to pack: votes; to the ledger: what is confirmed and final
+//!         votes, once the tower that they are of is on disk; to gossip: the root. To repair: whom to ask for
+//!         ancestors. `tower.bin` and `root.bin`. Where the node is alone, to pack: votes; to the ledger: what is
+//!         confirmed and final
 //! memory  120 B for each block above the root; 40 B for each slot above it of which the store has anything, of 65,536
 //!         slots; 104 B for each vote account with stake; a vote; what [`hearth_cluster::consensus`] keeps
 //! drops   votes of others that do not count: counted
@@ -49,11 +50,10 @@ pub(crate) use codec::Pieces;
 pub(crate) use codec::pieces;
 pub use messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 pub use saved::{
-    Files, Folder, SavedError, final_since, final_slot, is_root_damaged, root as saved_root, save_root, save_tower,
+    Files, SavedError, Writer, final_since, final_slot, is_root_damaged, root as saved_root, save_root, save_tower,
     tower as saved_tower,
 };
 
-pub use member::{AncestorClient, Membership};
 pub use tile::{Config, Place, Tower};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! reads   `tower.bin`, `root.bin` in the ledger's folder
 //! writes  the same, each whole or not at all
-//! memory  481 B
+//! memory  two towers of 481 B
 //! drops   a root that is damaged: the tower's is as good, and that of a snapshot or the genesis only older
 //! source  `hearth_cluster::consensus`, `tower/saved.rs`
 //!
@@ -13,10 +13,16 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use hearth_cluster::consensus::{BankId, SavedError as TowerError, Tower};
 use hearth_crypto::sha256::sha256;
+use hearth_tile::wake::Waker;
 use hearth_wire::Pubkey;
 
 const TOWER: &str = "tower.bin";
@@ -24,29 +30,153 @@ const ROOT: &str = "root.bin";
 
 /// Where the tower and the root are kept.
 pub trait Files {
-    /// Puts a tower on disk, durably.
+    /// Puts a tower on disk, durably. Where that is under way the caller goes on, and asks again with the same tower
+    /// until it is done, or with a newer one in its place.
     ///
     /// # Errors
     /// The disk does not take it: then its vote must not be sent.
-    fn save_tower(&mut self, bytes: &[u8]) -> Result<(), SavedError>;
+    fn save_tower(&mut self, bytes: &[u8]) -> Poll<Result<(), SavedError>>;
 
-    /// Puts a root on disk.
+    /// Puts a root on disk, now or soon.
     ///
     /// # Errors
-    /// The disk does not take it.
+    /// The disk does not take it, or has not taken the one before.
     fn save_root(&mut self, root: BankId) -> Result<(), SavedError>;
+
+    /// Whether a tower that was under way is on disk, or was refused, and the caller has not asked since.
+    fn has_finished(&self) -> bool {
+        false
+    }
+
+    /// Whom to wake then.
+    fn on_finished(&mut self, _waker: Waker) {}
 }
 
-/// The files in the ledger's folder.
-pub struct Folder(pub PathBuf);
+/// What is to be written, and what became of what was.
+#[derive(Default)]
+struct Jobs {
+    /// The newest tower, with its number.
+    tower: Option<(u64, Vec<u8>)>,
+    root: Option<BankId>,
+    /// What became of the tower with this number.
+    saved: Option<(u64, Result<(), SavedError>)>,
+    root_refused: Option<SavedError>,
+    waker: Option<Waker>,
+    must_end: bool,
+}
 
-impl Files for Folder {
-    fn save_tower(&mut self, bytes: &[u8]) -> Result<(), SavedError> {
-        save_tower(&self.0, bytes)
+/// The jobs, and the thread that waits for them.
+#[derive(Default)]
+struct Shared {
+    jobs: Mutex<Jobs>,
+    changed: Condvar,
+    /// There is something in `saved`.
+    has_finished: AtomicBool,
+}
+
+/// The files in the ledger's folder, written by a thread: each write is synced, which takes milliseconds.
+pub struct Writer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The tower that was asked for last, and its number.
+    asked: (u64, Vec<u8>),
+}
+
+impl Writer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn start(folder: PathBuf) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let thread = thread::Builder::new().name("tower-disk".into()).spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.write_all(&folder)
+        })?;
+        Ok(Self { shared, thread: Some(thread), asked: (0, vec![]) })
+    }
+}
+
+impl Files for Writer {
+    fn save_tower(&mut self, bytes: &[u8]) -> Poll<Result<(), SavedError>> {
+        let mut jobs = self.shared.lock();
+        let number = self.asked.0;
+        if self.asked.1 == bytes && number > 0 {
+            return match jobs.saved.take_if(|(saved, _)| *saved == number) {
+                Some((_, result)) => {
+                    self.shared.has_finished.store(false, SeqCst);
+                    // A disk that was full may have room later: then it is asked anew.
+                    self.asked.1.clear();
+                    Poll::Ready(result)
+                }
+                None => Poll::Pending,
+            };
+        }
+        self.asked = (number + 1, bytes.to_vec());
+        jobs.tower = Some(self.asked.clone());
+        jobs.saved = None;
+        self.shared.has_finished.store(false, SeqCst);
+        self.shared.changed.notify_one();
+        Poll::Pending
     }
 
     fn save_root(&mut self, root: BankId) -> Result<(), SavedError> {
-        save_root(&self.0, root)
+        let mut jobs = self.shared.lock();
+        jobs.root = Some(root);
+        self.shared.changed.notify_one();
+        jobs.root_refused.take().map_or(Ok(()), Err)
+    }
+
+    fn has_finished(&self) -> bool {
+        self.shared.has_finished.load(SeqCst)
+    }
+
+    fn on_finished(&mut self, waker: Waker) {
+        self.shared.lock().waker = Some(waker);
+    }
+}
+
+/// What was asked for is written first.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.lock().must_end = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread.
+    fn write_all(&self, folder: &Path) {
+        let mut jobs = self.lock();
+        loop {
+            if let Some((number, bytes)) = jobs.tower.take() {
+                drop(jobs);
+                let result = save_tower(folder, &bytes);
+                jobs = self.lock();
+                // One that a newer one has replaced meanwhile is of no interest.
+                if jobs.tower.is_none() {
+                    jobs.saved = Some((number, result));
+                    self.has_finished.store(true, SeqCst);
+                    jobs.waker.iter().for_each(Waker::wake);
+                }
+            } else if let Some(root) = jobs.root.take() {
+                drop(jobs);
+                let result = save_root(folder, root);
+                jobs = self.lock();
+                jobs.root_refused = result.err();
+            } else if jobs.must_end {
+                return;
+            } else {
+                jobs = self.changed.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
     }
 }
 
@@ -184,6 +314,40 @@ mod tests {
         fs::write(&path, bytes).unwrap();
         assert_eq!(root(folder.path()), None);
         assert!(matches!(save_root(&folder.path().join("none"), id), Err(SavedError::Io { .. })));
+    }
+
+    #[test]
+    fn the_writer_has_the_newest_tower_on_disk_when_it_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = Writer::start(folder.path().into()).unwrap();
+        let ready = |writer: &mut Writer, bytes: &[u8]| {
+            let begun = std::time::Instant::now();
+            loop {
+                match writer.save_tower(bytes) {
+                    Poll::Ready(result) => return result,
+                    Poll::Pending => assert!(begun.elapsed() < Duration::from_secs(60), "it never ends"),
+                }
+            }
+        };
+        let bytes = |slot: u64| Tower::new(BankId { slot, hash: [3; 32] }).save(&[1; 32]);
+        let on_disk = || fs::read(folder.path().join(TOWER)).unwrap();
+        for slot in 0..50 {
+            // The older one is replaced, whether or not it is written by then.
+            assert!(writer.save_tower(&bytes(2 * slot)).is_pending());
+            ready(&mut writer, &bytes(2 * slot + 1)).unwrap();
+            assert_eq!(on_disk(), bytes(2 * slot + 1));
+            assert!(!writer.has_finished());
+        }
+        // What the disk refused is tried again.
+        fs::remove_file(folder.path().join(TOWER)).unwrap();
+        fs::create_dir(folder.path().join(TOWER)).unwrap();
+        assert!(ready(&mut writer, &bytes(200)).is_err());
+        fs::remove_dir(folder.path().join(TOWER)).unwrap();
+        ready(&mut writer, &bytes(200)).unwrap();
+        assert_eq!(on_disk(), bytes(200));
+        writer.save_root(BankId { slot: 7, hash: [3; 32] }).unwrap();
+        drop(writer);
+        assert_eq!(root(folder.path()), Some(BankId { slot: 7, hash: [3; 32] }), "it was asked for");
     }
 
     #[test]

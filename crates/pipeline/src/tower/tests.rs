@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, Tower, VoteAccount};
@@ -124,10 +125,10 @@ impl Disk {
 }
 
 impl Files for Disk {
-    fn save_tower(&mut self, bytes: &[u8]) -> Result<(), SavedError> {
+    fn save_tower(&mut self, bytes: &[u8]) -> Poll<Result<(), SavedError>> {
         self.check()?;
         self.towers.push(bytes.to_vec());
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
     fn save_root(&mut self, root: BankId) -> Result<(), SavedError> {

@@ -3,14 +3,15 @@
 //! reads   `sign_tower`, reliable: the signatures of a vote's message; in a cluster what [`member`](super::member)
 //!         reads, else what [`alone`](super::alone) reads
 //! writes  `tower_sign`, elective: the message of a vote; a signed vote: in a cluster `tower_txsend`, elective, else
-//!         `tower_pack`, elective
+//!         `tower_pack`, elective; in a cluster what [`member`](super::member) writes
 //! memory  that of [`Core`]; what waits for room: a message, the newest vote
 //! drops   a vote that waits for room when a newer one comes, which says all that it said: counted
 //! source  –
 //!
-//! No key is here: sign has it. A disk that fails for another reason than that it is full ends the node: a vote whose
-//! tower is lost may contradict the next. So does another process with this node's identity. Then the tile says so
-//! ([`Failure`]) and does nothing more.
+//! No key is here: sign has it. In a cluster another thread writes and syncs the files ([`Writer`](super::Writer)),
+//! since a sync takes milliseconds and other tiles may share the core. A vote waits for it; the tile does not. A disk
+//! that fails for another reason than that it is full ends the node: a vote whose tower is lost may contradict the
+//! next. So does another process with this node's identity. Then the tile says so ([`Failure`]) and does nothing more.
 
 use std::time::Duration;
 
@@ -19,13 +20,10 @@ use hearth_wire::Signature;
 
 use super::alone::Alone;
 use super::core::{Core, Counters, Now, Output, TowerError};
-use super::member::{Member, Membership};
+use super::member::Member;
 use super::saved::Files;
 use crate::failure::Failure;
 use crate::links::{SIGN_TOWER, TOWER_PACK, TOWER_SIGN, TOWER_TXSEND};
-
-/// How often a node in a cluster looks at the time, and takes answers about ancestors.
-const TICK_NS: u64 = 10_000_000;
 
 /// What the tile is made from.
 pub struct Config {
@@ -42,7 +40,7 @@ pub struct Config {
 /// Who else there is.
 pub enum Place {
     /// Other nodes.
-    Cluster(Membership),
+    Cluster,
     /// Nobody.
     Alone(Alone),
 }
@@ -69,26 +67,26 @@ pub struct Tower {
     vote: Option<Vec<u8>>,
     /// Whether something came since the last step.
     is_due: bool,
-    /// When the time is looked at again.
-    tick_at: u64,
 }
 
 impl Tile for Tower {
     const NAME: &'static str = "tower";
+    // Of each vote two signatures may be checked: others on the core get their turn after a few.
+    const FRAGS_PER_RUN: usize = 4;
     type Config = Config;
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, files, failure, place } = config;
+        let Config { core, mut files, failure, place } = config;
+        files.on_finished(host.waker());
         let from_sign = host.input(SIGN_TOWER)?;
         let to_sign = host.output(TOWER_SIGN)?;
-        let (around, to_leaders, tick_at) = match place {
-            Place::Cluster(shared) => {
-                let member = Member::new(shared, &core, host)?;
-                (Surroundings::Cluster(Box::new(member)), host.output(TOWER_TXSEND)?, 0)
+        let (around, to_leaders) = match place {
+            Place::Cluster => {
+                let member = Member::new(&core, host)?;
+                (Surroundings::Cluster(Box::new(member)), host.output(TOWER_TXSEND)?)
             }
-            // Whatever it does is done when a block is durable.
-            Place::Alone(alone) => (Surroundings::Alone(alone.begin(host)?), host.output(TOWER_PACK)?, u64::MAX),
+            Place::Alone(alone) => (Surroundings::Alone(alone.begin(host)?), host.output(TOWER_PACK)?),
         };
         // Signatures are taken even while there is no room: else two tiles could wait for each other.
         [to_sign, to_leaders].into_iter().for_each(|port| host.elective(port));
@@ -104,7 +102,6 @@ impl Tile for Tower {
             unsigned: None,
             vote: None,
             is_due: true,
-            tick_at,
         })
     }
 
@@ -119,18 +116,18 @@ impl Tile for Tower {
         if self.has_failed {
             return;
         }
-        let now = now(out.now(), out.unix_ns());
         if frag.input() == self.from_sign {
             let (signatures, rest) = frag.payload().as_chunks::<64>();
             assert!(rest.is_empty(), "sign answers with whole signatures");
             let signatures: &[Signature] = signatures;
-            self.core.on_signed(frag.tag(), signatures, now);
+            self.core.on_signed(frag.tag(), signatures, Now::at(out));
             // The own vote may be what confirms a block.
             self.is_due = true;
             return self.hand_out();
         }
         match &mut self.around {
-            Surroundings::Cluster(member) => match member.on_frag(&frag, &mut self.core, now) {
+            Surroundings::Cluster(member) if member.is_failure(&frag) => return self.end(),
+            Surroundings::Cluster(member) => match member.on_frag(&frag, &mut self.core, out) {
                 Ok(is_due) => self.is_due |= is_due,
                 Err(why) => return self.fail(why),
             },
@@ -142,13 +139,13 @@ impl Tile for Tower {
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         // First, so that commands of votes do not keep consensus from going on.
         let mut has_published = self.publish(out);
-        let (at_ns, at) = (out.now(), now(out.now(), out.unix_ns()));
-        let is_tick = at_ns >= self.tick_at;
-        let is_free = match &mut self.around {
-            Surroundings::Cluster(member) => member.is_free(),
+        self.is_due |= self.files.has_finished();
+        let (is_free, is_tick) = match &mut self.around {
+            Surroundings::Cluster(member) => (member.is_free(), member.is_tick(out.now())),
+            // Whatever it does is done when a block is durable.
             Surroundings::Alone(alone) => {
-                self.is_due |= alone.tell(&mut self.core, at_ns, at);
-                true
+                self.is_due |= alone.tell(&mut self.core, out);
+                (true, false)
             }
         };
         // Consensus goes on once what it said last is on its way to replay.
@@ -157,10 +154,9 @@ impl Tile for Tower {
             if let Surroundings::Cluster(member) = &mut self.around
                 && is_tick
             {
-                self.tick_at = at_ns + TICK_NS;
-                member.ask_ancestors(&mut self.core);
+                has_published |= member.tick(&mut self.core, out);
             }
-            let done = self.core.poll(at, &mut *self.files);
+            let done = self.core.poll(Now::at(out), &mut *self.files);
             self.hand_out();
             // After what it has said before.
             if let Err(why) = done {
@@ -174,7 +170,7 @@ impl Tile for Tower {
 
     fn wait_for(&self) -> WaitFor {
         let deadline = match &self.around {
-            Surroundings::Cluster(member) => (member.is_free() && !self.has_failed).then_some(self.tick_at),
+            Surroundings::Cluster(member) => (member.is_free() && !self.has_failed).then_some(member.tick_at()),
             Surroundings::Alone(alone) => alone.look_at(),
         };
         WaitFor { deadline, ..WaitFor::default() }
@@ -183,8 +179,18 @@ impl Tile for Tower {
 
 impl Tower {
     fn fail(&mut self, why: TowerError) {
-        self.has_failed = true;
+        self.end();
         self.failure.set(why);
+    }
+
+    /// Does nothing more: no vote leaves that waits.
+    fn end(&mut self) {
+        self.has_failed = true;
+        self.unsigned = None;
+        self.vote = None;
+        if let Surroundings::Cluster(member) = &mut self.around {
+            member.withdraw_vote();
+        }
     }
 
     /// Sorts what the core wants done.
@@ -244,11 +250,15 @@ pub(super) fn has_room(port: Port, out: &mut Out<'_, Tower>) -> bool {
 impl Now {
     /// The time of a host's clock.
     pub fn of(clock: &Clock) -> Self {
-        let at = clock.now();
-        now(at, clock.unix_ns(at))
+        Self::new(clock.now(), clock.wall_ns())
     }
-}
 
-fn now(monotonic_ns: u64, unix_ns: u64) -> Now {
-    Now { monotonic: Duration::from_nanos(monotonic_ns), unix_ms: unix_ns / 1_000_000 }
+    /// The time of the tile's host.
+    pub(super) fn at(out: &Out<'_, Tower>) -> Self {
+        Self::new(out.now(), out.wall_ns())
+    }
+
+    fn new(monotonic_ns: u64, wall_ns: u64) -> Self {
+        Self { monotonic: Duration::from_nanos(monotonic_ns), unix_ms: wall_ns / 1_000_000 }
+    }
 }

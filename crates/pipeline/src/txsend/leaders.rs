@@ -4,8 +4,9 @@
 //! writes  datagrams; handshakes to be signed
 //! memory  [`CONNECTIONS_MAX`] connections, each with [`SEND_WINDOW_BYTES`] in flight, and with [`VOTES_WAITING_MAX`]
 //!         votes and [`WAITING_MAX`] transactions that wait for it
-//! drops   the oldest vote or transaction that waits for a connection where as many do as may, and those whose
-//!         connection is closed; the caller takes each from [`Leaders::take_dropped`]
+//! drops   the oldest vote or transaction that waits for a connection where as many do as may, those that have waited
+//!         for [`WAITING_FOR`], and those whose connection is closed; the caller takes each from
+//!         [`Leaders::take_dropped`]
 //! source  `solana-quic-client`, `solana-send-transaction-service` 4.2.2
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,15 +24,21 @@ pub(super) const VOTES_WAITING_MAX: usize = 8;
 /// Bytes that one connection keeps until they are acknowledged: a leader that answers within 100 ms takes 2,000 such
 /// transactions a second.
 pub(super) const SEND_WINDOW_BYTES: u64 = 256 << 10;
+/// What has waited for so long is dropped: the turn of its leader has passed, and who sent it can send it again while
+/// its blockhash is valid.
+const WAITING_FOR: Duration = Duration::from_secs(10);
 /// A connection that was not wanted for so long is closed: a leader that has several turns in a minute keeps it.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// A transaction, and since when it waits.
+type Waiting = (Instant, Vec<u8>);
 
 /// The connection to one address.
 struct Leader {
     connection: ClientConnectionId,
     /// Votes that wait: they go before transactions.
-    votes: VecDeque<Vec<u8>>,
-    transactions: VecDeque<Vec<u8>>,
+    votes: VecDeque<Waiting>,
+    transactions: VecDeque<Waiting>,
     wanted_at: Instant,
 }
 
@@ -100,10 +107,10 @@ impl Leaders {
             false => (&mut leader.transactions, WAITING_MAX),
         };
         if queue.len() == max {
-            self.dropped.extend(queue.pop_front());
+            self.dropped.extend(queue.pop_front().map(|(_, oldest)| oldest));
             self.waiting -= 1;
         }
-        queue.push_back(transaction.to_vec());
+        queue.push_back((now, transaction.to_vec()));
         self.waiting += 1;
     }
 
@@ -114,7 +121,7 @@ impl Leaders {
             for leader in self.by_address.values_mut() {
                 let Leader { connection, votes, transactions, .. } = leader;
                 for queue in [votes, transactions] {
-                    while let Some(transaction) = queue.front()
+                    while let Some((_, transaction)) = queue.front()
                         && self.client.send_transaction_on(*connection, transaction).is_ok()
                     {
                         queue.pop_front();
@@ -124,6 +131,24 @@ impl Leaders {
             }
         }
         self.waiting < before
+    }
+
+    /// Drops what has waited too long.
+    pub(super) fn drop_old(&mut self, now: Instant) {
+        for Leader { votes, transactions, .. } in self.by_address.values_mut() {
+            for queue in [votes, transactions] {
+                while let Some((_, old)) = queue.pop_front_if(|(since, _)| now >= *since + WAITING_FOR) {
+                    self.dropped.push(old);
+                    self.waiting -= 1;
+                }
+            }
+        }
+    }
+
+    /// Closes all connections.
+    pub(super) fn close_all(&mut self, now: Instant) {
+        let all: Vec<_> = self.by_address.keys().copied().collect();
+        all.into_iter().for_each(|address| self.close(now, address));
     }
 
     /// Closes the connections that nobody has wanted for a while.
@@ -138,8 +163,8 @@ impl Leaders {
         if let Some(leader) = self.by_address.remove(&address) {
             self.client.close(now, leader.connection);
             self.waiting -= leader.waiting();
-            self.dropped.extend(leader.votes);
-            self.dropped.extend(leader.transactions);
+            let waiting = leader.votes.into_iter().chain(leader.transactions);
+            self.dropped.extend(waiting.map(|(_, transaction)| transaction));
         }
     }
 }
@@ -164,13 +189,28 @@ mod tests {
         (0..=WAITING_MAX).for_each(|number| leaders.send(now, address(1), &number.to_le_bytes(), false));
         assert_eq!((leaders.len(), leaders.waiting()), (1, WAITING_MAX));
         assert_eq!(leaders.take_dropped(), [0usize.to_le_bytes()]);
-        assert_eq!(leaders.by_address[&address(1)].transactions[0], 1usize.to_le_bytes());
+        assert_eq!(leaders.by_address[&address(1)].transactions[0], (now, 1usize.to_le_bytes().to_vec()));
         assert!(!leaders.send_waiting());
         leaders.close_idle(now + KEPT_FOR);
         assert_eq!(leaders.len(), 1);
         leaders.close_idle(now + KEPT_FOR + Duration::from_millis(1));
         assert_eq!((leaders.len(), leaders.waiting()), (0, 0));
         assert_eq!(leaders.take_dropped().len(), WAITING_MAX);
+    }
+
+    #[test]
+    fn what_waits_too_long_is_dropped() {
+        let (mut leaders, now) = leaders();
+        let later = now + Duration::from_millis(1);
+        leaders.send(now, address(1), b"old vote", true);
+        leaders.send(now, address(2), b"old", false);
+        leaders.send(later, address(2), b"newer", false);
+        leaders.drop_old(now + WAITING_FOR - Duration::from_millis(1));
+        assert_eq!(leaders.waiting(), 3);
+        leaders.drop_old(now + WAITING_FOR);
+        assert_eq!((leaders.take_dropped(), leaders.waiting()), (vec![b"old vote".to_vec(), b"old".to_vec()], 1));
+        leaders.drop_old(later + WAITING_FOR);
+        assert_eq!((leaders.take_dropped(), leaders.waiting()), (vec![b"newer".to_vec()], 0));
     }
 
     #[test]

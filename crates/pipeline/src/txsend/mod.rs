@@ -8,7 +8,8 @@
 //! memory  [`leaders`]' connections and what waits for them; [`OWN_VOTES_MAX`] votes and a transaction that wait for
 //!         room in verify; 100 B for each node that takes transactions; a table of [`stakes`]
 //! drops   transactions where no leader of the next slots is known; those that wait too long for a connection, or
-//!         behind too many; the oldest vote for the node itself beyond [`OWN_VOTES_MAX`]; all counted
+//!         behind too many, or when the node stops; the oldest vote for the node itself beyond [`OWN_VOTES_MAX`]; all
+//!         counted
 //! source  `solana-send-transaction-service`, `voting_service.rs` of `solana-core` 4.2.2
 //!
 //! A transaction goes to who leads the next slot and who leads four slots later, when the turn may have passed on. The
@@ -56,8 +57,8 @@ hearth_tile::counters! {
         own: Counter,
         /// Transactions dropped because no leader of the next slots is known that takes transactions over QUIC.
         dropped_no_leader: Counter,
-        /// Transactions and votes dropped because too many waited for a connection, or it was not made in time; each
-        /// with one leader.
+        /// Transactions and votes dropped because too many waited for a connection, or they waited for 10 seconds, or
+        /// the node stopped; each with one leader.
         dropped_waiting: Counter,
         /// Votes for the node itself that newer ones replaced, since its verify tile had no room for so long.
         replaced_own_votes: Counter,
@@ -197,6 +198,7 @@ impl Tile for TxSend {
         if out.now() >= self.look_at {
             self.look_at = out.now() + LOOK_EVERY_NS;
             self.connect(out);
+            self.leaders.drop_old(now);
             self.leaders.close_idle(now);
             if let Some((_, stakes)) = &mut self.quic {
                 stakes.look(&self.config.ledger);
@@ -217,8 +219,20 @@ impl Tile for TxSend {
 
     fn wait_for(&self) -> WaitFor {
         let quic = self.leaders.client.next_timeout().map(|due| self.clock.at(due));
-        let look = (self.config.votes || self.quic.is_some()).then_some(self.look_at);
+        let looks = self.config.votes || self.quic.is_some() || self.leaders.waiting() > 0;
+        let look = looks.then_some(self.look_at);
         WaitFor { deadline: quic.into_iter().chain(look).min(), ..WaitFor::default() }
+    }
+
+    fn stop(&mut self, out: &mut Out<'_, Self>) {
+        self.pump(out);
+        self.leaders.close_all(self.clock.instant(out.now()));
+        self.tell_dropped(out);
+        let own = self.own_votes.drain(..).chain(self.own_transaction.take().map(|(transaction, ..)| transaction));
+        for transaction in own {
+            out.count.dropped_waiting += 1;
+            self.config.drops.tell_bytes(&transaction, DropReason::TxsendWaiting, out);
+        }
     }
 }
 
@@ -320,15 +334,20 @@ impl TxSend {
         moved
     }
 
+    /// Says which transactions were dropped that waited for a connection.
+    fn tell_dropped(&mut self, out: &mut Out<'_, Self>) {
+        for transaction in self.leaders.take_dropped() {
+            out.count.dropped_waiting += 1;
+            self.config.drops.tell_bytes(&transaction, DropReason::TxsendWaiting, out);
+        }
+    }
+
     /// Sends what there is to send, as far as there is room. Whether anything moved.
     fn pump(&mut self, out: &mut Out<'_, Self>) -> bool {
         let now = self.clock.instant(out.now());
         let mut moved = self.send_own(out);
         moved |= self.leaders.send_waiting();
-        for transaction in self.leaders.take_dropped() {
-            out.count.dropped_waiting += 1;
-            self.config.drops.tell_bytes(&transaction, DropReason::TxsendWaiting, out);
-        }
+        self.tell_dropped(out);
         if let Some((port, stakes)) = &mut self.quic {
             while stakes.has_piece() && out.credits(*port, 1) > 0 {
                 out.publish_with(*port, 0, |buffer| stakes.write_piece(buffer));

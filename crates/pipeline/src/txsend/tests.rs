@@ -271,12 +271,19 @@ fn each_drop_is_counted_and_has_its_fate() {
     assert_eq!(reason(3), None, "it waits");
     assert_eq!(rig.count().dropped_no_leader, 1);
     assert_eq!(rig.count().dropped_waiting, 3);
-    // Nobody wants the connection for a minute: what waits for it is dropped with it.
-    rig.advance(Duration::from_secs(61));
+    // What has waited for 10 s is dropped.
+    rig.advance(Duration::from_secs(11));
     rig.run();
     rig.run();
     assert_eq!(rig.count().dropped_waiting, u64::from(waiting) + 3);
     assert_eq!(reason(waiting + 2), Some(DropReason::TxsendWaiting));
+    // And so is what waits when the node stops.
+    rig.give(RPC_TXSEND, 0, &numbered(2_000, 100));
+    rig.run();
+    assert_eq!(reason(2_000), None);
+    rig.stop();
+    assert_eq!(reason(2_000), Some(DropReason::TxsendWaiting));
+    assert_eq!(rig.count().dropped_waiting, u64::from(waiting) + 4);
 }
 
 #[test]

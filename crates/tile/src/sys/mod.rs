@@ -7,6 +7,7 @@
 mod addr;
 pub mod disk;
 pub mod event;
+pub mod locked;
 pub mod memory;
 pub mod random;
 pub mod tcp;

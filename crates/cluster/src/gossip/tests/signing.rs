@@ -72,8 +72,9 @@ fn a_signature_that_does_not_come_is_counted() {
     let late = gossip.next_request().expect("a vote");
     gossip.publish_vote(&vote(201), START + 1).unwrap();
     gossip.tick(START + SIGN_MS, &mut out);
-    assert_eq!((gossip.counters().unsigned_late, gossip.requests_in_flight()), (1, 0));
+    assert_eq!((gossip.counters().unsigned_late, gossip.requests_in_flight()), (1, 1), "its answer is still to come");
     gossip.signed(START + SIGN_MS, late.tag, &late.sign(&key(0)), &mut out);
+    assert_eq!(gossip.requests_in_flight(), 0);
     gossip.sign_with(START + SIGN_MS, &key(0), &mut out);
     assert_eq!(slots(&gossip), [201], "the one that came too late is not said");
     assert!(gossip.contact_info(&identity(0)).is_some(), "the next contact info is");

@@ -102,7 +102,7 @@ pub fn run(
         target: tpu,
         connections: config.development.bench.connections,
         client: ClientConfig::local(),
-        identity: identity.map(|identity| *identity.seed),
+        identity: identity.map(|identity| *identity.keypair.seed()),
     };
     let node = boot_load(config, benchg, benchs, bencho::Config { rpc: rpc.address, samples: sender })?;
     let mut seen = Observed::default();
@@ -202,7 +202,7 @@ fn boot_load(
 
 fn key_of(path: Option<&Path>) -> Result<Option<SigningKey>, BenchError> {
     let identity = path.map(keys::read).transpose().map_err(BootError::from)?;
-    Ok(identity.map(|identity| SigningKey::from_seed(&identity.seed)))
+    Ok(identity.map(|identity| SigningKey::from_seed(identity.keypair.seed())))
 }
 
 fn transaction_count(rpc: &mut Rpc) -> Result<u64, BenchError> {

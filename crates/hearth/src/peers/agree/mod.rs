@@ -1,12 +1,11 @@
-//! Agreement: why the tiles replay and tower end, in a sentence, and what asks other nodes on their behalf.
+//! Agreement: why the tiles replay and tower end, in a sentence.
 //!
-//! reads   why the tiles have ended; what other nodes answer
-//! writes  a sentence; questions
-//! memory  that of [`Asker`]
+//! reads   why the tiles have ended; which accounts other nodes have, over their RPC
+//! writes  a sentence
+//! memory  –
 //! drops   –
 //! source  `docs/consensus.md`
 
-mod ancestors;
 mod differs;
 
 use std::sync::Arc;
@@ -23,7 +22,6 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::gossip;
 use crate::say::note;
-pub use ancestors::Asker;
 use differs::Parted;
 
 /// Why a node can no longer be in its cluster.

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
 use hearth_cluster::gossip::{Gossip, Outbox};
-use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::sys::udp::{RecvBatch, UdpSocket};
 use hearth_wire::gossip::ContactInfo;
 
+use crate::keys::Identity;
 use crate::peers::echo::EchoServer;
 use crate::peers::socket::{PeerLinks, PeerSocket};
 use crate::peers::{gossip, now_ms};
@@ -45,8 +45,8 @@ pub struct Start {
     pub sockets: GossipSockets,
     /// Whom to begin with.
     pub entrypoints: Vec<SocketAddrV4>,
-    /// The node's key.
-    pub key: SigningKey,
+    /// The node.
+    pub identity: Arc<Identity>,
     /// What the node says of itself.
     pub own: ContactInfo,
     /// What is between it and others, where that is emulated.
@@ -68,7 +68,7 @@ impl Scout {
     /// # Errors
     /// A socket or a thread cannot be had.
     pub fn start(start: Start) -> io::Result<Self> {
-        let Start { sockets, entrypoints, key, own, links } = start;
+        let Start { sockets, entrypoints, identity, own, links } = start;
         let echo = EchoServer::start(sockets.echo.share()?.listen()?, own.shred_version)?;
         let config = gossip::config(sockets.udp.local_addr().ip(), entrypoints);
         let mut socket = PeerSocket::over(sockets.udp, &links)?;
@@ -82,13 +82,13 @@ impl Scout {
             while !stopped.load(SeqCst) {
                 let now = now_ms();
                 gossip.tick(now, &mut out);
-                gossip.sign_with(now, &key, &mut out);
+                gossip.sign_with(now, identity.keypair.key(), &mut out);
                 send(&mut socket, &mut out);
                 let wait = gossip.next_tick().saturating_sub(now).clamp(1, WAIT_MAX_MS);
                 if socket.receive(&mut batch, Duration::from_millis(wait)) {
                     let now = now_ms();
                     batch.datagrams().for_each(|(from, bytes)| gossip.receive(now, from, bytes, &mut out));
-                    gossip.sign_with(now, &key, &mut out);
+                    gossip.sign_with(now, identity.keypair.key(), &mut out);
                     send(&mut socket, &mut out);
                 }
                 // Nothing that happens now concerns a node that does not run yet.

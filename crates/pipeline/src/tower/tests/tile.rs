@@ -2,58 +2,24 @@
 
 use std::sync::Mutex;
 
-use hearth_cluster::gossip::{NEAR_WORDS, NearSlots, RepairPeer};
-use hearth_cluster::view::{Peer, Views};
+use hearth_cluster::gossip::{NEAR_WORDS, NearSlots};
+use hearth_cluster::view::Peer;
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::vote::is_vote_message_by;
 
-use super::super::{AncestorClient, Config as TileConfig, Membership, Place, Tower as TowerTile};
+use super::super::{Config as TileConfig, Place, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
-use crate::links::{PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
+use crate::links::{AncestorAnswer, AncestorQuestion, FAILED, PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
 
-const INPUTS: [&str; 3] = ["replay_tower", "gossip_tower", "sign_tower"];
-const OUTPUTS: [&str; 4] = ["tower_replay", "tower_sign", "tower_txsend", "tower_gossip"];
+const INPUTS: [&str; 4] = ["replay_tower", "gossip_tower", "sign_tower", "repair_tower"];
+const OUTPUTS: [&str; 7] =
+    ["tower_replay", "tower_sign", "tower_txsend", "tower_gossip", "tower_shred", "tower_repair", "tower_rserve"];
 const TICK: Duration = Duration::from_millis(10);
-
-/// Questions for ancestors, without a network.
-#[derive(Default)]
-struct Questions {
-    asked: Vec<u64>,
-    /// The nodes that were there to be asked last.
-    servers: Vec<Pubkey>,
-    answer: Option<Vec<BankId>>,
-}
-
-/// A client that the test looks at.
-struct Client(Arc<Mutex<Questions>>);
-
-impl AncestorClient for Client {
-    fn ask(&mut self, slot: u64) {
-        self.0.lock().unwrap().asked.push(slot);
-    }
-
-    fn set_root(&mut self, root: u64) {
-        self.0.lock().unwrap().asked.retain(|slot| *slot > root);
-    }
-
-    fn turn(&mut self, servers: &[RepairPeer]) -> Option<Vec<BankId>> {
-        let mut questions = self.0.lock().unwrap();
-        questions.servers = servers.iter().map(|server| server.identity).collect();
-        questions.answer.take()
-    }
-
-    fn counters(&self) -> hearth_cluster::ancestors::Counters {
-        let asked = self.0.lock().unwrap().asked.len() as u64;
-        hearth_cluster::ancestors::Counters { asked, ..Default::default() }
-    }
-}
 
 struct Trial {
     rig: Rig<TowerTile>,
     failure: Failure<TowerError>,
-    views: Arc<Views>,
-    questions: Arc<Mutex<Questions>>,
     disk: Arc<Mutex<Disk>>,
 }
 
@@ -61,7 +27,7 @@ struct Trial {
 struct Shared(Arc<Mutex<Disk>>);
 
 impl Files for Shared {
-    fn save_tower(&mut self, bytes: &[u8]) -> Result<(), SavedError> {
+    fn save_tower(&mut self, bytes: &[u8]) -> std::task::Poll<Result<(), SavedError>> {
         self.0.lock().unwrap().save_tower(bytes)
     }
 
@@ -85,17 +51,13 @@ impl Trial {
 
     fn new_as(number: u8) -> Self {
         let (disk, failure) = (Arc::new(Mutex::new(Disk::default())), Failure::default());
-        let (views, questions) = (Arc::<Views>::default(), Arc::<Mutex<Questions>>::default());
         let config = TileConfig {
             core: Core::new(config(number), start(), None, now(Duration::ZERO)).expect("there is no tower yet"),
             files: Box::new(Shared(Arc::clone(&disk))),
             failure: failure.clone(),
-            place: Place::Cluster(Membership {
-                views: Arc::clone(&views),
-                ancestors: Box::new(Client(Arc::clone(&questions))),
-            }),
+            place: Place::Cluster,
         };
-        Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), failure, views, questions, disk }
+        Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), failure, disk }
     }
 
     fn commands(&mut self) -> Vec<Command> {
@@ -206,6 +168,7 @@ fn full_gossip_gets_the_newest_vote_and_root() {
     for slot in 1..=newest {
         trial.vote_for(slot);
         trial.rig.take("tower_txsend");
+        trial.rig.take("tower_rserve");
     }
     assert!(trial.rig.backpressure().0, "it waits for gossip");
     let root = trial.rig.count().root_slot;
@@ -223,10 +186,10 @@ fn votes_of_gossip_reach_replay() {
     trial.tell(TowerNews::Vote(&vote_by(1, 1, id(5))));
     let voted = Voted { account: account(1), slot: 5, bank_hash: id(5).hash, block_id: [7; 32] };
     assert_eq!(trial.commands(), [Command::Voted(voted)]);
-    assert!(trial.views.reports.take_voted(|_| true).is_empty(), "consensus goes on at each tick");
+    assert_eq!(trial.rig.take("tower_repair"), [], "consensus goes on at each tick");
     trial.rig.advance(TICK);
     assert_eq!(trial.commands(), []);
-    assert_eq!(trial.views.reports.take_voted(|_| true), [5]);
+    assert_eq!(trial.rig.take("tower_repair"), [(5, vec![])]);
     assert_eq!(trial.rig.count().heard_votes, 1);
 }
 
@@ -259,12 +222,20 @@ fn news_waits_while_replay_has_no_room() {
     assert!(heard.into_iter().eq(1..=2 * depth - 20), "each once, in order");
 }
 
-#[test]
-fn ancestors_are_asked_of_nodes_that_gossip_names() {
+/// The nodes that repair is to ask about slot 2, a tick later.
+fn asked(trial: &mut Trial) -> Vec<Pubkey> {
+    trial.rig.advance(TICK);
+    trial.rig.run();
+    let questions = trial.rig.take("tower_repair");
+    let questions = questions.iter().map(|(_, message)| AncestorQuestion::read(message));
+    questions.inspect(|question| assert_eq!(question.slot, 2)).map(|question| question.node).collect()
+}
+
+/// A node that cannot execute slot 2, which the other nodes have; gossip names `servers`, which serve repair.
+fn without_slot_2(servers: std::ops::Range<u8>) -> Trial {
     let mut trial = Trial::new();
     trial.commands();
-    (0..3).for_each(|number| trial.tell(TowerNews::Peer(PeerNews::Known(peer(number)))));
-    trial.tell(TowerNews::Peer(PeerNews::Gone(node(2))));
+    servers.for_each(|number| trial.tell(TowerNews::Peer(PeerNews::Known(peer(number)))));
     trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
     trial.commands();
     trial.give(&Event::Dead(2), 1_000);
@@ -275,15 +246,62 @@ fn ancestors_are_asked_of_nodes_that_gossip_names() {
     trial.rig.run();
     trial.rig.advance(TICK);
     trial.rig.run();
-    assert_eq!(trial.questions.lock().unwrap().asked, [2]);
-    trial.rig.advance(TICK);
+    trial
+}
+
+fn answer(trial: &mut Trial, number: u8, chain: &[BankId]) {
+    let hashes = chain.iter().map(|id| (id.slot, id.hash)).collect();
+    trial.rig.give("repair_tower", 0, &AncestorAnswer { node: node(number), hashes }.encode());
     trial.rig.run();
-    assert_eq!(trial.questions.lock().unwrap().servers, [node(1)], "neither itself nor who is gone");
-    assert_eq!(trial.rig.count().asked_ancestors, 1);
+}
+
+#[test]
+fn ancestors_are_asked_of_nodes_that_gossip_names() {
+    let mut trial = without_slot_2(0..NODES);
+    trial.tell(TowerNews::Peer(PeerNews::Gone(node(2))));
+    trial.rig.run();
+    let wanted: Vec<Pubkey> = (1..NODES).filter(|number| *number != 2).map(node).collect();
+    let mut nodes = asked(&mut trial);
+    nodes.sort_unstable();
+    assert_eq!(nodes, wanted, "neither itself nor who is gone");
+    assert_eq!(trial.rig.count().asked_ancestors, wanted.len() as u64);
+    assert!(asked(&mut trial).is_empty(), "each once");
+}
+
+#[test]
+fn enough_stake_for_other_ancestors_drops_the_block() {
+    let mut trial = without_slot_2(1..NODES);
+    let nodes = asked(&mut trial).len() as u8;
+    assert_eq!(nodes, NODES - 1);
     trial.commands();
-    trial.questions.lock().unwrap().answer = Some(vec![other(2), id(1), id(0)]);
+    let chain = [other(2), id(1), id(0)];
+    answer(&mut trial, 0, &chain);
+    answer(&mut trial, 1, &[other(3), id(1)]);
+    assert_eq!(trial.rig.count().dropped_ancestors, 2, "that node and that slot were not asked about");
+    answer(&mut trial, 1, &chain);
+    trial.rig.advance(TICK);
+    assert_eq!(trial.commands(), [], "one voice is too few");
+    (2..NODES).for_each(|number| answer(&mut trial, number, &chain));
     trial.rig.advance(TICK);
     assert_eq!(trial.commands(), [Command::Dump(2)], "this version is not the cluster's");
+    assert_eq!(trial.rig.count().told_ancestors, u64::from(nodes));
+}
+
+#[test]
+fn full_repair_is_asked_once_it_has_room() {
+    let mut trial = without_slot_2(100..200);
+    // Nobody answers: each is asked again and again, by a link that repair does not read.
+    for wait in [TICK, Duration::from_secs(5), Duration::from_secs(5)] {
+        trial.rig.advance(wait);
+        for _ in 0..4 {
+            trial.rig.run();
+            trial.rig.advance(TICK);
+        }
+    }
+    assert_eq!(asked(&mut trial).len(), DEPTH as usize);
+    let rest = asked(&mut trial);
+    assert_eq!(rest.len(), 300 - DEPTH as usize, "none is lost");
+    assert!(asked(&mut trial).is_empty());
 }
 
 #[test]
@@ -308,6 +326,23 @@ fn another_process_with_this_identity_stops_the_tile() {
     trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
     assert_eq!(trial.commands(), []);
     assert!(trial.rig.take("tower_sign").is_empty(), "it votes no more");
+}
+
+#[test]
+fn no_vote_leaves_once_replay_has_failed() {
+    let mut trial = Trial::new();
+    trial.commands();
+    trial.rig.take("tower_sign");
+    trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
+    trial.commands();
+    let asked = trial.rig.take("tower_sign");
+    let [(tag, _)] = &asked[..] else { panic!("one vote: {asked:?}") };
+    trial.rig.give_control("replay_tower", 0, FAILED, &[]);
+    trial.rig.give("sign_tower", *tag, &[5; 64]);
+    trial.give(&Event::Frozen(Box::new(block(id(2), id(1), vec![]))), 1_000);
+    assert_eq!(trial.commands(), []);
+    assert!(trial.rig.take("tower_sign").is_empty() && trial.rig.take("tower_txsend").is_empty());
+    assert!(trial.failure.take().is_none(), "replay says why");
 }
 
 #[test]
