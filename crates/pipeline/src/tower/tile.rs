@@ -79,6 +79,8 @@ pub struct Tower {
     files: Box<dyn Files + Send>,
     /// Questions for the ancestors of blocks that are not executed here.
     questions: Questions,
+    /// Whether one was answered since they were counted.
+    has_answers: bool,
     failure: Failure<TowerError>,
     has_failed: bool,
     /// The other nodes, of which those that serve shreds know ancestors.
@@ -136,6 +138,7 @@ impl Tile for Tower {
             core,
             files,
             questions: Questions::default(),
+            has_answers: false,
             failure,
             has_failed: false,
             events: Pieces::default(),
@@ -250,9 +253,10 @@ impl Tower {
         self.failure.set(why);
     }
 
-    /// Does nothing more: no vote leaves that waits.
+    /// Does nothing more: no vote leaves that waits, and no slot is begun.
     fn end(&mut self) {
         self.has_failed = true;
+        self.commands.clear();
         (self.unsigned, self.vote, self.gossip_vote) = (None, None, None);
     }
 
@@ -261,6 +265,7 @@ impl Tower {
         let AncestorAnswer { node, hashes } = answer;
         if self.questions.answer(&node, hashes) {
             self.core.count.told_ancestors += 1;
+            self.has_answers = true;
         } else {
             self.core.count.dropped_ancestors += 1;
         }
@@ -281,7 +286,9 @@ impl Tower {
         let core = &self.core;
         let of = |slot, node: &Pubkey| core.stakes(slot).map_or(0, |stakes| stakes.of_node(node));
         let total = |slot| core.stakes(slot).map_or(0, |stakes| stakes.total());
-        if let Some(chain) = self.questions.agreed(of, total) {
+        if std::mem::take(&mut self.has_answers)
+            && let Some(chain) = self.questions.agreed(of, total)
+        {
             self.core.on_ancestors(&chain);
         }
         !due.is_empty()
