@@ -119,7 +119,7 @@ pub struct Gossip {
     duplicates: VecDeque<u64>,
     /// Another process has this node's key, and consensus does not know yet.
     is_double: bool,
-    /// Whether there was no room to tell consensus all.
+    /// Whether consensus was not told all, for lack of room or of time.
     has_more_news: bool,
     /// Nodes with stake; none where nobody has any.
     voters: HashSet<Pubkey>,
@@ -204,10 +204,10 @@ impl Tile for Gossip {
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
-        if !self.outbox.is_empty() && !self.send(out) {
-            return Poll::Idle;
-        }
         let has_told = self.has_more_news && self.tell_consensus(out);
+        if !self.outbox.is_empty() && !self.send(out) {
+            return if has_told { Poll::Busy } else { Poll::Idle };
+        }
         if out.now() < self.due_ns() {
             return if has_told { Poll::Busy } else { Poll::Idle };
         }

@@ -163,6 +163,8 @@ pub struct Repair {
     look_at: u64,
     /// When all slots above the root are looked at again.
     deep_at: u64,
+    /// Whether anything was missing at the last look.
+    is_lacking: bool,
     random: u64,
     gaps: Vec<In>,
     peer_news: In,
@@ -199,6 +201,7 @@ impl Tile for Repair {
             root: 0,
             look_at: 0,
             deep_at: 0,
+            is_lacking: true,
             random: host.entropy() | 1,
             gaps: host.inputs_named(SHRED_REPAIR),
             peer_news: host.input(GOSSIP_REPAIR)?,
@@ -238,10 +241,10 @@ impl Tile for Repair {
         if now < self.look_at {
             return Poll::Idle;
         }
-        let is_lacking = |gaps: &SlotGaps| gaps.highest_from.is_some() || !gaps.shreds.is_empty();
-        let is_idle = self.voted.is_empty() && !self.begun.values().any(is_lacking);
+        let has_asked = self.look(out);
+        let is_idle = self.voted.is_empty() && !self.is_lacking;
         self.look_at = next_look(now, if is_idle { IDLE_LOOK_NS } else { LOOK_NS });
-        if self.look(out) { Poll::Busy } else { Poll::Idle }
+        if has_asked { Poll::Busy } else { Poll::Idle }
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
@@ -302,7 +305,9 @@ impl Repair {
             self.deep_at = now + LOOK_DEEP_NS;
         }
         let mut any = false;
-        for wanted in self.wanted(executed, if is_deep { u64::MAX } else { SLOTS_LOOKED_AT }, now) {
+        let wanted = self.wanted(executed, if is_deep { u64::MAX } else { SLOTS_LOOKED_AT }, now);
+        self.is_lacking = !wanted.is_empty();
+        for wanted in wanted {
             if self.unsigned.len() >= UNSIGNED_MAX || self.asked_at.len() >= REQUESTS_MAX {
                 break;
             }

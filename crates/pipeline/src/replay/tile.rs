@@ -302,6 +302,9 @@ impl ReplayTile {
         }
         if let Err(why) = done {
             self.has_failed = true;
+            if let Some(poh) = self.position.poh() {
+                poh.orders.retain(|order| !matches!(order, LeaderOrder::Make(_)));
+            }
             self.waiting.push_back((vec![], FAILED));
             self.unsaid = Some(why);
         }

@@ -3,7 +3,8 @@
 //! reads   sets that are complete; findings; the block store, for the other shred of a contradiction
 //! writes  `shred_store`: sets, and slots of which what is stored is void; `shred_gossip`: leaders that made two
 //!         blocks, and slots that are whole
-//! memory  9 B for each slot after the final one whose leader made two blocks
+//! memory  9 B for each slot after the final one whose leader made two blocks; [`UNTOLD_MAX`] contradictions, 2.4 KB
+//!         each
 //! drops   news of slots that gossip has no room for, counted
 //! source  `solana-core` 4.2.2, `window_service.rs`
 
@@ -18,6 +19,9 @@ use super::set::FecSet;
 use super::tile::{Shred, write_message};
 use super::turbine_ingress::Cluster;
 use crate::links::{DUMP, SlotNews};
+
+/// Contradictions that wait for room in gossip.
+const UNTOLD_MAX: usize = 64;
 
 /// What of a contradiction was told to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub(super) struct HandOn {
     blocks: Reader,
     /// The slots whose leaders made two blocks.
     proofs: BTreeMap<u64, Proof>,
+    /// Contradictions that gossip had no room for, one of a slot.
+    untold: BTreeMap<u64, Conflict>,
     /// News of slots that gossip had no room for.
     lost: u64,
 }
@@ -48,6 +54,7 @@ impl HandOn {
             version: cluster.receiver.version,
             blocks: cluster.blocks.clone(),
             proofs: BTreeMap::new(),
+            untold: BTreeMap::new(),
             lost: 0,
         }
     }
@@ -67,7 +74,7 @@ impl HandOn {
 
     /// All of a slot is here.
     pub fn whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
-        let _ = self.tell(SlotNews::Whole(slot), out);
+        self.tell(SlotNews::Whole(slot), out);
     }
 
     /// News of slots that were lost since gossip had no room.
@@ -75,15 +82,13 @@ impl HandOn {
         self.lost
     }
 
-    /// Tells gossip of a slot, where there is room; whether there was.
-    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) -> bool {
-        let has_room = out.credits(self.gossip, 1) > 0;
-        if has_room {
-            out.publish_with(self.gossip, 0, |buffer| news.write(buffer));
-        } else {
+    /// Tells gossip of a slot, where there is room.
+    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) {
+        if out.credits(self.gossip, 1) == 0 {
             self.lost += 1;
+        } else {
+            out.publish_with(self.gossip, 0, |buffer| news.write(buffer));
         }
-        has_room
     }
 
     /// Hands on what a shred has shown, kept or not.
@@ -112,6 +117,16 @@ impl HandOn {
         if self.proofs.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
             self.proofs = self.proofs.split_off(&(root + 1));
         }
+        self.untold = self.untold.split_off(&(root + 1));
+    }
+
+    /// Reports what gossip had no room for, as far as it has now.
+    pub fn tell_again(&mut self, out: &mut Out<'_, Shred>) {
+        while out.credits(self.gossip, 1) > 0
+            && let Some((_, conflict)) = self.untold.pop_first()
+        {
+            self.contradiction(&conflict, out);
+        }
     }
 
     /// Reports that a leader has contradicted itself, with the two shreds that prove it, once for a slot.
@@ -122,11 +137,19 @@ impl HandOn {
             Some(Proof::Sought(times)) => *times,
             None => 0,
         };
+        if out.credits(self.gossip, 1) == 0 {
+            self.untold.entry(*slot).or_insert_with(|| conflict.clone());
+            if self.untold.len() > UNTOLD_MAX {
+                self.untold.pop_last();
+                self.lost += 1;
+            }
+            return;
+        }
         let ours = match ours {
             Ours::Shred(bytes) => Some(bytes.clone()),
             Ours::Stored { set_index, place } => self.stored(*slot, *set_index, *place),
         };
-        let is_told = match ours {
+        match ours {
             Some(ours) => self.tell(SlotNews::Contradiction { slot: *slot, shreds: [&ours, theirs] }, out),
             // What is not on disk yet may be when the next one comes.
             None if before + 1 < PROOFS_MAX => {
@@ -135,12 +158,9 @@ impl HandOn {
             }
             // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
             None => self.tell(SlotNews::Duplicate(*slot), out),
-        };
-        // Where there was no room the next one tells.
-        if is_told {
-            self.proofs.insert(*slot, Proof::Reported);
-            out.count.duplicate_slots += 1;
         }
+        self.proofs.insert(*slot, Proof::Reported);
+        out.count.duplicate_slots += 1;
     }
 
     /// A data shred of a set that is stored.

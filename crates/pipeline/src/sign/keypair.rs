@@ -7,7 +7,8 @@
 //! source  RFC 8032
 //!
 //! The seed and what it expands to are in one page that is locked, in no core dump and in no child process; a move of a
-//! [`Keypair`] moves a pointer. Expanding the seed copies it to the stack, which is wiped then.
+//! [`Keypair`] moves a pointer. Expanding the seed copies it to the stack, which is wiped then. A signature's
+//! arithmetic leaves copies of the expansion, not of the seed, on the stack of the thread that signs.
 
 use std::io;
 

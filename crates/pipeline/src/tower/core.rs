@@ -38,7 +38,8 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Votes sent to leaders, those that were sent again included.
         votes: Counter,
-        /// Votes that a newer one replaced before there was room for them in txsend, or in pack of a node alone.
+        /// Votes that a newer one replaced before they were on disk, or txsend, or pack of a node alone, had room for
+        /// them.
         replaced_votes: Counter,
         /// Votes of others heard in gossip that count.
         heard_votes: Counter,
@@ -170,8 +171,11 @@ pub struct Core {
     has_backlog: bool,
     /// What is built on, and since when.
     reset: (u64, Duration),
-    /// A vote whose tower is not on disk yet, and the tower.
+    /// A vote whose tower is being put on disk, and the tower. It is sent though a newer one waits: a disk that is
+    /// slower than votes come would otherwise keep all of them back.
     unsaved: Option<(TowerVote, Vec<u8>)>,
+    /// The newest vote behind that one.
+    next_vote: Option<(TowerVote, Vec<u8>)>,
     unsigned: Option<Unsigned>,
     /// How many votes were given to be signed.
     numbered: u64,
@@ -232,6 +236,7 @@ impl Core {
             making: None,
             reset: (root, now.monotonic),
             unsaved: None,
+            next_vote: None,
             unsigned: None,
             numbered: 0,
             join_wait,
@@ -424,7 +429,13 @@ impl Core {
     fn act(&mut self, action: Action, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
         match action {
             Action::Vote { vote, saved } => {
-                self.unsaved = Some((vote, saved));
+                match self.unsaved {
+                    None => self.unsaved = Some((vote, saved)),
+                    Some(_) => {
+                        let before = self.next_vote.replace((vote, saved));
+                        self.count.replaced_votes += u64::from(before.is_some());
+                    }
+                }
                 self.save(files)?;
             }
             Action::Refresh(vote) if self.unsaved.is_none() => self.sign(&vote, Some(vote.id)),
@@ -465,17 +476,26 @@ impl Core {
         self.out.push(Output::Replay(command));
     }
 
-    /// Puts the tower of the newest vote on disk, and has the vote signed then. A disk that is full has room later.
+    /// Puts the tower of a vote on disk, and has the vote signed then; after it that of the newest. A disk that is full
+    /// has room later.
     fn save(&mut self, files: &mut dyn Files) -> Result<(), TowerError> {
-        let Some((vote, tower)) = self.unsaved.take() else { return Ok(()) };
-        match files.save_tower(&tower) {
-            Poll::Ready(Ok(())) => self.sign(&vote, Some(vote.id)),
-            Poll::Pending => self.unsaved = Some((vote, tower)),
-            Poll::Ready(Err(why)) if why.is_full() => {
-                self.count.unsaved += 1;
-                self.unsaved = Some((vote, tower));
+        while let Some((vote, tower)) = self.unsaved.take() {
+            match files.save_tower(&tower) {
+                Poll::Ready(Ok(())) => {
+                    self.sign(&vote, Some(vote.id));
+                    self.unsaved = self.next_vote.take();
+                }
+                Poll::Pending => {
+                    self.unsaved = Some((vote, tower));
+                    break;
+                }
+                Poll::Ready(Err(why)) if why.is_full() => {
+                    self.count.unsaved += 1;
+                    self.unsaved = self.next_vote.take().or(Some((vote, tower)));
+                    break;
+                }
+                Poll::Ready(Err(why)) => return Err(why.into()),
             }
-            Poll::Ready(Err(why)) => return Err(why.into()),
         }
         Ok(())
     }

@@ -57,6 +57,8 @@ const QUESTIONS: usize = 64;
 pub(super) struct Member {
     /// Questions for the ancestors of blocks that are not executed here.
     questions: Questions,
+    /// Whether one was answered since they were counted.
+    has_answers: bool,
     /// The other nodes, of which those that serve shreds know ancestors.
     nodes: View,
     events: Pieces,
@@ -90,6 +92,7 @@ impl Member {
         all.into_iter().for_each(|port| host.elective(port));
         Ok(Self {
             questions: Questions::default(),
+            has_answers: false,
             nodes: View::new(*core.node()),
             events: Pieces::default(),
             from_replay: host.input(REPLAY_TOWER)?,
@@ -169,6 +172,7 @@ impl Member {
         let AncestorAnswer { node, hashes } = answer;
         if self.questions.answer(&node, hashes) {
             core.count.told_ancestors += 1;
+            self.has_answers = true;
         } else {
             core.count.dropped_ancestors += 1;
         }
@@ -205,8 +209,9 @@ impl Member {
         let known: &Core = core;
         let of = |slot, node: &Pubkey| known.stakes(slot).map_or(0, |stakes| stakes.of_node(node));
         let total = |slot| known.stakes(slot).map_or(0, |stakes| stakes.total());
-        let agreed = self.questions.agreed(of, total);
-        if let Some(chain) = agreed {
+        if std::mem::take(&mut self.has_answers)
+            && let Some(chain) = self.questions.agreed(of, total)
+        {
             core.on_ancestors(&chain);
         }
         !due.is_empty()
@@ -244,8 +249,9 @@ impl Member {
         }
     }
 
-    /// Keeps back the vote that waits for gossip.
-    pub(super) fn withdraw_vote(&mut self) {
+    /// Forgets what waits for replay, and the vote that waits for gossip.
+    pub(super) fn end(&mut self) {
+        self.commands.clear();
         self.vote = None;
     }
 

@@ -2,7 +2,7 @@
 //!
 //! reads   `tower.bin`, `root.bin` in the ledger's folder
 //! writes  the same, each whole or not at all
-//! memory  two towers of 481 B
+//! memory  four towers of 481 B
 //! drops   a root that is damaged: the tower's is as good, and that of a snapshot or the genesis only older
 //! source  `hearth_cluster::consensus`, `tower/saved.rs`
 //!
@@ -31,7 +31,7 @@ const ROOT: &str = "root.bin";
 /// Where the tower and the root are kept.
 pub trait Files {
     /// Puts a tower on disk, durably. Where that is under way the caller goes on, and asks again with the same tower
-    /// until it is done, or with a newer one in its place.
+    /// until it is done.
     ///
     /// # Errors
     /// The disk does not take it: then its vote must not be sent.

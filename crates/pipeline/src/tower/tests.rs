@@ -114,6 +114,9 @@ struct Disk {
     towers: Vec<Vec<u8>>,
     roots: Vec<BankId>,
     fault: Option<io::ErrorKind>,
+    /// How often it is asked for a tower before that is there.
+    delay: usize,
+    asked: usize,
 }
 
 impl Disk {
@@ -127,6 +130,11 @@ impl Disk {
 impl Files for Disk {
     fn save_tower(&mut self, bytes: &[u8]) -> Poll<Result<(), SavedError>> {
         self.check()?;
+        if self.asked < self.delay {
+            self.asked += 1;
+            return Poll::Pending;
+        }
+        self.asked = 0;
         self.towers.push(bytes.to_vec());
         Poll::Ready(Ok(()))
     }

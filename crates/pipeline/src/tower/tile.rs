@@ -183,13 +183,13 @@ impl Tower {
         self.failure.set(why);
     }
 
-    /// Does nothing more: no vote leaves that waits.
+    /// Does nothing more: no vote leaves that waits, and no slot is begun.
     fn end(&mut self) {
         self.has_failed = true;
         self.unsigned = None;
         self.vote = None;
         if let Surroundings::Cluster(member) = &mut self.around {
-            member.withdraw_vote();
+            member.end();
         }
     }
 

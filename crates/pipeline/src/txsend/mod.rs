@@ -227,7 +227,8 @@ impl Tile for TxSend {
     fn stop(&mut self, out: &mut Out<'_, Self>) {
         self.pump(out);
         self.leaders.close_all(self.clock.instant(out.now()));
-        self.tell_dropped(out);
+        // So that leaders hear of the end, and drops are told.
+        self.pump(out);
         let own = self.own_votes.drain(..).chain(self.own_transaction.take().map(|(transaction, ..)| transaction));
         for transaction in own {
             out.count.dropped_waiting += 1;

@@ -357,6 +357,34 @@ fn slot_begins_when_its_time_comes() {
 }
 
 #[test]
+fn slow_disk_keeps_no_vote_back_for_good() {
+    let mut trial = Trial::new();
+    trial.commands();
+    trial.rig.take("tower_sign");
+    // Two blocks come while a tower is written.
+    trial.disk.lock().unwrap().delay = 2;
+    let mut signed = 0;
+    for slot in 1..=30 {
+        trial.give(&Event::Frozen(Box::new(block(id(slot), id(slot - 1), vec![]))), 1_000);
+        trial.commands();
+        for (tag, _) in trial.rig.take("tower_sign") {
+            trial.rig.give("sign_tower", tag, &[5; 64]);
+            signed += 1;
+        }
+    }
+    assert!(signed >= 5, "{signed} votes");
+    trial.disk.lock().unwrap().delay = 0;
+    trial.rig.advance(TICK);
+    trial.commands();
+    let disk = trial.disk.lock().unwrap();
+    let last = disk.towers.last().map(|tower| hearth_cluster::consensus::Tower::restore(tower, &node(0)).unwrap());
+    assert!(
+        last.and_then(|tower| tower.last_vote()).is_some_and(|vote| vote.id.slot == 30),
+        "the newest comes after the one before"
+    );
+}
+
+#[test]
 fn broken_disk_stops_the_tile_and_is_said() {
     let mut trial = Trial::new();
     trial.commands();
