@@ -576,11 +576,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
-    let cluster = peers.as_ref().map(|peers| tiles::Cluster {
-        gossip: peers.gossip.clone(),
-        agreed: Arc::default(),
-        leads: config.takes_turns(),
-    });
+    let cluster =
+        peers.as_ref().map(|peers| tiles::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
     let (consensus, agreement) = Consensus::begin(config, &chain, others, &clock)?;

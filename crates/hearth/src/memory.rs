@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use hearth_cluster::gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
+use hearth_pipeline::replay::UNSENT_HISTORY_BYTES_MAX;
 use hearth_pipeline::replay::position::SLOTS_MAX;
 use hearth_pipeline::tag_cache::TagCache;
 use hearth_pipeline::{gossip, quic, repair, rserve, store, txsend};
@@ -69,6 +70,7 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
         part("replay: a block, at most", boot::pack_config(config).limits.shreds * SHRED_BYTES);
         part("replay, tower: slots above the root, at most", 2 * (SLOTS_MAX * SLOT_BYTES) as u64);
         if config.keeps_history() {
+            part("replay: history that store has not taken, at most", UNSENT_HISTORY_BYTES_MAX as u64);
             part("store: history of blocks that are not confirmed, at most", store::UNCONFIRMED_BYTES_MAX as u64);
         }
     }
@@ -134,9 +136,15 @@ mod tests {
         let mut config = Config::default();
         config.gossip.enabled = true;
         let text = table(&config).unwrap();
-        for (part, bounds) in
-            [("shred: others'", 80.0..400.0), ("repair: slots", 1.0..16.0), ("rserve: nodes", 34.0..256.0)]
-        {
+        let parts = [
+            ("shred: others'", 80.0..400.0),
+            ("repair: slots", 1.0..16.0),
+            ("rserve: nodes", 34.0..256.0),
+            ("replay: history", 128.0..129.0),
+            ("store: history", 256.0..257.0),
+            ("link replay_store", 2.0..3.0),
+        ];
+        for (part, bounds) in parts {
             let row = text.lines().find(|line| line.contains(part)).unwrap();
             let mib: f64 = row.split_whitespace().next().unwrap().parse().unwrap();
             assert!(bounds.contains(&mib), "{row}");

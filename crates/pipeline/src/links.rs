@@ -44,6 +44,7 @@
 //! | `replay_exec` | [`ExecOrder`]; the tag is its id |
 //! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
+//! | `replay_store` | the same; 8 bytes, a number of transactions, with [`HISTORY_BEGINS`]; nothing with [`CONFIRMED`]. The tag is the slot |
 
 use hearth_wire::repair::{HASHES_SIZE_MAX, REQUEST_SIZE_MAX};
 
@@ -131,6 +132,8 @@ pub const SHRED_STORE: &str = "shred_store";
 pub const BANK_STORE: &str = "bank_store";
 /// Slots of which the store has something new.
 pub const STORE_REPLAY: &str = "store_replay";
+/// Transaction metadata of the blocks of others, and which slots the cluster has confirmed.
+pub const REPLAY_STORE: &str = "replay_store";
 /// The newest block that is durable, with all before it, of a node alone.
 pub const STORE_TOWER: &str = "store_tower";
 /// Slots of which another block is to be taken than the one that is here.
@@ -254,6 +257,12 @@ pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 pub const HISTORY_MTU: usize = 32_768;
 /// Control bit of a piece of a batch, or of an event: it is not the last.
 pub const MORE: u16 = 1;
+/// Control word of a frag without payload from replay to store: the cluster has confirmed the block of the slot that
+/// the tag names, and those below it. All metadata of those blocks came before.
+pub const CONFIRMED: u16 = 2;
+/// Control word of a frag from replay to store: batches of a block of the slot that the tag names follow, and replace
+/// those of any other block of it. The payload is the number of its transactions whose metadata was dropped.
+pub const HISTORY_BEGINS: u16 = 4;
 /// Control word of a frag without payload from tower to repair: others have voted for the slot that the tag names.
 pub const VOTED: u16 = 1;
 /// Control word of a frag without payload from replay to tower: the node can no longer be in its cluster. No vote may

@@ -18,7 +18,8 @@ pub struct Counts {
     /// In the order of [`KINDS`]. Of kinds of which there may be several 0 means "choose" until
     /// [`Counts::auto`] or [`Counts::at_least_one`] has chosen.
     tiles: [usize; KINDS.len()],
-    /// Whether a transaction history is kept: then banks tell store of each transaction.
+    /// Whether a transaction history is kept: then banks, and replay for the blocks of others, tell store of each
+    /// transaction.
     pub history: bool,
     /// `consensus.vote`: there is a tower tile, in a cluster or not.
     pub votes: bool,
@@ -169,7 +170,7 @@ pub fn build(
 
 /// The topology of a node that makes no blocks, and follows those who do.
 pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
-    let mut counts = Counts { history: false, votes: false, cluster: true, ..counts };
+    let mut counts = Counts { votes: false, cluster: true, ..counts };
     if is_auto(affinity) && counts.of("exec") == 0 {
         counts.set("exec", (cores.allowed.len() / 2).clamp(1, FOLLOWER_EXECS_MAX));
     }
@@ -355,6 +356,8 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     }
     let (replay, tower) = (tile("replay", 0), tile("tower", 0));
     link(links, STORE_REPLAY.into(), 1024, 8, tile("store", 0), vec![replay.clone()]);
+    let of_store = if c.history { HISTORY_MTU } else { 8 };
+    link(links, REPLAY_STORE.into(), 64, of_store, replay.clone(), vec![tile("store", 0)]);
     for e in 0..c.of("exec") {
         link(links, tile(REPLAY_EXEC, e), 4, MICROBLOCK_MTU, replay.clone(), vec![tile("exec", e)]);
         link(links, tile(EXEC_REPLAY, e), 16, HISTORY_MTU, tile("exec", e), vec![replay.clone()]);
@@ -522,6 +525,18 @@ pub(crate) mod tests {
         );
         let cluster = links(Counts { cluster: true, ..alone });
         assert!(!cluster.contains(&"store_tower".into()) && !cluster.contains(&"tower_pack".into()), "{cluster:?}");
+    }
+
+    #[test]
+    fn follower_with_history_has_room_for_metadata() {
+        let mtu = |history: bool| {
+            let counts = Counts { history, ..Counts::default() };
+            let topology = build_follower("hearth", counts, "auto", &cores(4)).unwrap();
+            assert!(topology.links.iter().all(|link| !link.name.starts_with(BANK_STORE)), "it has no banks");
+            topology.links.iter().find(|link| link.name == REPLAY_STORE).map(|link| link.mtu)
+        };
+        assert_eq!(mtu(true), Some(HISTORY_MTU as u32));
+        assert_eq!(mtu(false), Some(8));
     }
 
     #[test]

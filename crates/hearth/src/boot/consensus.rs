@@ -33,6 +33,8 @@ pub(super) struct Consensus {
     tower: tower::Config,
     /// The account that the node votes with, for sign; the node is its authorized voter.
     pub votes: Option<VoteKeys>,
+    /// In a cluster: the newest slot that is confirmed as the node begins, for store. It is the root's.
+    pub confirmed: Option<u64>,
 }
 
 impl Consensus {
@@ -87,7 +89,6 @@ impl Consensus {
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
         let core = Core::new(core, start, saved, Now::of(clock)).map_err(AgreeError::from)?;
-        cluster.agreed.confirm(root);
         let agreement = Agreement {
             node,
             ledger: ledger.clone(),
@@ -101,7 +102,6 @@ impl Consensus {
             blocks,
             rules: crate::replay::rules(genesis),
             records: chain.history.is_some(),
-            agreed: cluster.agreed.clone(),
             failure: agreement.replay.clone(),
         };
         let tower = tower::Config {
@@ -111,7 +111,7 @@ impl Consensus {
             place: Place::Cluster,
         };
         let votes = account.map(|account| VoteKeys { account, voter: None });
-        Ok((Self { replay: Some(replay), tower, votes }, agreement))
+        Ok((Self { replay: Some(replay), tower, votes, confirmed: Some(root) }, agreement))
     }
 
     /// Of a node that is a cluster of one. Goes on from the ledger's last block, which is the root.
@@ -123,7 +123,7 @@ impl Consensus {
         let votes = alone.account().map(|account| VoteKeys { account, voter: None });
         let (failure, place) = (Failure::default(), Place::Alone(alone));
         let tower = tower::Config { core, files: Box::new(Nowhere), failure, place };
-        Self { replay: None, tower, votes }
+        Self { replay: None, tower, votes, confirmed: None }
     }
 }
 

@@ -55,8 +55,6 @@ const SETS_BEGUN_MAX: usize = 1_024;
 pub(super) struct Cluster {
     /// What gossip is made of.
     pub gossip: gossip::Config,
-    /// What is agreed on, for store.
-    pub agreed: Arc<store::Agreed>,
     /// Whether the node makes blocks, in its turns.
     pub leads: bool,
 }
@@ -130,10 +128,11 @@ pub(super) fn tile_configs(
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
     let votes = consensus.as_mut().and_then(|consensus| consensus.votes.take());
+    let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
         .one::<Sign>(sign::Config { key: keypair, votes })
         .one::<Metric>(metric_config(config, &ports, metrics, folder))
-        .one::<Store>(store_config(store::Config::new(store, ledger), history, cluster));
+        .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
     Ok(match load {
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,
@@ -190,9 +189,10 @@ fn recording(config: &Config, history: &History) -> bank::Recording {
     bank::Recording { key: history.key(), extended: config.rpc.extended_tx_metadata_storage }
 }
 
-fn store_config(config: store::Config, history: Option<History>, cluster: Option<&Cluster>) -> store::Config {
-    let config = match cluster {
-        Some(cluster) => config.agreeing(cluster.agreed.clone()),
+/// `confirmed` is the newest slot that the cluster has confirmed, of a node in one.
+fn store_config(config: store::Config, history: Option<History>, confirmed: Option<u64>) -> store::Config {
+    let config = match confirmed {
+        Some(confirmed) => config.in_cluster(confirmed),
         None => config,
     };
     if let Some(history) = history { config.with_history(history) } else { config }

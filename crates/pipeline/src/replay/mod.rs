@@ -19,6 +19,7 @@ mod error;
 mod executor;
 mod pool;
 pub mod position;
+mod store_queue;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -29,5 +30,6 @@ pub use block::{Executed, Job, Replay, Rules, Step};
 pub use error::ReplayError;
 pub use executor::Dispatcher;
 pub use pool::Pool;
+pub use store_queue::BYTES_MAX as UNSENT_HISTORY_BYTES_MAX;
 pub use tile::{Config, ReplayTile};
 pub use votes::cast;

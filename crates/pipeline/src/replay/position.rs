@@ -47,6 +47,8 @@ hearth_tile::counters! {
         executed_again_blocks: Counter,
         /// Slots whose block here is not the one that the cluster has, and was dropped.
         dumped_slots: Counter,
+        /// Transactions whose metadata was dropped: that of their block did not fit beside what store had not taken.
+        dropped_metadata: Counter,
         /// The newest slot that is executed.
         head_slot: Gauge,
         /// The newest slot that two thirds of the stake have voted for.

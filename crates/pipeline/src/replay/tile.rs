@@ -5,10 +5,11 @@
 //!         makes blocks `poh_replay`, reliable: a [`LeaderAnswer`]; the block store
 //! writes  `replay_exec` ×N, elective: orders; `replay_tower`, elective: pieces of an [`Event`](crate::tower::Event);
 //!         `replay_poh`, elective: a [`LeaderOrder`]; `replay_shred`, elective: slots of which another block is to be
-//!         taken; the ledger; what store is told
-//! memory  that of [`Position`] and of [`Dispatcher`]; events that wait for room: those of one block; slots that wait
-//!         for room in shred, each once
-//! drops   –
+//!         taken; `replay_store`, elective: confirmed slots, and where a history is kept the metadata of blocks of
+//!         others; the ledger
+//! memory  that of [`Position`], of [`Dispatcher`] and of [`StoreQueue`]; events that wait for room: those of one
+//!         block; slots that wait for room in shred, each once
+//! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`
 //! source  –
 //!
 //! A turn does a bounded piece of a block; that at its end hashes what the block changed, some milliseconds where it is
@@ -24,6 +25,7 @@ use hearth_tile::{Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Hash;
 
 use super::position::{Counters, LeaderControl, Output, Position, PositionError};
+use super::store_queue::StoreQueue;
 use super::{Dispatcher, Rules};
 use crate::exec::Report;
 use crate::failure::Failure;
@@ -32,7 +34,6 @@ use crate::links::{
     STORE_REPLAY, TOWER_REPLAY,
 };
 use crate::poh::{LeaderAnswer, LeaderOrder, Parent};
-use crate::store::Agreed;
 use crate::tower::{Command, pieces};
 
 /// How often the store is looked at where nothing says that it has something new.
@@ -92,8 +93,6 @@ pub struct Config {
     pub rules: Rules,
     /// Whether a history is kept.
     pub records: bool,
-    /// What store is told.
-    pub agreed: Arc<Agreed>,
     /// Where the tile says why it ends.
     pub failure: Failure<PositionError>,
 }
@@ -111,7 +110,7 @@ struct Worker {
 /// The tile.
 pub struct ReplayTile {
     position: Position<Reader, Dispatcher, PohLink>,
-    agreed: Arc<Agreed>,
+    store: StoreQueue,
     failure: Failure<PositionError>,
     has_failed: bool,
     /// Why, until the events before it are published.
@@ -143,7 +142,7 @@ impl Tile for ReplayTile {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { ledger, block_id, blocks, rules, records, agreed, failure } = config;
+        let Config { ledger, block_id, blocks, rules, records, failure } = config;
         // Commands and reports are taken even while the receivers have no room: else each could wait for the other.
         let (events, shred) = (host.output(REPLAY_TOWER)?, host.output(REPLAY_SHRED)?);
         let ends = host.outputs(REPLAY_EXEC).into_iter().zip(host.inputs_named(EXEC_REPLAY));
@@ -165,7 +164,7 @@ impl Tile for ReplayTile {
         outputs.chain([events, shred]).for_each(|port| host.elective(port));
         Ok(Self {
             position: Position::new(ledger, block_id, blocks, Dispatcher::new(rules, records), poh),
-            agreed,
+            store: StoreQueue::new(host)?,
             failure,
             has_failed: false,
             unsaid: None,
@@ -207,7 +206,7 @@ impl Tile for ReplayTile {
             self.look(out);
             has_worked |= self.work(out);
         }
-        has_worked |= self.tell_poh(out) | self.tell_shred(out);
+        has_worked |= self.tell_poh(out) | self.tell_shred(out) | self.store.send(out);
         has_worked |= self.publish(out);
         if has_worked { Poll::Busy } else { Poll::Idle }
     }
@@ -291,8 +290,10 @@ impl ReplayTile {
                     let bytes = event.encode();
                     self.waiting.extend(pieces(&bytes, self.mtu).map(|(piece, control)| (piece.to_vec(), control)));
                 }
-                Output::Confirmed(slot) => self.agreed.confirm(slot),
-                Output::Record { slot, batches } => self.agreed.record(slot, batches),
+                Output::Confirmed(slot) => self.store.confirm(slot),
+                Output::Record { slot, batches } => {
+                    self.position.count.dropped_metadata += self.store.record(slot, batches);
+                }
                 Output::Dump(slot) => {
                     tracing::warn!("slot {slot} has another block in the cluster than here: this one is dropped");
                     self.dumps.insert(slot);

@@ -7,6 +7,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
+use hearth_ledger::history::{self, Batch, History};
 use hearth_ledger::stakes::validator_accounts;
 use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig};
 use hearth_tile::rig::{DEPTH, Rig};
@@ -15,14 +16,17 @@ use hearth_wire::vote::Voted;
 use hearth_wire::{TransferTemplate, Txn};
 
 use super::*;
+use crate::bank::Recording;
 use crate::exec::{Worker as ExecWorker, WorkerConfig};
+use crate::links::{CONFIRMED, HISTORY_BEGINS};
 use crate::tower::{Event, Pieces};
 
 const GENESIS_ID: Hash = [77; 32];
 const BLOCK_ID: Hash = [78; 32];
 const RULES: Rules = Rules { ticks_per_slot: 1, hashes_per_tick: Some(400) };
 const INPUTS: [&str; 5] = ["store_replay", "tower_replay", "exec_replay:0", "exec_replay:1", "poh_replay"];
-const OUTPUTS: [&str; 5] = ["replay_tower", "replay_exec:0", "replay_exec:1", "replay_poh", "replay_shred"];
+const OUTPUTS: [&str; 6] =
+    ["replay_tower", "replay_exec:0", "replay_exec:1", "replay_poh", "replay_shred", "replay_store"];
 
 fn payer() -> SigningKey {
     SigningKey::from_seed(&[3; 32])
@@ -43,6 +47,11 @@ struct Trial {
 impl Trial {
     /// A chain of four nodes of equal stake, at its beginning.
     fn new() -> Self {
+        Self::recording(None)
+    }
+
+    /// The same, where a history may be kept.
+    fn recording(recording: Option<Recording>) -> Self {
         let accounts = |n: u8| validator_accounts(&[10 + n; 32], &[50 + n; 32], &[100 + n; 32], 1 << 40);
         let config = GenesisConfig {
             fund_initial_accounts: 0,
@@ -61,11 +70,10 @@ impl Trial {
             block_id: GENESIS_ID,
             blocks: store.reader(),
             rules: RULES,
-            records: false,
-            agreed: Arc::default(),
+            records: recording.is_some(),
             failure: failure.clone(),
         };
-        let worker = || ExecWorker::new(&WorkerConfig { table_bytes: 1 << 20, recording: None });
+        let worker = || ExecWorker::new(&WorkerConfig { table_bytes: 1 << 20, recording: recording.clone() });
         Self {
             rig: Rig::new(config, &INPUTS, &OUTPUTS),
             ledger,
@@ -130,6 +138,9 @@ impl Trial {
                         break report;
                     }
                 };
+                if !report.history.is_empty() {
+                    self.rig.give_control(INPUTS[2 + number], *id, MORE, &report.history);
+                }
                 let mut verdict = [0; ExecVerdict::SIZE];
                 ExecVerdict::write(&mut verdict, report.failure);
                 self.rig.give(INPUTS[2 + number], *id, &verdict);
@@ -207,6 +218,55 @@ fn block_on_disk_is_executed_and_told() {
     assert_eq!(Some(frozen.bank.id.hash), trial.ledger.bank_hash(1));
     assert_eq!((trial.rig.count().executed_blocks, trial.rig.count().executed_transactions), (1, 150));
     assert_eq!(trial.ledger.account(&[9; 32]).unwrap().lamports, 150 * (1 << 30) + 149 * 150 / 2);
+}
+
+#[test]
+fn store_has_metadata_before_block_is_confirmed() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = History::open(folder.path(), history::Config::new(1 << 20, [1; 32]), 0).unwrap();
+    let mut trial = Trial::recording(Some(Recording { key: log.key(), extended: false }));
+    let block = trial.block(150, false);
+    trial.store(&block);
+    let events = trial.run();
+    let id = frozen(&events).expect("it is executed").bank.id;
+    let frags = trial.rig.take_frags("replay_store");
+    let (begins, batches) = frags.split_first().unwrap();
+    assert_eq!(*begins, (1, HISTORY_BEGINS, vec![0; 8]));
+    assert!(batches.iter().all(|(slot, control, _)| *slot == 1 && *control == 0), "each fits into one frag");
+    let read: Vec<Batch<'_>> = batches.iter().map(|(_, _, batch)| Batch::read(batch)).collect();
+    assert!(read.iter().all(|batch| batch.slot == 1));
+    assert!(read.iter().map(|batch| batch.count).eq([64, 64, 22]));
+    trial.command(&Command::Confirmed(id));
+    trial.run();
+    assert_eq!(trial.rig.take_frags("replay_store"), [(1, CONFIRMED, vec![])]);
+    assert_eq!(trial.rig.count().dropped_metadata, 0);
+}
+
+#[test]
+fn replay_goes_on_while_store_takes_nothing() {
+    let mut trial = Trial::new();
+    let root = trial.root();
+    trial.run();
+    // More than the link holds: a confirmation that is not sent yet is replaced by the next.
+    for _ in 0..2 * DEPTH {
+        trial.command(&Command::Confirmed(root));
+        trial.rig.run();
+    }
+    let block = trial.block(1, false);
+    trial.store(&block);
+    let events = trial.run();
+    let id = frozen(&events).expect("it is executed").bank.id;
+    trial.command(&Command::Confirmed(id));
+    trial.run();
+    let mut slots = vec![];
+    while slots.last() != Some(&1) {
+        let frags = trial.rig.take_frags("replay_store");
+        assert!(!frags.is_empty(), "{} confirmations", slots.len());
+        assert!(frags.iter().all(|(_, control, _)| *control == CONFIRMED));
+        slots.extend(frags.iter().map(|(slot, _, _)| *slot));
+        trial.rig.run();
+    }
+    assert_eq!(slots.len(), DEPTH as usize + 1);
 }
 
 #[test]

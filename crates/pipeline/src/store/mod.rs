@@ -1,27 +1,32 @@
 //! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
 //!
 //! reads   `shred_store` ×S, reliable: one FEC set per frag, or a slot whose block is void; `bank_store` ×B, reliable,
-//!         where a history is kept: a piece of a batch of transaction metadata
+//!         where a history is kept: a piece of a batch of transaction metadata; in a cluster `replay_store`, reliable:
+//!         which slot is confirmed, and where a history is kept pieces of batches for the blocks of others
 //! writes  the block store; the history; where the node votes alone, `store_tower`, reliable: the newest block that is
 //!         durable with all before it, else the ledger's stored slot; in a cluster `store_replay`, reliable: a slot
 //!         that is begun, whole, or void
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable, and 4 B for each of
 //!         their sets; 40 B for each block that tower is to hear of; the recorder's
-//! drops   sets that cannot belong to their block and sets stored before, both counted
+//! drops   sets that cannot belong to their block and sets stored before, both counted; transaction metadata as the
+//!         recorder does: `history_lost_blocks`
 //! source  [`hearth_ledger::blockstore`]
 //!
 //! A full disk holds the ledger, so that no slot begins: that is said once, the set at hand is tried again every
 //! 100 ms, no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history
 //! is kept a block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for
 //! it at once. A disk that lost data ends the node: what was promised about it may not hold.
+//!
+//! Store takes what replay sends whatever the disk does, and replay takes what store sends: neither waits for the
+//! other.
 
-mod agreed;
 mod recorder;
 #[cfg(test)]
 mod tests;
+mod unconfirmed;
 
-pub use agreed::{Agreed, BYTES_MAX as UNCONFIRMED_BYTES_MAX};
 pub use recorder::block_meta;
+pub use unconfirmed::BYTES_MAX as UNCONFIRMED_BYTES_MAX;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +38,9 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Hash;
 
-use crate::links::{BANK_STORE, DUMP, SHRED_STORE, STORE_REPLAY, STORE_TOWER, read_set};
+use crate::links::{
+    BANK_STORE, CONFIRMED, DUMP, HISTORY_BEGINS, REPLAY_STORE, SHRED_STORE, STORE_REPLAY, STORE_TOWER, read_set,
+};
 use recorder::Recorder;
 
 hearth_tile::counters! {
@@ -62,7 +69,7 @@ hearth_tile::counters! {
         disk_bytes: Gauge,
         /// Bytes of the transaction history on disk.
         history_bytes: Gauge,
-        /// Pieces of transaction metadata taken.
+        /// Pieces of transaction metadata taken, of own blocks and of others'.
         history_pieces: Counter,
         /// Blocks recorded without some of their transactions, for which there was no room while the cluster had not
         /// confirmed them.
@@ -96,14 +103,14 @@ pub struct Config {
     store: BlockStore,
     history: Option<History>,
     ledger: Arc<Ledger>,
-    /// Others make blocks too: what the cluster agrees on.
-    agreed: Option<Arc<Agreed>>,
+    /// In a cluster: the newest slot that is confirmed as the node begins.
+    confirmed: Option<u64>,
 }
 
 impl Config {
     /// Of a node that keeps no history and is in no cluster.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
-        Self { store, history: None, ledger, agreed: None }
+        Self { store, history: None, ledger, confirmed: None }
     }
 
     /// With a history to keep.
@@ -112,8 +119,9 @@ impl Config {
     }
 
     /// Of a node in a cluster: blocks are of forks, and count as confirmed when the cluster has confirmed them.
-    pub fn agreeing(self, agreed: Arc<Agreed>) -> Self {
-        Self { agreed: Some(agreed), ..self }
+    /// `confirmed` is the newest such slot as the node begins.
+    pub fn in_cluster(self, confirmed: u64) -> Self {
+        Self { confirmed: Some(confirmed), ..self }
     }
 }
 
@@ -123,13 +131,15 @@ pub struct Store {
     store: Option<BlockStore>,
     ledger: Arc<Ledger>,
     recorder: Option<Recorder>,
-    /// Inputs from shred; those from banks come after.
+    /// Inputs from shred; the others bring transaction metadata.
     sets: Vec<In>,
     /// When the recorder is to be asked again.
     record_at: Option<u64>,
-    agreed: Option<Arc<Agreed>>,
+    /// In a cluster: the newest slot that is confirmed.
+    confirmed: Option<u64>,
     /// Who executes the blocks of others.
     replay: Option<Port>,
+    from_replay: Option<In>,
     /// Who votes for durable blocks, where the node is alone.
     tower: Option<Port>,
     /// The ids of the blocks that are whole and that it has not heard of.
@@ -163,32 +173,30 @@ impl Tile for Store {
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         host.input(SHRED_STORE)?;
-        let Config { mut store, history, ledger, agreed } = config;
+        let Config { mut store, history, ledger, confirmed } = config;
         let durable_slot = ledger.recent_blocks(1)[0].slot;
-        if agreed.is_none() {
+        if confirmed.is_none() {
             // What a kill left behind the last block of the chain is not part of it: those slots come anew.
             store.discard_from(durable_slot + 1).map_err(|e| host.error(e))?;
         }
         let waker = host.waker();
         store.on_durable(move || waker.wake());
         let has_banks = !host.inputs_named(BANK_STORE).is_empty();
-        if history.is_some() != has_banks && (has_banks || agreed.is_none()) {
+        if history.is_some() != has_banks && (has_banks || confirmed.is_none()) {
             return Err(host.error("a history and links from the banks go together"));
         }
         let waker = host.waker();
-        if let Some(agreed) = &agreed {
-            let waker = host.waker();
-            agreed.on_confirmed(move || waker.wake());
-        }
+        let is_in_cluster = confirmed.is_some();
         let recorder = history
-            .map(|history| Recorder::new(history, ledger.clone(), durable_slot, agreed.clone(), move || waker.wake()));
+            .map(|history| Recorder::new(history, ledger.clone(), durable_slot, is_in_cluster, move || waker.wake()));
         Ok(Self {
             store: Some(store),
             replay: host.outputs(STORE_REPLAY).first().copied(),
+            from_replay: confirmed.map(|_| host.input(REPLAY_STORE)).transpose()?,
             tower: host.outputs(STORE_TOWER).first().copied(),
             block_ids: BTreeMap::new(),
             ledger,
-            agreed,
+            confirmed,
             recorder,
             sets: host.inputs_named(SHRED_STORE),
             record_at: None,
@@ -207,6 +215,7 @@ impl Tile for Store {
 
     fn filter(&mut self, _meta: &FragMeta, input: In) -> Filter {
         let may = match &self.recorder {
+            _ if self.from_replay == Some(input) => true,
             Some(recorder) if !self.sets.contains(&input) => recorder.has_room(),
             _ => self.retry_at.is_none(),
         };
@@ -214,6 +223,9 @@ impl Tile for Store {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if self.from_replay == Some(frag.input()) {
+            return self.take_from_replay(&frag, out);
+        }
         if !self.sets.contains(&frag.input())
             && let Some(recorder) = &mut self.recorder
         {
@@ -251,10 +263,10 @@ impl Tile for Store {
         out.count.history_bytes = self.recorder.as_ref().map_or(0, Recorder::disk_bytes);
         out.count.waiting_for_room = self.stands.into();
         out.count.durable_slot = self.durable_slot;
-        if let Some(agreed) = &self.agreed {
+        if let Some(confirmed) = self.confirmed {
             // Blocks that never became whole.
-            self.origins_us = self.origins_us.split_off(&agreed.confirmed());
-            self.whole = self.whole.split_off(&agreed.confirmed());
+            self.origins_us = self.origins_us.split_off(&confirmed);
+            self.whole = self.whole.split_off(&confirmed);
         }
         out.count.history_lost_blocks = self.recorder.as_ref().map_or(0, |recorder| recorder.lost_blocks);
         if let Some(snapshots) = self.ledger.snapshots() {
@@ -276,6 +288,23 @@ impl Tile for Store {
 }
 
 impl Store {
+    /// Takes a message of replay: a slot is confirmed, a block's batches begin, or a piece of one.
+    fn take_from_replay(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        if frag.control() == CONFIRMED {
+            self.confirmed = self.confirmed.max(Some(frag.tag()));
+            return;
+        }
+        // Stopped.
+        let Some(recorder) = &mut self.recorder else { return };
+        if frag.control() == HISTORY_BEGINS {
+            let dropped: [u8; 8] = frag.payload().try_into().expect("a number of transactions");
+            recorder.begin(frag.tag(), u64::from_le_bytes(dropped));
+        } else {
+            recorder.take(frag.input().index(), frag.control(), frag.payload());
+            out.count.history_pieces += 1;
+        }
+    }
+
     /// Appends one set; false when the disk did not take it and it must be tried again.
     fn append(&mut self, payload: &[u8], out: &mut Out<'_, Self>) -> bool {
         let Some(store) = &mut self.store else { return true };
@@ -368,7 +397,7 @@ impl Store {
             }
         }
         // Of forks each block is durable by itself; which of them count is the cluster's to say.
-        let durable_slot = self.agreed.as_ref().map_or(self.durable_slot, |agreed| agreed.confirmed());
+        let durable_slot = self.confirmed.unwrap_or(self.durable_slot);
         let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(durable_slot);
         if sure > self.told_slot {
             let is_told = match self.tower {
@@ -396,10 +425,10 @@ impl Store {
             return Poll::Idle;
         }
         self.record_at = None;
-        match recorder.work() {
+        match recorder.work(self.confirmed) {
             Ok(closed) => {
                 self.record_stuck = false;
-                if recorder.is_waiting() {
+                if recorder.is_waiting(self.confirmed) {
                     self.record_at = Some(out.now() + RECORD_NS);
                 }
                 if closed { Poll::Busy } else { Poll::Idle }
@@ -421,7 +450,7 @@ impl Store {
             let origins_us = self.origins_us.remove(&slot).unwrap_or_default();
             origins_us.into_iter().for_each(|origin_us| out.record_latency(0, origin_us, out.now()));
         }
-        if self.agreed.is_some() {
+        if self.confirmed.is_some() {
             return;
         }
         while let Some(slot) = self.origins_us.first_entry()
@@ -433,7 +462,7 @@ impl Store {
 
     /// A block is durable: the ledger hears of it once its parent is.
     fn durable(&mut self, slot: u64, parent: u64) {
-        if self.agreed.is_some() {
+        if self.confirmed.is_some() {
             self.durable_slot = self.durable_slot.max(slot);
             self.forks_durable.push(slot);
             return;

@@ -1,10 +1,12 @@
 //! recorder: joins what the banks say of transactions with the blocks that were stored.
 //!
-//! reads   batches of metadata, in pieces; which blocks are whole; the ledger's summaries of them
+//! reads   batches of metadata, in pieces, of banks and of replay; which blocks are whole; which slot is confirmed; the
+//!         ledger's summaries of blocks
 //! writes  the history: batches as they come, a block once it is whole here and in the block store
-//! memory  one batch of each bank, at most 16 MiB; 24 B for each whole block that is not closed, and its summary in the
-//!         ledger; where others make blocks too what [`Agreed`] holds
-//! drops   nothing: with the disk full it takes no more, and the banks wait
+//! memory  one batch of each bank and of replay, at most 16 MiB; 24 B for each whole block that is not closed, and its
+//!         summary in the ledger; where others make blocks too what [`Unconfirmed`] holds
+//! drops   where others make blocks too what [`Unconfirmed`] has no room for: `history_lost_blocks`. Else nothing: with
+//!         the disk full it takes no more, and the banks wait
 //! source  [`hearth_ledger::history`]
 
 use std::collections::BTreeMap;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use hearth_ledger::history::{BlockMeta, History, HistoryError, Reward, RewardKind};
 use hearth_ledger::{BlockSummary, Ledger};
 
-use super::Agreed;
+use super::unconfirmed::Unconfirmed;
 use crate::links::MORE;
 
 /// Joins batches and blocks.
@@ -29,26 +31,37 @@ pub(super) struct Recorder {
     /// The disk did not take what was to be written.
     stuck: bool,
     /// Where others make blocks too: a block is closed once the cluster has confirmed it.
-    agreed: Option<Arc<Agreed>>,
+    unconfirmed: Option<Unconfirmed>,
     /// The block that the disk had no room to close.
     closing: Option<BlockMeta>,
-    /// Blocks closed without some of their transactions, for which there was no room while they waited.
+    /// Blocks closed without some of their transactions, for which there was no room while they waited, here or in
+    /// replay.
     pub lost_blocks: u64,
 }
 
 impl Recorder {
-    /// Goes on behind the last block of the chain, `slot`. `tell` is called whenever there may be something to do.
+    /// Goes on behind the last block of the chain, `slot`; `is_in_cluster` says whether others make blocks too. `tell`
+    /// is called whenever there may be something to do.
     pub fn new(
         history: History,
         ledger: Arc<Ledger>,
         slot: u64,
-        agreed: Option<Arc<Agreed>>,
+        is_in_cluster: bool,
         tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         history.on_indexed(tell);
         ledger.keep_line_from(slot);
-        let (pieces, whole) = (vec![], BTreeMap::new());
-        Self { history, ledger, pieces, whole, closed: slot, stuck: false, agreed, closing: None, lost_blocks: 0 }
+        Self {
+            history,
+            ledger,
+            pieces: vec![],
+            whole: BTreeMap::new(),
+            closed: slot,
+            stuck: false,
+            unconfirmed: is_in_cluster.then(Unconfirmed::default),
+            closing: None,
+            lost_blocks: 0,
+        }
     }
 
     /// Whether more batches may be given now.
@@ -66,8 +79,8 @@ impl Recorder {
             batch.extend_from_slice(piece);
             return;
         }
-        let mut append = |batch: &[u8]| match &self.agreed {
-            Some(agreed) => agreed.add(batch),
+        let mut append = |batch: &[u8]| match &mut self.unconfirmed {
+            Some(unconfirmed) => unconfirmed.add(batch),
             None => self.history.append(batch),
         };
         if batch.is_empty() {
@@ -79,16 +92,22 @@ impl Recorder {
         }
     }
 
+    /// Replay has executed a block of this slot, whose batches follow and replace those of any other one. It has
+    /// dropped the metadata of `dropped` transactions of the block.
+    pub fn begin(&mut self, slot: u64, dropped: u64) {
+        self.unconfirmed.as_mut().expect("only a node in a cluster has replay").begin(slot, dropped);
+    }
+
     /// A block is whole in the block store.
     pub fn whole(&mut self, slot: u64, parent: u64) {
-        if self.agreed.is_none() {
+        if self.unconfirmed.is_none() {
             self.whole.insert(slot, parent);
         }
     }
 
-    /// Whether a block waits to be closed.
-    pub fn is_waiting(&self) -> bool {
-        self.agreed.as_ref().map_or(!self.whole.is_empty(), |agreed| agreed.confirmed() > self.closed)
+    /// Whether a block waits to be closed; `confirmed` is as in [`Recorder::work`].
+    pub fn is_waiting(&self, confirmed: Option<u64>) -> bool {
+        confirmed.map_or(!self.whole.is_empty(), |confirmed| confirmed > self.closed)
     }
 
     /// The last block that can be found.
@@ -101,20 +120,21 @@ impl Recorder {
         self.history.disk_bytes()
     }
 
-    /// Closes the blocks that are complete, and writes what is due. Whether a block was closed.
+    /// Closes the blocks that are complete, and writes what is due. Where others make blocks too, `confirmed` is the
+    /// newest slot that the cluster has confirmed. Returns whether a block was closed.
     ///
     /// # Errors
     /// [`HistoryError::NoRoom`]: to be tried again.
-    pub fn work(&mut self) -> Result<bool, HistoryError> {
-        let done = self.close_some();
+    pub fn work(&mut self, confirmed: Option<u64>) -> Result<bool, HistoryError> {
+        let done = self.close_some(confirmed);
         self.stuck = done.is_err();
         done
     }
 
-    fn close_some(&mut self) -> Result<bool, HistoryError> {
+    fn close_some(&mut self, confirmed: Option<u64>) -> Result<bool, HistoryError> {
         self.history.write_some()?;
-        if let Some(agreed) = self.agreed.clone() {
-            return self.close_confirmed(&agreed);
+        if let Some(confirmed) = confirmed {
+            return self.close_confirmed(confirmed);
         }
         let mut any = false;
         // The chain is a line: blocks are closed in its order.
@@ -130,11 +150,11 @@ impl Recorder {
         Ok(any)
     }
 
-    fn close_confirmed(&mut self, agreed: &Agreed) -> Result<bool, HistoryError> {
+    fn close_confirmed(&mut self, confirmed: u64) -> Result<bool, HistoryError> {
         let mut any = false;
         loop {
             // After a full disk the same block is closed again before anything is appended.
-            let Some(block) = self.closing.take().or_else(|| self.append_confirmed(agreed)) else { return Ok(any) };
+            let Some(block) = self.closing.take().or_else(|| self.append_confirmed(confirmed)) else { return Ok(any) };
             if let Err(why) = self.history.close(&block) {
                 self.closing = Some(block);
                 return Err(why);
@@ -151,16 +171,16 @@ impl Recorder {
     }
 
     /// Appends the batches of the next block that the cluster has confirmed, once they are all here.
-    fn append_confirmed(&mut self, agreed: &Agreed) -> Option<BlockMeta> {
-        let confirmed = agreed.confirmed();
+    fn append_confirmed(&mut self, confirmed: u64) -> Option<BlockMeta> {
         if confirmed <= self.closed || !self.history.has_room() {
             return None;
         }
         // Not while the ledger is on another fork.
         let (block, parent) = self.ledger.next_on_line(self.closed, confirmed)?;
-        let (batches, is_lost) = agreed.take(block.slot, block.counts.committed)?;
+        let unconfirmed = self.unconfirmed.as_mut().expect("only a cluster confirms blocks");
+        let (batches, is_incomplete) = unconfirmed.take(block.slot, block.counts.committed)?;
         batches.iter().for_each(|batch| self.history.append(batch));
-        self.lost_blocks += u64::from(is_lost);
+        self.lost_blocks += u64::from(is_incomplete);
         Some(block_meta(&block, &parent))
     }
 

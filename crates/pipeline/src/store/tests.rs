@@ -1,8 +1,9 @@
 //! Tile tests: frags in, blocks on disk, the ledger told.
 
 use super::*;
-use crate::links::write_set;
+use crate::links::{MORE, write_set};
 use hearth_ledger::blockstore::{self, FecSetRecord};
+use hearth_ledger::history::{BatchWriter, HistoryKey, HistoryReader, MetaParts};
 use hearth_ledger::{Commitment, Genesis, GenesisConfig, LedgerConfig};
 use hearth_tile::rig::Rig;
 use std::path::PathBuf;
@@ -176,7 +177,31 @@ fn stopping_closes_the_store() {
     assert_eq!((found.last_whole_slot, found.bytes_scanned), (Some(1), 0));
 }
 
-fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, hearth_ledger::history::HistoryReader) {
+/// The metadata of a microblock of slot 1.
+fn batch(key: &HistoryKey, id: u64, signatures: &[[u8; 64]]) -> Vec<u8> {
+    let mut writer = BatchWriter::new(key.clone());
+    writer.begin(1, id);
+    for signature in signatures {
+        writer.push(&MetaParts {
+            signature,
+            static_accounts: &[[6; 32]],
+            result: Ok(()),
+            fee: id,
+            compute_units: 0,
+            cost_units: 0,
+            balances: &[(5, 4)],
+            pre_token_balances: &[],
+            post_token_balances: &[],
+            loaded_writable: &[],
+            loaded_readonly: &[],
+            memo: None,
+            details: None,
+        });
+    }
+    writer.finish().expect("it has transactions").to_vec()
+}
+
+fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, HistoryReader) {
     let genesis = GenesisConfig { fund_initial_accounts: 2, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
     let (store, _) = BlockStore::open(&dir.0.join("blocks"), small()).unwrap();
@@ -185,34 +210,15 @@ fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, hearth_ledger::history::
     let (key, reader) = (history.key(), history.reader());
     let config = Config::new(store, ledger.clone()).with_history(history);
     let mut rig = Rig::<Store>::new(config, &["shred_store:0", "bank_store:0", "bank_store:1"], &[]);
-    let mut writer = hearth_ledger::history::BatchWriter::new(key);
     let signatures = [[1; 64], [2; 64], [3; 64]];
     // The later microblock comes first, in three pieces.
     for (link, id, mine, pieces) in [("bank_store:1", 4, &signatures[1..], 3), ("bank_store:0", 0, &signatures[..1], 1)]
     {
-        writer.begin(1, id);
-        for signature in mine {
-            writer.push(&hearth_ledger::history::MetaParts {
-                signature,
-                static_accounts: &[[6; 32]],
-                result: Ok(()),
-                fee: id,
-                compute_units: 0,
-                cost_units: 0,
-                balances: &[(5, 4)],
-                pre_token_balances: &[],
-                post_token_balances: &[],
-                loaded_writable: &[],
-                loaded_readonly: &[],
-                memo: None,
-                details: None,
-            });
-        }
-        let batch = writer.finish().unwrap();
+        let batch = batch(&key, id, mine);
         let count = batch.len().div_ceil(pieces);
         let last = batch.chunks(count).len() - 1;
         for (nth, piece) in batch.chunks(count).enumerate() {
-            rig.give_control(link, id, if nth < last { crate::links::MORE } else { 0 }, piece);
+            rig.give_control(link, id, if nth < last { MORE } else { 0 }, piece);
         }
     }
     (rig, ledger, reader)
@@ -260,14 +266,13 @@ fn a_block_is_confirmed_once_its_history_can_be_found() {
 
 #[test]
 fn in_a_cluster_what_it_confirms_is_confirmed() {
-    let dir = Dir::new("agreed");
+    let dir = Dir::new("cluster");
     let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
     let reader = store.reader();
     let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
-    let agreed = Arc::new(Agreed::default());
-    let config = Config::new(store, ledger.clone()).agreeing(agreed.clone());
-    let mut rig = Rig::<Store>::new(config, &["shred_store:0"], &[]);
+    let config = Config::new(store, ledger.clone()).in_cluster(0);
+    let mut rig = Rig::<Store>::new(config, &["shred_store:0", "replay_store"], &[]);
     for slot in [1, 3] {
         ledger.begin_slot(slot, ledger.recent_blocks(1)[0].slot).unwrap();
         ledger.end_slot(slot, [slot as u8; 32]).unwrap();
@@ -278,23 +283,37 @@ fn in_a_cluster_what_it_confirms_is_confirmed() {
     run_until(&mut rig, "slot 3 to be durable", || reader.durable_slot() == Some(3));
     let confirmed = || ledger.slot(Commitment::Confirmed);
     assert_eq!((confirmed(), rig.count().blocks), (0, 3));
-    agreed.confirm(1);
+    confirm(&mut rig, 1);
     run_until(&mut rig, "slot 1", || confirmed() == 1);
-    agreed.confirm(3);
+    confirm(&mut rig, 3);
     run_until(&mut rig, "slot 3", || confirmed() == 3);
 }
 
-/// A ledger that can leave forks, a store tile in a cluster with a history, and what it is told.
-fn agreeing(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, Arc<Agreed>, hearth_ledger::history::HistoryReader) {
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+/// Replay says that the cluster has confirmed a slot.
+fn confirm(rig: &mut Rig<Store>, slot: u64) {
+    rig.give_control("replay_store", slot, CONFIRMED, &[]);
+}
+
+/// A store tile in a cluster, with a history and a ledger that can leave forks.
+struct Member {
+    rig: Rig<Store>,
+    ledger: Arc<Ledger>,
+    history: HistoryReader,
+    key: HistoryKey,
+}
+
+fn in_cluster(dir: &Dir) -> Member {
+    let genesis = GenesisConfig { fund_initial_accounts: 2, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let config = LedgerConfig { forks: Some(hearth_ledger::Forks::default()), ..LedgerConfig::default() };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), config);
     let (store, _) = BlockStore::open(&dir.0.join("blocks"), small()).unwrap();
     let config = hearth_ledger::history::Config::new(8 << 20, [7; 32]);
     let history = History::open(&dir.0.join("history"), config, 0).unwrap();
-    let (reader, agreed) = (history.reader(), Arc::new(Agreed::default()));
-    let config = Config::new(store, ledger.clone()).with_history(history).agreeing(agreed.clone());
-    (Rig::<Store>::new(config, &["shred_store:0"], &[]), ledger, agreed, reader)
+    let reader = history.reader();
+    let key = history.key();
+    let config = Config::new(store, ledger.clone()).with_history(history).in_cluster(0);
+    let rig = Rig::new(config, &["shred_store:0", "replay_store"], &[]);
+    Member { rig, ledger, history: reader, key }
 }
 
 fn empty_block(ledger: &Ledger, slot: u64) {
@@ -305,10 +324,10 @@ fn empty_block(ledger: &Ledger, slot: u64) {
 #[test]
 fn what_is_confirmed_after_a_long_pause_has_its_history() {
     let dir = Dir::new("pause");
-    let (mut rig, ledger, agreed, history) = agreeing(&dir);
+    let Member { mut rig, ledger, history, .. } = in_cluster(&dir);
     (1..=1_300).for_each(|slot| empty_block(&ledger, slot));
     rig.run();
-    agreed.confirm(1_300);
+    confirm(&mut rig, 1_300);
     run_until(&mut rig, "slot 1300", || ledger.slot(Commitment::Confirmed) == 1_300);
     let first = history.block(1).unwrap().unwrap();
     assert_eq!((first.parent, first.previous_blockhash), (0, *ledger.genesis_hash()));
@@ -318,12 +337,12 @@ fn what_is_confirmed_after_a_long_pause_has_its_history() {
 #[test]
 fn a_recorder_that_falls_behind_what_is_final_misses_nothing() {
     let dir = Dir::new("behind");
-    let (mut rig, ledger, agreed, history) = agreeing(&dir);
+    let Member { mut rig, ledger, history, .. } = in_cluster(&dir);
     for slot in 1..=1_300 {
         empty_block(&ledger, slot);
         ledger.mark_rooted(slot);
     }
-    agreed.confirm(1_300);
+    confirm(&mut rig, 1_300);
     rig.run();
     run_until(&mut rig, "slot 1300", || history.block(1_300).unwrap().is_some());
     assert_eq!(history.block(2).unwrap().unwrap().previous_blockhash, [1; 32]);
@@ -332,9 +351,9 @@ fn a_recorder_that_falls_behind_what_is_final_misses_nothing() {
 #[test]
 fn while_the_ledger_is_on_another_fork_nothing_is_recorded() {
     let dir = Dir::new("fork");
-    let (mut rig, ledger, agreed, history) = agreeing(&dir);
+    let Member { mut rig, ledger, history, .. } = in_cluster(&dir);
     [1, 2, 5].into_iter().for_each(|slot| empty_block(&ledger, slot));
-    agreed.confirm(5);
+    confirm(&mut rig, 5);
     ledger.rewind(1).unwrap();
     [3, 4].into_iter().for_each(|slot| empty_block(&ledger, slot));
     rig.run();
@@ -346,6 +365,46 @@ fn while_the_ledger_is_on_another_fork_nothing_is_recorded() {
     run_until(&mut rig, "slot 5", || ledger.slot(Commitment::Confirmed) == 5);
     let recorded: Vec<u64> = (1..=5).filter(|slot| history.block(*slot).unwrap().is_some()).collect();
     assert_eq!(recorded, [1, 2, 5]);
+}
+
+#[test]
+fn others_history_is_recorded_once_confirmed() {
+    let dir = Dir::new("others");
+    let Member { mut rig, ledger, history, key } = in_cluster(&dir);
+    three_in_slot(&ledger, 1);
+    // Replay has executed another block of the slot before.
+    let none_dropped = 0u64.to_le_bytes();
+    rig.give_control("replay_store", 1, HISTORY_BEGINS, &none_dropped);
+    rig.give("replay_store", 1, &batch(&key, 0, &[[8; 64], [9; 64]]));
+    rig.give_control("replay_store", 1, HISTORY_BEGINS, &none_dropped);
+    let whole = batch(&key, 0, &[[1; 64], [2; 64], [3; 64]]);
+    let (first, last) = whole.split_at(whole.len() / 2);
+    rig.give_control("replay_store", 1, MORE, first);
+    rig.give("replay_store", 1, last);
+    rig.run();
+    assert_eq!(ledger.slot(Commitment::Confirmed), 0);
+    assert_eq!(history.block(1).unwrap(), None);
+    confirm(&mut rig, 1);
+    run_until(&mut rig, "slot 1", || ledger.slot(Commitment::Confirmed) == 1);
+    let signatures: Vec<u8> = history.transactions(1).unwrap().unwrap().iter().map(|t| t.signature[0]).collect();
+    assert_eq!(signatures, [1, 2, 3]);
+    assert_eq!(rig.count().history_pieces, 3);
+    assert_eq!(rig.count().history_lost_blocks, 0);
+}
+
+#[test]
+fn full_disk_does_not_hold_replay_up() {
+    let dir = Dir::new("replay");
+    let Member { mut rig, .. } = in_cluster(&dir);
+    rig.tile().retry_at = Some(u64::MAX);
+    rig.give("shred_store:0", 0, &set(1, 0, true));
+    // More than the link holds at once.
+    for slot in 1..=1_000 {
+        confirm(&mut rig, slot);
+        rig.run();
+    }
+    assert_eq!(rig.tile().confirmed, Some(1_000));
+    assert_eq!(rig.count().sets, 0, "the set waits for the disk");
 }
 
 #[test]
@@ -361,8 +420,8 @@ fn in_a_cluster_nothing_that_is_there_is_discarded_at_the_start() {
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
     let store = open();
     let reader = store.reader();
-    let config = Config::new(store, ledger).agreeing(Arc::new(Agreed::default()));
-    let rig = Rig::<Store>::new(config, &["shred_store:0"], &[]);
+    let config = Config::new(store, ledger).in_cluster(0);
+    let rig = Rig::<Store>::new(config, &["shred_store:0", "replay_store"], &[]);
     let kept: Vec<(u64, bool)> = reader.slots(.., 9).iter().map(|slot| (slot.slot, slot.whole)).collect();
     assert_eq!(kept, [(1, true), (2, false)]);
     drop(rig);

@@ -1,0 +1,136 @@
+//! unconfirmed: transaction metadata of blocks that the cluster has not confirmed.
+//!
+//! reads   batches of metadata: of this node's banks, and of replay for the blocks of others
+//! writes  the batches of one block, once it is confirmed and all of them are here
+//! memory  batches, [`BYTES_MAX`] at most; 64 B for each block that has any
+//! drops   batches that do not fit: the recorder counts the blocks that lack some
+//! source  –
+//!
+//! The ledger may leave a block for another one of the same slot. So the history takes nothing of a block before the
+//! cluster has confirmed it, and the batches wait here.
+
+use std::collections::BTreeMap;
+
+use hearth_ledger::history::Batch;
+
+/// Bytes of batches that wait for their blocks to be confirmed.
+pub const BYTES_MAX: usize = 256 << 20;
+
+/// The batches of one block.
+#[derive(Debug, Default)]
+struct BlockHistory {
+    batches: Vec<Vec<u8>>,
+    /// Transactions in these batches and in those that were dropped.
+    transactions: u64,
+    /// Whether batches were dropped, here or in replay.
+    is_incomplete: bool,
+}
+
+/// The batches of all blocks that are not confirmed.
+#[derive(Debug, Default)]
+pub(super) struct Unconfirmed {
+    blocks: BTreeMap<u64, BlockHistory>,
+    bytes: usize,
+}
+
+impl Unconfirmed {
+    /// Begins the block of a slot that replay has executed, in place of any other block of that slot. Replay has
+    /// dropped the metadata of `dropped` of its transactions.
+    pub fn begin(&mut self, slot: u64, dropped: u64) {
+        self.remove(slot);
+        let block = BlockHistory { batches: vec![], transactions: dropped, is_incomplete: dropped > 0 };
+        self.blocks.insert(slot, block);
+    }
+
+    /// Adds a batch to its block, or drops it if there is no room.
+    pub fn add(&mut self, batch: &[u8]) {
+        let Batch { slot, count, .. } = Batch::read(batch);
+        let block = self.blocks.entry(slot).or_default();
+        block.transactions += u64::from(count);
+        if self.bytes + batch.len() > BYTES_MAX {
+            block.is_incomplete = true;
+        } else {
+            self.bytes += batch.len();
+            block.batches.push(batch.to_vec());
+        }
+    }
+
+    /// Takes the batches of a block of `transactions` transactions, and whether some were dropped; `None` until all
+    /// have come. Forgets the blocks of earlier slots.
+    pub fn take(&mut self, slot: u64, transactions: u64) -> Option<(Vec<Vec<u8>>, bool)> {
+        while let Some(earlier) = self.blocks.first_key_value().map(|(first, _)| *first).filter(|first| *first < slot) {
+            self.remove(earlier);
+        }
+        if self.blocks.get(&slot).map_or(0, |block| block.transactions) < transactions {
+            return None;
+        }
+        let block = self.remove(slot).unwrap_or_default();
+        Some((block.batches, block.is_incomplete))
+    }
+
+    fn remove(&mut self, slot: u64) -> Option<BlockHistory> {
+        let block = self.blocks.remove(&slot)?;
+        self.bytes -= block.batches.iter().map(Vec::len).sum::<usize>();
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(slot: u64, count: u16, size: usize) -> Vec<u8> {
+        let mut bytes = slot.to_le_bytes().to_vec();
+        bytes.extend(7u64.to_le_bytes());
+        bytes.extend(count.to_le_bytes());
+        bytes.resize(18 + size, 1);
+        bytes
+    }
+
+    #[test]
+    fn complete_block_is_taken_once() {
+        let mut unconfirmed = Unconfirmed::default();
+        unconfirmed.add(&batch(5, 2, 10));
+        assert_eq!(unconfirmed.take(5, 3), None);
+        unconfirmed.add(&batch(5, 1, 0));
+        unconfirmed.begin(4, 0);
+        unconfirmed.add(&batch(4, 1, 0));
+        assert_eq!(unconfirmed.take(5, 3), Some((vec![batch(5, 2, 10), batch(5, 1, 0)], false)));
+        assert_eq!(unconfirmed.take(4, 0), Some((vec![], false)), "it was before 5");
+        assert_eq!(unconfirmed.bytes, 0);
+    }
+
+    #[test]
+    fn another_block_replaces_batches_of_its_slot() {
+        let mut unconfirmed = Unconfirmed::default();
+        unconfirmed.add(&batch(5, 9, 3));
+        unconfirmed.add(&batch(5, 1, 3));
+        unconfirmed.begin(5, 0);
+        assert_eq!(unconfirmed.take(5, 1), None, "batches of the first block do not count");
+        unconfirmed.add(&batch(5, 2, 1));
+        assert_eq!(unconfirmed.take(5, 2), Some((vec![batch(5, 2, 1)], false)));
+        assert_eq!(unconfirmed.bytes, 0);
+    }
+
+    #[test]
+    fn batch_that_does_not_fit_leaves_block_incomplete() {
+        let mut unconfirmed = Unconfirmed::default();
+        unconfirmed.add(&batch(5, 1, BYTES_MAX - 100));
+        unconfirmed.add(&batch(5, 2, 200));
+        let (batches, is_incomplete) = unconfirmed.take(5, 3).unwrap();
+        assert_eq!(batches.len(), 1);
+        assert!(is_incomplete);
+        assert_eq!(unconfirmed.bytes, 0);
+        unconfirmed.add(&batch(6, 1, 200));
+        assert_eq!(unconfirmed.take(6, 1), Some((vec![batch(6, 1, 200)], false)));
+    }
+
+    #[test]
+    fn metadata_that_replay_dropped_is_not_waited_for() {
+        let mut unconfirmed = Unconfirmed::default();
+        unconfirmed.begin(5, 3);
+        assert_eq!(unconfirmed.take(5, 4), None);
+        unconfirmed.add(&batch(5, 1, 0));
+        assert_eq!(unconfirmed.take(5, 4), Some((vec![batch(5, 1, 0)], true)));
+    }
+}
