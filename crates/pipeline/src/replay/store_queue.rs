@@ -27,7 +27,7 @@ pub const BYTES_MAX: usize = 128 << 20;
 const MESSAGES_PER_TURN: usize = 16;
 
 /// What store learns about a slot.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 enum Message {
     /// A block's batches follow; or none, where those of its `dropped` transactions were dropped.
     Begins { dropped: u64 },

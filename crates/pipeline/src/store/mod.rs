@@ -71,8 +71,8 @@ hearth_tile::counters! {
         history_bytes: Gauge,
         /// Pieces of transaction metadata taken, of own blocks and of others'.
         history_pieces: Counter,
-        /// Blocks recorded without some of their transactions, for which there was no room while the cluster had not
-        /// confirmed them.
+        /// Blocks recorded without their transactions, for which there was no room while the cluster had not confirmed
+        /// them.
         history_lost_blocks: Counter,
         /// The newest block that is durable, with all before it where the node alone makes blocks.
         durable_slot: Gauge,

@@ -5,8 +5,8 @@
 //! writes  the history: batches as they come, a block once it is whole here and in the block store
 //! memory  one batch of each bank and of replay, at most 16 MiB; 24 B for each whole block that is not closed, and its
 //!         summary in the ledger; where others make blocks too what [`Unconfirmed`] holds
-//! drops   where others make blocks too what [`Unconfirmed`] has no room for: `history_lost_blocks`. Else nothing: with
-//!         the disk full it takes no more, and the banks wait
+//! drops   where others make blocks too the transactions of blocks that [`Unconfirmed`] had no room for:
+//!         `history_lost_blocks`. Else nothing: with the disk full it takes no more, and the banks wait
 //! source  [`hearth_ledger::history`]
 
 use std::collections::BTreeMap;
@@ -34,8 +34,7 @@ pub(super) struct Recorder {
     unconfirmed: Option<Unconfirmed>,
     /// The block that the disk had no room to close.
     closing: Option<BlockMeta>,
-    /// Blocks closed without some of their transactions, for which there was no room while they waited, here or in
-    /// replay.
+    /// Blocks closed without their transactions, for which there was no room while they waited, here or in replay.
     pub lost_blocks: u64,
 }
 
@@ -178,10 +177,15 @@ impl Recorder {
         // Not while the ledger is on another fork.
         let (block, parent) = self.ledger.next_on_line(self.closed, confirmed)?;
         let unconfirmed = self.unconfirmed.as_mut().expect("only a cluster confirms blocks");
-        let (batches, is_incomplete) = unconfirmed.take(block.slot, block.counts.committed)?;
+        let (batches, is_dropped) = unconfirmed.take(block.slot, block.counts.committed)?;
         batches.iter().for_each(|batch| self.history.append(batch));
-        self.lost_blocks += u64::from(is_incomplete);
-        Some(block_meta(&block, &parent))
+        let mut meta = block_meta(&block, &parent);
+        if is_dropped {
+            // The index takes a block that lacks transactions for a damaged one.
+            meta.transaction_count = 0;
+            self.lost_blocks += 1;
+        }
+        Some(meta)
     }
 
     /// What is to be remembered of a block; `None` until it has ended and all its transactions are here.

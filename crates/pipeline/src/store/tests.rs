@@ -312,7 +312,7 @@ fn in_cluster(dir: &Dir) -> Member {
     let reader = history.reader();
     let key = history.key();
     let config = Config::new(store, ledger.clone()).with_history(history).in_cluster(0);
-    let rig = Rig::new(config, &["shred_store:0", "replay_store"], &[]);
+    let rig = Rig::<Store>::new(config, &["shred_store:0", "replay_store"], &[]);
     Member { rig, ledger, history: reader, key }
 }
 
@@ -390,6 +390,24 @@ fn others_history_is_recorded_once_confirmed() {
     assert_eq!(signatures, [1, 2, 3]);
     assert_eq!(rig.count().history_pieces, 3);
     assert_eq!(rig.count().history_lost_blocks, 0);
+}
+
+#[test]
+fn block_without_its_metadata_is_recorded_and_counted() {
+    let dir = Dir::new("incomplete");
+    let Member { mut rig, ledger, history, .. } = in_cluster(&dir);
+    three_in_slot(&ledger, 1);
+    rig.give_control("replay_store", 1, HISTORY_BEGINS, &3u64.to_le_bytes());
+    confirm(&mut rig, 1);
+    run_until(&mut rig, "slot 1", || ledger.slot(Commitment::Confirmed) == 1);
+    assert_eq!(history.block(1).unwrap().unwrap().transaction_count, 0);
+    rig.advance(Duration::from_millis(2));
+    rig.run();
+    assert_eq!(rig.count().history_lost_blocks, 1);
+    empty_block(&ledger, 2);
+    confirm(&mut rig, 2);
+    run_until(&mut rig, "slot 2", || ledger.slot(Commitment::Confirmed) == 2);
+    assert_eq!(history.block(2).unwrap().unwrap().parent, 1);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 //! reads   batches of metadata: of this node's banks, and of replay for the blocks of others
 //! writes  the batches of one block, once it is confirmed and all of them are here
 //! memory  batches, [`BYTES_MAX`] at most; 64 B for each block that has any
-//! drops   batches that do not fit: the recorder counts the blocks that lack some
+//! drops   all batches of a block where one does not fit, here or in replay: the recorder counts such blocks
 //! source  –
 //!
 //! The ledger may leave a block for another one of the same slot. So the history takes nothing of a block before the
-//! cluster has confirmed it, and the batches wait here.
+//! cluster has confirmed it, and the batches wait here. It takes all transactions of a block or none: a transaction is
+//! found in its block by its place there.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,15 @@ struct BlockHistory {
     batches: Vec<Vec<u8>>,
     /// Transactions in these batches and in those that were dropped.
     transactions: u64,
-    /// Whether batches were dropped, here or in replay.
-    is_incomplete: bool,
+    /// Whether batches were dropped, here or in replay: then there are none.
+    is_dropped: bool,
+}
+
+impl BlockHistory {
+    /// Bytes of its batches.
+    fn size(&self) -> usize {
+        self.batches.iter().map(Vec::len).sum()
+    }
 }
 
 /// The batches of all blocks that are not confirmed.
@@ -38,24 +46,29 @@ impl Unconfirmed {
     /// dropped the metadata of `dropped` of its transactions.
     pub fn begin(&mut self, slot: u64, dropped: u64) {
         self.remove(slot);
-        let block = BlockHistory { batches: vec![], transactions: dropped, is_incomplete: dropped > 0 };
+        let block = BlockHistory { batches: vec![], transactions: dropped, is_dropped: dropped > 0 };
         self.blocks.insert(slot, block);
     }
 
-    /// Adds a batch to its block, or drops it if there is no room.
+    /// Adds a batch to its block, or drops those of the block if there is no room.
     pub fn add(&mut self, batch: &[u8]) {
         let Batch { slot, count, .. } = Batch::read(batch);
         let block = self.blocks.entry(slot).or_default();
         block.transactions += u64::from(count);
+        if block.is_dropped {
+            return;
+        }
         if self.bytes + batch.len() > BYTES_MAX {
-            block.is_incomplete = true;
+            block.is_dropped = true;
+            self.bytes -= block.size();
+            block.batches = vec![];
         } else {
             self.bytes += batch.len();
             block.batches.push(batch.to_vec());
         }
     }
 
-    /// Takes the batches of a block of `transactions` transactions, and whether some were dropped; `None` until all
+    /// Takes the batches of a block of `transactions` transactions, and whether they were dropped; `None` until all
     /// have come. Forgets the blocks of earlier slots.
     pub fn take(&mut self, slot: u64, transactions: u64) -> Option<(Vec<Vec<u8>>, bool)> {
         while let Some(earlier) = self.blocks.first_key_value().map(|(first, _)| *first).filter(|first| *first < slot) {
@@ -65,12 +78,12 @@ impl Unconfirmed {
             return None;
         }
         let block = self.remove(slot).unwrap_or_default();
-        Some((block.batches, block.is_incomplete))
+        Some((block.batches, block.is_dropped))
     }
 
     fn remove(&mut self, slot: u64) -> Option<BlockHistory> {
         let block = self.blocks.remove(&slot)?;
-        self.bytes -= block.batches.iter().map(Vec::len).sum::<usize>();
+        self.bytes -= block.size();
         Some(block)
     }
 }
@@ -113,15 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn batch_that_does_not_fit_leaves_block_incomplete() {
+    fn batch_that_does_not_fit_drops_its_block() {
         let mut unconfirmed = Unconfirmed::default();
         unconfirmed.add(&batch(5, 1, BYTES_MAX - 100));
         unconfirmed.add(&batch(5, 2, 200));
-        let (batches, is_incomplete) = unconfirmed.take(5, 3).unwrap();
-        assert_eq!(batches.len(), 1);
-        assert!(is_incomplete);
         assert_eq!(unconfirmed.bytes, 0);
         unconfirmed.add(&batch(6, 1, 200));
+        unconfirmed.add(&batch(5, 1, 0));
+        assert_eq!(unconfirmed.take(5, 4), Some((vec![], true)));
         assert_eq!(unconfirmed.take(6, 1), Some((vec![batch(6, 1, 200)], false)));
     }
 
@@ -130,7 +142,6 @@ mod tests {
         let mut unconfirmed = Unconfirmed::default();
         unconfirmed.begin(5, 3);
         assert_eq!(unconfirmed.take(5, 4), None);
-        unconfirmed.add(&batch(5, 1, 0));
-        assert_eq!(unconfirmed.take(5, 4), Some((vec![batch(5, 1, 0)], true)));
+        assert_eq!(unconfirmed.take(5, 3), Some((vec![], true)));
     }
 }
