@@ -2,9 +2,9 @@
 //!
 //! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
 //!         others, slots whose leaders made two blocks; `repair_tower`, reliable: the blocks that others have below one
-//! writes  `tower_replay`, elective: a [`Command`](super::Command); `tower_gossip`, elective: a signed vote, and the
-//!         root; `tower_shred`, elective: own blocks to send again; `tower_repair`, elective: slots to ask for, and
-//!         whom to ask for the ancestors of a block; `tower_rserve`, elective: confirmed blocks
+//! writes  `tower_replay`, elective: a `Command`; `tower_gossip`, elective: a signed vote, and the root; `tower_shred`,
+//!         elective: own blocks to send again; `tower_repair`, elective: slots to ask for, and whom to ask for the
+//!         ancestors of a block; `tower_rserve`, elective: confirmed blocks
 //! memory  that of [`View`] and of [`Questions`]; an event; what waits for room: commands of one step and of
 //!         [`COMMANDS`] votes of others, the newest vote, the root, slots above the root twice, [`CONFIRMED_MAX`]
 //!         confirmed blocks
