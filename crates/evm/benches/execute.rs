@@ -3,7 +3,6 @@
 //! reads   the bench's name filter; `--rounds N`; `--only COLUMN`, a column's number, for a profiler
 //! writes  nanoseconds per transaction, and the medians of the rounds' ratios beside their goals
 //! memory  some ten megabytes
-//! source  –
 //!
 //! The yardstick is one revm over a `CacheDB` that holds all accounts, fed with transactions prepared before, each
 //! committed as it ends. Ours gets the node's own transactions over the same `CacheDB` and returns what the node needs:

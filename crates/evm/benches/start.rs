@@ -4,7 +4,6 @@
 //! writes  seconds of a start from checkpoint and log, of writing the state as a whole at the end, and of a start then;
 //!         the bytes in the folder
 //! memory  the state, some 250 B an account and what 128 blocks replaced
-//! source  –
 //!
 //! Each block sets the balances of 2,000 accounts drawn from all.
 //!

@@ -2,7 +2,6 @@
 //!
 //! reads   the panic, and the thread that it is of
 //! writes  standard error
-//! memory  –
 //!
 //! A process that has lost a thread is half alive: it serves and makes no blocks, or the other way round. What must
 //! last is on disk before it is answered for, so that ending at once is as safe as a kill. Two kinds of panics end no

@@ -3,7 +3,6 @@
 //! reads   nothing
 //! writes  seconds of reading and of answering, beside the goal
 //! memory  some 200 MB
-//! source  –
 //!
 //! cargo bench -p hearth-lab --bench analyze
 

@@ -4,7 +4,6 @@
 //! writes  the newest drop of each, and how many copies of it were dropped as duplicates
 //! memory  [`Fates::bytes`]: 30 B a drop that is remembered, taken as drops come
 //! drops   the oldest drop of a shard for a new one, once it is full; until when is remembered
-//! source  –
 //!
 //! What lands costs nothing here. A drop is one look into a table under a lock that is held for that alone. A
 //! signature is known by its tag, a keyed hash of 64 bits: it is taken for another with odds of capacity / 2^64.

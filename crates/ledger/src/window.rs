@@ -4,7 +4,6 @@
 //! writes  nothing
 //! memory  one window of 256 KiB, or the longest piece asked for
 //! drops   nothing
-//! source  –
 
 use std::fs::File;
 use std::io;

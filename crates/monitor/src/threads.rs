@@ -1,7 +1,6 @@
 //! What the kernel says of a process's threads.
 //!
 //! reads   `/proc/PID/status`, `/proc/PID/task/TID/schedstat`
-//! writes  –
 //! source  proc(5)
 
 use std::fs::read_to_string;

@@ -4,7 +4,6 @@
 //! writes  the node's [`Fates`], where it keeps them
 //! memory  none of its own
 //! drops   nothing
-//! source  –
 //!
 //! It is called for drops alone: what lands passes it by.
 

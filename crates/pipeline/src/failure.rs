@@ -1,10 +1,6 @@
 //! failure: why a tile does nothing more, for whoever runs the node.
 //!
-//! reads   –
-//! writes  –
 //! memory  one reason
-//! drops   –
-//! source  –
 //!
 //! A tile that panics is a defect of the program. One that finds that the node can no longer be in its cluster says why
 //! here and stays idle: whoever runs the node looks into that, and ends it.

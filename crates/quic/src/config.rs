@@ -1,7 +1,5 @@
 //! Limits and tuning of the server and the client, as typed data.
 //!
-//! reads   –
-//! writes  –
 //! memory  a server holds, in bytes, `connections_max` × (24 KiB + 64 × `streams_concurrent`) for
 //!         idle connections; per connection at most [`ServerConfig::unread_bytes_max`] that wait to
 //!         be read, however the peer cuts its streams; `reassembly_bytes_max` of unfinished streams

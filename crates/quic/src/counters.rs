@@ -1,7 +1,5 @@
 //! What the server and the client count. Plain numbers; they only grow.
 //!
-//! reads   –
-//! writes  –
 //! memory  one struct a side
 //! source  every field names the one place where it is incremented
 

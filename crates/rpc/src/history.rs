@@ -4,7 +4,6 @@
 //! writes  transactions and blocks
 //! memory  the last blocks that were read, [`CACHE_BYTES`] of them
 //! drops   what the block store no longer has
-//! source  –
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

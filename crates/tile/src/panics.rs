@@ -1,6 +1,5 @@
 //! Panics that are caught, and how a panic hook knows them.
 //!
-//! reads   –
 //! writes  whether the calling thread is at work under a catch
 //! memory  a word a thread
 //!

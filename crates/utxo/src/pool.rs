@@ -3,7 +3,6 @@
 //! reads   transactions whose signatures are right
 //! memory  [`PoolConfig::capacity`] transactions, and [`PoolConfig::bytes`]; the last [`DROPPED`] reasons
 //! drops   what a block has made impossible, with the reason, which `Pool::fate` tells
-//! source  –
 //!
 //! A transaction may spend what another one here makes: wallets need not wait for a block between two payments. It
 //! may not spend what another one here spends, so no two of them conflict, and all of them fit in one block but for its

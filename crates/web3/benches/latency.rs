@@ -3,7 +3,6 @@
 //! reads   a number of accounts from the command line (1,000,000; the goal is of 10,000,000); `--turns N` (2,000)
 //! writes  microseconds of each call on both chains, median and 99th percentile, and their ratios beside the goal
 //! memory  both chains: some 250 B an account, and as much for its line of the genesis
-//! source  –
 //!
 //! Each turn asks each call of both chains in turn, about accounts drawn from all, over one connection to each; a block
 //! of what was sent is made each hundred turns. The token's storage has as many holders as there are accounts, a

@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
     ("unsafe", sources::unsafe_blocks),
     ("safety-comment", sources::safety_comments),
     ("module-doc", sources::module_docs),
-    ("tile-doc", sources::tile_docs),
+    ("header-fields", sources::header_fields),
     ("file-size", sources::file_size),
     ("line-width", sources::line_width),
     ("ignored-test", sources::ignored_tests),

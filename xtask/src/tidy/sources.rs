@@ -59,21 +59,31 @@ pub fn module_docs(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// What the header of a tile's module says, each on a line of its own; `–` where there is nothing.
-const HEADER: [&str; 5] = ["reads", "writes", "memory", "drops", "source"];
+/// The fields of a module's header, each on a line of its own.
+const FIELDS: [&str; 5] = ["reads", "writes", "memory", "drops", "source"];
+/// Those that a tile's header has; it names a source where there is one.
+const FIELDS_OF_A_TILE: [&str; 4] = ["reads", "writes", "memory", "drops"];
 
-/// Modules in the folder of a tile say what they take, give, hold and lose.
-pub fn tile_docs(tree: &Tree, found: &mut Found) {
-    let of_a_tile =
-        |file: &&File| file.path.strip_prefix("crates/pipeline/src/").is_some_and(|path| path.contains('/'));
-    for file in tree.rust().filter(of_a_tile).filter(|file| !file.is_test()) {
-        let header = || file.text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);
-        let says = |field: &str| {
-            header().any(|line| line.strip_prefix(field).is_some_and(|said| said.starts_with(' ') && said.len() > 1))
-        };
-        let missing: Vec<&str> = HEADER.into_iter().filter(|field| !says(field)).collect();
-        if !missing.is_empty() {
-            found.at(&file.path, 1, format!("the header does not say `{}`; `–` is enough", missing.join("`, `")));
+/// A tile says what it takes, gives, holds and loses. A field with nothing to say is left out of every header.
+pub fn header_fields(tree: &Tree, found: &mut Found) {
+    for file in tree.rust() {
+        let mut said = vec![];
+        let header = file.text.lines().map_while(|line| line.strip_prefix("//!"));
+        for (index, line) in header.enumerate() {
+            // A line that is further in continues the field above.
+            let line = line.strip_prefix(' ').unwrap_or(line);
+            let (name, text) = line.split_once(' ').unwrap_or((line, ""));
+            let Some(field) = FIELDS.into_iter().find(|field| *field == name) else { continue };
+            if matches!(text.trim(), "" | "–") {
+                found.at(&file.path, index + 1, format!("`{field}` says nothing: leave it out"));
+            } else {
+                said.push(field);
+            }
+        }
+        let is_tile = file.krate() == Some("pipeline") && !file.is_test() && file.code.contains("impl Tile for");
+        let missing: Vec<&str> = FIELDS_OF_A_TILE.into_iter().filter(|field| !said.contains(field)).collect();
+        if is_tile && !missing.is_empty() {
+            found.at(&file.path, 1, format!("the tile's header does not say `{}`", missing.join("`, `")));
         }
     }
 }

@@ -19,8 +19,16 @@ const TABLE: &str = "\
 ## Next
 ";
 
-const TILE: &str =
-    "//! Tile.\n//!\n//! reads   `a_b`\n//! writes  –\n//! memory  –\n//! drops   –\n//!\n//! source  –\n";
+const TILE: &str = "\
+//! Tile.
+//!
+//! reads   `a_b`
+//! writes  `b_c`
+//! memory  16 B
+//! drops   nothing
+
+impl Tile for A {}
+";
 
 const MANIFEST: &str = "[package]\n\n[lints]\nworkspace = true\n";
 
@@ -59,6 +67,7 @@ fn good() -> Tree {
         ),
         File::new("crates/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
         File::new("crates/pipeline/src/dedup/mod.rs", TILE),
+        File::new("crates/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! memory  8 B\n"),
         File::new("crates/pipeline/src/dedup/tests.rs", "//! Tests.\n"),
         File::new("crates/pipeline/src/links.rs", "//! Links.\n"),
         File::new("crates/pipeline/src/net/mod.rs", &format!("{TILE}use std::net::UdpSocket;\n")),
@@ -100,13 +109,14 @@ fn without(paths: &[&str]) -> Tree {
     tree
 }
 
-fn headers_of_tiles() -> Vec<Tree> {
+fn incomplete_headers() -> Vec<Tree> {
     let tile = |text: &str| with("crates/pipeline/src/dedup/tile.rs", text);
     vec![
-        tile("//! Dedup.\n"),
+        tile("//! Dedup.\nimpl Tile for Dedup {}\n"),
         tile(&TILE.replace("drops", "drop")),
-        tile(&TILE.replace("//!\n", "\n")),
-        tile(&TILE.replace("source  –", "source")),
+        tile(&TILE.replacen("//!\n", "\n", 1)),
+        with("crates/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! source  –\n"),
+        with("crates/wire/src/a.rs", "//! A.\n//!\n//! memory\n"),
     ]
 }
 
@@ -155,7 +165,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
             ],
         ),
         ("module-doc", vec![source("fn f() {}\n"), with("xtask/src/a.rs", "// A.\n"), source("")]),
-        ("tile-doc", headers_of_tiles()),
+        ("header-fields", incomplete_headers()),
         ("file-size", vec![source(&format!("//! A.\n{}", "const A: u8 = 0;\n".repeat(900)))]),
         ("line-width", vec![source(&format!("//! A.\nfn {}() {{}}\n", "f".repeat(120)))]),
         (

@@ -3,7 +3,6 @@
 //! reads   the forks, the statistics of their banks, the tower, votes seen by gossip
 //! writes  a decision: a vote or why none, and the bank to reset onto
 //! memory  32 B a vote account while the switch check counts
-//! drops   –
 //! source  `docs/cluster-protocol.md` section 6.4: `solana-core` 4.2.2, `consensus/fork_choice.rs`, `consensus.rs`
 
 use std::collections::{BTreeMap, BTreeSet};

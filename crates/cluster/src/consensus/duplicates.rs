@@ -3,7 +3,6 @@
 //! reads   a slot's bank frozen, dead, proven to be a duplicate, had or confirmed by more than 52 %
 //! writes  what to mark, to drop, to ask for
 //! memory  100 B a slot above the root of which anything is known
-//! drops   –
 //! source  `docs/cluster-protocol.md` section 6.7: `solana-core` 4.2.2, `repair/cluster_slot_state_verifier.rs`
 
 use std::collections::BTreeMap;

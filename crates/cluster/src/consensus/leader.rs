@@ -3,7 +3,6 @@
 //! reads   ticks since the last reset, the bank that was reset onto, the leader schedule, what the store knows
 //! writes  the slot to begin, or why not
 //! memory  one turn
-//! drops   –
 //! source  `docs/cluster-protocol.md` section 7: `solana-poh` 4.2.2, `poh_recorder.rs`; `solana-ledger` 4.2.2,
 //!         `leader_schedule_cache.rs`
 //!

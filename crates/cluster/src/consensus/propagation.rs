@@ -3,7 +3,6 @@
 //! reads   votes, blocks built on own ones, what nodes tell to have
 //! writes  whether more than a third of the stake has a block; which own blocks to send again
 //! memory  32 B a vote account for each own block above the root that is not through
-//! drops   –
 //! source  `docs/cluster-protocol.md` section 7.4: `solana-core` 4.2.2, `progress_map.rs`, `replay_stage.rs`
 
 use std::collections::{BTreeMap, BTreeSet};

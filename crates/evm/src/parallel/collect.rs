@@ -4,7 +4,6 @@
 //! writes  [`Changes`]
 //! memory  the changes
 //! drops   slots that were written before their account's storage was wiped
-//! source  –
 
 use super::memory::{Held, Memory, Place, SHARDS};
 use crate::state::{AccountChange, Changes};

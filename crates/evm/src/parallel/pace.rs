@@ -3,7 +3,6 @@
 //! reads   the monotonic clock, once a stretch
 //! writes  the [`Mode`] of the transactions to come
 //! memory  a few words
-//! source  –
 //!
 //! The decision never changes a result: both ways settle every transaction on what is final.
 

@@ -4,7 +4,6 @@
 //! writes  the memory and the ledger, by the stages
 //! memory  the plain transfers found; the changes as each thread collects them
 //! drops   nothing
-//! source  –
 
 use super::collect::{Part, collect, merge};
 use super::general::{self, Ledger, Shared};

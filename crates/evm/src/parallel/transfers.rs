@@ -4,7 +4,6 @@
 //! writes  the same cells, at the place of the run's last transaction
 //! memory  what each sender's cell held before, until the run is known to hold
 //! drops   nothing: a run that does not hold is taken back and cut where it broke
-//! source  –
 //!
 //! Each shard of accounts is one thread's for the length of the run. First every sender pays, in order, from what it
 //! had when the run began and no more; then every recipient receives. What a sender receives within the run can only

@@ -4,7 +4,6 @@
 //! writes  the reason of the last drop of each
 //! memory  about 200 B each, at most as many as configured
 //! drops   the oldest
-//! source  –
 
 use std::collections::VecDeque;
 

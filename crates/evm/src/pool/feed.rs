@@ -4,7 +4,6 @@
 //! writes  to each reader all hashes since its last look
 //! memory  one ring of [`RING`] × 32 B for all readers
 //! drops   what a reader has not taken before the ring came round; it is told how many
-//! source  –
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,6 @@
 //! One account's transactions, by nonce: those that can be executed one after the other, and those behind a gap.
 //!
 //! memory  a [`Slot`] a transaction
-//! source  –
 
 use std::collections::VecDeque;
 

@@ -3,7 +3,6 @@
 //! reads   what entries offer, and the base fee
 //! writes  the entries from best to worst or from worst to best
 //! memory  two ordered sets' nodes and 48 B an entry
-//! source  –
 //!
 //! A transaction pays min(tip, cap − base fee) per gas. While the base fee is at most `cap − tip`, that is the tip;
 //! above, it is the cap less the base fee. So entries are of two classes, and within each the order does not depend on

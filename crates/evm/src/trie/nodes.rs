@@ -2,7 +2,6 @@
 //! single children of nodes that are there.
 //!
 //! memory  60 B a child; a child replaced 68 B, as long as a version is kept that has it
-//! source  –
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

@@ -1,7 +1,6 @@
 //! Which tiles still turn: what health and the end of a node say of one that does not.
 //!
 //! reads   heartbeats, states and pack's gauge, in the workspace
-//! writes  –
 //! memory  a handle a tile
 
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! How far the money for accounts is: on a terminal a bar that is drawn over, elsewhere a line for each change.
 //!
-//! reads   –
 //! writes  standard error
 //! memory  none
 //! drops   what nobody reads

@@ -2,7 +2,6 @@
 //!
 //! reads   a key's file; a node's RPC
 //! writes  a key's file; transactions, signed here: the key never leaves this process
-//! source  –
 
 mod node;
 mod options;

@@ -1,8 +1,6 @@
 //! What is asked of a run, whatever the chain, and why there is none.
 //!
-//! reads   –
 //! writes  what a report tells of it
-//! memory  –
 
 use std::time::{Duration, Instant};
 

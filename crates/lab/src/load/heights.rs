@@ -1,7 +1,6 @@
 //! When each block of a node could first be read, whatever the load needs to read it.
 //!
 //! reads   the newest block's number, asked for beside the reading of blocks
-//! writes  –
 //! memory  24 B for each answer with a higher number, until the reader has come there
 //! drops   nothing
 //!

@@ -1,6 +1,5 @@
 //! What became of each transaction: exactly one of four ends.
 //!
-//! reads   –
 //! writes  counts, latencies
 //! memory  100 B for each transaction under way, for 200 thousand refused ones and as many that have other bytes now;
 //!         64 reasons of refusals

@@ -3,7 +3,6 @@
 //! reads   CSV with the columns `nb_build`, options of any names, `metric`, `value`, and `repetition` if there is one
 //! writes  a [`Table`]: for each metric and build a value of each round, or none
 //! memory  9 B a value
-//! source  –
 
 use std::collections::HashMap;
 use std::io::Read;

@@ -4,7 +4,6 @@
 //! writes  the accounts; takes those notes away
 //! memory  none of its own
 //! drops   accounts that did not exist then
-//! source  –
 //!
 //! A shard goes back under its lock, so whoever reads an account meanwhile finds the old or the new. Who reads as of
 //! the end of an era that is undone finds what was there at the end of that to which the accounts went back: eras are

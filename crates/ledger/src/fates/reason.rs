@@ -1,8 +1,6 @@
 //! Why a tile dropped a transaction, or the RPC did not send it on: every reason there is, as they count them, in words
 //! for a person.
 //!
-//! reads   –
-//! writes  –
 //! memory  a table in the program
 //! drops   nothing
 //! source  the counters of the tiles and of the RPC; a test beside each holds the two together

@@ -4,7 +4,6 @@
 //! writes  the file
 //! memory  the accounts
 //! drops   a file that is cut or changed: the error says what is wrong
-//! source  our own
 //!
 //! ```text
 //! magic "hearthGA" │ count u64 │ each: address 32, owner 32, lamports u64, rent epoch u64, executable u8,

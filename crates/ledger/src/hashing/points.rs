@@ -4,7 +4,6 @@
 //! writes  the hashing, as it was then; which vote accounts a block changed
 //! memory  2.1 KB a block above the root, 32 B a vote account that it changed
 //! drops   points below the oldest slot that may be gone back to
-//! source  –
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::*;

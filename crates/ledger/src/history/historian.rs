@@ -4,7 +4,6 @@
 //! writes  the index in memory; tables, in a thread beside it while it goes on; syncs segments; deletes old ones
 //! memory  the blocks that are not closed; a full segment's index until its table is written, one at a time
 //! drops   the oldest segments beyond the limit
-//! source  –
 
 use std::collections::VecDeque;
 use std::fs::{self, File};

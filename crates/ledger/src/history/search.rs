@@ -4,7 +4,6 @@
 //! writes  nothing
 //! memory  a record at a time
 //! drops   nothing; a segment that was deleted meanwhile has nothing to say
-//! source  –
 
 use std::fs::File;
 use std::io;

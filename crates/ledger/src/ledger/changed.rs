@@ -4,7 +4,6 @@
 //! writes  a page of accounts
 //! memory  32 B an account that the block changed, while it is asked
 //! drops   nothing
-//! source  –
 
 use hearth_wire::{Hash, Pubkey};
 

@@ -5,7 +5,6 @@
 //! memory  200 B for each block that somebody wants beyond those that are kept anyway: 512 below the oldest that may be
 //!         gone back to, and all above it
 //! drops   nothing
-//! source  –
 
 use std::sync::atomic::Ordering::Relaxed;
 

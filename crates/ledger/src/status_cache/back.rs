@@ -4,7 +4,6 @@
 //! writes  the tables: those entries are free
 //! memory  24 B for each transaction of a block that may be undone
 //! drops   nothing
-//! source  –
 //!
 //! An entry that is dead is free, and a lower block may know it alive again. So while blocks may be undone an entry is
 //! not free before it is dead for the lowest block that may begin ([`StatusCache::keep_from`]).

@@ -4,7 +4,6 @@
 //! writes  `benchg_benchs`, reliable: signed transfers
 //! memory  the keys of the accounts (shared by all benchg); with signing ahead, 215 B a transfer
 //! drops   nothing: with no room downstream it stops generating; at a fixed rate it is then late, and catches up
-//! source  –
 //!
 //! Each benchg sends from accounts of its own (every `peers`-th), so that no two make the same transfer; amounts
 //! count up, so that no transfer is a duplicate while its blockhash lives.

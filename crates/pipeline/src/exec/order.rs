@@ -1,10 +1,6 @@
 //! order: what a worker is given, and what it reports.
 //!
-//! reads   –
-//! writes  –
 //! memory  at most 64 transactions' places or 256 entries' hashes; a report holds the batch's history
-//! drops   –
-//! source  –
 
 use hearth_ledger::Outcome;
 use hearth_wire::Hash;

@@ -3,8 +3,6 @@
 //! reads   the counters of the state machine
 //! writes  words of the workspace
 //! memory  a word a counter
-//! drops   –
-//! source  –
 
 use std::sync::atomic::AtomicU64;
 

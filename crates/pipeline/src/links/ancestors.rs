@@ -3,8 +3,6 @@
 //! reads   messages
 //! writes  messages
 //! memory  the link's
-//! drops   –
-//! source  –
 
 use hearth_wire::repair::ANCESTORS_MAX;
 use hearth_wire::{Hash, Pubkey};

@@ -2,9 +2,6 @@
 //!
 //! reads   a message of a tile of this build
 //! writes  the same, into the link's own memory
-//! memory  –
-//! drops   –
-//! source  –
 
 /// Why a message must decode: both ends are of one build.
 pub(crate) const TRUSTED: &str = "a message from a tile of this build";

@@ -3,8 +3,6 @@
 //! reads   messages
 //! writes  messages
 //! memory  the link's; an order's places
-//! drops   –
-//! source  –
 
 use hearth_ledger::{Outcome, TransactionError};
 

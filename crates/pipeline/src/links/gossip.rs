@@ -3,8 +3,6 @@
 //! reads   messages
 //! writes  messages
 //! memory  the link's
-//! drops   –
-//! source  –
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

@@ -3,8 +3,6 @@
 //! reads   messages
 //! writes  messages
 //! memory  the link's
-//! drops   –
-//! source  –
 
 use super::codec::{Reader, Writer, writer};
 

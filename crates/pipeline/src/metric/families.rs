@@ -4,7 +4,6 @@
 //! writes  [`declared`]: for the reference, and for the tests of whatever names a metric; for the text, where each
 //!         value stands
 //! memory  about 200 B a sample, while a template or the reference is made
-//! drops   –
 //! source  Prometheus naming: base units (seconds, bytes) last, counters end in `_total`
 
 use std::collections::BTreeMap;

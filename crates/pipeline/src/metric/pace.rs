@@ -3,7 +3,6 @@
 //! reads   the times between which the tile worked
 //! writes  whether it may work
 //! memory  two words
-//! drops   –
 //! source  the generic cell rate algorithm: a debt that is paid off by waiting, with credit for a burst
 
 /// One part in so many of a core's time.

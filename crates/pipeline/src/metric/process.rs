@@ -4,7 +4,6 @@
 //!         [`LOOK_EVERY`]
 //! writes  single values
 //! memory  a page of text, for a moment
-//! drops   –
 //! source  the names that Prometheus' own clients have (`process_…`)
 //!
 //! The file system is asked by a thread that may wait: where it hangs, as a network's may, no tile does.

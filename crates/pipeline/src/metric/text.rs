@@ -3,7 +3,6 @@
 //! reads   the topology once (families.rs: names, types, help); the workspace and the process (values) line by line
 //! writes  the text, a piece at a time
 //! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
-//! drops   –
 //! source  the Prometheus text exposition format, version 0.0.4
 
 use std::fmt::Write;

@@ -2,8 +2,6 @@
 //!
 //! reads   the node's configuration
 //! writes  the scheduler's
-//! memory  –
-//! drops   –
 //! source  the cluster's limits on blocks
 
 use std::sync::Arc;

@@ -4,7 +4,6 @@
 //! writes  nothing but itself
 //! memory  [`Pool::bytes`], taken in [`Pool::new`]: about 1.9 KB a slot
 //! drops   nothing; the scheduler takes transactions out and counts why
-//! source  –
 
 use super::heap::Entry;
 use super::lists::Lists;

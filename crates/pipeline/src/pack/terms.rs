@@ -1,7 +1,5 @@
 //! The terms of the scheduler: what it is given, how it is made, what it answers and counts.
 //!
-//! reads   –
-//! writes  –
 //! memory  plain values
 //! drops   nothing; [`Counts`] says what the scheduler dropped
 //! source  the cluster's limits are the caller's to choose

@@ -4,7 +4,6 @@
 //! writes  yes or no, and when to look again
 //! memory  a few words
 //! drops   nothing
-//! source  our own
 //!
 //! After work come as many slots as it takes for its block to become final, each as soon as the one before is
 //! confirmed. Then the chain stands: blockhashes do not age, nothing is written. The start of a node counts as work,

@@ -3,7 +3,6 @@
 //! reads   what shred says of slots; which are whole; which one was executed, and which are final; slots voted for
 //! writes  requests, the most urgent first
 //! memory  none of its own
-//! drops   –
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,5 @@
 //! Why a block cannot be executed.
 //!
-//! reads   –
-//! writes  –
-//! memory  –
-//! drops   –
 //! source  `blockstore_processor.rs` of `solana-ledger` 4.2
 
 use hearth_ledger::{Outcome, SlotError};

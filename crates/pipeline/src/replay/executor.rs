@@ -3,8 +3,6 @@
 //! reads   a block; reports of workers
 //! writes  the ledger; orders
 //! memory  one block; that of [`Replay`]
-//! drops   –
-//! source  –
 
 use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Block;

@@ -4,7 +4,6 @@
 //! writes  the ledger
 //! memory  that of the block's state machine and of each worker
 //! drops   nothing
-//! source  –
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

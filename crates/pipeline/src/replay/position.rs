@@ -5,7 +5,6 @@
 //! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block;
 //!         what [`super::vote_hashes`] keeps
 //! drops   blocks that cannot be executed: counted
-//! source  –
 //!
 //! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
 //! block that both have below them, and forward by executing again. While proof of history makes a slot the ledger

@@ -5,7 +5,6 @@
 //! memory  batches, [`BYTES_MAX`] at most; 32 B for each block whose metadata waits
 //! drops   all batches of a block where they do not fit: the caller counts their transactions, and store learns how
 //!         many there are, so that it does not wait for them
-//! source  –
 //!
 //! Replay must not wait for store, and store takes whatever comes, so the queue is short: it holds what one block did
 //! until store has had its turns. A transfer takes about 170 B, so a block full of transfers takes 12 MB. With logs a

@@ -10,7 +10,6 @@
 //! memory  that of [`Position`], of [`Dispatcher`] and of [`StoreQueue`]; events that wait for room: those of one
 //!         block; slots that wait for room in shred, each once
 //! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`
-//! source  –
 //!
 //! A turn does a bounded piece of a block; that at its end hashes what the block changed, some milliseconds where it is
 //! full. Where the node can no longer be in its cluster, the tile says why ([`Failure`]), once tower can hear what came

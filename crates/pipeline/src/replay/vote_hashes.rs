@@ -5,7 +5,6 @@
 //! memory  130 B for each vote account and slot: of votes for blocks that are not executed here yet, and of those that
 //!         name another hash than came out
 //! drops   votes for slots more than [`AHEAD`] above what is executed: the blocks that they land in tell them again
-//! source  –
 //!
 //! A voter can name any hash. More than a third of the stake are not all hostile: the hash that they name for the very
 //! block that was executed here is the right one.

@@ -4,7 +4,6 @@
 //! writes  votes
 //! memory  none
 //! drops   votes that are not signed by who may vote with the account
-//! source  –
 
 use hearth_ledger::{Ledger, VoteState};
 use hearth_wire::Txn;

@@ -4,7 +4,6 @@
 //! writes  data shreds
 //! memory  [`SLOTS_KEPT`] slots' records, [`SLOT_BYTES_MAX`] each; [`SETS_KEPT`] sets, 80 KiB each
 //! drops   what was wanted longest ago; sets that cannot be made again as their leader made them are not here
-//! source  our own
 //!
 //! The store has no index by set: what is read of a slot is kept, and that a set is not there is known until the slot
 //! has another number of sets, or has begun anew.

@@ -4,7 +4,6 @@
 //! writes  what has to go for a set, or for a slot
 //! memory  none of its own
 //! drops   begun sets and slots: [`Receiver::evicted`]
-//! source  our own
 //!
 //! The lowest slots come first: what is begun of the highest goes. So a node that is far behind works its way up. Who
 //! leads a slot and holds back a part of each set keeps nobody out of the slots behind: of what a slot has beyond its

@@ -3,7 +3,6 @@
 //! reads   an epoch
 //! writes  the cipher of its trees; whether who sends a shred on signs for it
 //! memory  none
-//! drops   –
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs` `check_feature_activation`; `docs/cluster-protocol.md`, the head
 //!         and sections 1.3 and 2.4
 //!

@@ -4,7 +4,6 @@
 //! writes  `shred_repair`: of each slot what is missing, when that has changed
 //! memory  the last message of each slot that has begun, 276 B at most
 //! drops   nothing: what the link has no room for is told at the next look
-//! source  our own
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,6 @@
 //!
 //! reads   a datagram
 //! writes  the shred in front of it
-//! memory  –
 //! drops   what breaks a rule: [`Refused`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, in its order; `docs/cluster-protocol.md`, section 2
 

@@ -3,7 +3,6 @@
 //! reads   what gossip says of nodes; their stakes, in the ledger
 //! writes  roots, parents and children
 //! memory  the nodes of two epochs, and 120 B for each node of the cluster
-//! drops   –
 //! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`; `docs/cluster-protocol.md`, section 1
 
 use std::collections::{BTreeMap, HashMap};

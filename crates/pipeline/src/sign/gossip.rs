@@ -2,7 +2,6 @@
 //!
 //! reads   requests, each with the kind that the asker says it is
 //! writes  signatures
-//! memory  –
 //! drops   what is not of its kind, or could be something else as well; counted by the tile as refused
 //! source  Firedancer's keyguard
 //!

@@ -3,7 +3,6 @@
 //! reads   a seed, written in place by whoever has it
 //! writes  signatures
 //! memory  a locked page: `hearth_tile::sys::locked`
-//! drops   –
 //! source  RFC 8032
 //!
 //! The seed and what it expands to are in one page that is locked, in no core dump and in no child process; a move of a

@@ -4,7 +4,6 @@
 //! writes  the batches of one block, once it is confirmed and all of them are here
 //! memory  batches, [`BYTES_MAX`] at most; 64 B for each block that has any
 //! drops   all batches of a block where one does not fit, here or in replay: the recorder counts such blocks
-//! source  –
 //!
 //! The ledger may leave a block for another one of the same slot. So the history takes nothing of a block before the
 //! cluster has confirmed it, and the batches wait here. It takes all transactions of a block or none: a transaction is

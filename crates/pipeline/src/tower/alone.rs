@@ -5,7 +5,6 @@
 //! writes  to [`Core`]: that block; to the ledger: what is confirmed and what is final
 //! memory  a block
 //! drops   blocks that a newer one follows before their turn: the vote for the newer one covers them
-//! source  –
 //!
 //! Proof of history makes each block on the one before, so there is no fork to choose and nothing to execute again:
 //! consensus hears of each block as replay would tell it. The node's account counts by the votes that it has cast,

@@ -4,7 +4,6 @@
 //! writes  paths
 //! memory  120 B a block above the root
 //! drops   what does not descend from a new root
-//! source  –
 
 use std::collections::{BTreeMap, BTreeSet};
 

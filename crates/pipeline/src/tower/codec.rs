@@ -3,8 +3,6 @@
 //! reads   messages; pieces
 //! writes  pieces; messages
 //! memory  one message: an event of all vote accounts takes 450 B for each
-//! drops   –
-//! source  –
 //!
 //! Numbers are little endian. Both ends are of one build, so a message that does not decode is a broken invariant.
 

@@ -11,7 +11,6 @@
 //! drops   a vote that waits for room in gossip when a newer one comes, which says all that it said; answers about
 //!         ancestors that are not waited for: counted; of confirmed blocks that wait for room those that rserve would
 //!         have forgotten
-//! source  –
 //!
 //! No tile waits for another in a circle. Tower takes events whether or not there is room for what comes of them. Each
 //! vote of another node is a command for replay, so that the news of gossip stays in its link while [`COMMANDS`] of

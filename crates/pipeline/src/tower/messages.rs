@@ -1,10 +1,6 @@
 //! messages: what replay and tower tell each other.
 //!
-//! reads   –
-//! writes  –
 //! memory  what a message holds
-//! drops   –
-//! source  –
 //!
 //! Each side handles the other's messages in the order in which they were sent. A message may be older than what its
 //! receiver has sent meanwhile: replay may report a block on one that tower has just had dropped, for example.

@@ -6,7 +6,6 @@
 //!         `tower_pack`, elective; in a cluster what [`member`](super::member) writes
 //! memory  that of [`Core`]; what waits for room: a message, the newest vote
 //! drops   a vote that waits for room when a newer one comes, which says all that it said: counted
-//! source  –
 //!
 //! No key is here: sign has it. In a cluster another thread writes and syncs the files ([`Writer`](super::Writer)),
 //! since a sync takes milliseconds and other tiles may share the core. A vote waits for it; the tile does not. A disk

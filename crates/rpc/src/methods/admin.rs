@@ -4,7 +4,6 @@
 //! writes  orders to the profiler; its answers
 //! memory  one answer
 //! drops   everybody else's requests, with an error, counted
-//! source  our own
 //!
 //! `hearth_profileStart [{ seconds | nextBlock, tile, hz, token }]` begins;
 //! `hearth_profileFetch [{ format, id, token }]` tells how far it is and, once it has ended, gives it;

@@ -4,7 +4,6 @@
 //! writes  a page of accounts, by address
 //! memory  32 B an account that the block changed; one such walk at a time
 //! drops   slots that are not kept any more, were left or skipped: error -32004
-//! source  –
 
 use hearth_ledger::ChangedAccount;
 use hearth_wire::base58::encode_32;

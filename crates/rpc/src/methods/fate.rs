@@ -4,7 +4,6 @@
 //! writes  which it is, in words too
 //! memory  one answer
 //! drops   nothing
-//! source  –
 //!
 //! What has landed counts, whatever became of other copies. Then the last drop, then what waits. Who is told that
 //! nothing is known is told how far back something would be.

@@ -1,9 +1,6 @@
 //! Memory for a secret: a page that is never written to swap, to a core dump or into a child process.
 //!
-//! reads   –
-//! writes  –
 //! memory  a page for each secret, of those that the user may lock (`ulimit -l`)
-//! drops   –
 //! source  mlock(2), madvise(2): `MADV_DONTDUMP`, `MADV_DONTFORK`
 
 use std::io;

@@ -1,6 +1,5 @@
 //! TCP connections that are begun and not waited for.
 //!
-//! reads   –
 //! writes  one SYN for each connection
 //! memory  none
 //! source  connect(2): on a non-blocking socket it returns while the connection is being made

@@ -4,8 +4,6 @@
 //! writes  logs, one record a block that changed something ([`log`]); the set lies in memory and is made anew from
 //!         them at a start, or from the set after a block that is on disk, and the records since ([`files`])
 //! memory  the set ([`set`]), and about 100 bytes for each transaction and each block with one, as far as they are kept
-//! drops   –
-//! source  –
 //!
 //! One commit for both ledgers: a block's record is written first, and counts only if the chain then writes its block.
 //! A start takes the chain's word for where its head is and cuts off records beyond it ([`Ledger::open`]); that

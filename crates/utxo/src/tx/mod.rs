@@ -4,7 +4,6 @@
 //! writes  [`Tx`], whose signatures have been verified: there is no other way to get one but from our own log
 //! memory  a transaction has at most [`SIZE_MAX`] bytes, [`INPUTS_MAX`] inputs and [`OUTPUTS_MAX`] outputs
 //! drops   what does not decode or verify, with a [`TxError`]
-//! source  –
 //!
 //! ```text
 //! 0x68 ‖ rlp([ payload, [[owner, signature], …] ])

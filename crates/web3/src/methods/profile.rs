@@ -4,7 +4,6 @@
 //! writes  orders to the profiler; its answers
 //! memory  one answer
 //! drops   everybody else's requests, with an error
-//! source  our own
 //!
 //! `hearth_profileStart [{ seconds | nextBlock | fromNextBlock, hz }]` begins; with `fromNextBlock`, `seconds` is how
 //! long at most. `hearth_profileStop [{ id }]` ends it; `hearth_profileFetch [{ format, id }]` tells how far it is and,

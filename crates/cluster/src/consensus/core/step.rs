@@ -2,8 +2,6 @@
 //!
 //! reads   the forks as they are, the time, the ticks
 //! writes  actions
-//! memory  –
-//! drops   –
 //! source  `docs/cluster-protocol.md` sections 6.4, 6.5, 7.2 to 7.4
 
 use hearth_wire::vote::Lockout;

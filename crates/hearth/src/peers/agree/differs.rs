@@ -4,7 +4,6 @@
 //! writes  a sentence
 //! memory  a page of accounts of each side
 //! drops   what peers say that have another hash than the one that was voted for: the next is asked
-//! source  –
 //!
 //! A bank hash is of all accounts, and says of none of them that it differs. Nodes keep what their recent blocks
 //! changed: of the first block that the two sides do not agree on, what it changed is held side by side.

@@ -2,8 +2,6 @@
 //!
 //! reads   why the tiles have ended; which accounts other nodes have, over their RPC
 //! writes  a sentence
-//! memory  –
-//! drops   –
 //! source  `docs/consensus.md`
 
 mod differs;

@@ -4,7 +4,6 @@
 //! writes  the one to take
 //! memory  40 B for each node with stake
 //! drops   snapshots that too few vouch for
-//! source  –
 //!
 //! That a snapshot comes to the hash which its node says proves nothing of the chain: anybody can make up a state, and
 //! say its hash. So more than a third of the stake of the genesis must say that hash, who are not all hostile; or one

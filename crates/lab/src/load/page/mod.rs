@@ -3,7 +3,6 @@
 //! reads   reports, fresh or as `--json` wrote them
 //! writes  HTML: figures, plots as SVG, the flame graph, what was asked for
 //! memory  the page, some hundred KiB a report
-//! drops   –
 //!
 //! A report has words of a foreign server: its name, its errors, names of its functions. They are escaped.
 

@@ -2,7 +2,6 @@
 //!
 //! reads   a node's answers
 //! writes  the same questions, up to a second apart
-//! memory  –
 //! drops   nothing: who is silent for half a minute, or refuses, is told of
 
 use hearth_wire::Pubkey;

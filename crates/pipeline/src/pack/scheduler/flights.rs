@@ -3,8 +3,6 @@
 //! reads   the ready transactions, best first; banks' completions
 //! writes  microblocks; locks, which it takes and gives back
 //! memory  the scheduler's
-//! drops   –
-//! source  –
 
 use std::hint::black_box;
 

@@ -3,8 +3,6 @@
 //! reads   accounts that open; transactions that come or leave
 //! writes  the places of transactions
 //! memory  the scheduler's
-//! drops   –
-//! source  –
 
 use super::Scheduler;
 use crate::pack::accounts::NONE;

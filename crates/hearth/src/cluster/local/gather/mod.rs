@@ -3,7 +3,6 @@
 //! reads   `cluster.json`, the map and the file of links in the cluster's folder; each node's metrics, once a second
 //! writes  [`Shown`], for whoever asks
 //! memory  a line a node, and one node's metrics at a time
-//! drops   –
 //!
 //! The walk: [`mod@scrape`] (figures of each node) → [`mod@shown`] (what they mean, where each node is, who does not
 //! reach whom) → the dashboard's page. A thread of its own asks, since nodes may be stopped and answer late or never;
