@@ -106,7 +106,7 @@ fn net_sends(bench: &Bench) {
 
 fn sign_requests(bench: &Bench) {
     let (from, to) = (format!("{SHRED_SIGN}:0"), format!("{SIGN_SHRED}:0"));
-    let config = sign::Config { key: Keypair::from_seed(&[7; 32]).unwrap(), votes: None };
+    let config = sign::Config { key: Keypair::from_seed(&[7; 32]).unwrap(), vote_account: None };
     let mut rig = Rig::<Sign>::new(config, &[&from], &[&to]);
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let requests = || {

@@ -28,8 +28,7 @@
 //! | `txsend_quic` | [`StakesPiece`] |
 //! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend` | a 64-byte signature |
-//! | `sign_tower` | a 64-byte signature of each signer of the vote, the node's first |
+//! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, `sign_tower` | a 64-byte signature |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `store_replay`, `replay_shred`, `tower_shred` | nothing; the tag is the slot |
 //! | `store_tower` | the 32-byte id of a block, the Merkle root of its last FEC set; the tag is its slot |
@@ -274,8 +273,6 @@ pub const REPLAY_TOWER_MTU: usize = 8_192;
 pub const TOWER_REPLAY_MTU: usize = 1 + 8 + 3 * 32;
 /// Largest message of a vote that is to be signed.
 pub const TOWER_SIGN_MTU: usize = TXN_MTU;
-/// Most signatures of a vote: the node's and the authorized voter's.
-pub const SIGN_TOWER_MTU: usize = 2 * 64;
 
 /// The token of a ping of the server of repair. A token is 32 bytes, as a Merkle root is: by its zeros it can be
 /// neither that nor anything else that the identity key signs.

@@ -14,7 +14,6 @@ use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
-use hearth_pipeline::sign::VoteKeys;
 use hearth_pipeline::tower::{Alone, Core, CoreConfig, Now, Nowhere, Place, Tower, TowerError, Writer, saved_tower};
 use hearth_pipeline::{replay, tower};
 use hearth_tile::topology::Topology;
@@ -32,7 +31,7 @@ pub(super) struct Consensus {
     replay: Option<replay::Config>,
     tower: tower::Config,
     /// The account that the node votes with, for sign; the node is its authorized voter.
-    pub votes: Option<VoteKeys>,
+    pub vote_account: Option<Pubkey>,
     /// In a cluster: the newest slot that is confirmed as the node begins, for store. It is the root's.
     pub confirmed: Option<u64>,
 }
@@ -110,8 +109,7 @@ impl Consensus {
             failure: agreement.tower.clone(),
             place: Place::Cluster,
         };
-        let votes = account.map(|account| VoteKeys { account, voter: None });
-        Ok((Self { replay: Some(replay), tower, votes, confirmed: Some(root) }, agreement))
+        Ok((Self { replay: Some(replay), tower, vote_account: account, confirmed: Some(root) }, agreement))
     }
 
     /// Of a node that is a cluster of one. Goes on from the ledger's last block, which is the root.
@@ -120,10 +118,10 @@ impl Consensus {
         let block_id = replayed.block_id.unwrap_or(*genesis.hash());
         let slot = Duration::from_millis(genesis.config().slot_ms.max(1));
         let (core, alone) = Alone::new(ledger.clone(), identity.public, block_id, slot, Now::of(clock));
-        let votes = alone.account().map(|account| VoteKeys { account, voter: None });
+        let vote_account = alone.account();
         let (failure, place) = (Failure::default(), Place::Alone(alone));
         let tower = tower::Config { core, files: Box::new(Nowhere), failure, place };
-        Self { replay: None, tower, votes, confirmed: None }
+        Self { replay: None, tower, vote_account, confirmed: None }
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn tile_configs(
     part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
-    let Participation { cluster, mut consensus } = part;
+    let Participation { cluster, consensus } = part;
     let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
@@ -127,10 +127,10 @@ pub(super) fn tile_configs(
     let configs = shreds.iter().fold(configs, |configs, shreds| {
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
-    let votes = consensus.as_mut().and_then(|consensus| consensus.votes.take());
+    let vote_account = consensus.as_ref().and_then(|consensus| consensus.vote_account);
     let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
-        .one::<Sign>(sign::Config { key: keypair, votes })
+        .one::<Sign>(sign::Config { key: keypair, vote_account })
         .one::<Metric>(metric_config(config, &ports, metrics, folder))
         .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
     Ok(match load {

@@ -5,9 +5,8 @@
 //!         `gossip_sign`: what the node says in gossip; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`:
 //!         the handshake of a QUIC client
 //! writes  `sign_shred` ×S, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
-//!         signature, with the request's tag; for tower one of each signer
-//! memory  the key, and that of the vote account's authorized voter where it is another, each in a locked page that is
-//!         in no core dump: [`Keypair`]
+//!         signature, with the request's tag
+//! memory  the key, in a locked page that is in no core dump: [`Keypair`]
 //! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
@@ -15,10 +14,10 @@
 //! gets what a request signs, 88 or 96 bytes that name this node as the sender; and pongs, each over a hash that is
 //! made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws. A transaction's message, a gossip
 //! value or a vote is none of those, so an attacker that takes one of these tiles over can have none of them signed.
-//! What tower asks for must be a message with one instruction, to the vote program, for this node's vote account: it
-//! moves no lamports but the fee. The node signs it; the authorized voter may be a second signer. What txsend asks for
-//! must be the 130 bytes that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none
-//! of it is anything else, is in `gossip.rs` beside this file.
+//! What tower asks for must be a message with one instruction, to the vote program, for this node's vote account, with
+//! this node as its payer and authorized voter: it moves no lamports but the fee. What txsend asks for must be the 130
+//! bytes that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none of it is
+//! anything else, is in `gossip.rs` beside this file.
 
 mod gossip;
 mod keypair;
@@ -67,16 +66,8 @@ hearth_tile::counters! {
 pub struct Config {
     /// The identity. Nothing else in the process has it.
     pub key: Keypair,
-    /// Where the node votes: what with.
-    pub votes: Option<VoteKeys>,
-}
-
-/// The account that the node votes with.
-pub struct VoteKeys {
-    /// Its address.
-    pub account: Pubkey,
-    /// The key that may vote with it, where that is not the node's.
-    pub voter: Option<Keypair>,
+    /// The account that the node votes with, if it votes. The identity is its authorized voter.
+    pub vote_account: Option<Pubkey>,
 }
 
 /// What is signed for tower.
@@ -84,7 +75,6 @@ struct TowerRole {
     input: In,
     port: Port,
     account: Pubkey,
-    voter: Option<Keypair>,
 }
 
 /// The tile.
@@ -110,12 +100,7 @@ impl Tile for Sign {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let shred = host.inputs_named(SHRED_SIGN).into_iter().zip(host.outputs(SIGN_SHRED)).collect();
         let links = host.inputs_named(TOWER_SIGN).into_iter().zip(host.outputs(SIGN_TOWER)).next();
-        let tower = links.zip(config.votes).map(|((input, port), keys)| TowerRole {
-            input,
-            port,
-            account: keys.account,
-            voter: keys.voter,
-        });
+        let tower = links.zip(config.vote_account).map(|((input, port), account)| TowerRole { input, port, account });
         let handshakes = host.inputs_named(TXSEND_SIGN).into_iter().zip(host.outputs(SIGN_TXSEND)).next();
         let repair = host.inputs_named(REPAIR_SIGN).into_iter().zip(host.outputs(SIGN_REPAIR)).next();
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
@@ -192,19 +177,14 @@ impl Sign {
     }
 
     fn tower_vote(&self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
-        let TowerRole { port, account, voter, .. } = self.tower.as_ref().expect("the link has the role");
-        let (message, node) = (frag.payload(), self.key.public_key());
-        if is_vote_message_by(message, &node, &node, account) {
-            out.publish(*port, frag.tag(), &self.key.sign(message));
-            out.count.signed_votes += 1;
-            return;
-        }
-        let other = voter.as_ref().filter(|key| is_vote_message_by(message, &node, &key.public_key(), account));
-        let Some(other) = other else {
+        let TowerRole { port, account, .. } = self.tower.as_ref().expect("the link has the role");
+        let message = frag.payload();
+        let node = self.key.public_key();
+        if !is_vote_message_by(message, &node, &node, account) {
             out.count.refused += 1;
             return out.filtered();
-        };
-        out.publish(*port, frag.tag(), &[self.key.sign(message), other.sign(message)].concat());
+        }
+        out.publish(*port, frag.tag(), &self.key.sign(message));
         out.count.signed_votes += 1;
     }
 
@@ -243,7 +223,7 @@ mod tests {
     use hearth_tile::rig::Rig;
 
     fn config() -> Config {
-        Config { key: Keypair::from_seed(&[7; 32]).expect("a page may be locked"), votes: None }
+        Config { key: Keypair::from_seed(&[7; 32]).expect("a page may be locked"), vote_account: None }
     }
 
     #[test]
@@ -292,46 +272,39 @@ mod tests {
     fn signs_votes_of_its_account_for_tower() {
         use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
         const ACCOUNT: Pubkey = [8; 32];
-        let [node, voter] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap().public_key());
+        let [node, other] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap().public_key());
         let votes = [Lockout { slot: 9, confirmation_count: 1 }];
         let vote = |node: &Pubkey, voter: &Pubkey, account: &Pubkey, is_switch: bool| {
             let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch };
             let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
             sync.message_by(node, voter, account, &block).bytes().to_vec()
         };
-        let keys = VoteKeys { account: ACCOUNT, voter: Keypair::from_seed(&[9; 32]).ok() };
-        let config = Config { votes: Some(keys), ..config() };
+        let config = Config { vote_account: Some(ACCOUNT), ..config() };
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "tower_sign"], &["sign_shred:0", "sign_tower"]);
         let mut transfer = hearth_wire::transfer::TransferTemplate::new();
         transfer.set_from(&node);
         let transfer = hearth_wire::Txn::parse(transfer.bytes()).unwrap().message().to_vec();
         let own = [vote(&node, &node, &ACCOUNT, false), vote(&node, &node, &ACCOUNT, true)];
-        let by_voter = vote(&node, &voter, &ACCOUNT, true);
         let refused = [
             vote(&node, &node, &[6; 32], false),
-            vote(&node, &[6; 32], &ACCOUNT, false),
-            vote(&voter, &voter, &ACCOUNT, false),
+            vote(&node, &other, &ACCOUNT, false),
+            vote(&other, &other, &ACCOUNT, false),
             vec![1; 32],
             b"PONG0123456789abcdef0123456789abcdef".to_vec(),
             transfer,
         ];
         rig.give("tower_sign", 1, &own[0]);
         rig.give("tower_sign", 2, &own[1]);
-        rig.give("tower_sign", 3, &by_voter);
-        refused.iter().for_each(|message| rig.give("tower_sign", 4, message));
-        rig.give("shred_sign:0", 5, &own[0]);
+        refused.iter().for_each(|message| rig.give("tower_sign", 3, message));
+        rig.give("shred_sign:0", 4, &own[0]);
         rig.run();
         let answers = rig.take("sign_tower");
-        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2, 3]);
-        let is_by = |key: &Pubkey, signature: &[u8], message: &[u8]| {
-            verify_strict(key, signature.try_into().unwrap(), message).is_ok()
-        };
+        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2]);
         for (message, (_, signature)) in own.iter().zip(&answers) {
-            assert!(is_by(&node, signature, message));
+            assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), message).is_ok());
         }
-        let (first, second) = answers[2].1.split_at(64);
-        assert!(is_by(&node, first, &by_voter) && is_by(&voter, second, &by_voter));
-        assert_eq!((rig.count().signed_votes, rig.count().refused), (3, 7));
+        assert_eq!(rig.count().signed_votes, 2);
+        assert_eq!(rig.count().refused, 7);
         assert!(rig.take("sign_shred:0").is_empty());
     }
 
