@@ -12,7 +12,6 @@ use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, Label, Sna
 
 use super::Gossip;
 use super::table::Entry;
-use crate::turbine;
 use crate::view::Peer;
 
 /// How far a reader has read the values of a kind. A new one begins with what there is.
@@ -52,10 +51,6 @@ impl Gossip {
         self.table.contact(identity)
     }
 
-    fn others(&self) -> impl Iterator<Item = &ContactInfo> {
-        self.contact_infos().filter(|contact| contact.pubkey != self.own.pubkey)
-    }
-
     /// The socket of a node for something, if something may be sent there and somebody listens.
     pub fn socket(&self, contact: &ContactInfo, kind: SocketKind) -> Option<SocketAddrV4> {
         contact.socket(kind).filter(|address| self.is_reachable(address))
@@ -92,25 +87,6 @@ impl Gossip {
         self.table.peer_changes()
     }
 
-    /// Other nodes that take shreds: what Turbine's tree is made of.
-    pub fn tvu_peers(&self) -> impl Iterator<Item = turbine::Contact> {
-        self.others().filter_map(|contact| {
-            let address = self.socket(contact, SocketKind::Tvu)?;
-            Some(turbine::Contact { identity: contact.pubkey, address: Some(address.into()) })
-        })
-    }
-
-    /// Other nodes that take shreds and serve them. Who is asked for a slot has it: [`RepairPeer::lowest`].
-    pub fn repair_peers(&self) -> impl Iterator<Item = RepairPeer> {
-        self.others().filter_map(|contact| {
-            self.socket(contact, SocketKind::Tvu)?;
-            let serve_repair = self.socket(contact, SocketKind::ServeRepair)?;
-            let identity = contact.pubkey;
-            let lowest = self.lowest_slot(&identity).unwrap_or(0);
-            Some(RepairPeer { identity, serve_repair, stake: self.stakes.of(&identity), lowest })
-        })
-    }
-
     /// The lowest slot of which a node says that it has shreds.
     pub fn lowest_slot(&self, identity: &Pubkey) -> Option<u64> {
         let label = Label { pubkey: *identity, kind: CrdsKind::LowestSlot, index: 0 };
@@ -129,8 +105,8 @@ impl Gossip {
         }
     }
 
-    /// Values of a kind that came since the cursor was used last, in the order in which they came. One that was
-    /// replaced meanwhile is not among them.
+    /// Values of a kind that came since the cursor was used last, in the order in which they came, this node's too. One
+    /// that was replaced meanwhile is not among them. The signatures of the transactions in votes are not checked.
     pub fn values<'a>(&'a self, kind: CrdsKind, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
         let from = std::mem::replace(&mut cursor.0, self.table.next_ordinal());
         self.table.kind_since(kind, from).map(parsed)
@@ -142,15 +118,5 @@ impl Gossip {
         let entry = self.table.kind_since(kind, cursor.0).next();
         cursor.0 = entry.map_or(self.table.next_ordinal(), |entry| entry.ordinal + 1);
         entry.map(parsed)
-    }
-
-    /// Votes since the cursor was used last; those of this node too. Their signatures are not checked.
-    pub fn votes<'a>(&'a self, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
-        self.values(CrdsKind::Vote, cursor)
-    }
-
-    /// Slots that nodes have in whole, since the cursor was used last.
-    pub fn epoch_slots<'a>(&'a self, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
-        self.values(CrdsKind::EpochSlots, cursor)
     }
 }

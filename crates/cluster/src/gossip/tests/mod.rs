@@ -70,18 +70,18 @@ fn what_a_node_says_of_itself_is_kept_to_its_rules() {
     gossip.sign_with(START, &key(0), &mut out);
     let mut found = Vec::new();
     let mut values = 0;
-    for value in gossip.epoch_slots(&mut cursor) {
+    for value in gossip.values(CrdsKind::EpochSlots, &mut cursor) {
         assert!(value.bytes().len() <= 928);
         let CrdsData::EpochSlots(slots) = value.data() else { panic!("another kind") };
         slots.runs.iter().for_each(|run| run.for_each(|slot| found.push(slot)));
         values += 1;
     }
     assert_eq!((found, values), (slots, 2));
-    assert_eq!(gossip.epoch_slots(&mut cursor).count(), 0, "each is read once");
+    assert_eq!(gossip.values(CrdsKind::EpochSlots, &mut cursor).count(), 0, "each is read once");
     assert!(gossip.publish_epoch_slots(&[u64::MAX], START).is_err());
     gossip.publish_epoch_slots(&[10_001], START).unwrap();
     gossip.sign_with(START, &key(0), &mut out);
-    assert_eq!(gossip.epoch_slots(&mut cursor).count(), 1);
+    assert_eq!(gossip.values(CrdsKind::EpochSlots, &mut cursor).count(), 1);
 }
 
 #[test]

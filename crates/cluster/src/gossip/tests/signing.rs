@@ -22,7 +22,7 @@ fn ping(token: [u8; 32]) -> Vec<u8> {
 
 /// The slots of all own votes, in the order in which they were signed.
 fn slots(gossip: &Gossip) -> Vec<u64> {
-    let votes = gossip.votes(&mut Cursor::default());
+    let votes = gossip.values(CrdsKind::Vote, &mut Cursor::default());
     votes.filter_map(|value| if let CrdsData::Vote(vote) = value.data() { vote.slot } else { None }).collect()
 }
 

@@ -7,6 +7,7 @@ use hearth_wire::message::{AccountMeta, Instruction, Message};
 use super::network::{Network, address, config, contact, identity, key};
 use super::*;
 use crate::gossip::config::SOL;
+use crate::view::Peer;
 
 /// Stake for nodes 0 to `count`, so that those without it have their short timeout.
 fn with_stakes(network: &mut Network, count: usize) {
@@ -37,8 +38,8 @@ fn fifty_nodes_know_each_other_from_one_entrypoint() {
         assert!(network.all_know(&all), "and go on to");
         let counters = network.gossip(7).counters();
         assert_eq!((counters.malformed, counters.bad_signature, counters.values_wallclock), (0, 0, 0));
-        assert_eq!(network.gossip(7).tvu_peers().count(), 49);
-        assert_eq!(network.gossip(7).repair_peers().count(), 49);
+        let reachable = |peer: &Peer| peer.tvu.is_some() && peer.serve_repair.is_some();
+        assert_eq!(network.gossip(7).peers().filter(reachable).count(), 50, "this node among them");
     }
 }
 
@@ -61,11 +62,11 @@ fn all_that_a_node_says_reaches_all() {
     speaker.publish_duplicate(71, [&[1; 1_203], &[2; 1_203]], now).unwrap();
     let from = identity(20);
     let knows = |gossip: &Gossip| {
-        let has_vote = gossip.votes(&mut Cursor::default()).any(|value| match value.data() {
+        let has_vote = gossip.values(CrdsKind::Vote, &mut Cursor::default()).any(|value| match value.data() {
             CrdsData::Vote(vote) => vote.from == from && vote.slot == Some(177),
             _ => false,
         });
-        let slots = gossip.epoch_slots(&mut Cursor::default()).count();
+        let slots = gossip.values(CrdsKind::EpochSlots, &mut Cursor::default()).count();
         let pieces = gossip.values(CrdsKind::DuplicateShred, &mut Cursor::default()).count();
         let snapshots = gossip.snapshot_hashes(&from).map(|hashes| hashes.incremental);
         has_vote
@@ -74,10 +75,11 @@ fn all_that_a_node_says_reaches_all() {
             && snapshots == Some(vec![(65, [7; 32])])
     };
     network.run_while_not(30_000, "all is known by all", |network| network.nodes.values().all(knows));
-    let lowest = |peer: RepairPeer| (peer.identity == from, peer.lowest);
-    let mut peers: Vec<(bool, u64)> = network.gossip(3).repair_peers().map(lowest).collect();
+    let lowest = |peer: Peer| (peer.identity == from, peer.lowest);
+    let mut peers: Vec<(bool, u64)> = network.gossip(3).peers().map(lowest).collect();
     peers.sort_unstable();
-    assert_eq!((peers.len(), peers[27], peers[28]), (29, (false, 0), (true, 40)), "all, and who says how far back");
+    assert_eq!(peers.len(), 30, "all");
+    assert_eq!((peers[28], peers[29]), ((false, 0), (true, 40)), "one says how far back it goes");
     for n in (0..30).filter(|n| *n != 20) {
         let event = network.gossip_mut(n).next_event().expect("the pieces are whole");
         let Event::DuplicateProof(proof) = event else { panic!("another event") };
@@ -98,15 +100,20 @@ fn a_vote_is_quick_and_only_the_last_twelve_are_kept() {
         let now = network.now;
         network.gossip_mut(4).publish_vote(&vote(slot), now).unwrap();
         network.run_for(400);
-        let found: Vec<Option<u64>> = network.gossip(9).votes(&mut cursor).map(slot_of).collect();
+        let found = voted(network.gossip(9), &mut cursor);
         assert_eq!(found, [Some(slot)], "within a slot's time");
     }
-    let kept: Vec<Option<u64>> = network.gossip(9).votes(&mut Cursor::default()).map(slot_of).collect();
+    let kept = voted(network.gossip(9), &mut Cursor::default());
     assert_eq!(kept, (218..230).map(Some).collect::<Vec<_>>());
     let now = network.now;
     network.gossip_mut(4).publish_vote(&vote(229), now).unwrap();
     network.run_for(400);
-    assert_eq!(network.gossip(9).votes(&mut Cursor::default()).count(), 12, "a refreshed vote replaces itself");
+    assert_eq!(voted(network.gossip(9), &mut Cursor::default()).len(), 12, "a refreshed vote replaces itself");
+}
+
+/// The slots of the votes that came since the cursor was used last.
+fn voted(gossip: &Gossip, cursor: &mut Cursor) -> Vec<Option<u64>> {
+    gossip.values(CrdsKind::Vote, cursor).map(slot_of).collect()
 }
 
 fn slot_of(value: hearth_wire::gossip::CrdsValue<'_>) -> Option<u64> {
@@ -220,7 +227,7 @@ fn a_clock_that_is_set_back_by_an_hour_silences_nobody() {
     // What is new goes round, who is new is let in, who is gone is dropped.
     let now = network.now;
     network.gossip_mut(7).publish_vote(&vote(201), now).unwrap();
-    let has = |gossip: &Gossip| gossip.votes(&mut Cursor::default()).any(|value| slot_of(value) == Some(201));
+    let has = |gossip: &Gossip| voted(gossip, &mut Cursor::default()).contains(&Some(201));
     network.run_while_not(2_000, "a vote is everywhere", |network| network.nodes.values().all(has));
     network.add(&[0]);
     network.run_while_not(30_000, "a newcomer is known", |network| network.all_know(&(0..13).collect::<Vec<_>>()));
@@ -250,7 +257,7 @@ fn what_was_signed_by_a_clock_that_was_ahead_is_signed_anew() {
     assert_eq!(times.each_ref().map(Vec::len), [1, 1, 1, 3]);
     assert!(times.concat().iter().all(|at| (now..now + 100).contains(at)), "{times:?}");
     assert_eq!(gossip.lowest_slot(&own), Some(9));
-    let slots: Vec<Option<u64>> = gossip.votes(&mut Cursor::default()).map(slot_of).collect();
+    let slots = voted(gossip, &mut Cursor::default());
     assert_eq!(slots, [200, 201, 202].map(Some), "in the same order");
     // A clock that wavers is none that was set back.
     gossip.tick(now - 900, &mut out);
