@@ -3,7 +3,8 @@
 //! reads   what the node has to say, and whom it is for
 //! writes  requests, in the order in which they were made; by their tags, what is to be done with the signatures
 //! memory  [`REQUESTS_MAX`] requests of at most 1.2 KB; the peers of one pull request
-//! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`]; both are counted
+//! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`], as of one that was refused;
+//!         both are counted
 //! source  Firedancer's gossip tile, which has its own values signed by the tile that holds the key
 //!
 //! Gossip holds no key. Whoever drives it takes a [`SignRequest`] by [`Gossip::next_request`], has it signed, and gives
@@ -116,7 +117,8 @@ pub(super) struct Signing {
     next_tag: u64,
     /// Requests below this tag were handed out.
     handed_out: u64,
-    in_flight: usize,
+    /// When those requests were handed out whose answers are still to come, by tag, ms.
+    in_flight: BTreeMap<u64, u64>,
 }
 
 impl Signing {
@@ -155,6 +157,7 @@ impl Signing {
     /// The clock was set back to `now`: nothing was asked for later. Takes the values out whose time is after `latest`.
     pub fn set_back(&mut self, now: u64, latest: u64) -> Vec<Vec<u8>> {
         self.pending.values_mut().for_each(|pending| pending.asked_ms = now.min(pending.asked_ms));
+        self.in_flight.values_mut().for_each(|handed_out_ms| *handed_out_ms = now.min(*handed_out_ms));
         let is_later =
             |pending: &Pending| matches!(pending.purpose, Purpose::Value { wallclock, .. } if wallclock > latest);
         let tags: Vec<u64> =
@@ -162,8 +165,10 @@ impl Signing {
         tags.into_iter().filter_map(|tag| Some(self.take(tag)?.bytes)).collect()
     }
 
-    /// Gives requests up whose signature did not come. Returns how many.
+    /// Gives requests up whose signature did not come. Returns how many. A refused request has no answer: its place is
+    /// free [`SIGN_MS`] after it was handed out, or refusals would leave no place for any other request.
     pub fn expire(&mut self, now: u64) -> u64 {
+        self.in_flight.retain(|_, handed_out_ms| handed_out_ms.saturating_add(SIGN_MS) > now);
         let is_late = |pending: &Pending| pending.asked_ms.saturating_add(SIGN_MS) <= now;
         let mut count = 0;
         while let Some((tag, _)) = self.pending.first_key_value().filter(|(_, pending)| is_late(pending)) {
@@ -190,25 +195,24 @@ impl Gossip {
         }
     }
 
-    /// The next thing that is to be signed.
-    pub fn next_request(&mut self) -> Option<SignRequest> {
+    /// The next thing that is to be signed, handed out at `now`.
+    pub fn next_request(&mut self, now: u64) -> Option<SignRequest> {
         let Signing { pending, handed_out, in_flight, .. } = &mut self.signing;
         let (tag, Pending { purpose, bytes, .. }) = pending.range(*handed_out..).next()?;
-        (*handed_out, *in_flight) = (tag + 1, *in_flight + 1);
+        *handed_out = tag + 1;
+        in_flight.insert(*tag, now);
         Some(SignRequest { tag: *tag, kind: purpose.kind(), bytes: bytes[purpose.head()..].to_vec() })
     }
 
-    /// How many requests were handed out whose signatures have not come, those that were given up included.
+    /// How many requests were handed out within the last five seconds whose signatures have not come.
     pub fn requests_in_flight(&self) -> usize {
-        self.signing.in_flight
+        self.signing.in_flight.len()
     }
 
     /// Says what was to be said once it was signed: values enter the table, messages are added to `out`. A tag that is
     /// not waited for is passed over.
     pub fn signed(&mut self, now: u64, tag: u64, signature: &Signature, out: &mut Outbox) {
-        if tag < self.signing.handed_out {
-            self.signing.in_flight = self.signing.in_flight.saturating_sub(1);
-        }
+        self.signing.in_flight.remove(&tag);
         let Some(Pending { purpose, mut bytes, .. }) = self.signing.take(tag) else { return };
         let (from, signature) = (self.own.pubkey, *signature);
         let head = purpose.head();
@@ -239,7 +243,7 @@ impl Gossip {
 
     /// Signs all that waits, with a key at hand.
     pub fn sign_with(&mut self, now: u64, key: &SigningKey, out: &mut Outbox) {
-        while let Some(request) = self.next_request() {
+        while let Some(request) = self.next_request(now) {
             self.signed(now, request.tag, &request.sign(key), out);
         }
     }

@@ -277,7 +277,7 @@ impl Gossip {
     /// Has signed what is to be, as far as sign can answer at once.
     fn have_signed(&mut self, out: &mut Out<'_, Self>) {
         while self.machine.requests_in_flight() < GOSSIP_SIGN_DEPTH && out.credits(self.sign, 1) > 0 {
-            let Some(request) = self.machine.next_request() else { return };
+            let Some(request) = self.machine.next_request(out.wall_ns() / MS) else { return };
             out.publish_control(self.sign, request.tag, request.kind as u16, &request.bytes);
         }
     }

@@ -276,6 +276,28 @@ fn without_signatures_nothing_is_said_and_sign_is_not_flooded() {
 }
 
 #[test]
+fn refused_requests_free_their_places() {
+    let mut node = Node::new(0);
+    node.rig.run();
+    node.sign();
+    for number in 0..GOSSIP_SIGN_DEPTH as u8 {
+        node.give(address(9), &ping([number; 32]));
+        node.rig.run();
+    }
+    assert_eq!(node.requests().len(), GOSSIP_SIGN_DEPTH);
+    node.give(address(9), &ping([100; 32]));
+    node.rig.run();
+    assert!(node.requests().is_empty(), "sign has said nothing of the others");
+    for _ in 0..12 {
+        node.rig.turn_after(Duration::from_millis(SLEEP_MAX_MS));
+    }
+    node.requests();
+    node.give(address(9), &ping([101; 32]));
+    node.rig.run();
+    assert!(node.requests().iter().any(|request| request.bytes == [101; 32]), "six seconds later it asks again");
+}
+
+#[test]
 fn without_room_at_net_it_takes_nothing_and_loses_nothing() {
     let mut node = Node::new(0);
     let (mut given, depth) = (0u32, DEPTH);
