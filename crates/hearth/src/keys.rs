@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use hearth_pipeline::sign::Keypair;
+use hearth_pipeline::sign::{Keypair, LockError};
 use serde::Deserializer;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use zeroize::Zeroizing;
@@ -51,21 +51,15 @@ pub enum KeyError {
         /// What is wrong.
         why: String,
     },
-    /// There is no page for it.
-    #[error("cannot lock a page of memory for a key: {0}; `ulimit -l` says how much may be locked: allow 64 KiB")]
-    Memory(std::io::Error),
+    /// There is no locked page for it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The file is there already.
     #[error("{} exists; a key is never overwritten (delete it, or choose another name)", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-}
-
-impl From<std::io::Error> for KeyError {
-    fn from(source: std::io::Error) -> Self {
-        Self::Memory(source)
-    }
 }
 
 /// An identity: its key pair and its public key.
@@ -87,7 +81,7 @@ impl Identity {
             hearth_tile::sys::random::fill(seed);
             Ok(())
         };
-        Keypair::new(fill).map(Self::new).map_err(KeyError::Memory)
+        Keypair::new(fill).map(Self::new).map_err(KeyError::Lock)
     }
 
     /// The public key in base58.

@@ -21,6 +21,14 @@ struct Secret {
     key: SigningKey,
 }
 
+/// A key has no locked page to be in.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot lock a page of memory for a key, so that it is never written to swap: {0}. Each key in use takes one page \
+     (4 KiB on x86-64); `ulimit -l` shows how many KiB this user may lock. Raise it: 64 are enough for a node"
+)]
+pub struct LockError(io::Error);
+
 /// An ed25519 key pair; wiped when dropped.
 pub struct Keypair(Locked<Secret>);
 
@@ -29,10 +37,10 @@ impl Keypair {
     ///
     /// # Errors
     /// No page may be locked; or `fill` has none.
-    pub fn new<E: From<io::Error>>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
+    pub fn new<E: From<LockError>>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
         // A key of no worth, in the place of the one to come.
         let seed = [0; 32];
-        let mut secret = Locked::new(Secret { key: SigningKey::from_seed(&seed), seed })?;
+        let mut secret = Locked::new(Secret { key: SigningKey::from_seed(&seed), seed }).map_err(LockError)?;
         let filled = fill_and_expand(&mut secret, fill);
         wipe_stack();
         filled.map(|()| Self(secret))
@@ -42,7 +50,7 @@ impl Keypair {
     ///
     /// # Errors
     /// No page may be locked.
-    pub fn from_seed(seed: &[u8; 32]) -> io::Result<Self> {
+    pub fn from_seed(seed: &[u8; 32]) -> Result<Self, LockError> {
         Self::new(|place| {
             place.copy_from_slice(seed);
             Ok(())
@@ -92,7 +100,7 @@ mod tests {
         let place = pair.seed().as_ptr();
         let moved = [pair];
         assert_eq!(moved[0].seed().as_ptr(), place, "the seed does not move");
-        let failed = Keypair::new(|_| Err(io::Error::other("none")));
-        assert!(failed.is_err_and(|why| why.to_string() == "none"));
+        let failed = Keypair::new(|_| Err(LockError(io::Error::other("none"))));
+        assert!(failed.is_err_and(|LockError(why)| why.to_string() == "none"));
     }
 }

@@ -34,7 +34,7 @@ use crate::links::{
     GOSSIP_SIGN, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED,
     SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
-pub use keypair::Keypair;
+pub use keypair::{Keypair, LockError};
 
 hearth_tile::counters! {
     /// What sign counts.
