@@ -45,7 +45,7 @@ use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::ledger_command;
-use crate::peers::agree::{AgreeError, Agreement};
+use crate::peers::divergence::{DivergenceError, DivergenceWatch};
 use crate::peers::echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
@@ -125,7 +125,7 @@ pub enum BootError {
     Join(#[from] JoinError),
     /// Its consensus.
     #[error(transparent)]
-    Agree(#[from] AgreeError),
+    Divergence(#[from] DivergenceError),
     /// Files of the chain are not as they were written.
     #[error(
         "{damage}. `hearth ledger verify{options}` says all that is wrong there; put back a copy of the ledger folder, \
@@ -235,7 +235,7 @@ pub struct Running {
     pub tiles: Tiles,
     rpc_server: RpcServer,
     taker: Option<Taker>,
-    agreement: Option<Agreement>,
+    watch: Option<DivergenceWatch>,
     peers: Option<Peers>,
 }
 
@@ -246,8 +246,8 @@ impl Running {
     }
 
     /// Why the node can no longer be in its cluster, if that is so.
-    pub fn failure(&self) -> Option<AgreeError> {
-        self.agreement.as_ref().and_then(Agreement::failure)
+    pub fn failure(&self) -> Option<DivergenceError> {
+        self.watch.as_ref().and_then(DivergenceWatch::failure)
     }
 
     /// Stops RPC and tiles.
@@ -396,7 +396,7 @@ fn open_files(
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
     // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
     let root = if config.gossip.enabled {
-        Some(final_slot(folder, &identity).map_err(|why| AgreeError::from(TowerError::from(why)))?)
+        Some(final_slot(folder, &identity).map_err(|why| DivergenceError::from(TowerError::from(why)))?)
     } else {
         None
     };
@@ -580,7 +580,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         peers.as_ref().map(|peers| tiles::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
-    let (consensus, agreement) = Consensus::begin(config, &chain, others, &clock)?;
+    let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
     let part = tiles::Participation { cluster, consensus };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
@@ -622,7 +622,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         liveness: alive.clone().liveness(),
     };
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
-    Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, agreement, peers })
+    Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, watch, peers })
 }
 
 /// What those have at the beginning that have stake from then on, beside the node that begins the chain.

@@ -9,7 +9,7 @@ use hearth_wire::base58::encode_32;
 use crate::boot::{self, BootError, Chain, NodeParts, Running};
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
-use crate::peers::agree::AgreeError;
+use crate::peers::divergence::DivergenceError;
 use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
 use crate::preflight;
@@ -36,7 +36,7 @@ pub enum RunError {
     Died(#[from] hearth_tile::core::Died),
     /// It is no longer in its cluster.
     #[error(transparent)]
-    Follow(#[from] AgreeError),
+    Divergence(#[from] DivergenceError),
 }
 
 /// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.

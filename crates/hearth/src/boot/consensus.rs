@@ -23,7 +23,7 @@ use hearth_wire::Pubkey;
 use super::{BootError, Chain, Peers, tiles};
 use crate::config::Config;
 use crate::keys;
-use crate::peers::agree::{AgreeError, Agreement};
+use crate::peers::divergence::{DivergenceError, DivergenceWatch};
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
@@ -46,11 +46,11 @@ impl Consensus {
         chain: &Chain,
         others: Option<(&Peers, &tiles::Cluster)>,
         clock: &Clock,
-    ) -> Result<(Option<Self>, Option<Agreement>), BootError> {
+    ) -> Result<(Option<Self>, Option<DivergenceWatch>), BootError> {
         Ok(match others {
             Some((peers, cluster)) => {
-                let (consensus, agreement) = Self::of(config, chain, peers, cluster, clock)?;
-                (Some(consensus), Some(agreement))
+                let (consensus, watch) = Self::of(config, chain, peers, cluster, clock)?;
+                (Some(consensus), Some(watch))
             }
             None if config.consensus.vote => (Some(Self::alone(chain, clock)), None),
             None => (None, None),
@@ -67,10 +67,10 @@ impl Consensus {
         peers: &Peers,
         cluster: &tiles::Cluster,
         clock: &Clock,
-    ) -> Result<(Self, Agreement), BootError> {
+    ) -> Result<(Self, DivergenceWatch), BootError> {
         let Chain { genesis, ledger, folder, identity, .. } = chain;
         let node = identity.public;
-        let saved = saved_tower(folder, &node).map_err(TowerError::from).map_err(AgreeError::from)?;
+        let saved = saved_tower(folder, &node).map_err(TowerError::from).map_err(DivergenceError::from)?;
         let account = vote_account(config, folder)?;
         let core = CoreConfig {
             node,
@@ -87,8 +87,8 @@ impl Consensus {
         let rooted = saved.as_ref().and_then(|tower| tower.root()).map(|root| root.slot);
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
-        let core = Core::new(core, start, saved, Now::of(clock)).map_err(AgreeError::from)?;
-        let agreement = Agreement {
+        let core = Core::new(core, start, saved, Now::of(clock)).map_err(DivergenceError::from)?;
+        let watch = DivergenceWatch {
             node,
             ledger: ledger.clone(),
             board: peers.board.clone(),
@@ -101,15 +101,15 @@ impl Consensus {
             blocks,
             rules: crate::replay::rules(genesis),
             records: chain.history.is_some(),
-            failure: agreement.replay.clone(),
+            failure: watch.replay.clone(),
         };
         let tower = tower::Config {
             core,
             files: Box::new(Writer::start(folder.clone()).map_err(NodeError::Threads)?),
-            failure: agreement.tower.clone(),
+            failure: watch.tower.clone(),
             place: Place::Cluster,
         };
-        Ok((Self { replay: Some(replay), tower, vote_account: account, confirmed: Some(root) }, agreement))
+        Ok((Self { replay: Some(replay), tower, vote_account: account, confirmed: Some(root) }, watch))
     }
 
     /// Of a node that is a cluster of one. Goes on from the ledger's last block, which is the root.

@@ -1,13 +1,14 @@
 //! What makes a node one of a cluster, beside its tiles: how it joins, and why it can no longer be in it.
 //!
-//! reads   datagrams, requests; the block store
-//! writes  questions, answers
+//! reads   the configuration; while the node joins: gossip, and the genesis and a snapshot of other nodes; after that,
+//!         requests to the IP echo server
+//! writes  the genesis and the snapshot, in the ledger's folder; answers to requests; what the tile gossip is made of
 //! memory  while a node joins, gossip's table, see `docs/gossip.md`
 //!
 //! The walk: [`join`] (who is there, their genesis) → the tile gossip stays in touch, others take shreds, execute what
-//! is whole, vote and take turns; [`agree`] says why a node can no longer be in its cluster.
+//! is whole, vote and take turns; [`divergence`] says why a node can no longer be in its cluster.
 
-pub mod agree;
+pub mod divergence;
 pub mod echo;
 pub mod gossip;
 pub mod join;

@@ -1,10 +1,10 @@
-//! Agreement: why the tiles replay and tower end, in a sentence.
+//! Divergence: why this node's state or tower no longer fits its cluster, in a sentence.
 //!
-//! reads   why the tiles have ended; which accounts other nodes have, over their RPC
+//! reads   the errors with which the tiles replay and tower ended; what other nodes say of accounts, over their RPC
 //! writes  a sentence
 //! source  `docs/consensus.md`
 
-mod differs;
+mod first_difference;
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::gossip;
 use crate::say::note;
-use differs::Parted;
+use first_difference::DivergentBlock;
 
 /// Why a node can no longer be in its cluster.
 #[derive(Debug, thiserror::Error)]
-pub enum AgreeError {
+pub enum DivergenceError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -68,8 +68,8 @@ pub enum AgreeError {
     Tower(#[from] TowerError),
 }
 
-/// What looks whether the node can still be in its cluster.
-pub struct Agreement {
+/// Explains the errors with which replay and tower end a node that has diverged from its cluster.
+pub struct DivergenceWatch {
     /// The node.
     pub node: Pubkey,
     /// The chain.
@@ -82,33 +82,33 @@ pub struct Agreement {
     pub tower: Failure<TowerError>,
 }
 
-impl Agreement {
+impl DivergenceWatch {
     /// Why one of the tiles has ended, once.
-    pub fn failure(&self) -> Option<AgreeError> {
+    pub fn failure(&self) -> Option<DivergenceError> {
         let replay = self.replay.take().map(|why| self.explain(why));
-        replay.or_else(|| self.tower.take().map(AgreeError::from))
+        replay.or_else(|| self.tower.take().map(DivergenceError::from))
     }
 
-    fn explain(&self, why: PositionError) -> AgreeError {
+    fn explain(&self, why: PositionError) -> DivergenceError {
         match why {
             PositionError::Store(why) => why.into(),
             PositionError::Rewind(why) => why.into(),
             PositionError::Again(why) => why.into(),
-            PositionError::NotTheSame(slot) => AgreeError::NotTheSame(slot),
-            PositionError::RefutedDead { slot, why } => AgreeError::Dead { slot, why },
+            PositionError::NotTheSame(slot) => DivergenceError::NotTheSame(slot),
+            PositionError::RefutedDead { slot, why } => DivergenceError::Dead { slot, why },
             PositionError::Refuted { slot, theirs, ours } => self.mismatch(slot, theirs, ours),
         }
     }
 
     /// What the node ends with: it asks others where the two states part.
-    fn mismatch(&self, slot: u64, theirs: Hash, ours: Hash) -> AgreeError {
+    fn mismatch(&self, slot: u64, theirs: Hash, ours: Hash) -> DivergenceError {
         note(format_args!(
             "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
         ));
         let leader = self.ledger.leader_at(slot).map(|leader| leader.node).unwrap_or_default();
-        let parted = Parted { ledger: &self.ledger, node: self.node, slot, theirs, leader };
-        let differs = parted.told(|| gossip::nodes(&self.board));
+        let block = DivergentBlock { ledger: &self.ledger, node: self.node, slot, theirs, leader };
+        let differs = block.first_difference(|| gossip::nodes(&self.board));
         let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
-        AgreeError::Mismatch { slot, theirs, ours, differs }
+        DivergenceError::Mismatch { slot, theirs, ours, differs }
     }
 }

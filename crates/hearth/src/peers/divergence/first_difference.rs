@@ -1,4 +1,4 @@
-//! differs: where this node's state and the cluster's part, once a block has come to another hash here than there.
+//! The first account in which this node's state differs from another node's, once a block has another hash here.
 //!
 //! reads   the ledger; peers' `getSlotChanges`, over HTTP
 //! writes  a sentence
@@ -34,7 +34,7 @@ const BLOCKS: usize = 64;
 const PAGE: usize = 1_000;
 
 /// A block that came to two hashes.
-pub struct Parted<'a> {
+pub struct DivergentBlock<'a> {
     /// The chain as it is here.
     pub ledger: &'a Ledger,
     /// The node itself.
@@ -47,9 +47,9 @@ pub struct Parted<'a> {
     pub leader: Pubkey,
 }
 
-impl Parted<'_> {
+impl DivergentBlock<'_> {
     /// The first account that differs, as far as the nodes can say that are known; a sentence, without its stop.
-    pub fn told(&self, nodes: impl Fn() -> Vec<ClusterNode>) -> String {
+    pub fn first_difference(&self, nodes: impl Fn() -> Vec<ClusterNode>) -> String {
         let begun = Instant::now();
         let deadline = begun + ALL_FOR;
         let mut peers = self.peers(&nodes());
@@ -83,18 +83,18 @@ impl Parted<'_> {
 
 /// Where the sides part.
 #[derive(Debug, PartialEq)]
-struct Found {
+struct FirstDifference {
     /// The first block that they do not agree on, of those that are kept.
     slot: u64,
     /// Who says how it is there.
     peer: SocketAddr,
     /// The first account of it that differs; none: it is not among what the block changed.
-    account: Option<Differs>,
+    account: Option<AccountDifference>,
 }
 
 /// An account that a block has left in two states.
 #[derive(Debug, PartialEq)]
-struct Differs {
+struct AccountDifference {
     key: Pubkey,
     /// As it is here; none where the block has not changed it.
     here: Option<ChangedAccount>,
@@ -102,10 +102,10 @@ struct Differs {
     there: Option<ChangedAccount>,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for FirstDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { slot, peer, account } = self;
-        let Some(Differs { key, here, there }) = account else {
+        let Some(AccountDifference { key, here, there }) = account else {
             return write!(
                 f,
                 "What slot {slot} changed is the same here and at {peer}: the two sides parted before it"
@@ -186,11 +186,11 @@ fn page_of(page: &Value) -> Option<SlotChanges> {
 }
 
 /// The first account of the first block that the two sides do not agree on.
-fn first(parted: &Parted<'_>, mut peer: Peer) -> Result<Found, String> {
-    let mut ledger = parted.ledger;
-    let slot = first_slot(&mut ledger, &mut peer, parted.slot, parted.theirs)?;
+fn first(block: &DivergentBlock<'_>, mut peer: Peer) -> Result<FirstDifference, String> {
+    let mut ledger = block.ledger;
+    let slot = first_slot(&mut ledger, &mut peer, block.slot, block.theirs)?;
     let account = first_account(&mut ledger, &mut peer, slot)?;
-    Ok(Found { slot, peer: peer.rpc.address, account })
+    Ok(FirstDifference { slot, peer: peer.rpc.address, account })
 }
 
 /// The oldest block up to that of `slot` which both have, on the same parent, with two hashes.
@@ -211,14 +211,14 @@ fn first_slot(here: &mut dyn Side, there: &mut dyn Side, slot: u64, theirs: Hash
 }
 
 /// By address, the first account that a block has left in two states: with one that it changed on one side alone.
-fn first_account(here: &mut dyn Side, there: &mut dyn Side, slot: u64) -> Result<Option<Differs>, String> {
+fn first_account(here: &mut dyn Side, there: &mut dyn Side, slot: u64) -> Result<Option<AccountDifference>, String> {
     let (mut here, mut there) = (Walk::new(here, slot), Walk::new(there, slot));
     loop {
         let (own, other) = (here.head()?, there.head()?);
         let Some(key) = own.iter().chain(&other).map(|account| account.key).min() else { return Ok(None) };
         let [own, other] = [own, other].map(|side| side.filter(|account| account.key == key));
         if own != other {
-            return Ok(Some(Differs { key, here: own, there: other }));
+            return Ok(Some(AccountDifference { key, here: own, there: other }));
         }
         here.next += 1;
         there.next += 1;
@@ -304,21 +304,24 @@ mod tests {
         let mut changed = all.clone();
         changed[2_100].lamports = 8;
         changed[2_300].lamports = 9;
-        let differs = Differs { key: all[2_100].key, here: Some(all[2_100]), there: Some(changed[2_100]) };
+        let differs = AccountDifference { key: all[2_100].key, here: Some(all[2_100]), there: Some(changed[2_100]) };
         assert_eq!(find(&all, &changed), Some(differs));
         let mut fewer = all.clone();
         let gone = fewer.remove(1_000);
-        assert_eq!(find(&all, &fewer), Some(Differs { key: gone.key, here: Some(gone), there: None }));
-        assert_eq!(find(&fewer, &all), Some(Differs { key: gone.key, here: None, there: Some(gone) }));
+        assert_eq!(find(&all, &fewer), Some(AccountDifference { key: gone.key, here: Some(gone), there: None }));
+        assert_eq!(find(&fewer, &all), Some(AccountDifference { key: gone.key, here: None, there: Some(gone) }));
         let last = all[2_499];
-        assert_eq!(find(&all[..2_499], &all), Some(Differs { key: last.key, here: None, there: Some(last) }));
+        assert_eq!(find(&all[..2_499], &all), Some(AccountDifference { key: last.key, here: None, there: Some(last) }));
     }
 
     #[test]
     fn it_is_said_in_words() {
         let peer = "127.0.0.1:8899".parse().unwrap();
         let key = account(1, 0).key;
-        let of = |here, there| Found { slot: 7, peer, account: Some(Differs { key, here, there }) }.to_string();
+        let of = |here, there| {
+            let account = Some(AccountDifference { key, here, there });
+            FirstDifference { slot: 7, peer, account }.to_string()
+        };
         let text = of(Some(account(1, 5)), None);
         assert!(
             text.contains("in slot 7: here 5 lamports, 0 B of data, of 1111") && text.ends_with("not changed"),
@@ -326,15 +329,15 @@ mod tests {
         );
         let text = of(Some(account(1, 0)), Some(account(1, 6)));
         assert!(text.contains("here it does not exist; at 127.0.0.1:8899 6 lamports"), "{text}");
-        assert!(Found { slot: 7, peer, account: None }.to_string().contains("parted before it"));
+        assert!(FirstDifference { slot: 7, peer, account: None }.to_string().contains("parted before it"));
         // Nobody to ask.
         let ledger = Ledger::new(
             &hearth_ledger::Genesis::create(hearth_ledger::GenesisConfig::development([1; 32], [2; 32], 0), |_| {})
                 .unwrap(),
             hearth_ledger::LedgerConfig::default(),
         );
-        let parted = Parted { ledger: &ledger, node: [1; 32], slot: 1, theirs: [0; 32], leader: [3; 32] };
+        let block = DivergentBlock { ledger: &ledger, node: [1; 32], slot: 1, theirs: [0; 32], leader: [3; 32] };
         let own = ClusterNode { identity: [1; 32], rpc: Some(peer), ..ClusterNode::default() };
-        assert!(parted.told(|| vec![own.clone()]).contains("no node of the cluster is known to answer RPC"));
+        assert!(block.first_difference(|| vec![own.clone()]).contains("no node of the cluster is known to answer RPC"));
     }
 }
