@@ -2,7 +2,7 @@
 //!
 //! reads   whom tower wants asked about which slot; answers
 //! writes  nonces; which node an answer is of
-//! memory  [`OPEN_MAX`] requests: [`Questions::MEMORY`]
+//! memory  [`OPEN_MAX`] requests: [`AncestorRequests::MEMORY`]
 //! drops   questions beyond that, and answers that nobody asked for: the caller counts them
 //! source  `docs/cluster-protocol.md`, sections 3.2 to 3.4
 
@@ -18,7 +18,7 @@ const OPEN_MAX: usize = QUESTIONS_MAX * ASKED_MAX;
 const ANSWER_NS: u64 = 30_000_000_000;
 
 /// A request that was sent.
-struct Question {
+struct AncestorRequest {
     node: Pubkey,
     nonce: u32,
     asked_at: u64,
@@ -26,13 +26,13 @@ struct Question {
 
 /// The requests, by the address that was asked and the slot.
 #[derive(Default)]
-pub(super) struct Questions {
-    open: BTreeMap<(SocketAddr, u64), Question>,
+pub(super) struct AncestorRequests {
+    open: BTreeMap<(SocketAddr, u64), AncestorRequest>,
 }
 
-impl Questions {
+impl AncestorRequests {
     /// Bytes that they take at most.
-    pub const MEMORY: usize = 2 * OPEN_MAX * size_of::<((SocketAddr, u64), Question)>();
+    pub const MEMORY: usize = 2 * OPEN_MAX * size_of::<((SocketAddr, u64), AncestorRequest)>();
 
     /// Notes that a node is asked about a slot. Returns the nonce of the request: that of the one before where the node
     /// was asked before at this address, so that its late answer counts; else a new one. `None` where there are too
@@ -45,18 +45,18 @@ impl Questions {
         now: u64,
         new_nonce: impl FnOnce() -> u32,
     ) -> Option<u32> {
-        if let Some(question) = self.open.get_mut(&(at, slot)).filter(|question| question.node == *node) {
-            question.asked_at = now;
-            return Some(question.nonce);
+        if let Some(request) = self.open.get_mut(&(at, slot)).filter(|request| request.node == *node) {
+            request.asked_at = now;
+            return Some(request.nonce);
         }
         if self.open.len() >= OPEN_MAX {
-            self.open.retain(|_, question| now < question.asked_at.saturating_add(ANSWER_NS));
+            self.open.retain(|_, request| now < request.asked_at.saturating_add(ANSWER_NS));
         }
         if self.open.len() >= OPEN_MAX {
             return None;
         }
         let nonce = new_nonce();
-        self.open.insert((at, slot), Question { node: *node, nonce, asked_at: now });
+        self.open.insert((at, slot), AncestorRequest { node: *node, nonce, asked_at: now });
         Some(nonce)
     }
 
@@ -64,12 +64,12 @@ impl Questions {
     /// slot, newest first. One without hashes says that the node has not confirmed the slot: it is waited for another.
     pub fn answered(&mut self, from: SocketAddr, nonce: u32, hashes: &[(u64, Hash)]) -> Option<Pubkey> {
         let mut of_sender = self.open.range((from, 0)..=(from, u64::MAX));
-        let (&key, question) = of_sender.find(|(_, question)| question.nonce == nonce)?;
+        let (&key, request) = of_sender.find(|(_, request)| request.nonce == nonce)?;
         let is_of_slot = hashes.first().is_none_or(|(slot, _)| *slot == key.1);
         if !is_of_slot || !hashes.is_sorted_by(|newer, older| newer.0 > older.0) {
             return None;
         }
-        let node = question.node;
+        let node = request.node;
         if !hashes.is_empty() {
             self.open.remove(&key);
         }
@@ -79,8 +79,8 @@ impl Questions {
     /// The slots and nonces of requests to a node that wait for an answer.
     pub fn waiting(&self, at: SocketAddr, node: &Pubkey) -> Vec<(u64, u32)> {
         let of_address = self.open.range((at, 0)..=(at, u64::MAX));
-        let of_node = of_address.filter(|(_, question)| question.node == *node);
-        of_node.map(|((_, slot), question)| (*slot, question.nonce)).collect()
+        let of_node = of_address.filter(|(_, request)| request.node == *node);
+        of_node.map(|((_, slot), request)| (*slot, request.nonce)).collect()
     }
 
     /// Slots up to this one are of no interest any more.
@@ -99,23 +99,23 @@ mod tests {
 
     #[test]
     fn request_made_again_keeps_its_nonce() {
-        let mut questions = Questions::default();
-        assert_eq!(questions.ask(address(1), 9, &[2; 32], 0, || 5), Some(5));
-        assert_eq!(questions.ask(address(1), 9, &[2; 32], 1, || 6), Some(5));
-        assert_eq!(questions.waiting(address(1), &[2; 32]), [(9, 5)]);
-        assert_eq!(questions.ask(address(1), 9, &[3; 32], 1, || 7), Some(7), "another node is there now");
-        assert_eq!(questions.waiting(address(1), &[2; 32]), []);
+        let mut requests = AncestorRequests::default();
+        assert_eq!(requests.ask(address(1), 9, &[2; 32], 0, || 5), Some(5));
+        assert_eq!(requests.ask(address(1), 9, &[2; 32], 1, || 6), Some(5));
+        assert_eq!(requests.waiting(address(1), &[2; 32]), [(9, 5)]);
+        assert_eq!(requests.ask(address(1), 9, &[3; 32], 1, || 7), Some(7), "another node is there now");
+        assert_eq!(requests.waiting(address(1), &[2; 32]), []);
     }
 
     #[test]
-    fn too_many_questions_give_way_once_they_are_old() {
-        let mut questions = Questions::default();
+    fn too_many_requests_give_way_once_they_are_old() {
+        let mut requests = AncestorRequests::default();
         for slot in 0..OPEN_MAX as u64 {
-            assert!(questions.ask(address(1), slot, &[2; 32], slot, || slot as u32).is_some());
+            assert!(requests.ask(address(1), slot, &[2; 32], slot, || slot as u32).is_some());
         }
-        assert_eq!(questions.ask(address(2), 9, &[2; 32], ANSWER_NS - 1, || 5), None);
-        assert_eq!(questions.ask(address(2), 9, &[2; 32], ANSWER_NS, || 5), Some(5));
-        questions.set_root(OPEN_MAX as u64);
-        assert!(questions.open.is_empty());
+        assert_eq!(requests.ask(address(2), 9, &[2; 32], ANSWER_NS - 1, || 5), None);
+        assert_eq!(requests.ask(address(2), 9, &[2; 32], ANSWER_NS, || 5), Some(5));
+        requests.set_root(OPEN_MAX as u64);
+        assert!(requests.open.is_empty());
     }
 }

@@ -45,7 +45,7 @@ use crate::links::{
     PortKind, REPAIR_NET, REPAIR_SIGN, REPAIR_TOWER, SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,
     TOWER_REPAIR, VOTED,
 };
-use ancestors::Questions;
+use ancestors::AncestorRequests;
 use nonce::NonceKey;
 use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT};
 
@@ -127,7 +127,7 @@ pub const fn memory() -> u64 {
     let slots = begun + SLOTS_MAX * 2 * size_of::<(u64, u64)>();
     let asked = 2 * (2 * REQUESTS_MAX).next_power_of_two() * size_of::<(Wanted, u64)>();
     let pinged = 2 * (2 * PINGED_MAX).next_power_of_two() * size_of::<(SocketAddr, u64)>();
-    (slots + asked + pinged + Questions::MEMORY + TABLE_BYTES) as u64
+    (slots + asked + pinged + AncestorRequests::MEMORY + TABLE_BYTES) as u64
 }
 
 /// What waits for a signature.
@@ -152,7 +152,7 @@ pub struct Repair {
     /// When something was asked for last.
     asked_at: HashMap<Wanted, u64>,
     /// Requests for ancestors.
-    questions: Questions,
+    ancestor_requests: AncestorRequests,
     /// When a peer's ping was looked at last.
     pinged: HashMap<SocketAddr, u64>,
     verifier: Verifier,
@@ -193,7 +193,7 @@ impl Tile for Repair {
             whole: BTreeMap::new(),
             voted: BTreeMap::new(),
             asked_at: HashMap::with_capacity(REQUESTS_MAX),
-            questions: Questions::default(),
+            ancestor_requests: AncestorRequests::default(),
             pinged: HashMap::new(),
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             unsigned: VecDeque::with_capacity(UNSIGNED_MAX),
@@ -341,7 +341,7 @@ impl Repair {
             self.root = root;
             self.begun = self.begun.split_off(&(root + 1));
             self.whole = self.whole.split_off(&(root + 1));
-            self.questions.set_root(root);
+            self.ancestor_requests.set_root(root);
         }
     }
 
@@ -374,7 +374,7 @@ impl Repair {
             out.count.dropped_questions += 1;
             return;
         };
-        let Some(nonce) = self.questions.ask(to, slot, &node, now, || nonces.nonce(&wanted, &node, now)) else {
+        let Some(nonce) = self.ancestor_requests.ask(to, slot, &node, now, || nonces.nonce(&wanted, &node, now)) else {
             out.count.dropped_questions += 1;
             return;
         };
@@ -402,7 +402,7 @@ impl Repair {
 
     /// Hands hashes of ancestors to tower, if they are what was asked for.
     fn on_ancestors(&mut self, from: SocketAddr, hashes: Vec<(u64, Hash)>, nonce: u32, out: &mut Out<'_, Self>) {
-        let Some(node) = self.questions.answered(from, nonce, &hashes) else {
+        let Some(node) = self.ancestor_requests.answered(from, nonce, &hashes) else {
             out.count.dropped_unasked += 1;
             return;
         };
@@ -419,7 +419,7 @@ impl Repair {
 
     /// Asks a node again for the ancestors that it has not answered for, as far as sign has room.
     fn ask_ancestors_again(&mut self, at: SocketAddr, node: &Pubkey, out: &mut Out<'_, Self>) {
-        for (slot, nonce) in self.questions.waiting(at, node) {
+        for (slot, nonce) in self.ancestor_requests.waiting(at, node) {
             if self.unsigned.len() >= UNSIGNED_MAX {
                 return;
             }
