@@ -13,7 +13,7 @@ use hearth_tile::topology::Topology;
 use crate::boot;
 use crate::config::Config;
 
-/// A node with everything that can count: the load's tiles too, and the threads of a cluster.
+/// A node with everything that can count: the load's tiles too, and those of a cluster.
 fn topology() -> Topology {
     let cores = hearth_tile::affinity::Cores { allowed: vec![0], siblings: Default::default() };
     let mut config = Config::default();

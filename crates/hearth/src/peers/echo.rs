@@ -57,10 +57,12 @@ impl EchoServer {
                 let now = Instant::now();
                 // A caller that is gone is no matter.
                 calls.retain_mut(|call| now < call.until && matches!(call.turn(shred_version), Ok(Turn::Waits)));
-                match calls.is_empty() {
-                    true if can_take => wait_readable(woken, &[listener.as_raw_fd()], SLEEP_MAX_NS),
-                    true => std::thread::sleep(TRY_EVERY),
-                    false => std::thread::sleep(SERVE_EVERY),
+                if !calls.is_empty() {
+                    std::thread::sleep(SERVE_EVERY);
+                } else if can_take {
+                    wait_readable(woken, &[listener.as_raw_fd()], SLEEP_MAX_NS);
+                } else {
+                    std::thread::sleep(TRY_EVERY);
                 }
             }
         })?;

@@ -59,7 +59,7 @@ const DUPLICATES_MAX: usize = 4_096;
 /// Values that consensus is told in one turn: a list of slots may take 50 µs.
 const TOLD_AT_ONCE: usize = 16;
 
-/// Tiles and threads that it keeps up to date about nodes.
+/// Tiles that it keeps up to date about nodes.
 const READERS: u64 = 4;
 
 /// What the tile takes at most, bytes, beside its links.
