@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_node_is_asked_again_and_one_that_answered_is_not() {
+    fn only_silent_nodes_are_asked_again() {
         let peers = [peer(3), peer(4)];
         let mut questions = Questions::default();
         questions.ask(9);

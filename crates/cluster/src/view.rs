@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_port_for_shreds_is_in_no_tree() {
+    fn node_without_tvu_is_in_no_tree() {
         let mut view = View::new([1; 32]);
         view.put(&Peer { tvu: None, ..peer(2, 8_000) });
         assert_eq!((nodes(&view), view.number()), ((vec![], vec![]), 0));

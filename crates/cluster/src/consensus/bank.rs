@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vote_backs_its_slot_and_those_below_while_it_binds() {
+    fn binding_vote_backs_its_slot_and_below() {
         let accounts = vec![account(1, 10, &[1, 2, 3], None), account(2, 20, &[1, 2], None), account(3, 5, &[], None)];
         let at = |slot| bank(slot, accounts.clone());
         let near = at(4);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_two_slots_for_a_leader_that_is_at_work() {
+    fn active_leader_gets_two_slots_of_grace() {
         let view = View::default();
         assert_eq!(begin(&view, 2, 4 * 64), Begin::Grace, "3 may come yet");
         assert_eq!(begin(&view, 2, 6 * 64 - 1), Begin::Grace);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn for_a_leader_of_whom_nothing_is_seen_it_does_not_wait() {
+    fn silent_leader_gets_no_grace() {
         let mut view = View::default();
         assert_eq!(begin(&view, 7, 12 * 64), Begin::Now(12));
         assert_eq!(begin(&view, 5, 12 * 64 - 1), Begin::Early);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_passed_gives_way_to_the_next() {
+    fn passed_turn_gives_way_to_the_next() {
         let view = View::default();
         let mut turns = Turns::new(ME);
         turns.reset(2, &view);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_turn_has_half_of_it_as_grace() {
+    fn grace_is_half_of_a_short_turn() {
         assert_eq!([4, 5, 6, 7].map(|last| Turn { first: 4, last }.grace_ticks()), [32, 64, 96, 128]);
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_third_must_have_it_and_who_has_a_later_one_has_those_before() {
+    fn a_third_propagates_a_block_and_its_ancestors() {
         let mut all = Propagation::default();
         all.add(id(4), None, &[101; 32], stakes(), 0);
         all.add(id(5), Some(id(4)), &[101; 32], stakes(), 0);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_counts_once_and_without_stake_not_at_all() {
+    fn account_counts_once_and_only_with_stake() {
         let stakes = epoch(10);
         assert_eq!((stakes.total(), stakes.stake(&[1; 32]), stakes.stake(&[3; 32])), (15, 10, 0));
         assert_eq!(stakes.votes_of(&[9; 32]), [[1; 32], [2; 32]]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn each_slot_has_its_epoch_and_old_ones_go() {
+    fn slot_uses_its_epoch_and_old_epochs_go() {
         let mut stakes = Stakes::new(100, epoch(1));
         let later = EpochStakes { total: 7, ..EpochStakes::default() };
         stakes.insert(200, Arc::new(later));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_told_once_when_it_passes_each_threshold() {
+    fn block_is_reported_once_a_threshold() {
         let mut tracker = Tracker::new(5);
         let mut vote = |name: u8| tracker.vote(&[name; 32], id(7, 1), 10, 40);
         let none = Reached::default();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_vote_counts_once_and_for_two_versions_at_most() {
+    fn account_votes_for_two_versions_at_most() {
         let mut tracker = Tracker::new(5);
         let mut vote = |slot, version, stake| tracker.vote(&[1; 32], id(slot, version), stake, 100).map(|_| ());
         assert_eq!(vote(5, 1, 1), Err(VoteError::Old));

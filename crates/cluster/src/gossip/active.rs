@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn twelve_are_in_nine_get_a_value_and_one_changes() {
+    fn active_set_rotates_one_of_twelve() {
         let mut random = Random::new([3; 32]);
         let stakes = Stakes::new(nodes(40).into_iter().map(|(stake, pubkey)| (pubkey, stake)).collect(), 0);
         let mut set = ActiveSet::new([40; 32]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_prunes_an_origin_gets_no_more_of_it_but_our_own() {
+    fn prune_stops_an_origin() {
         let mut random = Random::new([4; 32]);
         let stakes = Stakes::default();
         let mut set = ActiveSet::new([9; 32]);

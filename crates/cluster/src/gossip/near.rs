@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_names_no_more_slots_than_are_near() {
+    fn datagram_names_only_near_slots() {
         assert_eq!(near(bomb(50), 100), (101..=100 + MAX_ELSEWHERE).collect::<Vec<_>>(), "each once, none far away");
         assert_eq!(near(bomb(4_000), 100), (4_000..=100 + MAX_ELSEWHERE).collect::<Vec<_>>());
         assert_eq!(near(bomb(100 + MAX_ELSEWHERE + 1), 100), [0; 0], "too far");

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_asked_less_and_less_often_and_believed_for_1280_seconds() {
+    fn pings_back_off_and_pongs_last_1280_seconds() {
         let mut random = Random::new([1; 32]);
         let mut pings = Pings::new();
         let node = ([1; 32], "10.0.0.1:5".parse().unwrap());

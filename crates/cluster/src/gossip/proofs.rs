@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_put_together_in_any_order_once() {
+    fn proof_is_assembled_once_in_any_order() {
         let stakes = Stakes::default();
         let bytes = encode([&[1; 1_203], &[2; 1_228]]);
         let pieces = pieces(7, 1, &bytes);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_stake_fills_no_buffer_for_others() {
+    fn unstaked_nodes_fill_no_proof_buffer() {
         let mut stakes = std::collections::HashMap::new();
         stakes.insert([250; 32], 9);
         let stakes = Stakes::new(stakes, 0);

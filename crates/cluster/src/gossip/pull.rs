@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_asked_for_before_any_is_again() {
+    fn every_part_is_pulled_before_any_repeats() {
         let mut random = Random::new([5; 32]);
         let mut parts = Parts::default();
         for mask_bits in [6, 6, 8, 6] {

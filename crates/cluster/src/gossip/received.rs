@@ -81,7 +81,7 @@ mod tests {
 
     /// The deliveries of the cluster's own test. It takes shares of 50 % and 100 %; here the stakes are larger instead.
     #[test]
-    fn the_quickest_are_kept_until_they_have_enough_stake() {
+    fn quickest_senders_stay_until_enough_stake() {
         let deliveries: [&[u32]; 5] = [&[3, 1, 7, 5], &[7, 6, 5, 2], &[2, 0, 0, 2], &[3, 5, 0, 6], &[6, 2, 6, 2]];
         let (own, origin) = ([100; 32], [101; 32]);
         let node = |n: usize| [n as u8; 32];

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_stake_lives_for_an_epoch_and_all_do_where_none_has() {
+    fn stake_extends_the_timeout_to_an_epoch() {
         let (a, b) = ([1; 32], [2; 32]);
         let none = Stakes::new([(a, 0)].into(), 60_000);
         assert_eq!((none.timeout(&a), none.timeout(&b)), (60_000, 60_000));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_large_cluster_stake_says_what_is_passed_on() {
+    fn large_cluster_filters_values_by_stake() {
         use Direction::{Answer, In, Push};
         let mut map: HashMap<Pubkey, u64> = (0..STAKE_FILTER_NODES as u64 - 1)
             .map(|n| {

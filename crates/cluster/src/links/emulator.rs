@@ -230,7 +230,7 @@ mod tests {
     const PLAIN: Rule = Rule { delay_ns: 30 * MS, jitter_ns: 0, loss: 0.0, is_cut: false };
 
     #[test]
-    fn a_datagram_arrives_after_its_delay_and_in_order() {
+    fn datagrams_arrive_delayed_and_in_order() {
         let mut emulator = of(PLAIN, 1e15, 1 << 20);
         for number in 0..100 {
             assert!(emulator.offer(u64::from(number / 10) * MS, one(number, 100)).is_none());
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_as_long_as_it_is_said_to_be() {
+    fn jitter_has_the_given_mean() {
         let mut emulator = of(Rule { jitter_ns: 2 * MS, ..PLAIN }, 1e15, 1 << 20);
         (0..10_000).for_each(|number| assert!(emulator.offer(0, one(number, 1)).is_none()));
         let extra: Vec<u64> = drain(&mut emulator).into_iter().map(|(at, _)| at - 30 * MS).collect();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_lost_as_are_said_to_be_alone_or_in_a_run() {
+    fn loss_has_the_given_rate() {
         let mut emulator = of(Rule { loss: 0.1, ..PLAIN }, 1e15, 1 << 26);
         (0..10_000).for_each(|number| assert!(emulator.offer(0, one(number, 10)).is_none()));
         let came = drain(&mut emulator).len() as u64;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_as_many_bits_a_second_as_it_has() {
+    fn line_carries_its_rate() {
         // 972 bytes and 28 of the heads at 8 Mb/s: one a millisecond.
         let mut emulator = of(PLAIN, 8e6, 1 << 20);
         (0..50).for_each(|number| assert!(emulator.offer(0, one(number, 972)).is_none()));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_queue_holds_is_dropped_and_counted() {
+    fn full_queue_drops_and_counts() {
         let mut emulator = of(PLAIN, 1e15, 1_000);
         (0..25).for_each(|number| assert!(emulator.offer(0, one(number, 100)).is_none()));
         assert_eq!((emulator.counters.delayed, emulator.counters.full), (10, 15));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_never_comes_and_what_was_under_way_does() {
+    fn cut_keeps_only_datagrams_under_way() {
         let mut emulator = of(PLAIN, 1e15, 1 << 20);
         assert!(emulator.offer(0, one(1, 10)).is_none());
         let rules = emulator.rules.clone();

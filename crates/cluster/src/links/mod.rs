@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_what_is_between_it_and_each_other() {
+    fn rules_cover_each_other_node() {
         let rules = rules(FILE).unwrap();
         let to = |last: u8| rules.by_address.get(&IpAddr::from([127, 0, 0, last])).copied();
         let far = Rule { delay_ns: 87_500_000, jitter_ns: 1_000_000, loss: 0.002, is_cut: false };

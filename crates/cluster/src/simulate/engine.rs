@@ -349,7 +349,7 @@ mod tests {
     use crate::turbine::{Cipher, Contact};
 
     #[test]
-    fn of_a_set_no_more_is_asked_for_than_makes_it_whole() {
+    fn repair_asks_only_for_missing_shreds() {
         let world = World::shipped().without_loss();
         let contact = |name: u8| Contact { identity: [name; 32], address: Some(([127, 0, 0, name], 8_000).into()) };
         // The leader, which has all stake but one lamport, is asked.

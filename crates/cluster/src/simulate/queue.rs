@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_in_the_order_of_their_time_also_those_that_others_bring() {
+    fn events_come_in_time_order() {
         let event = |at: u64| Event { at, node: 0, set: 0, kind: Kind::Cut, shred: 0, from: 0 };
         let mut random = fastrand::Rng::with_seed(7);
         let mut queue = Queue::default();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_nodes_have_stake_each_and_their_sum_has_room() {
+    fn largest_cluster_has_stake_without_overflow() {
         for spread in [Stakes::Equal, Stakes::Zipf(0.0), Stakes::default(), Stakes::Zipf(3.0)] {
             let all = spread.of(NODES_MAX).expect("made up");
             assert!(all.iter().try_fold(0u64, |sum, stake| sum.checked_add(*stake)).is_some(), "{spread}");

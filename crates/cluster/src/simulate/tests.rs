@@ -39,7 +39,7 @@ const FOLLOWER_SENDS: &str = "a follower sends";
 const LEADER_SENDS: &str = "the leader sends";
 
 #[test]
-fn without_loss_everyone_has_everything_once_and_nothing_is_repaired() {
+fn lossless_network_needs_no_repair() {
     let report = plan(300, 20_000.0).run().expect("simulated");
     let [sets, simulated] = report.sets;
     assert_eq!((sets, simulated), (56, 56));
@@ -60,7 +60,7 @@ fn without_loss_everyone_has_everything_once_and_nothing_is_repaired() {
 }
 
 #[test]
-fn loss_is_mended_by_parity_and_what_is_left_by_repair() {
+fn parity_mends_loss_before_repair() {
     let lossy = |loss: f64| Plan { world: World::shipped().with_loss(loss), ..plan(120, 20_000.0) };
     let some = lossy(0.05).run().expect("simulated");
     let most = lossy(0.45).run().expect("simulated");
@@ -85,7 +85,7 @@ fn dead_nodes_cost_their_children_and_their_stake() {
 }
 
 #[test]
-fn some_of_the_sets_tell_what_all_of_them_do() {
+fn sampled_sets_match_all_sets() {
     let all = Plan { world: World::shipped(), seeds: 6, ..plan(150, 200_000.0) };
     let some = Plan { sets: 60, ..all.clone() };
     let (all, some) = (all.run().expect("simulated"), some.run().expect("simulated"));
@@ -125,7 +125,7 @@ fn slow_leader(rate_gbps: f64) -> World {
 }
 
 #[test]
-fn a_leader_that_cannot_send_what_it_has_to_is_late_and_told() {
+fn overloaded_leader_is_late_and_reported() {
     let of = |rate_gbps: f64| {
         let world = slow_leader(rate_gbps);
         let plan = Plan { world, seeds: 1, sets: 64, leader: Some(0), ..plan(40, 1e6) };
@@ -146,7 +146,7 @@ fn a_leader_that_cannot_send_what_it_has_to_is_late_and_told() {
 }
 
 #[test]
-fn some_of_the_sets_tell_what_all_of_them_do_also_of_a_slow_leader() {
+fn sampled_sets_match_for_a_slow_leader() {
     // 100,000 transfers a second are 445 Mb/s.
     for rate_gbps in [0.1, 0.4, 0.5] {
         let all = Plan { world: slow_leader(rate_gbps), seeds: 1, leader: Some(0), ..plan(30, 100_000.0) };
@@ -180,7 +180,7 @@ fn what_cannot_be_meant_is_told() {
 }
 
 #[test]
-fn what_is_too_much_is_told_before_anything_is_allocated() {
+fn excess_is_refused_before_allocation() {
     let of = |plan: Plan| plan.run().expect_err("no plan").to_string();
     for stakes in [Stakes::Equal, Stakes::default()] {
         let many = Plan { stakes, ..plan(usize::MAX, 1e6) };
@@ -202,7 +202,7 @@ fn what_is_too_much_is_told_before_anything_is_allocated() {
 }
 
 #[test]
-fn the_most_sets_that_are_named_have_room_and_fewer_slots_are_simulated_at_once() {
+fn memory_bounds_sets_and_slots_at_once() {
     let plan = |nodes: usize, sets: u16| Plan { seeds: 4, sets, ..plan(nodes, 1e9) };
     assert_eq!(plan(2_000, 64).at_once().expect("room"), 14);
     assert_eq!(plan(2_000, 932).at_once().expect("room"), 1);

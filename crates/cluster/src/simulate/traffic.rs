@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_of_64_datagrams_and_143_transfers() {
+    fn set_has_64_datagrams_and_143_transfers() {
         assert_eq!((shred(ShredKind::Data), shred(ShredKind::Code), set()), (1_231, 1_256, 79_584));
         assert_eq!(transfers_per_set(), 143);
         assert_eq!((sets(1e6, 0.4), sets(0.0, 0.4), sets(143.0, 1.0)), (2_798, 1, 1));

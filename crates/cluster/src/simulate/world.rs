@@ -213,7 +213,7 @@ mod tests {
         link = [{ between = [\"A\", \"Berlin\"], rtt_ms = 40, jitter_ms = 1, loss = 0.1 }]\n";
 
     #[test]
-    fn the_map_that_is_shipped_has_the_round_trips_of_the_demonstration() {
+    fn shipped_map_has_the_shown_round_trips() {
         let world = World::shipped();
         let place = |name: &str| world.regions.iter().position(|region| region.name == name).expect("a region");
         let rtt = |a: &str, b: &str| world.link(place(a), place(b)).rtt_ms;

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_more_stake_comes_first_and_who_is_not_known_keeps_its_place() {
+    fn nodes_are_ordered_by_stake_known_or_not() {
         let known = [contact(1, 1), contact(2, 2), Contact { identity: [3; 32], address: None }];
         let stakes = [([2; 32], 5), ([4; 32], 9), ([3; 32], 5), ([6; 32], 0)].into();
         let set = NodeSet::new(contact(5, 5), &known, &stakes, Cipher::ChaCha20, false);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_finds_the_children_and_the_parent_that_all_others_think_it_has() {
+    fn all_nodes_agree_on_parents_and_children() {
         for (count, fanout) in [(2, 200), (9, 2), (60, 3), (60, 200)] {
             let sets: Vec<NodeSet> = (0..count).map(|own| set(own, count, fanout)).collect();
             let (mut scratch, mut order, mut children) = (Scratch::default(), Vec::new(), Vec::new());

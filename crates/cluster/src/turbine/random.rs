@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_of_slot_kind_index_and_leader() {
+    fn seed_hashes_slot_kind_index_and_leader() {
         let id = ShredId { slot: 0x0102, kind: ShredKind::Data, index: 0x0304 };
         let mut bytes = vec![2, 1, 0, 0, 0, 0, 0, 0, 0xa5, 4, 3, 0, 0];
         bytes.extend([7; 32]);

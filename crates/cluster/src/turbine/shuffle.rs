@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_that_the_sum_has_no_room_for_counts_as_none() {
+    fn overflowing_weight_counts_as_none() {
         let weights = [u64::MAX, 7, 0];
         let shuffle = WeightedShuffle::new(&weights);
         assert_eq!((shuffle.total, &*shuffle.zeros), (u64::MAX, &[1, 2][..]));

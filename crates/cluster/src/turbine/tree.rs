@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_node_has_one_parent_and_is_its_child(fanout in 1usize..9, count in 1usize..400) {
+        fn every_node_has_exactly_one_parent(fanout in 1usize..9, count in 1usize..400) {
             // Four layers hold so many: nobody sends to what comes after them.
             let count = count.min(1 + fanout * (1 + fanout * (1 + fanout)));
             let mut seen = vec![0; count];

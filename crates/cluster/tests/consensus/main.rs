@@ -101,7 +101,7 @@ fn trouble(network: &mut Network) -> Result<bool, String> {
 }
 
 #[test]
-fn nothing_breaks_whatever_the_network_does_and_all_goes_on_after() {
+fn safety_holds_and_progress_returns() {
     let (mut runs, mut with_two, mut stopped, mut slowest) = (0, 0, 0, 0);
     by_seeds("nothing_breaks", 200, |seed| {
         let mut random = fastrand::Rng::with_seed(seed ^ 0x5eed);
@@ -138,7 +138,7 @@ fn goes_on(network: &mut Network) -> Result<(), String> {
 }
 
 #[test]
-fn four_go_on_with_one_dead_and_stand_with_two_until_one_returns() {
+fn four_nodes_survive_one_death_not_two() {
     by_seeds("four_go_on", 20, |seed| {
         let mut network = Network::new(vec![1_000; 4], seed)?;
         network.run_slots(seed % 60)?;
@@ -164,7 +164,7 @@ fn four_go_on_with_one_dead_and_stand_with_two_until_one_returns() {
 }
 
 #[test]
-fn three_of_four_go_on_without_the_one_that_hears_nobody() {
+fn three_nodes_continue_without_a_deaf_one() {
     by_seeds("three_of_four", 20, |seed| {
         let mut network = Network::new(vec![1_000; 4], seed)?;
         network.run_slots(50)?;
@@ -182,7 +182,7 @@ fn three_of_four_go_on_without_the_one_that_hears_nobody() {
 }
 
 #[test]
-fn of_a_leaders_two_versions_one_wins_and_who_had_the_other_gets_it() {
+fn one_of_two_versions_wins_everywhere() {
     let (mut runs, mut dumps, mut healed) = (0, 0, 0);
     by_seeds("of_a_leaders_two_versions", 20, |seed| {
         let mut network = Network::new(vec![1_000; 7], seed)?;

@@ -254,7 +254,7 @@ fn it_sleeps_until_something_is_due() {
 }
 
 #[test]
-fn without_signatures_nothing_is_said_and_sign_is_not_flooded() {
+fn unsigned_values_are_held_and_sign_not_flooded() {
     let mut node = Node::new(0);
     node.rig.run();
     node.sign();
@@ -298,7 +298,7 @@ fn refused_requests_free_their_places() {
 }
 
 #[test]
-fn without_room_at_net_it_takes_nothing_and_loses_nothing() {
+fn full_net_link_holds_input_without_loss() {
     let mut node = Node::new(0);
     let (mut given, depth) = (0u32, DEPTH);
     let token = |number: u32| [&number.to_le_bytes()[..], &[0; 28]].concat().try_into().expect("32 bytes");
@@ -322,7 +322,7 @@ fn without_room_at_net_it_takes_nothing_and_loses_nothing() {
 }
 
 #[test]
-fn a_wall_clock_that_is_set_back_is_noticed() {
+fn wall_clock_set_back_is_noticed() {
     let mut node = Node::new(0);
     node.rig.run();
     while node.sign() > 0 {}
@@ -358,7 +358,7 @@ fn another_process_with_the_same_key_is_found() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_told_when_there_is() {
+fn news_waits_for_room() {
     let mut node = Node::new(0);
     node.rig.run();
     let count = u64::from(DEPTH) + 40;
@@ -380,7 +380,7 @@ fn what_there_is_no_room_for_is_told_when_there_is() {
 }
 
 #[test]
-fn a_contradiction_is_proved_to_others_and_consensus_knows() {
+fn contradiction_is_proved_and_reported_to_consensus() {
     let mut node = Node::new(0);
     node.rig.run();
     while node.sign() > 0 {}
@@ -409,7 +409,7 @@ fn idle_it_does_nothing_between_what_is_due() {
 }
 
 #[test]
-fn the_stakes_are_those_of_the_epoch_after_the_root_where_they_are_known() {
+fn stakes_are_of_the_next_epoch_if_known() {
     let known = |epoch: u64| (3..=5).contains(&epoch).then_some(epoch);
     assert_eq!([1, 2, 4, 5, 6].map(|root| of_next(root, known)), [None, Some(3), Some(5), Some(5), None]);
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_requests_give_way_once_they_are_old() {
+    fn old_requests_give_way() {
         let mut requests = AncestorRequests::default();
         for slot in 0..OPEN_MAX as u64 {
             assert!(requests.ask(address(1), slot, &[2; 32], slot, || slot as u32).is_some());

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_once_and_for_what_was_asked() {
+    fn answer_counts_once_for_its_request() {
         let (key, shreds) = (NonceKey([7; 32]), shreds());
         let shred = |place: usize| Piece::parse(&shreds[place]).unwrap();
         let mut answers = Answers::new(key);

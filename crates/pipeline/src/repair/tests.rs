@@ -183,7 +183,7 @@ fn nobody_is_asked_that_gossip_has_forgotten() {
 }
 
 #[test]
-fn a_voted_slot_is_asked_for_after_patience_and_forgotten() {
+fn voted_slot_is_requested_after_patience() {
     let mut bench = Bench::new();
     bench.rig.give_control(TOWER_REPAIR, 3, VOTED, &[]);
     let wanted = [Wanted::Highest { slot: 3, from: 0 }];
@@ -194,7 +194,7 @@ fn a_voted_slot_is_asked_for_after_patience_and_forgotten() {
 }
 
 #[test]
-fn no_more_requests_wait_than_sign_has_room_for() {
+fn requests_waiting_for_sign_are_bounded() {
     let mut bench = Bench::new();
     let all: Vec<u32> = (0..GAPS_MAX as u32).collect();
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &all));
@@ -251,7 +251,7 @@ fn hashes(slots: &[u64]) -> Vec<(u64, Hash)> {
 }
 
 #[test]
-fn tower_gets_hashes_of_nodes_that_it_wants_asked() {
+fn tower_gets_the_hashes_it_asked_for() {
     let mut bench = Bench::new();
     let nonce = bench.ask_ancestors(9);
     let answer = |slots: &[u64], nonce| AncestorHashes::Hashes(hashes(slots), nonce).write();
@@ -294,7 +294,7 @@ fn hashes_that_nobody_asked_for_are_dropped() {
 }
 
 #[test]
-fn ping_for_ancestors_is_answered_and_the_question_made_again() {
+fn ancestor_ping_repeats_the_request() {
     let mut bench = Bench::new();
     let nonce = bench.ask_ancestors(9);
     let token = [6; 32];
@@ -349,7 +349,7 @@ fn questions_of_tower_leave_room_for_shreds() {
 }
 
 #[test]
-fn a_peer_that_goes_back_far_enough_is_asked_by_stake() {
+fn peer_is_chosen_by_stake_and_history() {
     let serve_repair = "10.0.0.1:5".parse().unwrap();
     let peer = |name, stake, lowest| RepairPeer { identity: [name; 32], serve_repair, stake, lowest };
     let peers = [peer(1, 60, 100), peer(2, 0, 0), peer(3, 20, 90), peer(4, 1, 101)];
@@ -363,7 +363,7 @@ fn a_peer_that_goes_back_far_enough_is_asked_by_stake() {
 }
 
 #[test]
-fn of_too_many_voted_slots_the_newest_heard_of_stay() {
+fn newest_voted_slots_stay() {
     let mut voted = BTreeMap::new();
     let dropped = (0..100).filter(|now| note_voted(&mut voted, 1_000 - now, *now)).count();
     assert_eq!(dropped, 100 - VOTED_MAX);

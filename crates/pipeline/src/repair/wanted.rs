@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn ancestors_come_first_and_skipped_slots_not_at_all() {
+    fn ancestors_come_first_and_skipped_slots_never() {
         let gaps = |slot, parent, shreds: &[u32]| {
             (slot, SlotGaps { slot, parent, highest_from: None, shreds: shreds.to_vec() })
         };

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_host_leaves_half_to_others_and_has_all_alone() {
+    fn host_gets_half_of_a_shared_budget() {
         let mut budget = Budget::new(8_000);
         let mut pay = |host: u8, now| budget.pay(100, Payer { host: [10, 0, 0, host].into(), now }).is_ok();
         let mut count = |host, now| (0..200).filter(|_| pay(host, now)).count();

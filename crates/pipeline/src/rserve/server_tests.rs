@@ -151,7 +151,7 @@ fn shreds_are_served_as_they_were_made() {
 }
 
 #[test]
-fn of_a_block_that_was_given_up_nothing_is_served() {
+fn dumped_block_is_not_served() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, shreds) = store(folder.path());
     let mut server = server(&store);
@@ -171,7 +171,7 @@ fn of_a_block_that_was_given_up_nothing_is_served() {
 }
 
 #[test]
-fn confirmed_blocks_are_told_and_a_ping_has_the_form_that_the_asker_reads() {
+fn ancestors_of_confirmed_blocks_are_served() {
     use hearth_cluster::consensus::BankId;
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = store(folder.path());
@@ -273,7 +273,7 @@ fn a_host_with_many_keys_keeps_nobody_out() {
 }
 
 #[test]
-fn the_nodes_of_a_host_that_makes_room_have_to_prove_their_addresses_again() {
+fn evicted_hosts_nodes_prove_themselves_again() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = store(folder.path());
     let mut server = server(&store);
@@ -289,7 +289,7 @@ fn the_nodes_of_a_host_that_makes_room_have_to_prove_their_addresses_again() {
 }
 
 #[test]
-fn what_is_not_there_is_read_for_once_and_paid_for() {
+fn missing_shreds_are_read_for_once_and_charged() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = store(folder.path());
     let set = |fec_set_index, data| FecSetRecord {
@@ -329,7 +329,7 @@ fn what_is_not_there_is_read_for_once_and_paid_for() {
 }
 
 #[test]
-fn of_a_set_that_cannot_be_made_again_nothing_is_sent() {
+fn unreproducible_set_is_not_served() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = store(folder.path());
     let reader = store.reader();
@@ -364,7 +364,7 @@ fn of_a_set_that_cannot_be_made_again_nothing_is_sent() {
 }
 
 #[test]
-fn who_asks_for_too_much_keeps_nobody_else_out() {
+fn greedy_asker_keeps_nobody_out() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = store(folder.path());
     // More slots than are kept read, of 64 sets each.

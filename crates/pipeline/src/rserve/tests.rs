@@ -140,7 +140,7 @@ fn pings_that_wait_for_sign_are_bounded() {
 }
 
 #[test]
-fn a_full_link_to_net_holds_requests_and_loses_none() {
+fn full_net_link_holds_requests() {
     let mut bench = Bench::new();
     let (own, asker) = (key(1).public_key(), key(2).public_key());
     let wanted = Wanted::Orphan { slot: 2 };

@@ -100,7 +100,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_gossip_says_is_signed_as_what_it_is() {
+    fn gossip_values_are_signed_by_kind() {
         let value = written(&CrdsData::ContactInfo(contact(own())));
         let all = [
             (SignKind::Value, value),
@@ -185,7 +185,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_a_request_as_well_as_a_value_is_neither() {
+    fn bytes_of_two_roles_are_refused() {
         let both = request_and_value();
         assert!(is_value_of(&both, &own()));
         assert!(!is_signed_as_anything(&both));

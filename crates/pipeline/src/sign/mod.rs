@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_for_gossip_what_gossip_says_and_nothing_else() {
+    fn gossip_role_signs_only_gossip() {
         use hearth_wire::gossip::{CrdsData, LowestSlot};
         let config = config();
         let node = config.key.public_key();

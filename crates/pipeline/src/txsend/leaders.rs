@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_transactions_wait_for_a_leader_that_does_not_answer() {
+    fn newest_transactions_wait_for_a_silent_leader() {
         let (mut leaders, now) = leaders();
         (0..=WAITING_MAX).for_each(|number| leaders.send(now, address(1), &number.to_le_bytes(), false));
         assert_eq!((leaders.len(), leaders.waiting()), (1, WAITING_MAX));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_was_wanted_longest_ago_gives_way() {
+    fn least_recently_wanted_connection_gives_way() {
         let (mut leaders, now) = leaders();
         let at = |number: usize| now + Duration::from_millis(number as u64);
         (0..CONNECTIONS_MAX).for_each(|number| leaders.connect(at(number), address(number)));

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stakes_of_an_identity_add_up_and_the_largest_are_kept() {
+    fn stakes_add_up_by_identity() {
         let of = [(1, 5), (2, 9), (1, 6), (3, 0), (4, 1)];
         let vote = |(at, (node, stake)): (usize, &(u8, u64))| VoteStake {
             vote: [at as u8; 32],

@@ -107,7 +107,7 @@ impl Leader {
 }
 
 #[test]
-fn a_transaction_reaches_the_leader_once_and_shows_who_sends_it() {
+fn transaction_reaches_the_leader_with_our_identity() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
     see(&mut rig, stranger, leader_addresses().map(Some));
@@ -127,7 +127,7 @@ fn a_transaction_reaches_the_leader_once_and_shows_who_sends_it() {
 }
 
 #[test]
-fn who_votes_is_connected_before_it_has_a_vote() {
+fn voter_connects_before_its_first_vote() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, true, &OUTPUTS);
     let mut leader = Leader::new(&rig);
@@ -144,7 +144,7 @@ fn who_votes_is_connected_before_it_has_a_vote() {
 }
 
 #[test]
-fn what_the_node_itself_is_to_lead_goes_to_its_verify_tile() {
+fn own_turn_goes_to_the_verify_tile() {
     let mut rig = rig(&own().public_key(), true, &OUTPUTS);
     rig.give_control(RPC_TXSEND, 0, AGAIN, b"again");
     rig.give(TOWER_TXSEND, 0, b"a vote");
@@ -169,7 +169,7 @@ fn what_the_node_itself_is_to_lead_goes_to_its_verify_tile() {
 }
 
 #[test]
-fn votes_do_not_wait_behind_transactions_for_the_node_itself() {
+fn own_votes_overtake_own_transactions() {
     let mut rig = rig(&own().public_key(), true, &OUTPUTS);
     // As many as the link to verify holds, and one that waits.
     for number in 0..=DEPTH {
@@ -194,7 +194,7 @@ fn votes_do_not_wait_behind_transactions_for_the_node_itself() {
 }
 
 #[test]
-fn without_a_leader_that_is_known_it_is_dropped_and_counted() {
+fn unknown_leader_drops_and_counts() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
     rig.give(RPC_TXSEND, 0, b"nobody");
@@ -287,7 +287,7 @@ fn each_drop_is_counted_and_has_its_fate() {
 }
 
 #[test]
-fn a_leader_that_reads_nothing_holds_no_more_than_its_window() {
+fn stalled_leader_holds_only_its_window() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
     see(&mut rig, stranger, leader_addresses().map(Some));

@@ -108,7 +108,7 @@ fn line(consensus: &mut Consensus, from: u64, to: u64) -> Vec<Action> {
 }
 
 #[test]
-fn it_votes_with_the_tower_saved_before_and_builds_on_what_it_voted_for() {
+fn tower_is_saved_before_its_vote() {
     let mut consensus = started(config(), 0, None);
     assert_eq!(step(&mut consensus, 0), [Action::Reset(id(0)), Action::Begin { slot: 1, parent: id(0) }]);
     consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");
@@ -122,7 +122,7 @@ fn it_votes_with_the_tower_saved_before_and_builds_on_what_it_voted_for() {
 }
 
 #[test]
-fn nothing_begins_while_another_is_made_and_what_was_taken_back_may_begin_again() {
+fn retracted_slot_may_begin_again() {
     let mut consensus = started(config(), 0, None);
     let clock = Clock { now_ms: 0, tick_height: TICKS_PER_SLOT };
     assert_eq!(consensus.step(clock, &Busy), [Action::Reset(id(0))]);
@@ -134,7 +134,7 @@ fn nothing_begins_while_another_is_made_and_what_was_taken_back_may_begin_again(
 }
 
 #[test]
-fn roots_follow_32_votes_and_memory_is_what_is_above_them() {
+fn roots_follow_32_votes_and_bound_memory() {
     let mut consensus = started(config(), 0, None);
     let actions = line(&mut consensus, 1, 100);
     let rooted: Vec<BankId> = actions
@@ -159,7 +159,7 @@ fn roots_follow_32_votes_and_memory_is_what_is_above_them() {
 }
 
 #[test]
-fn a_node_without_a_vote_account_roots_and_says_nothing() {
+fn node_without_vote_account_roots_silently() {
     let mut consensus = started(Config { vote_account: None, ..config() }, 0, None);
     let actions = line(&mut consensus, 1, 40);
     assert!(votes(&actions).is_empty());
@@ -167,7 +167,7 @@ fn a_node_without_a_vote_account_roots_and_says_nothing() {
 }
 
 #[test]
-fn a_block_is_confirmed_with_those_below_once_it_is_frozen() {
+fn frozen_block_is_confirmed_with_its_ancestors() {
     let mut consensus = started(config(), 0, None);
     for name in 0..3 {
         assert_eq!(consensus.on_vote(&[name; 32], id(6)), Ok(()));
@@ -187,7 +187,7 @@ fn a_block_is_confirmed_with_those_below_once_it_is_frozen() {
 }
 
 #[test]
-fn after_a_start_the_last_vote_is_told_or_the_genesis() {
+fn start_reports_the_last_vote_or_genesis() {
     let told = |consensus: &Consensus| {
         let vote = consensus.last_vote()?;
         Some((vote.id, vote.votes.iter().map(|lockout| lockout.slot).collect::<Vec<_>>(), vote.root))
@@ -206,7 +206,7 @@ fn after_a_start_the_last_vote_is_told_or_the_genesis() {
 }
 
 #[test]
-fn a_vote_that_does_not_land_is_sent_again_after_17_banks_and_5_seconds() {
+fn lost_vote_is_refreshed() {
     let mut consensus = started(config(), 0, None);
     consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");
     assert_eq!(votes(&step(&mut consensus, 1_000_000)).len(), 1);
@@ -228,7 +228,7 @@ fn a_vote_that_does_not_land_is_sent_again_after_17_banks_and_5_seconds() {
 }
 
 #[test]
-fn another_version_than_the_clusters_is_dropped_and_left_without_a_proof() {
+fn minority_version_is_dropped_without_proof() {
     let mut consensus = started(config(), 0, None);
     consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");
     step(&mut consensus, 0);
@@ -252,7 +252,7 @@ fn another_version_than_the_clusters_is_dropped_and_left_without_a_proof() {
 }
 
 #[test]
-fn of_a_dead_block_that_the_cluster_has_the_first_ancestor_that_differs_goes() {
+fn first_differing_ancestor_of_dead_block_is_dumped() {
     let mut consensus = started(config(), 0, None);
     consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");
     step(&mut consensus, 0);
@@ -276,7 +276,7 @@ fn of_a_dead_block_that_the_cluster_has_the_first_ancestor_that_differs_goes() {
 }
 
 #[test]
-fn with_a_newer_tower_it_waits_for_its_root_before_it_does_anything() {
+fn newer_tower_waits_for_its_root() {
     let mut before = started(config(), 0, None);
     let mut actions = line(&mut before, 1, 40);
     let saved = actions.drain(..).rev().find_map(|action| match action {
@@ -307,7 +307,7 @@ fn a_lost_tower_is_taken_from_the_chain() {
 }
 
 #[test]
-fn it_leads_when_its_time_comes_and_one_slot_after_the_other() {
+fn turn_begins_slots_one_by_one() {
     let mut consensus = started(config(), 0, None);
     line(&mut consensus, 1, 15);
     let at = |consensus: &mut Consensus, tick_height| {
@@ -325,7 +325,7 @@ fn it_leads_when_its_time_comes_and_one_slot_after_the_other() {
 }
 
 #[test]
-fn a_leader_whose_blocks_nobody_sees_sends_them_again_and_makes_no_more() {
+fn unseen_leader_rebroadcasts_and_makes_no_more() {
     let mut consensus = started(config(), 0, None);
     step(&mut consensus, 0);
     consensus.on_frozen(frozen(id(1), id(0), vec![]), 1_000).expect("frozen");
@@ -341,7 +341,7 @@ fn a_leader_whose_blocks_nobody_sees_sends_them_again_and_makes_no_more() {
 }
 
 #[test]
-fn what_a_stranger_has_or_is_known_already_starts_nothing() {
+fn unstaked_or_known_slots_change_nothing() {
     let mut consensus = started(config(), 0, None);
     consensus.on_frozen(frozen(id(1), id(0), vec![]), 0).expect("frozen");
     step(&mut consensus, 0);
@@ -359,7 +359,7 @@ fn what_a_stranger_has_or_is_known_already_starts_nothing() {
 }
 
 #[test]
-fn one_that_waits_for_a_rooted_vote_leads_after_that() {
+fn rooted_vote_lets_the_node_lead() {
     let begins = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Begin { .. }));
     let mut consensus = started(Config { waits_for_rooted_vote: true, ..config() }, 0, None);
     let actions = line(&mut consensus, 1, 32);

@@ -102,7 +102,7 @@ fn two_forks(voters: std::ops::Range<u8>) -> World {
 }
 
 #[test]
-fn the_heaviest_bank_above_the_last_vote_is_voted_for_once() {
+fn heaviest_bank_gets_one_vote() {
     let mut world = World::new();
     assert_eq!(world.decide(), Decision { vote: Err(Refusal::LockedOut), reset: Some(id(0)) });
     world.add(1, 0, 0..0, &[]);
@@ -112,7 +112,7 @@ fn the_heaviest_bank_above_the_last_vote_is_voted_for_once() {
 }
 
 #[test]
-fn a_fork_is_left_when_more_than_38_percent_are_locked_out_elsewhere() {
+fn fork_switch_needs_38_percent_elsewhere() {
     // 4 binds those who voted 1, 4 until 6, after this node's 3. Their fork has more votes than this node's.
     let three = two_forks(1..4);
     assert_eq!(three.forks.heaviest(), id(20));
@@ -123,7 +123,7 @@ fn a_fork_is_left_when_more_than_38_percent_are_locked_out_elsewhere() {
 }
 
 #[test]
-fn newer_votes_in_gossip_count_as_elsewhere_and_each_account_once() {
+fn newer_gossip_votes_count_once_for_a_switch() {
     let mut world = two_forks(1..4);
     world.gossip(1..4, 20);
     assert_eq!(world.view().switch(&id(20)), Switch::FailedThreshold);
@@ -134,7 +134,7 @@ fn newer_votes_in_gossip_count_as_elsewhere_and_each_account_once() {
 }
 
 #[test]
-fn forks_that_left_the_own_one_later_than_the_heaviest_do_not_count() {
+fn later_branches_are_no_switch_proof() {
     let mut world = two_forks(1..2);
     world.add(30, 2, 0..0, &[]);
     world.gossip(2..9, 30);
@@ -143,7 +143,7 @@ fn forks_that_left_the_own_one_later_than_the_heaviest_do_not_count() {
 }
 
 #[test]
-fn a_vote_that_binds_forbids_another_fork_even_with_a_proof() {
+fn lockout_forbids_a_switch_despite_proof() {
     let mut world = two_forks(1..5);
     world.add(5, 1, 0..0, &[]);
     world.gossip(1..9, 5);
@@ -166,7 +166,7 @@ fn line(slots: u64, voters: u8) -> World {
 }
 
 #[test]
-fn the_ninth_vote_needs_two_thirds_behind_the_first() {
+fn ninth_vote_needs_the_threshold() {
     assert_eq!(line(8, 0).decide().vote, Ok((id(8), false)), "the tower is not deep enough to ask");
     assert_eq!(line(9, 6).decide().vote, Err(Refusal::Threshold));
     assert_eq!(line(9, 6).decide().reset, Some(id(9)));
@@ -174,7 +174,7 @@ fn the_ninth_vote_needs_two_thirds_behind_the_first() {
 }
 
 #[test]
-fn a_vote_that_does_not_bind_longer_needs_nobody_behind_it() {
+fn vote_without_longer_lockout_needs_no_threshold() {
     let mut world = line(21, 0);
     assert_eq!(world.decide().vote, Err(Refusal::Threshold));
     // At 40 the votes for 1 to 16 still bind; with eight on top of it, 9 binds as long as it did before.
@@ -185,7 +185,7 @@ fn a_vote_that_does_not_bind_longer_needs_nobody_behind_it() {
 }
 
 #[test]
-fn nothing_is_voted_on_an_own_block_that_nobody_saw() {
+fn unpropagated_own_block_gets_no_votes_above() {
     let mut world = World::new();
     world.add(1, 0, 0..0, &[]);
     world.add(2, 1, 0..0, &[]);
@@ -203,7 +203,7 @@ fn nothing_is_voted_on_an_own_block_that_nobody_saw() {
 }
 
 #[test]
-fn from_a_duplicate_the_node_goes_back_and_from_one_that_is_gone_anywhere() {
+fn duplicate_forces_rollback_and_lost_block_any_fork() {
     let mut world = two_forks(1..1);
     world.forks.mark_invalid(&id(2));
     world.forks.mark_invalid(&id(4));
@@ -218,7 +218,7 @@ fn from_a_duplicate_the_node_goes_back_and_from_one_that_is_gone_anywhere() {
 }
 
 #[test]
-fn a_node_that_lost_its_last_block_needs_newer_votes_than_its_own() {
+fn lost_last_block_needs_newer_votes() {
     let mut world = World::new();
     world.add(1, 0, 0..0, &[]);
     world.add(20, 1, 0..9, &[1]);
@@ -232,7 +232,7 @@ fn a_node_that_lost_its_last_block_needs_newer_votes_than_its_own() {
 }
 
 #[test]
-fn a_vote_that_can_land_no_more_is_followed_by_one_on_the_same_fork() {
+fn expired_vote_is_followed_on_its_fork() {
     let mut world = two_forks(1..4);
     let mut parent = 3;
     for slot in 30..30 + MAX_SLOT_HASHES {

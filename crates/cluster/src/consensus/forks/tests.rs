@@ -27,7 +27,7 @@ fn account(name: u8) -> Pubkey {
 }
 
 #[test]
-fn without_votes_the_lower_slot_wins_and_with_votes_the_heavier() {
+fn lower_slot_wins_until_votes_weigh_more() {
     let mut forks = tree();
     assert_eq!(forks.heaviest(), at(6));
     forks.vote([(account(1), at(5), 10)]);
@@ -40,7 +40,7 @@ fn without_votes_the_lower_slot_wins_and_with_votes_the_heavier() {
 }
 
 #[test]
-fn of_two_versions_the_smaller_hash_wins_a_tie() {
+fn smaller_hash_wins_a_tie() {
     let mut forks = tree();
     forks.add(id(2, 0), at(1)).expect("a version of 2");
     assert_eq!(forks.heaviest(), id(2, 0));
@@ -63,7 +63,7 @@ fn an_account_counts_once_by_its_newest_vote() {
 }
 
 #[test]
-fn an_invalid_bank_is_no_candidate_until_one_above_it_is_confirmed() {
+fn invalid_bank_waits_for_a_confirmed_descendant() {
     let mut forks = tree();
     forks.vote([(account(1), at(6), 9), (account(2), at(5), 1)]);
     forks.mark_invalid(&at(2));

@@ -27,7 +27,7 @@ fn counts(tower: &Tower) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn votes_on_top_double_the_lockout_and_the_32nd_roots_the_oldest() {
+fn votes_double_lockouts_and_the_32nd_roots() {
     let tower = voted(1..=4);
     assert_eq!(counts(&tower), [(1, 4), (2, 3), (3, 2), (4, 1)]);
     let tower = voted(1..=31);
@@ -37,7 +37,7 @@ fn votes_on_top_double_the_lockout_and_the_32nd_roots_the_oldest() {
 }
 
 #[test]
-fn votes_that_expired_go_and_the_others_grow_only_under_a_deeper_stack() {
+fn expired_votes_go_and_deeper_stacks_double() {
     // 3 bound until 5 and 2 until 6, so that 7 finds 1 alone, which binds until 9.
     assert_eq!(counts(&voted([1, 2, 3, 7])), [(1, 3), (7, 1)]);
     assert_eq!(counts(&voted([1, 2, 3, 7, 8])), [(1, 3), (7, 2), (8, 1)]);
@@ -46,7 +46,7 @@ fn votes_that_expired_go_and_the_others_grow_only_under_a_deeper_stack() {
 }
 
 #[test]
-fn a_vote_binds_until_its_last_slot_and_no_longer() {
+fn vote_binds_until_its_last_slot() {
     let tower = voted([1, 2, 3]);
     let other_fork = |slot| tower.is_locked_out(slot, |slot| slot == 0);
     assert!([3, 4, 6, 9].into_iter().all(other_fork));
@@ -68,7 +68,7 @@ fn time_goes_forward_and_once_a_slot() {
 }
 
 #[test]
-fn a_newer_bank_frees_from_votes_that_it_descends_from_and_from_no_other() {
+fn newer_root_drops_only_the_votes_below() {
     let start = voted([1, 2, 3, 4]);
     let mut tower = start.clone();
     tower.align(bank(10), &[0, 1, 2, 5, 6]).expect("descends from 0");
@@ -84,7 +84,7 @@ fn a_newer_bank_frees_from_votes_that_it_descends_from_and_from_no_other() {
 }
 
 #[test]
-fn a_bank_that_does_not_descend_from_the_root_is_refused() {
+fn bank_off_the_root_is_refused() {
     let tower = voted(1..=35);
     assert_eq!(tower.root(), Some(bank(4)));
     let align = |slot, ancestors: &[u64]| tower.clone().align(bank(slot), ancestors);
@@ -97,7 +97,7 @@ fn a_bank_that_does_not_descend_from_the_root_is_refused() {
 }
 
 #[test]
-fn newer_votes_of_the_own_account_are_adopted_above_the_root() {
+fn newer_own_votes_are_adopted_above_root() {
     let mut tower = voted(1..=35);
     let votes = voted(1..=50).lockouts.votes;
     tower.adopt(&votes, Some(bank(2)), vote(50));
@@ -107,7 +107,7 @@ fn newer_votes_of_the_own_account_are_adopted_above_the_root() {
 }
 
 #[test]
-fn what_was_saved_is_restored_and_nothing_else_is() {
+fn only_a_whole_saved_tower_is_restored() {
     let node = [3; 32];
     for tower in [Tower::default(), Tower::new(bank(7)), voted([5]), voted(1..=60), voted([1, 2, 3, 90])] {
         let bytes = tower.save(&node);

@@ -119,7 +119,7 @@ fn without_a_pong_nobody_enters() {
 }
 
 #[test]
-fn a_pull_request_is_answered_to_who_has_shown_to_be_there() {
+fn pull_is_answered_after_a_pong() {
     let mut alone = Alone::new(config(&[]));
     alone.gossip.tick(alone.now, &mut Outbox::default());
     alone.sign();
@@ -201,7 +201,7 @@ fn another_shred_version_never_gets_in() {
 }
 
 #[test]
-fn private_addresses_stay_out_where_they_are_not_allowed() {
+fn private_addresses_are_refused() {
     let mut alone = Alone::new(Config { allow_private: false, ..config(&[]) });
     let node = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     let bytes = push(1, &[signed(1, &CrdsData::ContactInfo(node))]);
@@ -219,7 +219,7 @@ fn private_addresses_stay_out_where_they_are_not_allowed() {
 }
 
 #[test]
-fn a_node_without_stake_has_little_room_and_an_address_few_nodes() {
+fn unstaked_nodes_and_hosts_are_limited() {
     let limits = Config { unstaked_origin_bytes_max: 8_192, unstaked_per_host_max: 3, ..config(&[]) };
     let mut alone = Alone::new(limits);
     alone.gossip.set_stakes([(identity(5), SOL)].into(), 60_000);
@@ -433,7 +433,7 @@ fn let_some_answer(network: &mut Network) {
 }
 
 #[test]
-fn a_flood_grows_no_memory_and_keeps_nobody_out() {
+fn flood_is_bounded_and_excludes_nobody() {
     let mut network = network(22);
     let mut random = Random(22);
     network.stakes = (0..10).map(|n| (identity(n), SOL)).collect();

@@ -44,7 +44,7 @@ fn every_counter_has_a_name() {
 }
 
 #[test]
-fn what_a_node_says_of_itself_is_kept_to_its_rules() {
+fn own_values_keep_their_rules() {
     let mut network = network(12);
     network.add(&[]);
     let gossip = network.gossip_mut(0);

@@ -88,7 +88,7 @@ fn all_that_a_node_says_reaches_all() {
 }
 
 #[test]
-fn a_vote_is_quick_and_only_the_last_twelve_are_kept() {
+fn votes_spread_fast_and_twelve_are_kept() {
     let mut network = network(5);
     with_stakes(&mut network, 20);
     network.loss_per_mille = 0;
@@ -165,7 +165,7 @@ fn a_node_that_begins_anew_replaces_itself() {
 }
 
 #[test]
-fn of_two_processes_with_one_key_the_older_learns_of_the_other() {
+fn older_process_learns_of_a_newer() {
     let mut network = network(8);
     network.add_many(10, &[0]);
     let all: Vec<usize> = (0..10).collect();
@@ -204,7 +204,7 @@ fn a_partition_heals() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_by_an_hour_silences_nobody() {
+fn clock_set_back_silences_nobody() {
     const HOUR: u64 = 3_600_000;
     let mut network = network(15);
     with_stakes(&mut network, 4);
@@ -237,7 +237,7 @@ fn a_clock_that_is_set_back_by_an_hour_silences_nobody() {
 }
 
 #[test]
-fn what_was_signed_by_a_clock_that_was_ahead_is_signed_anew() {
+fn values_from_the_future_are_signed_anew() {
     let mut network = network(16);
     network.add(&[]);
     let now = network.now;
@@ -265,7 +265,7 @@ fn what_was_signed_by_a_clock_that_was_ahead_is_signed_anew() {
 }
 
 #[test]
-fn prunes_go_round_and_nothing_is_missing_for_them() {
+fn prunes_lose_no_values() {
     let mut network = network(14);
     with_stakes(&mut network, 30);
     network.loss_per_mille = 0;

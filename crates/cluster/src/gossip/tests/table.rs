@@ -44,7 +44,7 @@ fn check(table: &Table) {
 }
 
 #[test]
-fn the_later_value_wins_and_of_two_of_a_time_the_larger_hash() {
+fn later_value_wins_then_the_larger_hash() {
     let mut table = Table::default();
     assert_eq!(insert(&mut table, &lowest(1, 5, 100), 100), Inserted::New);
     assert_eq!(insert(&mut table, &lowest(1, 6, 99), 100), Inserted::Stale);
@@ -60,7 +60,7 @@ fn the_later_value_wins_and_of_two_of_a_time_the_larger_hash() {
 }
 
 #[test]
-fn a_contact_info_of_a_later_start_wins_whatever_its_time() {
+fn contact_info_of_a_later_start_wins() {
     let mut table = Table::default();
     assert_eq!(insert(&mut table, &contact(1, 10, 500), 1), Inserted::New);
     assert_eq!(insert(&mut table, &contact(1, 11, 400), 1), Inserted::New);
@@ -72,7 +72,7 @@ fn a_contact_info_of_a_later_start_wins_whatever_its_time() {
 }
 
 #[test]
-fn a_fresh_contact_info_keeps_the_rest_of_its_node() {
+fn fresh_contact_info_keeps_its_nodes_values() {
     let mut table = Table::default();
     insert(&mut table, &lowest(1, 5, 1_000), 1_000);
     insert(&mut table, &contact(1, 1, 5_000), 5_000);
@@ -87,7 +87,7 @@ fn a_fresh_contact_info_keeps_the_rest_of_its_node() {
 }
 
 #[test]
-fn who_has_least_stake_and_came_last_goes_first() {
+fn newest_node_with_least_stake_goes_first() {
     let mut table = Table::default();
     for from in 1..=20 {
         insert(&mut table, &contact(from, 1, 1), 1);
