@@ -3,7 +3,7 @@
 //! reads   what the node has to say, and whom it is for
 //! writes  requests, in the order in which they were made; by their tags, what is to be done with the signatures
 //! memory  [`REQUESTS_MAX`] requests of at most 1.2 KB; the peers of one pull request
-//! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`], as of one that was refused;
+//! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`], refused ones among them;
 //!         both are counted
 //! source  Firedancer's gossip tile, which has its own values signed by the tile that holds the key
 //!
