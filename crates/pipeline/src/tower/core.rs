@@ -457,7 +457,7 @@ impl Core {
                 self.count.begun_slots += 1;
                 self.tell(Command::Begin { slot, parent });
             }
-            Action::Dump { slot, .. } => {
+            Action::Dump(slot) => {
                 self.blocks.dump(slot);
                 self.dead.split_off(&slot);
                 self.dumping.push_back(slot);
