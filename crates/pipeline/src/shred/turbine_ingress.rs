@@ -202,6 +202,7 @@ impl Ingress {
         }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
+        out.count.forgotten_roots = self.receiver.forgotten_roots();
         self.hand_on.tell_again(out);
         out.count.reports_lost = self.hand_on.lost();
         self.gaps.report(&self.receiver, out);
