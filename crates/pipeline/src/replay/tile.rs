@@ -8,7 +8,7 @@
 //!         taken; `replay_store`, elective: confirmed slots, and where a history is kept the metadata of blocks of
 //!         others; the ledger
 //! memory  that of [`Position`], of [`Dispatcher`] and of [`StoreQueue`]; events that wait for room: those of one
-//!         block; slots that wait for room in shred, each once
+//!         block and of a few looks at the store; slots that wait for room in shred, each once
 //! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`
 //! source  –
 //!
@@ -234,9 +234,16 @@ impl ReplayTile {
     /// Looks at the store where that is due.
     fn look(&mut self, out: &mut Out<'_, Self>) {
         let now = out.now();
-        if !std::mem::take(&mut self.must_look) && now < self.look_at {
+        if now >= self.look_at {
+            self.look_at = now + LOOK_NS;
+            self.must_look = true;
+        }
+        self.must_look |= self.position.is_behind();
+        // Tower first hears what it was told before, which bounds what waits.
+        if !self.must_look || !self.waiting.is_empty() {
             return;
         }
+        self.must_look = false;
         self.look_at = now + LOOK_NS;
         self.position.look();
         self.is_due = true;
