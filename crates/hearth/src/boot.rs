@@ -250,6 +250,11 @@ impl Running {
         self.agreement.as_ref().and_then(Agreement::failure)
     }
 
+    /// As [`Running::failure`], for a node that stops now: what takes time to find out is left out.
+    pub fn last_failure(&self) -> Option<AgreeError> {
+        self.agreement.as_ref().and_then(Agreement::last_failure)
+    }
+
     /// Stops RPC and tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();

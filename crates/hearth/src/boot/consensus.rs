@@ -24,7 +24,7 @@ use hearth_wire::Pubkey;
 use super::{BootError, Chain, Peers, tiles};
 use crate::config::Config;
 use crate::keys;
-use crate::peers::agree::{AgreeError, Agreement};
+use crate::peers::agree::{AgreeError, Agreement, Asking};
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
@@ -95,6 +95,7 @@ impl Consensus {
             board: peers.board.clone(),
             replay: Failure::default(),
             tower: Failure::default(),
+            asking: Asking::default(),
         };
         let replay = replay::Config {
             ledger: ledger.clone(),
