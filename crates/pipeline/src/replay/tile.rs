@@ -9,7 +9,8 @@
 //!         others; the ledger
 //! memory  that of [`Position`], of [`Dispatcher`] and of [`StoreQueue`]; events that wait for room: those of one
 //!         block and of a few looks at the store; slots that wait for room in shred, each once
-//! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`
+//! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`; log lines beyond those of
+//!         [`LogLimit`]: `dead_blocks` and `dumped_slots` count all
 //! source  –
 //!
 //! A turn does a bounded piece of a block; that at its end hashes what the block changed, some milliseconds where it is
@@ -24,6 +25,7 @@ use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Hash;
 
+use super::log_limit::LogLimit;
 use super::position::{Counters, LeaderControl, Output, Position, PositionError};
 use super::store_queue::StoreQueue;
 use super::{Dispatcher, Rules};
@@ -134,6 +136,7 @@ pub struct ReplayTile {
     must_look: bool,
     /// When the store is looked at without that.
     look_at: u64,
+    log_limit: LogLimit,
 }
 
 impl Tile for ReplayTile {
@@ -180,6 +183,7 @@ impl Tile for ReplayTile {
             is_due: true,
             must_look: true,
             look_at: 0,
+            log_limit: LogLimit::default(),
         })
     }
 
@@ -302,10 +306,16 @@ impl ReplayTile {
                     self.position.count.dropped_metadata += self.store.record(slot, batches);
                 }
                 Output::Dump(slot) => {
-                    tracing::warn!("slot {slot} has another block in the cluster than here: this one is dropped");
+                    if self.log_limit.admit(out.now()) {
+                        tracing::warn!("slot {slot} has another block in the cluster than here: this one is dropped");
+                    }
                     self.dumps.insert(slot);
                 }
-                Output::Died { slot, why } => tracing::warn!("the block of slot {slot} is not executed: {why}"),
+                Output::Died { slot, why } => {
+                    if self.log_limit.admit(out.now()) {
+                        tracing::warn!("the block of slot {slot} is not executed: {why}");
+                    }
+                }
             }
         }
         if let Err(why) = done {
