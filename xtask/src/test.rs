@@ -96,7 +96,9 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
         let args = ["test", "--release", "--locked", "--workspace", "--no-fail-fast"];
         run_seeing(cargo().args(args), |line| tally.see(line))
     })?;
-    steps.step("loom: interleavings of the ring", |tally| run_seeing(&mut loom(), |line| tally.see(line)))?;
+    steps.step("loom: interleavings of the ring and of wake-ups", |tally| {
+        run_seeing(&mut loom(), |line| tally.see(line))
+    })?;
     match miri() {
         Some(commands) => steps.step("miri: ring, and the portable paths of crypto", |tally| {
             commands.into_iter().try_for_each(|mut command| run_seeing(&mut command, |line| tally.see(line)))
@@ -158,7 +160,7 @@ fn fuzz() -> Command {
 /// Loom replaces the atomics of the whole build, so it has a folder of its own.
 fn loom() -> Command {
     let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--package", "hearth-ring", "--lib"]);
+    command.args(["test", "--release", "--locked", "--package", "hearth-ring", "--package", "hearth-tile", "--lib"]);
     command.env("RUSTFLAGS", with_flags("RUSTFLAGS", "--cfg loom")).env("CARGO_TARGET_DIR", target_dir().join("loom"));
     command
 }

@@ -250,6 +250,11 @@ impl Running {
         self.watch.as_ref().and_then(DivergenceWatch::failure)
     }
 
+    /// As [`Running::failure`], for a node that stops now: what takes time to find out is left out.
+    pub fn last_failure(&self) -> Option<DivergenceError> {
+        self.watch.as_ref().and_then(DivergenceWatch::last_failure)
+    }
+
     /// Stops RPC and tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();

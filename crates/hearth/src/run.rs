@@ -105,6 +105,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
         std::thread::sleep(LOOK_EVERY);
         failure = running.failure();
     }
+    failure = failure.or_else(|| running.last_failure());
     say.line("  stopping");
     // A tile that died may have left others waiting: from now on there is an end to that.
     stop.set();

@@ -20,6 +20,7 @@ use crate::sys;
 use crate::wake::Waker;
 
 mod cpu;
+mod desk;
 mod lend;
 mod turns;
 

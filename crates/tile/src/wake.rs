@@ -8,9 +8,9 @@
 //!         one of them sees the other.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
+use crate::sync::{AtomicBool, Ordering, fence};
 use crate::sys::event::{EventFd, wait_readable};
 
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Waker {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;

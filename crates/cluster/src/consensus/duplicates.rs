@@ -18,8 +18,8 @@ pub(crate) enum Order {
     Valid(BankId),
     /// Ours is one of several, and nobody knows which one will be the cluster's.
     Doubtful(BankId),
-    /// Ours is not the cluster's: get the one with this hash.
-    Wrong { ours: BankId, wanted: Hash },
+    /// Ours is not the cluster's.
+    Wrong(BankId),
     /// Ours could not be executed, the cluster's could: it, or an ancestor, is another version.
     Dead(u64),
 }
@@ -39,7 +39,7 @@ impl Slot {
         let id = |hash| BankId { slot, hash };
         match (self.frozen, self.confirmed) {
             (Some(ours), Some(theirs)) if ours == theirs => Some(Order::Valid(id(ours))),
-            (Some(ours), Some(wanted)) => Some(Order::Wrong { ours: id(ours), wanted }),
+            (Some(ours), Some(_)) => Some(Order::Wrong(id(ours))),
             (None, theirs) if self.is_dead && (theirs.is_some() || self.is_elsewhere) => Some(Order::Dead(slot)),
             (Some(ours), None) if self.is_duplicate => Some(Order::Doubtful(id(ours))),
             _ => None,
@@ -158,6 +158,6 @@ mod tests {
     }
 
     fn wrong(version: u8) -> Order {
-        Order::Wrong { ours: id(version), wanted: [2; 32] }
+        Order::Wrong(id(version))
     }
 }

@@ -96,13 +96,10 @@ pub enum Action {
     Confirmed(BankId),
     /// More than two thirds of the stake have rooted this slot.
     Finalized(u64),
-    /// Our version of this slot is not the cluster's: drop it and what was built on it, and get the other.
-    Dump {
-        /// The slot.
-        slot: u64,
-        /// The hash that its bank must come to.
-        wanted: Hash,
-    },
+    /// Our version of this slot is not the cluster's: drop it and what was built on it, and get another one. Which of
+    /// the others is the cluster's shows when it is executed:
+    /// [`duplicate_confirmed`](crate::consensus::Consensus::duplicate_confirmed) has the hash that it must come to.
+    Dump(u64),
     /// The cluster has this slot's block, here it is dead: ask others for its ancestors until enough of them agree, and
     /// tell that to [`crate::consensus::Consensus::on_ancestors`].
     AskAncestors(u64),

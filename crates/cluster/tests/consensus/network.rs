@@ -367,9 +367,9 @@ impl Network {
             }
             Action::Confirmed(id) => self.oracle.confirmed(&self.world, node, id)?,
             Action::Finalized(slot) => self.oracle.finalized(&self.world, node, slot)?,
-            Action::Dump { slot, wanted } => {
+            Action::Dump(slot) => {
                 self.dumps += 1;
-                self.nodes[node].dump(&self.world, slot, wanted, now_us)?;
+                self.nodes[node].dump(&self.world, slot, now_us)?;
             }
             Action::AskAncestors(slot) => {
                 self.nodes[node].running.as_mut().expect("up").asked.insert(slot);

@@ -198,14 +198,15 @@ impl Node {
     }
 
     /// Our version of a slot goes, with all that was executed on it; what stays is executed anew.
-    pub fn dump(&mut self, world: &World, slot: u64, wanted: [u8; 32], now_us: u64) -> Result<(), String> {
+    pub fn dump(&mut self, world: &World, slot: u64, now_us: u64) -> Result<(), String> {
         let Some(running) = &mut self.running else { return Ok(()) };
         self.disk.blocks.remove(&slot);
         if let Some(ours) = running.frozen.remove(&slot) {
             running.frozen.retain(|_, id| !world.descends(*id, ours));
         }
         running.dead.retain(|dead| *dead < slot);
-        running.wanted.insert(slot, Some(wanted));
+        let wanted = running.consensus.duplicate_confirmed(slot);
+        running.wanted.insert(slot, wanted);
         self.replay(now_us)
     }
 

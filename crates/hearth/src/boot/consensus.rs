@@ -23,7 +23,7 @@ use hearth_wire::Pubkey;
 use super::{BootError, Chain, Peers, tiles};
 use crate::config::Config;
 use crate::keys;
-use crate::peers::divergence::{DivergenceError, DivergenceWatch};
+use crate::peers::divergence::{Asking, DivergenceError, DivergenceWatch};
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
@@ -94,6 +94,7 @@ impl Consensus {
             board: peers.board.clone(),
             replay: Failure::default(),
             tower: Failure::default(),
+            asking: Asking::default(),
         };
         let replay = replay::Config {
             ledger: ledger.clone(),

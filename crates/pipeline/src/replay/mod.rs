@@ -17,6 +17,7 @@ mod block;
 mod conflicts;
 mod error;
 mod executor;
+mod log_limit;
 mod pool;
 pub mod position;
 mod store_queue;

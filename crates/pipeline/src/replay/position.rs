@@ -3,7 +3,7 @@
 //! reads   tower's commands; what the store has; which slot proof of history makes
 //! writes  the ledger, by an executor; [`Output`]s
 //! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block;
-//!         what [`super::vote_hashes`] keeps
+//!         what [`super::vote_hashes`] keeps; events of [`TOLD_MAX`] stored slots
 //! drops   blocks that cannot be executed: counted
 //!
 //! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
@@ -30,6 +30,8 @@ use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start, StoredBlo
 
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
 pub const SLOTS_MAX: usize = 65_536;
+/// Changes of stored slots that tower is told of in one look; after a start the store may have all of [`SLOTS_MAX`].
+pub const TOLD_MAX: usize = 1_024;
 
 hearth_tile::counters! {
     /// What replay counts.
@@ -257,6 +259,8 @@ pub struct Position<S, X, P> {
     dumped: BTreeMap<u64, Hash>,
     /// What tower knows that the store has above the root, by slot.
     stored: Vec<SlotInfo>,
+    /// Whether the last look left changes for the next.
+    is_behind: bool,
     /// What tower knows of whether a block waits to be executed.
     has_backlog: Option<bool>,
     /// The slot that proof of history makes: the ledger belongs to it.
@@ -295,6 +299,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             dead: BTreeMap::new(),
             dumped: BTreeMap::new(),
             stored: vec![],
+            is_behind: false,
             has_backlog: None,
             making: None,
             task: None,
@@ -356,24 +361,57 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.catch_up()
     }
 
-    /// Looks at what the store has, and tells tower what has changed.
+    /// Looks at what the store has, and tells tower what has changed: [`TOLD_MAX`] slots of it, the lowest first.
     pub fn look(&mut self) {
         let found = self.source.slots(self.root + 1, SLOTS_MAX);
-        let known = std::mem::take(&mut self.stored);
-        let mut before = known.iter().peekable();
-        for info in &found {
+        let mut before = std::mem::take(&mut self.stored).into_iter().peekable();
+        let mut stored = Vec::with_capacity(found.len());
+        let mut changes = 0;
+        let mut may_tell = || {
+            changes += 1;
+            changes <= TOLD_MAX
+        };
+        for info in found {
             while let Some(gone) = before.next_if(|known| known.slot < info.slot) {
-                self.tell(Event::Voided(gone.slot));
+                if may_tell() {
+                    self.tell(Event::Voided(gone.slot));
+                } else {
+                    stored.push(gone);
+                }
             }
-            let is_same = |known: &SlotInfo| known.whole == info.whole && known.parent_slot == info.parent_slot;
             let known = before.next_if(|known| known.slot == info.slot);
-            if !known.is_some_and(is_same) {
-                self.tell(Event::Stored(stored_block(info)));
+            if known.is_some_and(|known| known.whole == info.whole && known.parent_slot == info.parent_slot) {
+                stored.push(info);
+            } else if may_tell() {
+                self.tell(Event::Stored(stored_block(&info)));
+                stored.push(info);
+            } else {
+                stored.extend(known);
             }
         }
-        before.for_each(|gone| self.out.push(Output::Tower(Event::Voided(gone.slot))));
-        self.stored = found;
+        for gone in before {
+            if may_tell() {
+                self.tell(Event::Voided(gone.slot));
+            } else {
+                stored.push(gone);
+            }
+        }
+        self.stored = stored;
+        self.is_behind = changes > TOLD_MAX;
+        self.tell_backlog();
+    }
+
+    /// Whether tower does not know all yet that the store has: another look tells more.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    /// Tells tower whether a block waits to be executed. That none does is known only once all is looked at.
+    fn tell_backlog(&mut self) {
         let has_backlog = self.next().is_some();
+        if self.is_behind && !has_backlog {
+            return;
+        }
         if self.has_backlog.replace(has_backlog) != Some(has_backlog) {
             self.tell(Event::Backlog(has_backlog));
         }

@@ -8,8 +8,9 @@
 //!         taken; `replay_store`, elective: confirmed slots, and where a history is kept the metadata of blocks of
 //!         others; the ledger
 //! memory  that of [`Position`], of [`Dispatcher`] and of [`StoreQueue`]; events that wait for room: those of one
-//!         block; slots that wait for room in shred, each once
-//! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`
+//!         block and of a few looks at the store; slots that wait for room in shred, each once
+//! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`; log lines beyond those of
+//!         [`LogLimit`]: `dead_blocks` and `dumped_slots` count all
 //!
 //! A turn does a bounded piece of a block; that at its end hashes what the block changed, some milliseconds where it is
 //! full. Where the node can no longer be in its cluster, the tile says why ([`Failure`]), once tower can hear what came
@@ -23,6 +24,7 @@ use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Hash;
 
+use super::log_limit::LogLimit;
 use super::position::{Counters, LeaderControl, Output, Position, PositionError};
 use super::store_queue::StoreQueue;
 use super::{Dispatcher, Rules};
@@ -133,6 +135,7 @@ pub struct ReplayTile {
     must_look: bool,
     /// When the store is looked at without that.
     look_at: u64,
+    log_limit: LogLimit,
 }
 
 impl Tile for ReplayTile {
@@ -179,6 +182,7 @@ impl Tile for ReplayTile {
             is_due: true,
             must_look: true,
             look_at: 0,
+            log_limit: LogLimit::default(),
         })
     }
 
@@ -233,9 +237,16 @@ impl ReplayTile {
     /// Looks at the store where that is due.
     fn look(&mut self, out: &mut Out<'_, Self>) {
         let now = out.now();
-        if !std::mem::take(&mut self.must_look) && now < self.look_at {
+        if now >= self.look_at {
+            self.look_at = now + LOOK_NS;
+            self.must_look = true;
+        }
+        self.must_look |= self.position.is_behind();
+        // Tower first hears what it was told before, which bounds what waits.
+        if !self.must_look || !self.waiting.is_empty() {
             return;
         }
+        self.must_look = false;
         self.look_at = now + LOOK_NS;
         self.position.look();
         self.is_due = true;
@@ -294,10 +305,16 @@ impl ReplayTile {
                     self.position.count.dropped_metadata += self.store.record(slot, batches);
                 }
                 Output::Dump(slot) => {
-                    tracing::warn!("slot {slot} has another block in the cluster than here: this one is dropped");
+                    if self.log_limit.admit(out.now()) {
+                        tracing::warn!("slot {slot} has another block in the cluster than here: this one is dropped");
+                    }
                     self.dumps.insert(slot);
                 }
-                Output::Died { slot, why } => tracing::warn!("the block of slot {slot} is not executed: {why}"),
+                Output::Died { slot, why } => {
+                    if self.log_limit.admit(out.now()) {
+                        tracing::warn!("the block of slot {slot} is not executed: {why}");
+                    }
+                }
             }
         }
         if let Err(why) = done {

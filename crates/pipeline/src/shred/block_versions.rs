@@ -2,8 +2,10 @@
 //!
 //! reads   the roots of sets, each with the root of the set before; what was dumped
 //! writes  whether a set may begin
-//! memory  64 B a set of [`SLOTS_MAX`] slots, and 32 B a set of their blocks that were dumped
-//! drops   sets of the block that was dumped, and those that are not chained to what is taken: told to the caller
+//! memory  68 B a set of [`SLOTS_MAX`] slots, and 32 B for each of [`DUMPED_MAX`] sets of a slot's dumped blocks:
+//!         [`memory`]
+//! drops   sets of the block that was dumped, and those that are not chained to what is taken: told to the caller;
+//!         roots of dumped blocks that there is no room for: [`Versions::forgotten`]
 //! source  our own; `docs/cluster-protocol.md`, sections 2.7 and 6.7, for what a node must be able to do
 //!
 //! A set's leaves name the root of the set before, so sets of two blocks are chained to each other only where the
@@ -13,13 +15,15 @@
 //! One that others do not have, since they answer with another ([`Contests`](super::equivocation::Contests)) or not at
 //! all, is built anew from the first set that any of them answers with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hearth_wire::Hash;
 use hearth_wire::shred::DATA_PER_SET;
 
 /// Slots of which more is known than that neighbours are chained.
 pub(super) const SLOTS_MAX: usize = 64;
+/// Roots of dumped blocks that are remembered of one slot: of two blocks of the largest size, which have 1,024 sets.
+const DUMPED_MAX: usize = 2_048;
 /// From a set's index to that of the next.
 const STEP: u32 = DATA_PER_SET as u32;
 
@@ -30,8 +34,36 @@ pub(super) type Link = (Hash, Hash);
 #[derive(Clone, Debug)]
 struct Version {
     taken: Taken,
-    /// Roots of blocks that were dumped: none of these is what a block is built from.
-    dumped: BTreeSet<Hash>,
+    /// Roots of blocks that were dumped, by block, the newest last: none of these is what a block is built from.
+    dumped: VecDeque<BTreeSet<Hash>>,
+}
+
+impl Version {
+    fn is_dumped(&self, root: &Hash) -> bool {
+        self.dumped.iter().any(|block| block.contains(root))
+    }
+
+    fn dumped_roots(&self) -> usize {
+        self.dumped.iter().map(BTreeSet::len).sum()
+    }
+
+    /// Remembers the roots of a dumped block, as far as there is room. Those of older blocks give way: a block that
+    /// comes back is dumped again. Returns how many roots are forgotten.
+    fn remember(&mut self, mut roots: BTreeSet<Hash>) -> u64 {
+        roots.retain(|root| !self.is_dumped(root));
+        if roots.is_empty() {
+            return 0;
+        }
+        let known = self.dumped_roots() + roots.len();
+        while roots.len() > DUMPED_MAX {
+            roots.pop_last();
+        }
+        while self.dumped_roots() + roots.len() > DUMPED_MAX {
+            self.dumped.pop_front();
+        }
+        self.dumped.push_back(roots);
+        (known - self.dumped_roots()) as u64
+    }
 }
 
 /// What is taken.
@@ -56,7 +88,16 @@ pub(super) enum Barred {
 
 /// Which blocks are taken.
 #[derive(Debug, Default)]
-pub(super) struct Versions(BTreeMap<u64, Version>);
+pub(super) struct Versions {
+    by_slot: BTreeMap<u64, Version>,
+    forgotten: u64,
+}
+
+/// Bytes that the versions take at most where a block has `sets` sets. Two entries' worth for each: a tree's nodes are
+/// half full at worst.
+pub(super) const fn memory(sets: usize) -> usize {
+    SLOTS_MAX * 2 * (sets * size_of::<(u32, Link)>() + DUMPED_MAX * size_of::<Hash>())
+}
 
 /// Whether a set fits between its neighbours.
 fn fits(known: &impl Fn(u32) -> Option<Link>, set: u32, (root, chained): Link) -> bool {
@@ -74,11 +115,13 @@ impl Versions {
         is_answer: bool,
         known: impl Fn(u32) -> Option<Link>,
     ) -> Result<(), Barred> {
-        let Some(Version { taken, dumped }) = self.0.get_mut(&slot) else {
+        let Some(version) = self.by_slot.get_mut(&slot) else {
             return fits(&known, set, link).then_some(()).ok_or(Barred::Torn);
         };
+        let is_dumped = version.is_dumped(&link.0);
+        let taken = &mut version.taken;
         match taken {
-            Taken::Nothing | Taken::Answers if dumped.contains(&link.0) => Err(Barred::Other),
+            Taken::Nothing | Taken::Answers if is_dumped => Err(Barred::Other),
             Taken::Answers if !is_answer => Err(Barred::Other),
             Taken::Nothing | Taken::Answers => {
                 *taken = Taken::Chain([(set, link)].into());
@@ -111,13 +154,13 @@ impl Versions {
 
     /// Whether it may be another block that is to be taken: one is begun.
     pub fn is_open(&self, slot: u64) -> bool {
-        self.0.get(&slot).is_none_or(|version| matches!(version.taken, Taken::Chain(_)))
+        self.by_slot.get(&slot).is_none_or(|version| matches!(version.taken, Taken::Chain(_)))
     }
 
     /// The slots that are built anew, and begun.
     pub fn rebuilt(&self) -> impl Iterator<Item = u64> {
         let is_begun = |version: &Version| matches!(version.taken, Taken::Chain(_));
-        self.0.iter().filter(move |(_, version)| is_begun(version)).map(|(slot, _)| *slot)
+        self.by_slot.iter().filter(move |(_, version)| is_begun(version)).map(|(slot, _)| *slot)
     }
 
     /// Sets of two blocks are there: the one stays of which the highest set is, down to where its chain ends.
@@ -135,18 +178,25 @@ impl Versions {
 
     /// What was dumped before stays so.
     fn set(&mut self, slot: u64, taken: Taken, dumped: BTreeSet<Hash>) {
-        let version = self.0.entry(slot).or_insert(Version { taken: Taken::Nothing, dumped: BTreeSet::new() });
+        let version = self.by_slot.entry(slot).or_insert(Version { taken: Taken::Nothing, dumped: VecDeque::new() });
         version.taken = taken;
-        version.dumped.extend(dumped);
-        while self.0.len() > SLOTS_MAX {
+        self.forgotten += version.remember(dumped);
+        while self.by_slot.len() > SLOTS_MAX
+            && let Some((_, newest)) = self.by_slot.pop_last()
+        {
             // The newest can wait: it is dumped again where need be.
-            self.0.pop_last();
+            self.forgotten += newest.dumped_roots() as u64;
         }
+    }
+
+    /// Roots of dumped blocks that were forgotten for want of room so far.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// Whether a set may be asked for: of a slot that is built anew those beside what is there.
     pub fn is_next(&self, slot: u64, set: u32) -> bool {
-        match self.0.get(&slot).map(|version| &version.taken) {
+        match self.by_slot.get(&slot).map(|version| &version.taken) {
             None | Some(Taken::Nothing | Taken::Answers) => true,
             Some(Taken::Chain(chain)) => {
                 let is_there = |set: u32| chain.contains_key(&set);
@@ -157,12 +207,12 @@ impl Versions {
 
     /// The slots that are or were built anew.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
-        self.0.keys().copied()
+        self.by_slot.keys().copied()
     }
 
     /// Nothing of slots up to this one is wanted any more.
     pub fn set_root(&mut self, root: u64) {
-        self.0 = self.0.split_off(&(root + 1));
+        self.by_slot = self.by_slot.split_off(&(root + 1));
     }
 }
 
@@ -242,6 +292,36 @@ mod tests {
         assert_eq!(versions.admit((9, 5 * STEP), link(3, 5), true, NOTHING), Ok(()));
     }
 
+    /// The roots of a block with `count` sets.
+    fn roots(block: u8, count: usize) -> BTreeSet<Hash> {
+        let root = |number: usize| {
+            let mut root = [block; 32];
+            root[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            root
+        };
+        (0..count).map(root).collect()
+    }
+
+    #[test]
+    fn dumped_roots_of_a_slot_are_bounded() {
+        let mut versions = Versions::default();
+        let blocks = [1, 2, 3].map(|block| roots(block, DUMPED_MAX / 2));
+        for block in &blocks {
+            versions.dump(9, block.clone());
+        }
+        assert_eq!(versions.by_slot[&9].dumped_roots(), DUMPED_MAX);
+        assert_eq!(versions.forgotten(), DUMPED_MAX as u64 / 2, "those of the oldest");
+        let is_dumped = |number: usize| blocks[number].iter().all(|root| versions.by_slot[&9].is_dumped(root));
+        assert_eq!([0, 1, 2].map(is_dumped), [false, true, true]);
+        // More than any block has: the others give way, and of it as much is remembered as there is room for.
+        versions.dump(9, roots(4, DUMPED_MAX + 5));
+        assert_eq!(versions.by_slot[&9].dumped_roots(), DUMPED_MAX);
+        assert_eq!(versions.forgotten(), (DUMPED_MAX / 2 + DUMPED_MAX + 5) as u64);
+        // A dump of a block of which nothing is known.
+        (0..10).for_each(|_| versions.dump(9, BTreeSet::new()));
+        assert_eq!(versions.by_slot[&9].dumped.len(), 1);
+    }
+
     #[test]
     fn of_a_mixture_the_end_stays() {
         let mut versions = Versions::default();
@@ -253,7 +333,7 @@ mod tests {
         for slot in 100..200 {
             versions.dump(slot, BTreeSet::new());
         }
-        assert_eq!(versions.0.len(), SLOTS_MAX);
-        assert!(versions.0.contains_key(&9), "the lowest stay");
+        assert_eq!(versions.by_slot.len(), SLOTS_MAX);
+        assert!(versions.by_slot.contains_key(&9), "the lowest stay");
     }
 }

@@ -6,7 +6,7 @@
 //!         contradicts itself
 //! memory  84 KiB a set that is begun, [`ReceiverConfig::sets_max`] of them, and [`RECENT_MAX`] that are complete; 88 B
 //!         for each set of a slot that is begun, [`ReceiverConfig::slots_max`] slots, and of [`ENDED_SETS_MAX`] sets of
-//!         slots that are whole; 8 B for each slot that is whole and not final
+//!         slots that are whole; 8 B for each slot that is whole and not final; that of [`block_versions`]
 //! drops   what a rule forbids, and what there is no room for: each a [`Refused`] of its own, for the caller to count;
 //!         begun sets and slots that have to make room for others: [`Receiver::evicted`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, `blockstore.rs`; `solana-turbine` 4.2.2, `sigverify_shreds.rs`;
@@ -25,7 +25,7 @@ use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
-use super::block_versions::{Link, Versions};
+use super::block_versions::{self, Link, Versions};
 use super::equivocation::Contests;
 use super::equivocation_proof::Conflict;
 use super::eviction::{Evicted, STANDS_NS};
@@ -190,9 +190,12 @@ impl ReceiverConfig {
     pub(super) const fn memory(&self) -> u64 {
         // Two entries' worth for each: a tree's nodes are half full at worst.
         let set = FecSet::MEMORY + size_of::<Assembly>() + size_of::<ShredProofs>() + 32 * SHREDS_PER_SET;
-        let of_slot = 2 * (self.shreds_per_slot_max as usize / DATA_PER_SET) * size_of::<(u32, Link, u32, u64)>();
+        let sets_per_slot = self.shreds_per_slot_max as usize / DATA_PER_SET;
+        let of_slot = 2 * sets_per_slot * size_of::<(u32, Link, u32, u64)>();
+        let versions = block_versions::memory(sets_per_slot);
         let sets = (self.sets_max + 2 * RECENT_MAX) * set;
-        (sets + self.slots_max * of_slot + 2 * ENDED_SETS_MAX * size_of::<(u32, Link)>() + TABLE_BYTES) as u64
+        let ended = 2 * ENDED_SETS_MAX * size_of::<(u32, Link)>();
+        (sets + self.slots_max * of_slot + versions + ended + TABLE_BYTES) as u64
     }
 }
 
@@ -406,6 +409,11 @@ impl Receiver {
     /// What had to make room so far.
     pub fn evicted(&self) -> Evicted {
         self.evicted
+    }
+
+    /// Roots of dumped blocks that were forgotten for want of room so far.
+    pub fn forgotten_roots(&self) -> u64 {
+        self.versions.forgotten()
     }
 
     /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a set that was first

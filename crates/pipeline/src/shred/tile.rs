@@ -108,6 +108,9 @@ hearth_tile::counters! {
         evicted_sets: Counter,
         /// Slots of which something was known and that had to make room for others; they come again by repair.
         evicted_slots: Counter,
+        /// Roots of FEC sets of dumped blocks that were forgotten for want of room: such a block is taken again where
+        /// it comes again, and dumped again.
+        forgotten_roots: Counter,
         /// Slots of which sets were stored before a start, or before the slot had to make room: what is stored is void
         /// and comes again by repair, since it may be of another block than what comes.
         voided_slots: Counter,

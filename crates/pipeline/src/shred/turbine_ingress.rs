@@ -165,6 +165,11 @@ impl Ingress {
     }
 
     /// Has another block of a slot taken in the place of the one that is here.
+    ///
+    /// The slot says which block that is, so the message carries no block id. Replay dumps only what it has executed
+    /// or found wrong, which is whole: until this call the receiver and the store keep that block and refuse the shreds
+    /// of all others. Replay executes another block of the slot only after store has voided this one, so the next dump
+    /// of the slot follows on this call.
     pub fn dump(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
         if slot <= self.receiver.root() {
             return;
@@ -202,6 +207,7 @@ impl Ingress {
         }
         let evicted = self.receiver.evicted();
         (out.count.evicted_sets, out.count.evicted_slots) = (evicted.sets, evicted.slots);
+        out.count.forgotten_roots = self.receiver.forgotten_roots();
         self.hand_on.tell_again(out);
         out.count.reports_lost = self.hand_on.lost();
         self.gaps.report(&self.receiver, out);

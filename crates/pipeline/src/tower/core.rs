@@ -169,7 +169,11 @@ pub struct Core {
     /// The own slot under way.
     making: Option<u64>,
     has_backlog: bool,
-    /// What is built on, and since when.
+    /// What is built on, and since when: slots are counted from the moment at which that was decided, as the time of
+    /// the slots behind it runs for all nodes. Proof of history hears of it later, once the ledger is free, such as at
+    /// the end of an own slot. That shifts no own slot: proof of history hashes the ticks that it lacks as fast as it
+    /// can when the slot is to be made. Slots of one turn follow each other by its own schedule, whatever this says,
+    /// since the slot on an own block begins when the block is known here.
     reset: (u64, Duration),
     /// A vote whose tower is being put on disk, and the tower. It is sent though a newer one waits: a disk that is
     /// slower than votes come would otherwise keep all of them back.
@@ -457,7 +461,7 @@ impl Core {
                 self.count.begun_slots += 1;
                 self.tell(Command::Begin { slot, parent });
             }
-            Action::Dump { slot, .. } => {
+            Action::Dump(slot) => {
                 self.blocks.dump(slot);
                 self.dead.split_off(&slot);
                 self.dumping.push_back(slot);

@@ -518,6 +518,31 @@ fn nothing_begins_while_another_own_slot_is_made() {
 }
 
 #[test]
+fn slots_count_from_the_decision_while_an_own_slot_is_made() {
+    let own = leader(1);
+    let mut node = Node::joined(own);
+    assert_eq!(begun(&node.step()), [(1, 0)]);
+    let next = (8..).find(|slot| leader(*slot) == own && leader(slot - 1) != own).unwrap();
+    node.froze(id(next - 1), id(0), vec![]);
+    assert!(commands(&node.step()).contains(&Command::BuildOn(id(next - 1))));
+    // Proof of history goes over to it only when the own slot has ended, one slot and a half later.
+    node.at += SLOT * 3 / 2;
+    assert!(begun(&node.step()).is_empty());
+    node.made(id(1), id(0), own);
+    assert_eq!(begun(&node.step()), [(next + 1, next - 1)], "the time of one slot has passed for all");
+}
+
+#[test]
+fn next_slot_of_a_turn_begins_on_the_last_however_long_that_took() {
+    let own = leader(1);
+    let mut node = Node::joined(own);
+    assert_eq!(begun(&node.step()), [(1, 0)]);
+    node.at += SLOT * 5 / 2;
+    node.made(id(1), id(0), own);
+    assert_eq!(begun(&node.step()), [(2, 1)], "none is left out");
+}
+
+#[test]
 fn leader_executes_first_what_a_third_voted_for() {
     let turn = (4..).step_by(4).find(|slot| leader(*slot) != leader(1)).unwrap();
     let own = leader(turn);

@@ -10,16 +10,13 @@
 //! That one polls them behind its own, and gives all back as soon as it works without a pause for a while, or works for
 //! most of its time. Only whole lists move, and only while none of their tiles has a turn, so a tile notices nothing.
 //!
-//! Wake-ups follow the tiles, see [`Waker::set_lent`]. The order is what makes sure that none is lost: the lender
-//! redirects them first, then looks at its inputs once more, then gives its tiles away; the borrower redirects them
-//! first, then returns the tiles and wakes their owner, which looks at its inputs as it begins.
+//! Wake-ups follow the tiles: [`desk`].
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
+use super::desk;
+pub use super::desk::lend;
 use crate::runner::Runnable;
+use crate::sync::Ordering;
 use crate::sys::event::MAX_WAIT;
-use crate::wake::Waker;
 
 /// A core lends where it and the borrower together have worked for less than this of their time, thousandths.
 const LEND_BELOW: u32 = 200;
@@ -64,57 +61,7 @@ impl Tiles {
 }
 
 /// What one core's thread shows the others.
-pub struct Desk {
-    waker: Waker,
-    /// Whether it takes part.
-    lends: bool,
-    /// Thousandths of its time for which it worked.
-    share: AtomicU32,
-    /// Lists on their way to it; `None` once it has stopped.
-    inbox: Mutex<Option<Vec<Tiles>>>,
-    has_mail: AtomicBool,
-}
-
-impl Desk {
-    /// Makes the desk of a core that takes part in lending or does not.
-    pub fn new(waker: Waker, lends: bool) -> Self {
-        let (inbox, has_mail) = (Mutex::new(Some(vec![])), AtomicBool::new(false));
-        Self { waker, lends, share: AtomicU32::new(0), inbox, has_mail }
-    }
-
-    /// Wakes it.
-    pub fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
-    /// Whether lists are on their way to it.
-    #[inline]
-    pub fn has_mail(&self) -> bool {
-        self.has_mail.load(Ordering::Acquire)
-    }
-
-    /// Takes what has come.
-    pub fn open(&self) -> Vec<Tiles> {
-        let mut inbox = self.inbox.lock().unwrap_or_else(|p| p.into_inner());
-        self.has_mail.store(false, Ordering::Release);
-        inbox.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Takes what has come, and no more.
-    pub fn close(&self) -> Vec<Tiles> {
-        self.inbox.lock().unwrap_or_else(|p| p.into_inner()).take().unwrap_or_default()
-    }
-
-    /// Sends a list; it comes back where the core has stopped.
-    fn send(&self, tiles: Tiles) -> Result<(), Tiles> {
-        match &mut *self.inbox.lock().unwrap_or_else(|p| p.into_inner()) {
-            None => return Err(tiles),
-            Some(inbox) => inbox.push(tiles),
-        }
-        self.has_mail.store(true, Ordering::Release);
-        Ok(())
-    }
-}
+pub type Desk = desk::Desk<Tiles>;
 
 /// Which core borrows: the first that waits for descriptors, else the first of all. None where one thread cannot wait
 /// for the descriptors of all.
@@ -208,18 +155,8 @@ impl Pace {
     }
 }
 
-/// Gives `tiles` to the borrower. They come back where it has stopped.
-pub fn lend(tiles: Tiles, to: &Desk) -> Result<(), Tiles> {
-    to.send(tiles)?;
-    to.waker.wake();
-    Ok(())
-}
-
 /// Gives `tiles` back to their core. They come back where it has stopped.
 pub fn give_back(tiles: Tiles, desks: &[Desk]) -> Result<(), Tiles> {
     let owner = &desks[tiles.owner];
-    owner.waker.set_lent(false);
-    owner.send(tiles)?;
-    owner.waker.interrupt();
-    Ok(())
+    desk::give_back(tiles, owner)
 }

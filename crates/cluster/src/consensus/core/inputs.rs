@@ -209,7 +209,7 @@ impl Consensus {
         }
         // Where all below it is the cluster's, the dead one itself is another version.
         if let Some(dead) = dead.filter(|_| !has_other) {
-            self.dump(dead.slot, None, dead.hash);
+            self.dump(dead.slot, None);
         }
     }
 

@@ -213,14 +213,14 @@ impl Consensus {
                 }
             }
             Some(Order::Doubtful(id)) => self.forks.mark_invalid(&id),
-            Some(Order::Wrong { ours, wanted }) => self.dump(ours.slot, Some(ours), wanted),
+            Some(Order::Wrong(ours)) => self.dump(ours.slot, Some(ours)),
             Some(Order::Dead(slot)) => self.actions.push(Action::AskAncestors(slot)),
         }
         self.is_changed = true;
     }
 
     /// Drops the node's version of a slot, what is built on it, and what is dead above it.
-    fn dump(&mut self, slot: u64, ours: Option<BankId>, wanted: Hash) {
+    fn dump(&mut self, slot: u64, ours: Option<BankId>) {
         if let Some(ours) = ours {
             self.forks.mark_invalid(&ours);
             for id in self.forks.subtree(&ours) {
@@ -232,7 +232,7 @@ impl Consensus {
         }
         let dead: Vec<u64> = self.duplicates.dead_from(slot).collect();
         dead.into_iter().for_each(|slot| self.duplicates.dropped(slot));
-        self.actions.push(Action::Dump { slot, wanted });
+        self.actions.push(Action::Dump(slot));
     }
 
     /// Makes a bank the root, and forgets what does not descend from it.

@@ -241,8 +241,8 @@ fn minority_version_is_dropped_without_proof() {
     for name in 1..4 {
         consensus.on_vote(&[name; 32], other(5)).expect("counted");
     }
-    let dump = Action::Dump { slot: 5, wanted: other(5).hash };
-    assert_eq!(step(&mut consensus, 0), [dump]);
+    assert_eq!(step(&mut consensus, 0), [Action::Dump(5)]);
+    assert_eq!(consensus.duplicate_confirmed(5), Some(other(5).hash), "what the other must come to");
     assert_eq!(consensus.on_frozen(frozen(id(8), id(6), vec![]), 0), Err(InputError::UnknownParent));
     consensus.on_frozen(frozen(other(5), id(0), vec![]), 0).expect("the other version");
     assert!(votes(&step(&mut consensus, 0)).is_empty(), "6 was voted for");
@@ -262,7 +262,8 @@ fn first_differing_ancestor_of_dead_block_is_dumped() {
     }
     assert_eq!(step(&mut consensus, 0), [Action::AskAncestors(6)]);
     consensus.on_ancestors(&[other(6), other(5), id(0)]);
-    assert_eq!(step(&mut consensus, 0)[0], Action::Dump { slot: 5, wanted: other(5).hash });
+    assert_eq!(step(&mut consensus, 0)[0], Action::Dump(5));
+    assert_eq!(consensus.duplicate_confirmed(5), Some(other(5).hash));
     consensus.on_frozen(frozen(other(5), id(0), vec![]), 0).expect("the other version");
     consensus.on_frozen(frozen(other(6), other(5), vec![]), 0).expect("dead no more");
     // Where all below is the cluster's, the dead block itself is the wrong one.
@@ -272,7 +273,7 @@ fn first_differing_ancestor_of_dead_block_is_dumped() {
     }
     consensus.on_ancestors(&[id(8), other(6), other(5)]);
     let actions = step(&mut consensus, 0);
-    assert!(actions.contains(&Action::Dump { slot: 8, wanted: id(8).hash }), "{actions:?}");
+    assert!(actions.contains(&Action::Dump(8)), "{actions:?}");
 }
 
 #[test]

@@ -4,9 +4,11 @@
 //! writes  a sentence
 //! source  `docs/consensus.md`
 
+mod asking;
 mod first_difference;
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use hearth_cluster::board::Board;
 use hearth_ledger::blockstore::StoreError;
@@ -15,11 +17,12 @@ use hearth_pipeline::failure::Failure;
 use hearth_pipeline::replay::ReplayError;
 use hearth_pipeline::replay::position::PositionError;
 use hearth_pipeline::tower::TowerError;
-use hearth_wire::base58::encode_32;
 use hearth_wire::{Hash, Pubkey};
 
 use super::gossip;
 use crate::say::note;
+pub use asking::Asking;
+use asking::Question;
 use first_difference::DivergentBlock;
 
 /// Why a node can no longer be in its cluster.
@@ -80,35 +83,59 @@ pub struct DivergenceWatch {
     pub replay: Failure<PositionError>,
     /// Where the tile tower does.
     pub tower: Failure<TowerError>,
+    /// What others are asked about it.
+    pub asking: Asking,
 }
 
 impl DivergenceWatch {
-    /// Why one of the tiles has ended, once.
+    /// Why one of the tiles has ended, once. Where other nodes are asked about it, which takes seconds, there is no
+    /// failure until they have answered, so that the caller can stop the node meanwhile.
     pub fn failure(&self) -> Option<DivergenceError> {
-        let replay = self.replay.take().map(|why| self.explain(why));
-        replay.or_else(|| self.tower.take().map(DivergenceError::from))
+        if let Some(error) = self.replay.take().and_then(|why| self.explain(why)) {
+            return Some(error);
+        }
+        if self.asking.is_open() {
+            return self.asking.poll();
+        }
+        self.tower.take().map(DivergenceError::from)
     }
 
-    fn explain(&self, why: PositionError) -> DivergenceError {
-        match why {
+    /// As [`DivergenceWatch::failure`], for a node that stops now: other nodes' answers are not waited for.
+    pub fn last_failure(&self) -> Option<DivergenceError> {
+        self.failure().or_else(|| self.asking.end())
+    }
+
+    /// The error that the node ends with; none yet where others are asked about it.
+    fn explain(&self, why: PositionError) -> Option<DivergenceError> {
+        let error: DivergenceError = match why {
             PositionError::Store(why) => why.into(),
             PositionError::Rewind(why) => why.into(),
             PositionError::Again(why) => why.into(),
             PositionError::NotTheSame(slot) => DivergenceError::NotTheSame(slot),
             PositionError::RefutedDead { slot, why } => DivergenceError::Dead { slot, why },
-            PositionError::Refuted { slot, theirs, ours } => self.mismatch(slot, theirs, ours),
-        }
+            PositionError::Refuted { slot, theirs, ours } => {
+                self.ask(slot, theirs, ours);
+                return None;
+            }
+        };
+        Some(error)
     }
 
-    /// What the node ends with: it asks others where the two states part.
-    fn mismatch(&self, slot: u64, theirs: Hash, ours: Hash) -> DivergenceError {
+    /// Asks others where the two states part.
+    fn ask(&self, slot: u64, theirs: Hash, ours: Hash) {
         note(format_args!(
             "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
         ));
-        let leader = self.ledger.leader_at(slot).map(|leader| leader.node).unwrap_or_default();
-        let block = DivergentBlock { ledger: &self.ledger, node: self.node, slot, theirs, leader };
-        let differs = block.first_difference(|| gossip::nodes(&self.board));
-        let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
-        DivergenceError::Mismatch { slot, theirs, ours, differs }
+        let (ledger, board, node) = (Arc::clone(&self.ledger), Arc::clone(&self.board), self.node);
+        let (answer, differs) = channel();
+        let ask = move || {
+            let leader = ledger.leader_at(slot).map(|leader| leader.node).unwrap_or_default();
+            let block = DivergentBlock { ledger: &ledger, node, slot, theirs, leader };
+            // Nobody waits for it where the node was stopped meanwhile.
+            let _ = answer.send(block.first_difference(|| gossip::nodes(&board)));
+        };
+        // Where no thread begins the channel closes, which counts as no answer.
+        let _ = std::thread::Builder::new().name("differs".into()).spawn(ask);
+        self.asking.begin(Question { slot, theirs, ours, differs });
     }
 }

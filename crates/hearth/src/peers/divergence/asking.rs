@@ -1,0 +1,120 @@
+//! asking: other nodes are asked about a bank hash that differs, on a thread of its own, since the node may be stopped
+//! meanwhile.
+//!
+//! reads   what that thread has found out
+//! writes  the error that the node ends with
+//! memory  one question
+//! drops   an answer that comes after the node was stopped
+
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hearth_wire::Hash;
+use hearth_wire::base58::encode_32;
+
+use super::DivergenceError;
+
+/// In place of an answer.
+const UNKNOWN: &str = "Which account differs first is not known: the node ended before others had said";
+
+/// A slot whose bank hash is another one here than in the cluster.
+pub struct Question {
+    /// The slot.
+    pub slot: u64,
+    /// The cluster's hash.
+    pub theirs: Hash,
+    /// The one here.
+    pub ours: Hash,
+    /// Receives a sentence about the first account that differs.
+    pub differs: Receiver<String>,
+}
+
+impl Question {
+    fn error(self, differs: String) -> DivergenceError {
+        let [theirs, ours] = [self.theirs, self.ours].map(|hash| encode_32(&hash).to_string());
+        DivergenceError::Mismatch { slot: self.slot, theirs, ours, differs }
+    }
+}
+
+/// The question under way, if there is one.
+#[derive(Default)]
+pub struct Asking(Mutex<Option<Question>>);
+
+impl Asking {
+    fn question(&self) -> MutexGuard<'_, Option<Question>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the answer to this question from now on.
+    pub fn begin(&self, question: Question) {
+        *self.question() = Some(question);
+    }
+
+    /// Whether an answer is waited for.
+    pub fn is_open(&self) -> bool {
+        self.question().is_some()
+    }
+
+    /// Returns the error with the answer, once that is there.
+    pub fn poll(&self) -> Option<DivergenceError> {
+        let mut open = self.question();
+        let question = open.take()?;
+        match question.differs.try_recv() {
+            Ok(differs) => Some(question.error(differs)),
+            Err(TryRecvError::Disconnected) => Some(question.error(UNKNOWN.into())),
+            Err(TryRecvError::Empty) => {
+                *open = Some(question);
+                None
+            }
+        }
+    }
+
+    /// Returns the error now, with or without the answer.
+    pub fn end(&self) -> Option<DivergenceError> {
+        self.poll().or_else(|| self.question().take().map(|question| question.error(UNKNOWN.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    fn asking() -> (Asking, Sender<String>) {
+        let (sender, differs) = channel();
+        let asking = Asking::default();
+        asking.begin(Question { slot: 7, theirs: [1; 32], ours: [2; 32], differs });
+        (asking, sender)
+    }
+
+    fn answer(error: Option<DivergenceError>) -> Option<String> {
+        match error {
+            Some(DivergenceError::Mismatch { slot: 7, differs, .. }) => Some(differs),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn error_comes_with_the_answer() {
+        let (asking, sender) = asking();
+        assert!(asking.poll().is_none() && asking.is_open());
+        sender.send("an account".into()).unwrap();
+        assert_eq!(answer(asking.poll()).as_deref(), Some("an account"));
+        assert!(!asking.is_open() && asking.end().is_none(), "once");
+    }
+
+    #[test]
+    fn stopped_node_does_not_wait_for_the_answer() {
+        let (asking, _sender) = asking();
+        assert_eq!(answer(asking.end()).as_deref(), Some(UNKNOWN));
+        assert!(!asking.is_open());
+    }
+
+    #[test]
+    fn thread_that_ends_without_an_answer_is_not_waited_for() {
+        let (asking, sender) = asking();
+        drop(sender);
+        assert_eq!(answer(asking.poll()).as_deref(), Some(UNKNOWN));
+    }
+}

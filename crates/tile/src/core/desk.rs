@@ -1,0 +1,81 @@
+//! What one core's thread shows the others, and how lists of tiles change threads.
+//!
+//! reads   lists on their way to a core
+//! writes  the same; which core is woken for the tiles of a list
+//! memory  the lists themselves
+//!
+//! Wake-ups follow the tiles, see [`Waker::set_lent`]. The order is what makes sure that none is lost: the lender
+//! redirects them first, then looks at its inputs once more, then [gives its tiles away](lend); the borrower
+//! [redirects them first, then returns the tiles and wakes their owner](give_back), which looks at its inputs as it
+//! begins. Loom checks that order.
+
+use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
+use crate::wake::Waker;
+
+/// What one core's thread shows the others; `L` is a list of tiles.
+pub struct Desk<L> {
+    waker: Waker,
+    /// Whether it takes part.
+    pub lends: bool,
+    /// Thousandths of its time for which it worked.
+    pub share: AtomicU32,
+    /// Lists on their way to it; `None` once it has stopped.
+    inbox: Mutex<Option<Vec<L>>>,
+    has_mail: AtomicBool,
+}
+
+impl<L> Desk<L> {
+    /// Makes the desk of a core that takes part in lending or does not.
+    pub fn new(waker: Waker, lends: bool) -> Self {
+        let (inbox, has_mail) = (Mutex::new(Some(vec![])), AtomicBool::new(false));
+        Self { waker, lends, share: AtomicU32::new(0), inbox, has_mail }
+    }
+
+    /// Wakes it.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Whether lists are on their way to it.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::Acquire)
+    }
+
+    /// Takes what has come.
+    pub fn open(&self) -> Vec<L> {
+        let mut inbox = self.inbox.lock().unwrap_or_else(|p| p.into_inner());
+        self.has_mail.store(false, Ordering::Release);
+        inbox.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes what has come, and no more.
+    pub fn close(&self) -> Vec<L> {
+        self.inbox.lock().unwrap_or_else(|p| p.into_inner()).take().unwrap_or_default()
+    }
+
+    /// Sends a list; it comes back where the core has stopped.
+    fn send(&self, list: L) -> Result<(), L> {
+        match &mut *self.inbox.lock().unwrap_or_else(|p| p.into_inner()) {
+            None => return Err(list),
+            Some(inbox) => inbox.push(list),
+        }
+        self.has_mail.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Gives a list to the borrower. It comes back where that one has stopped.
+pub fn lend<L>(list: L, to: &Desk<L>) -> Result<(), L> {
+    to.send(list)?;
+    to.waker.wake();
+    Ok(())
+}
+
+/// Gives a list back to its owner. It comes back where that one has stopped.
+pub fn give_back<L>(list: L, owner: &Desk<L>) -> Result<(), L> {
+    owner.waker.set_lent(false);
+    owner.send(list)?;
+    owner.waker.interrupt();
+    Ok(())
+}

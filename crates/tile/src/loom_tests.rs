@@ -1,0 +1,126 @@
+//! Model checks of wake-ups between a core that lends its tiles and the one that borrows them: in every interleaving,
+//! what a producer publishes is seen by the thread that holds the tiles.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test --release -p hearth-tile --lib`. A lost wake-up leaves all threads
+//! asleep, which loom reports as a deadlock: sleeps of these models have no end. The threads do in their order what
+//! those of `core/turns.rs` do.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use crate::desk::{Desk, give_back, lend};
+use crate::sync::{AtomicBool, Ordering};
+use crate::wake::Waker;
+
+const OWNER: usize = 0;
+const BORROWER: usize = 1;
+
+/// What the owner sends the borrower.
+#[derive(Debug)]
+enum Mail {
+    /// Its tiles.
+    Tiles,
+    /// That it keeps them: the model is at its end.
+    Kept,
+}
+
+struct World {
+    desks: [Desk<Mail>; 2],
+    /// What is on a link to the owner's tiles.
+    work: AtomicBool,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let [owner, borrower] = [(); 2].map(|()| Waker::new().expect("a model has no descriptors to run out of"));
+        owner.set_borrower(&borrower);
+        let desks = [owner, borrower].map(|waker| Desk::new(waker, true));
+        Arc::new(Self { desks, work: AtomicBool::new(false) })
+    }
+
+    fn publish(&self) {
+        self.work.store(true, Ordering::Release);
+        self.desks[OWNER].waker().wake();
+    }
+
+    fn has_work(&self) -> bool {
+        self.work.load(Ordering::Acquire)
+    }
+
+    /// Parks core `own` until there is something to do.
+    fn park(&self, own: usize, has_something: impl Fn(&Self) -> bool) {
+        let waker = self.desks[own].waker();
+        loop {
+            waker.announce();
+            if has_something(self) {
+                waker.cancel();
+                return;
+            }
+            waker.sleep(&[], 0);
+        }
+    }
+
+    /// The owner sleeps until its tiles are back.
+    fn sleep_while_lent(&self) {
+        let desk = &self.desks[OWNER];
+        while !desk.has_mail() {
+            desk.waker().sleep_while_lent();
+        }
+        assert_eq!(desk.open().len(), 1);
+    }
+
+    fn give_back(&self) {
+        give_back(Mail::Tiles, &self.desks[OWNER]).expect("the owner has not stopped");
+    }
+}
+
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(body);
+}
+
+#[test]
+fn no_wake_up_is_lost_while_tiles_are_lent() {
+    model(|| {
+        let world = World::new();
+        let (producing, borrowing) = (Arc::clone(&world), Arc::clone(&world));
+        let producer = thread::spawn(move || producing.publish());
+        let borrower = thread::spawn(move || {
+            borrowing.park(BORROWER, |world| world.desks[BORROWER].has_mail());
+            if matches!(borrowing.desks[BORROWER].open()[..], [Mail::Tiles]) {
+                borrowing.park(BORROWER, World::has_work);
+                borrowing.give_back();
+            }
+        });
+        let waker = world.desks[OWNER].waker();
+        waker.set_lent(true);
+        if world.has_work() {
+            waker.set_lent(false);
+            lend(Mail::Kept, &world.desks[BORROWER]).expect("the borrower has not stopped");
+        } else {
+            lend(Mail::Tiles, &world.desks[BORROWER]).expect("the borrower has not stopped");
+            world.sleep_while_lent();
+        }
+        assert!(world.has_work());
+        producer.join().unwrap();
+        borrower.join().unwrap();
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost_while_tiles_are_given_back() {
+    model(|| {
+        let world = World::new();
+        world.desks[OWNER].waker().set_lent(true);
+        let (producing, borrowing) = (Arc::clone(&world), Arc::clone(&world));
+        let producer = thread::spawn(move || producing.publish());
+        // It does not see the work, and never looks again.
+        let borrower = thread::spawn(move || borrowing.give_back());
+        world.sleep_while_lent();
+        world.park(OWNER, World::has_work);
+        producer.join().unwrap();
+        borrower.join().unwrap();
+    });
+}
