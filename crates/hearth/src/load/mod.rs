@@ -103,6 +103,9 @@ pub enum CommandError {
     /// The load.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The node gave no answer any more, so the run's report is of what was read until then.
+    #[error("the run failed, and its report is of what was read until then: {0}")]
+    Lost(String),
     /// The result cannot be written.
     #[error(transparent)]
     Out(#[from] Unwritable),
@@ -440,27 +443,29 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
     // After a Ctrl-C a request may be under way to a node that does not answer, and others follow: of who sends, of who
     // reads blocks, and for the block that was to be the last.
     let save = stop.save("the report", 4 * options.target.timeout() + GRACE);
-    let (text, written) = match options.ramp {
+    let (text, written, lost) = match options.ramp {
         Some(p99_ms) => {
             let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
             let mut found = ramp(asked, bound, &|| stop.is_set(), progress, drive)?;
             found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
             save.progress();
-            (found.text(), files::write(options, &found, files::shown_of(&found).as_ref()))
+            (found.text(), files::write(options, &found, files::shown_of(&found).as_ref()), None)
         }
         None => {
             let mut report = drive(asked, &mut progress)?;
             report.machine = Some(files::machine());
             save.progress();
             let shown = Shown { name: String::new(), report, steps: None };
-            (shown.report.text(), files::write(options, &shown.report, Some(&shown)))
+            let lost = shown.report.reading_ended.clone();
+            (shown.report.text(), files::write(options, &shown.report, Some(&shown)), lost)
         }
     };
     // Only now: it may be that nobody reads what is said.
     drop(save);
     say.text(text);
     say.text(written?);
-    Ok(())
+    // Whoever ends a run by Ctrl-C has what was asked for, whatever the node does.
+    lost.filter(|_| !stop.is_set()).map_or(Ok(()), |why| Err(CommandError::Lost(why)))
 }
 
 /// Tells how a run goes.

@@ -108,6 +108,7 @@ fn read(mut reader: Reader<'_>, stop: &AtomicBool, patience: Duration) -> Chain 
                 if reader.next > before {
                     answered = Instant::now();
                 }
+                reader.course.reading_failed(&why, answered, patience);
                 if last || answered.elapsed() > patience {
                     reader.chain.lost = Some(why);
                     return reader.chain;

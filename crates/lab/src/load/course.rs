@@ -21,6 +21,7 @@ use super::process::{ThreadTime, thread_time};
 use super::profile::{self, Plan, Profile, ProfileError};
 use super::rpc::RpcError;
 use super::series::{self, Pool};
+use super::spans::Spans;
 use super::window::{self, Window};
 
 /// At a rate, what falls due within this goes out together where a request holds many.
@@ -33,6 +34,8 @@ const PROFILER_LOOK_EVERY: Duration = Duration::from_millis(5);
 const SLICE: Duration = Duration::from_micros(200);
 /// An answer that takes longer is none of a node that is merely far away: it stands still.
 const STALL: Duration = Duration::from_secs(1);
+/// A node that has given nothing but errors for so long is said to be silent.
+const SILENT: Duration = Duration::from_secs(2);
 /// Of what did not go out, so many are told apart by how late they were.
 const UNSENT_TOLD_APART: u64 = 10_000;
 
@@ -130,6 +133,9 @@ pub struct Course {
     /// Passed when all have signed ahead; and when that was, the same for all.
     ready: Barrier,
     begun: OnceLock<Instant>,
+    /// Why no blocks can be read, once that has lasted for [`SILENT`]; and whether it has been said.
+    silence: OnceLock<String>,
+    is_silence_said: AtomicBool,
 }
 
 impl Course {
@@ -147,12 +153,31 @@ impl Course {
             at_work: AtomicUsize::new(senders),
             ready: Barrier::new(senders + 1),
             begun: OnceLock::new(),
+            silence: OnceLock::new(),
+            is_silence_said: AtomicBool::new(false),
         }
     }
 
     /// The ends of the measured time, as far as they are known.
     pub fn edges(&self) -> Edges {
         [self.begin.get().copied(), self.stop.get().copied()]
+    }
+
+    /// Notes that reading blocks has given nothing but errors since `answered`, and gives up after `patience`.
+    pub fn reading_failed(&self, why: &RpcError, answered: Instant, patience: Duration) {
+        if answered.elapsed() > SILENT {
+            let seconds = patience.as_secs();
+            let _ = self.silence.set(format!("{why}; the run ends when there is no answer for {seconds} s"));
+        }
+    }
+
+    /// Says once that the node is silent, when it is.
+    pub fn say_silence(&self, told: &mut impl FnMut(Progress<'_>)) {
+        if let Some(why) = self.silence.get()
+            && !self.is_silence_said.swap(true, Ordering::Relaxed)
+        {
+            told(Progress::Step(why));
+        }
     }
 
     /// Whether sending has ended.
@@ -212,12 +237,17 @@ impl Course {
             self.begun();
             let (mut window, still) = Window::watch(timing, self, stop, told, || reader.is_finished());
             told(Progress::Step("waiting for what is under way"));
-            window::settle(self, still, || reader.is_finished() || timing.give_up.is_asked());
+            window::settle(self, still, || {
+                self.say_silence(told);
+                reader.is_finished() || timing.give_up.is_asked()
+            });
             if timing.give_up.is_asked() {
                 told(Progress::Step("nothing more is waited for: what is still under way is unknown"));
             }
             self.over.store(true, Ordering::Release);
-            let tolds = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+            let mut tolds: Vec<Told> =
+                senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+            tolds.iter_mut().for_each(|told| told.take_out(&window.halts));
             stop_reading.store(true, Ordering::Release);
             window.series = watcher.join().expect("who watches does not panic");
             window.profile = profiler.map(|profiler| profiler.join().expect("who profiles does not panic"));
@@ -289,12 +319,27 @@ pub struct Told {
     pub spent: Spent,
     /// How long it was behind its timetable in the measured time, at a given rate.
     pub behind: Behind,
+    /// The waits for answers that took longer than [`STALL`], also before the measured time.
+    pub stalls: Spans,
     /// The last error of the connection.
     pub error: Option<RpcError>,
     /// What the node said to a request that was too long for it.
     pub too_long: Option<RpcError>,
     /// The last words of a node that had no room.
     pub full_words: Option<String>,
+}
+
+impl Told {
+    /// Takes out of what the node is blamed for the time in which the load itself did not run: an answer that came
+    /// meanwhile was not late.
+    pub fn take_out(&mut self, halts: &Spans) {
+        let own = self.stalls.overlap_with(halts);
+        self.spent.answers = self.spent.answers.saturating_sub(own);
+        self.spent.stalled = self.spent.stalled.saturating_sub(own);
+        let own_lateness = own.min(self.behind.node);
+        self.behind.node -= own_lateness;
+        self.behind.own += own_lateness;
+    }
 }
 
 /// What had to be signed while the load sent, though it had signed ahead: there was no more of that.
@@ -381,6 +426,7 @@ impl Default for Told {
             signed_late: SignedLate::default(),
             spent: Spent::default(),
             behind: Behind::default(),
+            stalls: Spans::default(),
             error: None,
             too_long: None,
             full_words: None,
@@ -393,6 +439,8 @@ impl Default for Told {
 pub struct Stopwatch {
     /// Since the thread began; [`Spent::all`] and [`Spent::busy`] are not counted here.
     pub spent: Spent,
+    /// The waits for answers that took longer than [`STALL`].
+    pub stalls: Spans,
     begun: Option<Begun>,
 }
 
@@ -425,10 +473,12 @@ impl Stopwatch {
 
     /// Counts an answer that was asked for at `begin`.
     pub fn answered(&mut self, begin: Instant) {
-        let time = begin.elapsed();
+        let end = Instant::now();
+        let time = end.saturating_duration_since(begin);
         self.spent.answers += time;
         if time > STALL {
             self.spent.stalled += time;
+            self.stalls.push(begin, end);
         }
     }
 
@@ -543,6 +593,48 @@ mod tests {
         let mut behind = Behind::default();
         next.count_behind(&mut behind, at(0), at(100), Duration::ZERO);
         assert_eq!(behind, Behind::default(), "the next is due only now");
+    }
+
+    #[test]
+    fn a_node_is_not_blamed_while_the_load_did_not_run() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let ms = Duration::from_millis;
+        let mut told = Told::default();
+        told.stalls.push(at(1_000), at(5_100));
+        told.stalls.push(at(6_000), at(8_000));
+        told.spent = Spent { answers: ms(7_000), stalled: ms(6_100), ..Spent::default() };
+        told.behind = Behind { node: ms(6_000), own: ms(100) };
+        let mut halts = Spans::default();
+        halts.push(at(1_000), at(5_000));
+        told.take_out(&halts);
+        assert_eq!(told.spent.answers, ms(3_000));
+        assert_eq!(told.spent.stalled, ms(2_100));
+        assert_eq!(told.behind, Behind { node: ms(2_000), own: ms(4_100) });
+    }
+
+    #[test]
+    fn a_silent_node_is_named_once() {
+        let course = Course::new(1);
+        let why = RpcError::Status { url: "http://127.0.0.1:1".into(), status: 500 };
+        let now = Instant::now();
+        let said = |course: &Course| {
+            let mut all = vec![];
+            course.say_silence(&mut |progress: Progress<'_>| {
+                if let Progress::Step(text) = progress {
+                    all.push(text.to_owned());
+                }
+            });
+            all
+        };
+        course.reading_failed(&why, now, Duration::from_secs(30));
+        assert!(said(&course).is_empty(), "one error is no silence");
+        let long_ago = now.checked_sub(2 * SILENT).expect("the machine is up for longer");
+        course.reading_failed(&why, long_ago, Duration::from_secs(30));
+        let all = said(&course);
+        assert!(all.len() == 1 && all[0].ends_with("; the run ends when there is no answer for 30 s"), "{all:?}");
+        assert!(all[0].starts_with(&why.to_string()), "{all:?}");
+        assert!(said(&course).is_empty(), "it is said once");
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub mod sender;
 pub mod series;
 mod setup;
 pub mod solana;
+mod spans;
 mod tree;
 mod window;
 pub mod workload;

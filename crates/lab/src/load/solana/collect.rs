@@ -209,6 +209,7 @@ impl<'a> Follower<'a> {
                     if self.next > before {
                         answered = Instant::now();
                     }
+                    self.course.reading_failed(&why, answered, self.patience);
                     if last || answered.elapsed() > self.patience {
                         self.chain.lost = Some(why);
                         return false;
