@@ -72,8 +72,32 @@ fn a_mistake_names_line_key_and_what_was_meant() {
         assert!(said.ends_with(&format!("; did you mean the table `{meant}`?")), "{said}");
     }
     assert!(error("[tiles.bank.x]").ends_with("lists all keys"));
+    // The whole name must be near, a table's first, and not the last part of some key's.
+    for (file, meant) in [
+        ("tile = 1", "the table `[tiles]`"),
+        ("[[tile]]", "the table `[tiles]`"),
+        ("tiels = 1", "the table `[tiles]`"),
+        ("[[tiels]]", "the table `[tiles]`"),
+        ("[tile]\npack = 1", "the table `[tiles.pack]`"),
+        ("[[tiels.pack]]", "the table `[tiles.pack]`"),
+        ("[tile]\nx = 1", "the table `[tiles]`"),
+        ("[rpc]\nbind_addr = \"::1\"", "`rpc.bind_address`"),
+        // The name is right, and there is only one of it.
+        ("verify_tile_count = 1", "`layout.verify_tile_count`"),
+    ] {
+        let said = error(file);
+        assert!(said.ends_with(&format!("; did you mean {meant}?")), "{said}");
+    }
+    for file in ["nonsense = 1", "port = 1", "[rpc]\npack = 1", "[nonsense]\nfile = 1\nx = 1"] {
+        let said = error(file);
+        assert!(said.contains("lists all keys"), "{said}");
+        assert!(!said.contains("[consensus]") && !said.contains("`rpc.port`?"), "{said}");
+    }
     for list in ["tiles = []", "[[tiles]]", "[[development.bench]]\nconnections = 3"] {
         assert!(error(list).contains("invalid type, expected a table: `["), "{}", error(list));
+    }
+    for (text, line) in [("\n\n[[x]]\n", 3), ("# mine\n[[ tiles.pak ]] # one\ny = 1\n", 2), ("\n[[tiles]]\n", 2)] {
+        assert!(error(text).starts_with(&format!("my.toml:{line}: ")), "{}", error(text));
     }
     let said = error("[rpc]\nport = \"many\"\n");
     assert!(said.starts_with("my.toml:2: `rpc.port`: invalid type: string"), "{said}");
