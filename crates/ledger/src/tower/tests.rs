@@ -145,6 +145,14 @@ fn vote_of_consensus_names_node_voter_and_account() {
 }
 
 #[test]
+fn a_full_tower_has_the_bytes_that_are_said() {
+    let mut tower = Tower::default();
+    (1..=40).for_each(|slot| assert!(tower.vote(slot)));
+    let message = tower.message(&NODE, &VOTE, &block(40), 100);
+    assert_eq!(message.sign_with(|_, _| [7; 64]).len(), VOTE_TRANSACTION_BYTES);
+}
+
+#[test]
 fn the_time_does_not_go_back() {
     let mut tower = Tower::default();
     tower.vote(1);
