@@ -25,6 +25,7 @@ use crate::monitor;
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
 use crate::say::Say;
+use crate::shell;
 
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +100,10 @@ pub fn nobody(name: &str, running: &[String]) -> String {
     };
     let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
         Some(port) => format!("`hearth evm run --port {port}` starts one"),
-        None => format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain"),
+        None => {
+            let name = shell::word(name);
+            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
+        }
     };
     format!("no node `{name}` runs on this machine; {runs}; {start}")
 }

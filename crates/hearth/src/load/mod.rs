@@ -44,6 +44,7 @@ use zeroize::Zeroizing;
 use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::secrets;
+use crate::shell;
 use crate::stop::{GRACE, StopSignal};
 use bar::Bar;
 use key_file::{KeyFile, Keys};
@@ -350,7 +351,8 @@ fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usiz
     let keys = options.keys.display();
     match file.is_kept() {
         true => say.line(format_args!(
-            "stopped: {done} of {count} accounts funded; `--load --keys {keys}` goes on from there"
+            "stopped: {done} of {count} accounts funded; `--load --keys {}` goes on from there",
+            shell::path(&options.keys)
         )),
         false => say.line(format_args!("stopped before any money went out; no new key was written to {keys}")),
     }
@@ -360,7 +362,8 @@ fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usiz
 fn note_keys<A>(file: &KeyFile<A>, options: &Fund) {
     if file.is_kept() {
         let keys = options.keys.display();
-        note(format_args!("the keys are in {keys}: `--load --keys {keys}` goes on from what the accounts have"));
+        let file = shell::path(&options.keys);
+        note(format_args!("the keys are in {keys}: `--load --keys {file}` goes on from what the accounts have"));
     }
 }
 
