@@ -16,7 +16,7 @@ use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
 use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
-use crate::say::{Say, note};
+use crate::say::{Say, note, plural};
 use crate::stop::StopSignal;
 
 /// How often the node's health is looked at.
@@ -164,9 +164,11 @@ fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
     }
     if r.blocks > 0 {
         say.line(format_args!(
-            "  replayed  {} blocks, {} transactions, to slot {}, bank hash {}",
+            "  replayed  {} {}, {} {}, to slot {}, bank hash {}",
             r.blocks,
+            plural(r.blocks, "block"),
             r.transactions,
+            plural(r.transactions, "transaction"),
             r.last_slot,
             encode_32(&r.bank_hash)
         ));

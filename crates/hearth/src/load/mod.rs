@@ -324,7 +324,7 @@ fn fund_file(
 ) -> Result<usize, CommandError> {
     let stopped = || stop.is_set();
     let before_paying = || file.before_paying();
-    let caller = Caller { stop: &stopped, before_paying: &before_paying };
+    let caller = Caller { stop: &stopped, before_paying: &before_paying, says: &|text| note(text) };
     let payer = match (&options.utxo_key, &options.funder, file.funded().first()) {
         // Its key is kept with the others: what crosses is never lost, whenever this is stopped.
         (Some(_), None, Some(first)) => first.clone(),
@@ -524,7 +524,9 @@ fn fund_for_run(
             "that is their share of what there is; at the highest fees the run would need {needed} each"
         ));
     }
-    match run::prepare(node, payer, signers, amount, Caller::new(&|| stop.is_set()), progress()) {
+    let stopped = || stop.is_set();
+    let caller = Caller { says: &|text| note(text), ..Caller::new(&stopped) };
+    match run::prepare(node, payer, signers, amount, caller, progress()) {
         Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),
         prepared => Ok(prepared.map(drop)?),
     }
