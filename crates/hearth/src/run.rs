@@ -110,8 +110,10 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     say.line("  stopping");
     // A tile that died may have left others waiting: from now on there is an end to that.
     stop.set();
-    running.stop()?;
-    failure.map_or(Ok(()), |failure| Err(failure.into()))
+    let stopped = running.stop();
+    // What names unstopped tiles holds the workspace, whose file goes with the last that does.
+    stop.explain(Vec::new);
+    failure.map_or(Ok(stopped?), |failure| Err(failure.into()))
 }
 
 /// Slots that are shorter make a chain that grows fast though nothing is sent to it.
