@@ -3,7 +3,7 @@
 //! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
 //!         others, slots whose leaders made two blocks; `sign_tower`, reliable: the signatures of a vote's message;
 //!         `repair_tower`, reliable: the blocks that others have below one
-//! writes  `tower_replay`, elective: a [`Command`]; `tower_sign`, elective: the message of a vote; `tower_txsend`,
+//! writes  `tower_replay`, elective: a `Command`; `tower_sign`, elective: the message of a vote; `tower_txsend`,
 //!         elective: a signed vote; `tower_gossip`, elective: a signed vote, and the root; `tower_shred`, elective: own
 //!         blocks to send again; `tower_repair`, elective: slots to ask for, and whom to ask for the ancestors of a
 //!         block; `tower_rserve`, elective: confirmed blocks

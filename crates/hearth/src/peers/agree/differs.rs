@@ -24,6 +24,9 @@ use crate::node_rpc::Rpc;
 /// How long a peer has for an answer, and all of them for all.
 const ANSWER_FOR: Duration = Duration::from_secs(3);
 const ALL_FOR: Duration = Duration::from_secs(8);
+/// How long it may take until gossip names one, and how often that is looked at.
+const KNOWN_WITHIN: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Peers that are asked at most.
 const PEERS: usize = 4;
 /// Blocks that the first one on which the sides do not agree is looked for in.
@@ -46,15 +49,16 @@ pub struct Parted<'a> {
 }
 
 impl Parted<'_> {
-    /// The first account that differs, as far as these nodes can say; a sentence, without its stop.
-    pub fn told(&self, nodes: &[ClusterNode]) -> String {
-        let deadline = Instant::now() + ALL_FOR;
-        let mut peers: Vec<_> = nodes
-            .iter()
-            .filter(|node| node.identity != self.node)
-            .filter_map(|node| Some((node.identity != self.leader, node.rpc?)))
-            .collect();
-        peers.sort_unstable();
+    /// The first account that differs, as far as the nodes can say that are known; a sentence, without its stop.
+    pub fn told(&self, nodes: impl Fn() -> Vec<ClusterNode>) -> String {
+        let begun = Instant::now();
+        let deadline = begun + ALL_FOR;
+        let mut peers = self.peers(&nodes());
+        // A node that has just started may have others' blocks before gossip has named it a node.
+        while peers.is_empty() && begun.elapsed() < KNOWN_WITHIN {
+            std::thread::sleep(LOOK_EVERY);
+            peers = self.peers(&nodes());
+        }
         let mut why = "no node of the cluster is known to answer RPC".to_owned();
         for (_, address) in peers.into_iter().take(PEERS) {
             if Instant::now() >= deadline {
@@ -67,6 +71,14 @@ impl Parted<'_> {
             }
         }
         format!("Which account differs first could not be found out ({why})")
+    }
+
+    /// Who answers RPC, the leader first.
+    fn peers(&self, nodes: &[ClusterNode]) -> Vec<(bool, SocketAddr)> {
+        let others = nodes.iter().filter(|node| node.identity != self.node);
+        let mut peers: Vec<_> = others.filter_map(|node| Some((node.identity != self.leader, node.rpc?))).collect();
+        peers.sort_unstable();
+        peers
     }
 }
 
@@ -324,6 +336,6 @@ mod tests {
         );
         let parted = Parted { ledger: &ledger, node: [1; 32], slot: 1, theirs: [0; 32], leader: [3; 32] };
         let own = ClusterNode { identity: [1; 32], rpc: Some(peer), ..ClusterNode::default() };
-        assert!(parted.told(&[own]).contains("no node of the cluster is known to answer RPC"));
+        assert!(parted.told(|| vec![own.clone()]).contains("no node of the cluster is known to answer RPC"));
     }
 }

@@ -109,7 +109,7 @@ impl Agreement {
         ));
         let leader = self.ledger.leader_at(slot).map(|leader| leader.node).unwrap_or_default();
         let parted = Parted { ledger: &self.ledger, node: self.node, slot, theirs, leader };
-        let differs = parted.told(&gossip::nodes(&self.board));
+        let differs = parted.told(|| gossip::nodes(&self.board));
         let [theirs, ours] = [theirs, ours].map(|hash| encode_32(&hash).to_string());
         AgreeError::Mismatch { slot, theirs, ours, differs }
     }
