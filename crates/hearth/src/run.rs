@@ -110,10 +110,16 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     say.line("  stopping");
     // A tile that died may have left others waiting: from now on there is an end to that.
     stop.set();
-    let stopped = running.stop();
-    // What names unstopped tiles holds the workspace, whose file goes with the last that does.
+    running.stop()?;
+    failure.map_or(Ok(()), Err)?;
+    let_go_of_workspace(stop);
+    Ok(())
+}
+
+/// Drops what names unstopped tiles: it holds the workspace, whose file is removed with its last holder. Not after a
+/// failure: then the file stays, and `hearth monitor` can show what the node did last.
+fn let_go_of_workspace(stop: &StopSignal) {
     stop.explain(Vec::new);
-    failure.map_or(Ok(stopped?), |failure| Err(failure.into()))
 }
 
 /// Slots that are shorter make a chain that grows fast though nothing is sent to it.
