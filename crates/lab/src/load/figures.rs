@@ -167,7 +167,8 @@ impl Seen {
 
     /// Whether the load itself did not run for a notable part of the time, and for longer than the node stood still.
     fn is_halted(&self) -> bool {
-        self.is_notable(self.halted) && self.halted >= self.pause.unwrap_or_default()
+        let node = self.stalled.max(self.pause.unwrap_or_default());
+        self.is_notable(self.halted) && self.halted >= node
     }
 }
 
@@ -773,6 +774,9 @@ mod tests {
         assert_eq!(limit(&shares(0.05, 0.4, 0.5), Seen { rate: true, kept: false, ..halted }), Limit::Load);
         let both = Seen { pause: Some(Duration::from_secs(6)), ..halted };
         assert_eq!(limit(&shares(0.05, 0.4, 0.5), both), Limit::Node, "the node stood still for longer");
+        let stalled = Seen { stalled: Duration::from_secs(6), ..halted };
+        let owed = Shares { stalled: 0.3, ..shares(0.05, 0.8, 0.15) };
+        assert_eq!(limit(&owed, stalled), Limit::Node, "its blocks came, its answers did not");
         let stood_still = Shares { stalled: 0.2, ..shares(0.7, 0.25, 0.05) };
         assert_eq!(limit(&Shares { busy: 0.05, ..stood_still }, free), Limit::Node);
         // Four of twenty seconds, between answers that come at once.

@@ -1,7 +1,5 @@
 //! Spans of time: when the load itself did not run, and when a node owed an answer.
 //!
-//! reads   –
-//! writes  –
 //! memory  32 B for each span, [`SPANS_MAX`] of them at most
 //! drops   spans beyond that many: the sums of a run that has more are too small
 
