@@ -96,7 +96,7 @@ impl Mnemonic {
 /// What is wrong with words; people count them from 1.
 fn in_words(error: &bip39::Error) -> String {
     match error {
-        bip39::Error::UnknownWord(index) => format!("word {} is none of the English list of BIP-39", index + 1),
+        bip39::Error::UnknownWord(index) => format!("word {} is not in the English list of BIP-39", index + 1),
         other => other.to_string(),
     }
 }
@@ -214,7 +214,7 @@ mod tests {
     fn an_unknown_word_is_counted_from_one() {
         let wrong = MNEMONIC.split(' ').take(11).chain(["junks"]).collect::<Vec<_>>().join(" ");
         let said = Mnemonic::of("--mnemonic", &wrong).err().expect("the last word is none").to_string();
-        assert!(said.contains("word 12 is none of the English list"), "{said}");
+        assert!(said.contains("word 12 is not in the English list"), "{said}");
     }
 
     #[test]
