@@ -40,7 +40,7 @@ impl Genesis {
             move |what| GenesisError::Damaged { path, what }
         };
         let bytes = std::fs::read(path).map_err(failed)?;
-        let text = String::from_utf8(bytes).map_err(|_| damaged(path)("it is no text".to_owned()))?;
+        let text = String::from_utf8(bytes).map_err(|_| damaged(path)("it is not UTF-8".to_owned()))?;
         let mut genesis = parse(&text).map_err(damaged(path))?;
         let extra_path = path.with_extension(EXTRA_EXTENSION);
         let failed = |source: std::io::Error| match source.kind() {
