@@ -126,10 +126,11 @@ fn overlong_streams(node: SocketAddr) -> u64 {
     sender.counters().disconnected
 }
 
-/// Streams of which the first half comes, and then nothing more. The connections stay open, and silent.
+/// Streams of which the first half comes, and then nothing more. The connections stay open, and silent, and the streams
+/// time out while the attacks last.
 ///
 /// `accepted` is how many streams the node has accepted. Until it has all of these, the client sends again what may be
-/// lost: nobody else may send meanwhile.
+/// lost; the caller must not open other streams until then.
 fn unfinished_streams(node: SocketAddr, accepted: impl Fn() -> u64) {
     let config = ClientConfig { send_window_bytes: 600, ..ClientConfig::local() };
     let mut sender = Sender::with_config(config, node, 20, UNFINISHED_STREAMS, hearth_quic::ALPN_TPU);
