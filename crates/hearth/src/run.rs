@@ -147,9 +147,13 @@ fn short_slots(config: &Config) -> Option<String> {
     let block = idle_block_bytes(genesis.ticks_per_slot, config.consensus.vote);
     let megabytes = 3600.0 * block as f64 / micros.max(1) as f64;
     let size = if megabytes < 1000.0 { format!("{megabytes:.0} MB") } else { format!("{:.1} GB", megabytes / 1000.0) };
+    let idle = match config.consensus.vote {
+        true => "with no transaction but the node's votes",
+        false => "without any transaction",
+    };
     Some(format!(
-        "slots are {} ms long: with no transaction but the node's votes that is about {size} of blocks an hour, of which \
-         `ledger.limit_size` keeps {:.0} GB; --slots-on-demand makes blocks only where there is work",
+        "slots are {} ms long: {idle} that is about {size} of blocks an hour, of which `ledger.limit_size` keeps \
+         {:.0} GB; --slots-on-demand makes blocks only where there is work",
         micros as f64 / 1e3,
         config.ledger.limit_size as f64 / 1e9
     ))
@@ -213,7 +217,8 @@ mod tests {
         // 64 ticks of 48 B, a vote of 400 B and 264 B of records in each of 977 blocks a second.
         config.development.genesis.target_tick_duration_micros = 16;
         let said = short_slots(&config).expect("a notice");
-        assert!(said.starts_with("slots are 1.024 ms long: ") && said.contains(" 13.1 GB of blocks an hour"), "{said}");
+        assert!(said.starts_with("slots are 1.024 ms long: with no transaction but the node's votes that "), "{said}");
+        assert!(said.contains(" 13.1 GB of blocks an hour"), "{said}");
         // 62.5 blocks a second.
         config.development.genesis.target_tick_duration_micros = 250;
         assert!(short_slots(&config).expect("a notice").contains(" about 841 MB of blocks an hour"));
@@ -222,7 +227,8 @@ mod tests {
         config.development.genesis.target_tick_duration_micros = 6_250;
         assert!(short_slots(&config).expect("a notice").contains(" about 219 MB of blocks an hour"));
         config.consensus.vote = false;
-        assert!(short_slots(&config).expect("a notice").contains(" about 104 MB of blocks an hour"));
+        let said = short_slots(&config).expect("a notice");
+        assert!(said.contains(": without any transaction that is about 104 MB of blocks an hour"), "{said}");
         config.development.slots = "on-demand".into();
         assert_eq!(short_slots(&config), None);
     }
