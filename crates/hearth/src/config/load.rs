@@ -421,17 +421,15 @@ fn tables_of(keys: &[String]) -> Vec<String> {
     tables.into_iter().collect()
 }
 
-/// `; did you mean …?` where the whole name of a table, or else of a key, is near. A table is none of the keys.
+/// `; did you mean …?` where the whole name of a table or a key is near. A table is none of the keys.
 fn suggestion(name: &str, is_table: bool) -> String {
     let keys = known_keys();
     let tables = tables_of(&keys);
-    if let Some(table) = nearest(&tables, name) {
-        return format!("; did you mean the table `[{table}]`?");
+    let moved = || elsewhere(&keys, &tables, name).filter(|_| !is_table).map(|key| format!("`{key}`"));
+    if let Some(meant) = meant(&keys, &tables, name, is_table).or_else(moved) {
+        return format!("; did you mean {meant}?");
     }
-    if !is_table && let Some(key) = nearest(&keys, name).or_else(|| elsewhere(&keys, &tables, name)) {
-        return format!("; did you mean `{key}`?");
-    }
-    let table = name.rsplit_once('.').and_then(|(table, _)| nearest(&tables, table));
+    let table = name.rsplit_once('.').and_then(|(table, _)| nearest(&tables, table)).map(|(_, table)| table);
     match table.filter(|_| !is_table) {
         Some(table) => {
             let in_it = keys.iter().filter_map(|key| key.rsplit_once('.').filter(|(of, _)| *of == table));
@@ -443,10 +441,20 @@ fn suggestion(name: &str, is_table: bool) -> String {
     }
 }
 
-/// The known name that is nearest to one that is not known.
-fn nearest<'a>(known: &'a [String], name: &str) -> Option<&'a str> {
+/// The table or key whose whole name is nearest; where both are as near, the table.
+pub(super) fn meant(keys: &[String], tables: &[String], name: &str, is_table: bool) -> Option<String> {
+    let key = nearest(keys, name).filter(|_| !is_table);
+    let is_nearer = |table_off: usize| key.is_none_or(|(off, _)| table_off <= off);
+    match nearest(tables, name).filter(|(off, _)| is_nearer(*off)) {
+        Some((_, table)) => Some(format!("the table `[{table}]`")),
+        None => key.map(|(_, key)| format!("`{key}`")),
+    }
+}
+
+/// The known name that is nearest to one that is not known, after how many letters are wrong.
+fn nearest<'a>(known: &'a [String], name: &str) -> Option<(usize, &'a str)> {
     let near = known.iter().filter_map(|known| Some((letters_off(known, name).filter(|off| *off > 0)?, known)));
-    near.min().map(|(_, known)| known.as_str())
+    near.min().map(|(off, known)| (off, known.as_str()))
 }
 
 /// How many letters are wrong in all parts of a name together. None where it has more parts or fewer than the known

@@ -5,7 +5,7 @@ use std::path::Path;
 use hearth_pipeline::kinds::Role;
 use hearth_tile::affinity::Cores;
 
-use super::load::{Loaded, load_str};
+use super::load::{Loaded, load_str, meant};
 use super::*;
 
 fn error(text: &str) -> String {
@@ -46,6 +46,18 @@ fn every_kind_of_tile_has_its_key_and_its_place() {
 #[test]
 fn nothing_is_needed() {
     assert_eq!(load_str("", Path::new("x")).unwrap().config, Config::default());
+}
+
+#[test]
+fn the_nearest_name_was_meant_whatever_it_is() {
+    let tables = ["lanes".to_owned()];
+    let of_key = |key: &str, name, is_table| meant(&[key.to_owned()], &tables, name, is_table);
+    let meant = |name, is_table| of_key("links", name, is_table);
+    assert_eq!(meant("linkes", false).as_deref(), Some("`links`"), "one letter, and two of the table's");
+    assert_eq!(meant("linkes", true).as_deref(), Some("the table `[lanes]`"), "a table is no key");
+    assert_eq!(meant("lankes", false).as_deref(), Some("the table `[lanes]`"), "one letter, and two of the key's");
+    assert_eq!(of_key("lines", "lunes", false).as_deref(), Some("the table `[lanes]`"), "both are as near");
+    assert_eq!(meant("nonsense", false), None);
 }
 
 #[test]
