@@ -21,6 +21,7 @@ use super::process::{ThreadTime, thread_time};
 use super::profile::{self, Plan, Profile, ProfileError};
 use super::rpc::RpcError;
 use super::series::{self, Pool};
+use super::silence::Silence;
 use super::spans::Spans;
 use super::window::{self, Window};
 
@@ -34,8 +35,6 @@ const PROFILER_LOOK_EVERY: Duration = Duration::from_millis(5);
 const SLICE: Duration = Duration::from_micros(200);
 /// An answer that takes longer is none of a node that is merely far away: it stands still.
 const STALL: Duration = Duration::from_secs(1);
-/// A node that has given nothing but errors for so long is said to be silent.
-const SILENT: Duration = Duration::from_secs(2);
 /// Of what did not go out, so many are told apart by how late they were.
 const UNSENT_TOLD_APART: u64 = 10_000;
 
@@ -133,9 +132,8 @@ pub struct Course {
     /// Passed when all have signed ahead; and when that was, the same for all.
     ready: Barrier,
     begun: OnceLock<Instant>,
-    /// Why no blocks can be read, once that has lasted for [`SILENT`]; and whether it has been said.
-    silence: OnceLock<String>,
-    is_silence_said: AtomicBool,
+    /// Whether the node that blocks are read from answers.
+    pub(super) silence: Silence,
 }
 
 impl Course {
@@ -153,8 +151,7 @@ impl Course {
             at_work: AtomicUsize::new(senders),
             ready: Barrier::new(senders + 1),
             begun: OnceLock::new(),
-            silence: OnceLock::new(),
-            is_silence_said: AtomicBool::new(false),
+            silence: Silence::default(),
         }
     }
 
@@ -163,20 +160,10 @@ impl Course {
         [self.begin.get().copied(), self.stop.get().copied()]
     }
 
-    /// Notes that reading blocks has given nothing but errors since `answered`, and gives up after `patience`.
-    pub fn reading_failed(&self, why: &RpcError, answered: Instant, patience: Duration) {
-        if answered.elapsed() > SILENT {
-            let seconds = patience.as_secs();
-            let _ = self.silence.set(format!("{why}; the run ends when there is no answer for {seconds} s"));
-        }
-    }
-
     /// Says once that the node is silent, when it is.
     pub fn say_silence(&self, told: &mut impl FnMut(Progress<'_>)) {
-        if let Some(why) = self.silence.get()
-            && !self.is_silence_said.swap(true, Ordering::Relaxed)
-        {
-            told(Progress::Step(why));
+        if let Some(why) = self.silence.look(Instant::now()) {
+            told(Progress::Step(&why));
         }
     }
 
@@ -611,30 +598,6 @@ mod tests {
         assert_eq!(told.spent.answers, ms(3_000));
         assert_eq!(told.spent.stalled, ms(2_100));
         assert_eq!(told.behind, Behind { node: ms(2_000), own: ms(4_100) });
-    }
-
-    #[test]
-    fn a_silent_node_is_named_once() {
-        let course = Course::new(1);
-        let why = RpcError::Status { url: "http://127.0.0.1:1".into(), status: 500 };
-        let now = Instant::now();
-        let said = |course: &Course| {
-            let mut all = vec![];
-            course.say_silence(&mut |progress: Progress<'_>| {
-                if let Progress::Step(text) = progress {
-                    all.push(text.to_owned());
-                }
-            });
-            all
-        };
-        course.reading_failed(&why, now, Duration::from_secs(30));
-        assert!(said(&course).is_empty(), "one error is no silence");
-        let long_ago = now.checked_sub(2 * SILENT).expect("the machine is up for longer");
-        course.reading_failed(&why, long_ago, Duration::from_secs(30));
-        let all = said(&course);
-        assert!(all.len() == 1 && all[0].ends_with("; the run ends when there is no answer for 30 s"), "{all:?}");
-        assert!(all[0].starts_with(&why.to_string()), "{all:?}");
-        assert!(said(&course).is_empty(), "it is said once");
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub mod run;
 pub mod sender;
 pub mod series;
 mod setup;
+mod silence;
 pub mod solana;
 mod spans;
 mod tree;
