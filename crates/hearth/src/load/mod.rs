@@ -452,7 +452,8 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
             let mut found = ramp(asked, bound, &|| stop.is_set(), progress, drive)?;
             found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
             save.progress();
-            (found.text(), files::write(options, &found, files::shown_of(&found).as_ref()), None)
+            let written = files::write(options, &found, files::shown_of(&found).as_ref());
+            (found.text(), written, found.reading_ended)
         }
         None => {
             let mut report = drive(asked, &mut progress)?;
