@@ -269,10 +269,7 @@ impl Cause {
             Self::Node => return stood_still(seen),
             Self::Halted => {
                 let (halted, measured) = (seen.halted.as_secs_f64(), seen.measured.as_secs_f64());
-                format!(
-                    "it stood still itself for {halted:.1} of {measured:.1} s, in which its threads did not run, as a \
-                     program that is stopped"
-                )
+                format!("the load's own threads did not run for {halted:.1} of {measured:.1} s, as after SIGSTOP")
             }
             Self::SendersLate => {
                 let (own, node) = (seen.behind.own.as_secs_f64(), seen.behind.node.as_secs_f64());
@@ -672,10 +669,7 @@ mod tests {
         assert_eq!(why(&Shares { stalled: 0.06, ..shares(0.05, 0.1, 0.85) }, &half), said);
         let halted = Seen { halted: Duration::from_secs(4), ..FREE };
         let itself = why(&shares(0.05, 0.4, 0.5), &halted);
-        assert!(
-            itself.starts_with("it stood still itself for 4.0 of 20.0 s, in which its threads did not"),
-            "{itself}"
-        );
+        assert_eq!(itself, "the load's own threads did not run for 4.0 of 20.0 s, as after SIGSTOP");
         assert_eq!(why(&shares(0.05, 0.3, 0.6), &FREE), "", "a node that is full needs no excuse");
         // Neither a thread nor the machine is full: the load was late all the same.
         let own = Behind { node: Duration::from_millis(400), own: Duration::from_millis(3200) };

@@ -40,7 +40,8 @@ pub enum FundError {
     Rpc(#[from] RpcError),
     /// The rich account is not rich enough.
     #[error(
-        "{payer} has {} ether, and {} are needed for {count} accounts: name fewer, a lower --amount, or another --funder",
+        "{payer} has {} ether, and {} are needed for {count} accounts: use fewer accounts, a lower --amount, or another \
+         --funder",
         format_ether(*has),
         format_ether(*needed)
     )]

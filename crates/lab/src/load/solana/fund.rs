@@ -58,7 +58,7 @@ pub enum FundError {
     },
     /// The node gives no airdrop.
     #[error(
-        "the node gives no airdrop of {} ({lamports} lamports): {why}; name fewer accounts, a lower --amount, or a key \
+        "the node gives no airdrop of {} ({lamports} lamports): {why}; use fewer accounts, a lower --amount, or a key \
          file that pays with --funder",
         sol(*lamports)
     )]
