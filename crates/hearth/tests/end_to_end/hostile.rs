@@ -126,11 +126,11 @@ fn overlong_streams(node: SocketAddr) -> u64 {
     sender.counters().disconnected
 }
 
-/// Streams of which the first half comes, and then nothing more. The connections stay open, and silent, and the streams
-/// time out while the attacks last.
+/// Streams of which the first half comes, and then nothing more. The connections stay open, and silent: the streams time
+/// out while the attacks last.
 ///
-/// `accepted` is how many streams the node has accepted. Until it has all of these, the client sends again what may be
-/// lost; the caller must not open other streams until then.
+/// `accepted` is how many streams the node has accepted. Until there is one, the client sends again what the kernel may
+/// have dropped; the caller must not open other streams until then.
 fn unfinished_streams(node: SocketAddr, accepted: impl Fn() -> u64) {
     let config = ClientConfig { send_window_bytes: 600, ..ClientConfig::local() };
     let mut sender = Sender::with_config(config, node, 20, UNFINISHED_STREAMS, hearth_quic::ALPN_TPU);
@@ -140,9 +140,9 @@ fn unfinished_streams(node: SocketAddr, accepted: impl Fn() -> u64) {
         sender.send(&[0xdd; 1200]);
         sender.transmit();
     }
-    wait_until("the first halves are there", || {
+    wait_until("a first half is there", || {
         sender.transmit_again();
-        same(accepted(), UNFINISHED_STREAMS as u64)
+        same(accepted() > 0, true)
     });
 }
 
@@ -310,7 +310,11 @@ fn is_counted(node: &Node, landed: u64, thrown: &Thrown) {
     let (sized, missized) = thrown.udp;
     wait_until("half-open connections and unfinished streams given up", || {
         let metrics = node.metrics();
-        same(metrics.total("quic_streams_timed_out"), UNFINISHED_STREAMS as u64)?;
+        // What the kernel has dropped of the first halves was never accepted.
+        let ends = ["transactions", "streams_empty", "streams_reset", "streams_timed_out", "streams_over_memory"];
+        let ends = ends.iter().chain(&["streams_oversize", "streams_abandoned"]);
+        let ended = ends.map(|name| metrics.total(&format!("quic_{name}"))).sum::<u64>();
+        same(ended, metrics.total("quic_streams_accepted"))?;
         same(metrics.total("quic_handshakes_timed_out") > 0, true)
     });
     let metrics = node.metrics();
@@ -324,6 +328,7 @@ fn is_counted(node: &Node, landed: u64, thrown: &Thrown) {
     assert!(total("quic_udp_dropped_size") > 0 && total("quic_udp_dropped_size") <= missized);
     assert_eq!(total("verify_dropped_malformed"), GARBAGE_STREAMS as u64 + forwarded);
     assert_eq!(total("quic_streams_oversize"), thrown.overlong);
+    assert!((1..=UNFINISHED_STREAMS as u64).contains(&total("quic_streams_timed_out")));
     assert!(total("quic_handshakes_failed") >= WRONG_PROTOCOLS as u64);
     let noise = total("quic_datagrams_ignored") + total("quic_refused_malformed") + total("quic_responses_dropped");
     assert!(noise > 0, "noise is counted");
