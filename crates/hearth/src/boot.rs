@@ -127,10 +127,7 @@ pub enum BootError {
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
     /// Files of the chain are not as they were written.
-    #[error(
-        "{damage}. `hearth ledger verify{options}` says all that is wrong there; put back a copy of the ledger folder, \
-         or begin a new chain with `hearth run{options} --reset`"
-    )]
+    #[error("{damage}. {}", ledger_command::advice(options))]
     Damaged {
         /// What was found.
         damage: Box<BootError>,
@@ -139,15 +136,18 @@ pub enum BootError {
     },
 }
 
-fn is_store_damaged(error: &StoreError) -> bool {
+/// Whether blocks are not as they were written.
+pub fn is_store_damaged(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt(_))
 }
 
-fn is_history_damaged(error: &HistoryError) -> bool {
+/// Whether the history is not as it was written.
+pub fn is_history_damaged(error: &HistoryError) -> bool {
     matches!(error, HistoryError::Corrupt { .. })
 }
 
-fn is_replay_of_damage(error: &ReplayError) -> bool {
+/// Whether that is why blocks cannot be executed.
+pub fn is_replay_of_damage(error: &ReplayError) -> bool {
     match error {
         ReplayError::Store(error) => is_store_damaged(error),
         ReplayError::History(error) => is_history_damaged(error),
@@ -162,6 +162,7 @@ impl BootError {
             Self::Store(error) => is_store_damaged(error),
             Self::History(error) => is_history_damaged(error),
             Self::Replay(error) => is_replay_of_damage(error),
+            Self::Genesis(error) | Self::Join(JoinError::Genesis(error)) => error.is_damage(),
             _ => false,
         };
         match is_damage {
@@ -342,7 +343,7 @@ pub fn join(
     let refused = |source| JoinError::Listen { address: at.gossip, source };
     let joined = joiner.join(bound.share_gossip().map_err(refused)?);
     bound.hold_gossip().map_err(refused)?;
-    Ok(joined?)
+    joined.map_err(|why| BootError::from(why).with_advice(config))
 }
 
 /// The node's key: the one that is given, or the folder's.

@@ -38,6 +38,7 @@ mod restore;
 mod run;
 mod say;
 mod secrets;
+mod shell;
 mod stop;
 mod tile_kinds;
 mod tune;

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hearth_ledger::blockstore;
 use hearth_wire::base58::encode_32;
+use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
 use crate::boot::{self, BootError, Chain, NodeParts, Running};
 use crate::config::Config;
@@ -14,7 +16,7 @@ use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
 use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
-use crate::say::{Say, note};
+use crate::say::{Say, note, plural};
 use crate::stop::StopSignal;
 
 /// How often the node's health is looked at.
@@ -110,13 +112,30 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     // A tile that died may have left others waiting: from now on there is an end to that.
     stop.set();
     running.stop()?;
-    failure.map_or(Ok(()), |failure| Err(failure.into()))
+    failure.map_or(Ok(()), Err)?;
+    let_go_of_workspace(stop);
+    Ok(())
+}
+
+/// Drops what names unstopped tiles: it holds the workspace, whose file is removed with its last holder. Not after a
+/// failure: then the file stays, and `hearth monitor` can show what the node did last.
+fn let_go_of_workspace(stop: &StopSignal) {
+    stop.explain(Vec::new);
 }
 
 /// Slots that are shorter make a chain that grows fast though nothing is sent to it.
 const SLOT_MS_SHORT: u64 = 20;
 /// An entry without transactions, as each tick is one: the count of its hashes, its hash, the count of transactions.
-const ENTRY_BYTES: u64 = 8 + 32 + 8;
+const ENTRY_BYTES: usize = 8 + 32 + 8;
+
+/// The count of entries in front of a batch of them.
+const COUNT_BYTES: usize = 8;
+
+/// Bytes of the block store that a block takes whose entries are its ticks, and one for the node's vote.
+fn idle_block_bytes(ticks: u64, votes: bool) -> usize {
+    let vote = if votes { ENTRY_BYTES + VOTE_TRANSACTION_BYTES } else { 0 };
+    blockstore::block_size(COUNT_BYTES + ticks as usize * ENTRY_BYTES + vote)
+}
 
 /// What slots that are very short cost.
 fn short_slots(config: &Config) -> Option<String> {
@@ -126,11 +145,16 @@ fn short_slots(config: &Config) -> Option<String> {
         return None;
     }
     // Bytes a microsecond are MB a second.
-    let megabytes = 3600.0 * (genesis.ticks_per_slot * ENTRY_BYTES) as f64 / micros.max(1) as f64;
+    let block = idle_block_bytes(genesis.ticks_per_slot, config.consensus.vote);
+    let megabytes = 3600.0 * block as f64 / micros.max(1) as f64;
     let size = if megabytes < 1000.0 { format!("{megabytes:.0} MB") } else { format!("{:.1} GB", megabytes / 1000.0) };
+    let idle = match config.consensus.vote {
+        true => "with no transaction but the node's votes",
+        false => "without any transaction",
+    };
     Some(format!(
-        "slots are {} ms long: without any transaction that is at least {size} of blocks an hour, of which \
-         `ledger.limit_size` keeps {:.0} GB; --slots-on-demand makes blocks only where there is work",
+        "slots are {} ms long: {idle} that is about {size} of blocks an hour, of which `ledger.limit_size` keeps \
+         {:.0} GB; --slots-on-demand makes blocks only where there is work",
         micros as f64 / 1e3,
         config.ledger.limit_size as f64 / 1e9
     ))
@@ -153,9 +177,11 @@ fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
     }
     if r.blocks > 0 {
         say.line(format_args!(
-            "  replayed  {} blocks, {} transactions, to slot {}, bank hash {}",
+            "  replayed  {} {}, {} {}, to slot {}, bank hash {}",
             r.blocks,
+            plural(r.blocks, "block"),
             r.transactions,
+            plural(r.transactions, "transaction"),
             r.last_slot,
             encode_32(&r.bank_hash)
         ));
@@ -189,13 +215,21 @@ mod tests {
     fn very_short_slots_are_noticed() {
         let mut config = Config::default();
         assert_eq!(short_slots(&config), None);
-        // 64 ticks of 48 B in each of 1,000 blocks a second.
+        // 64 ticks of 48 B, a vote of 400 B and 264 B of records in each of 977 blocks a second.
         config.development.genesis.target_tick_duration_micros = 16;
         let said = short_slots(&config).expect("a notice");
-        assert!(said.starts_with("slots are 1.024 ms long: ") && said.contains(" 10.8 GB of blocks an hour"), "{said}");
+        assert!(said.starts_with("slots are 1.024 ms long: with no transaction but the node's votes that "), "{said}");
+        assert!(said.contains(" 13.1 GB of blocks an hour"), "{said}");
         // 62.5 blocks a second.
         config.development.genesis.target_tick_duration_micros = 250;
-        assert!(short_slots(&config).expect("a notice").contains(" at least 691 MB of blocks an hour"));
+        assert!(short_slots(&config).expect("a notice").contains(" about 841 MB of blocks an hour"));
+        // 80 blocks a second, of which the ticks are the least part.
+        config.development.genesis.ticks_per_slot = 2;
+        config.development.genesis.target_tick_duration_micros = 6_250;
+        assert!(short_slots(&config).expect("a notice").contains(" about 219 MB of blocks an hour"));
+        config.consensus.vote = false;
+        let said = short_slots(&config).expect("a notice");
+        assert!(said.contains(": without any transaction that is about 104 MB of blocks an hour"), "{said}");
         config.development.slots = "on-demand".into();
         assert_eq!(short_slots(&config), None);
     }

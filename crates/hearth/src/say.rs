@@ -93,6 +93,11 @@ pub fn take_notes() -> Vec<String> {
     NOTES.take()
 }
 
+/// The word for so many of a thing.
+pub fn plural(count: u64, thing: &str) -> String {
+    if count == 1 { thing.to_owned() } else { format!("{thing}s") }
+}
+
 /// Says a line on standard error. Nothing is lost when nobody reads it.
 pub fn note(text: impl Display) {
     #[cfg(test)]

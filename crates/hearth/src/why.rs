@@ -25,12 +25,13 @@ use crate::monitor;
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
 use crate::say::Say;
+use crate::shell;
 
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
     /// The argument.
-    #[error("`{0}` is no signature: {1}; it is what clients print after sending, 64 bytes in base58")]
+    #[error("`{0}` is no signature: {1}; clients print it after sending")]
     Signature(String, Base58Error),
     /// An address.
     #[error(
@@ -99,7 +100,10 @@ pub fn nobody(name: &str, running: &[String]) -> String {
     };
     let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
         Some(port) => format!("`hearth evm run --port {port}` starts one"),
-        None => format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain"),
+        None => {
+            let name = shell::word(name);
+            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
+        }
     };
     format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
@@ -274,6 +278,12 @@ mod tests {
         assert_eq!(address("evm-0.0.0.0-8545").as_deref(), Some("0.0.0.0"));
         assert_eq!(address("evm---1-8545").as_deref(), Some("::1"));
         assert_eq!((address("evm-8545"), address("hearth")), (None, None));
+    }
+
+    #[test]
+    fn no_signature_is_said_once() {
+        let said = WhyError::Signature("abc".into(), decode_64("abc").unwrap_err()).to_string();
+        assert_eq!(said.matches("64 bytes").count(), 1, "{said}");
     }
 
     #[test]

@@ -122,6 +122,20 @@ pub struct Dropped {
     pub unix_s: u32,
 }
 
+impl Dropped {
+    /// What to do about it: a preflight tells what the bank would have said.
+    pub fn hint(&self) -> &'static str {
+        let reason = match self.error.filter(|_| self.reason == DropReason::RpcSimulation) {
+            Some(TransactionError::AccountNotFound) => DropReason::BankAccount,
+            Some(TransactionError::InsufficientFundsForFee) => DropReason::BankFee,
+            Some(TransactionError::BlockhashNotFound) => DropReason::BankBlockhash,
+            Some(TransactionError::AlreadyProcessed) => DropReason::BankProcessed,
+            _ => self.reason,
+        };
+        reason.hint()
+    }
+}
+
 /// How far back the memory goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -228,6 +242,18 @@ mod tests {
         let mut signature = [7; 64];
         signature[..4].copy_from_slice(&n.to_le_bytes());
         signature
+    }
+
+    #[test]
+    fn a_refused_preflight_has_the_hint_of_its_error() {
+        let hint = |reason, error| Dropped { reason, error, unix_s: 0 }.hint();
+        let no_payer = hint(DropReason::RpcSimulation, Some(TransactionError::AccountNotFound));
+        assert!(no_payer.starts_with("Fund the payer first"), "{no_payer}");
+        let poor = hint(DropReason::RpcSimulation, Some(TransactionError::InsufficientFundsForFee));
+        assert!(poor.starts_with("Fund the payer"), "{poor}");
+        assert_eq!(hint(DropReason::RpcSimulation, None), DropReason::RpcSimulation.hint());
+        let by_bank = hint(DropReason::BankOther, Some(TransactionError::AccountNotFound));
+        assert_eq!(by_bank, DropReason::BankOther.hint());
     }
 
     fn note(fates: &Fates, n: u32, reason: DropReason, unix_s: u32) {

@@ -46,8 +46,7 @@ pub enum GenesisError {
     },
     /// The file is not what this program writes.
     #[error(
-        "the genesis file {} is damaged: {what}; restore it from a copy or another node of the chain, or begin a new \
-         chain with --reset, which deletes the blocks of this one",
+        "the genesis file {} is damaged: {what}; restore it from a copy or another node of the chain",
         path.display()
     )]
     Damaged {
@@ -56,10 +55,10 @@ pub enum GenesisError {
         /// What is wrong.
         what: String,
     },
-    /// There are blocks, and no genesis.
+    /// There are other files of the chain, and no genesis, or not all of it.
     #[error(
         "the genesis file {} is missing, and {} is of a chain that began with it; restore it from a copy or another \
-         node of the chain, or begin a new chain with --reset, which deletes the blocks of this one",
+         node of the chain",
         path.display(),
         file.display()
     )]
@@ -72,6 +71,13 @@ pub enum GenesisError {
     /// The configuration makes no chain.
     #[error("no such chain can begin: {0}")]
     Config(String),
+}
+
+impl GenesisError {
+    /// Whether files are not as they were written.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Missing { .. })
+    }
 }
 
 /// How a chain began.

@@ -51,6 +51,11 @@ impl Lockout {
     }
 }
 
+/// Bytes of a vote's transaction where the node votes with its own key, the tower is full and its votes are near each
+/// other: 1 + 64 of a signature; 3 + 1 + 3 × 32 + 32 of a message with three addresses and a blockhash; 1 + 1 + 3 + 2
+/// of its instruction; 4 + 8 + 1 + 31 × 2 + 32 + 9 + 32 of that instruction's data.
+pub const VOTE_TRANSACTION_BYTES: usize = 65 + 132 + 7 + 148;
+
 /// A tower, as the vote program's instruction of this name carries it.
 #[derive(Clone, Copy, Debug)]
 pub struct TowerSync<'a> {

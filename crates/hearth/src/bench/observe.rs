@@ -148,6 +148,9 @@ impl Snapshot {
     }
 }
 
+/// Looks come many times a second; where they are this far apart, this process itself did not run.
+const HALT_MIN: Duration = Duration::from_millis(500);
+
 /// Everything that a bench observes.
 #[derive(Debug, Default)]
 pub struct Observed {
@@ -183,6 +186,8 @@ pub struct Observed {
     rss_at_10_s: Option<u64>,
     rss_last: u64,
     progress: Option<(u64, Instant)>,
+    /// When progress was last looked at.
+    looked: Option<Instant>,
     longest_stall: Duration,
     /// The sample since which the RPC's count has not grown.
     still_since_ns: Option<u64>,
@@ -222,11 +227,18 @@ impl Observed {
         } else {
             (of("bank").map(|bank| own::<bank::Counters>(node, &bank, &["landed", "failed"])).sum(), true)
         };
+        self.note_progress(done, waits, Instant::now());
+    }
+
+    /// How long a count has not grown while something `waits`. Where this process itself did not run, as after SIGSTOP,
+    /// it begins anew: nobody saw what the node did meanwhile.
+    fn note_progress(&mut self, done: u64, waits: bool, now: Instant) {
+        let ran = self.looked.replace(now).is_none_or(|before| now.saturating_duration_since(before) < HALT_MIN);
         match self.progress {
-            Some((count, since)) if count == done && waits => {
-                self.longest_stall = self.longest_stall.max(since.elapsed())
+            Some((count, since)) if count == done && waits && ran => {
+                self.longest_stall = self.longest_stall.max(now.saturating_duration_since(since));
             }
-            _ => self.progress = Some((done, Instant::now())),
+            _ => self.progress = Some((done, now)),
         }
     }
 
@@ -468,6 +480,18 @@ mod tests {
     fn counts(kind: &str, own: &[(&str, u64)]) -> TileCounts {
         let own = own.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         TileCounts { kind: kind.into(), name: format!("{kind}:0"), own, ..TileCounts::default() }
+    }
+
+    #[test]
+    fn a_bench_that_did_not_run_blames_no_node() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let mut seen = Observed::default();
+        (0..20).for_each(|nth| seen.note_progress(7, true, at(100 * nth)));
+        assert_eq!(seen.longest_stall_s(), 1.9, "the node took nothing");
+        seen.note_progress(7, true, at(5_900));
+        (60..70).for_each(|nth| seen.note_progress(8, true, at(100 * nth)));
+        assert_eq!(seen.longest_stall_s(), 1.9, "nobody looked for four seconds");
     }
 
     /// What ends at the server has a reason; of the rest, what went with a connection; nothing else is explained.

@@ -18,6 +18,8 @@ fn named(text: &str) -> Vec<Named> {
         let line = line.split('#').next().unwrap_or_default().trim();
         let plain = |key: &str| key.replace(['"', ' '], "");
         if let Some(header) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            // `[[table]]` opens one of several.
+            let header = header.strip_prefix('[').and_then(|header| header.strip_suffix(']')).unwrap_or(header);
             table = plain(header);
             found.push(Named { line: number + 1, path: table.clone(), is_table: true });
         } else if let Some((key, _)) = line.split_once('=') {

@@ -122,7 +122,7 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
     let mut survey = Survey { text: text.into(), path: path.into(), ..Survey::default() };
     let unknown = unknown_keys(&table);
     for key in &unknown {
-        let suggestion = if is_table(&table, key) { table_like(key) } else { suggestion(key) };
+        let suggestion = suggestion(key, is_table(&table, key));
         survey.add(key, format!("unknown key `{key}`{suggestion}"));
         foreign::remove(&mut table, key);
     }
@@ -133,7 +133,7 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
     }
     let wrong = || unknown.iter().chain(mistyped.iter().map(|(key, _)| key));
     let is_of_layout = |key: &String| ["layout", "development.bench"].iter().any(|table| key.starts_with(table));
-    let is_nearly = |key: &String| suggestion(key).contains("`layout.");
+    let is_nearly = |key: &String| suggestion(key, false).contains("`layout.");
     survey.is_layout_wrong = wrong().any(|key| is_of_layout(key) || is_nearly(key));
     let mut keys = vec![];
     collect(&table, "", &mut keys);
@@ -414,60 +414,72 @@ fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     keys.iter().filter_map(|key| Some((key.clone(), why(key)?))).collect()
 }
 
-/// A key whose table is none, though one is near by its name: the table that was meant, and its keys where the key is
-/// none of them.
-fn table_of(key: &str) -> Option<String> {
-    let (table, last) = key.rsplit_once('.')?;
-    let nearest = nearest_table(table)?;
-    let known = known_keys();
-    let keys: Vec<&str> = known
-        .iter()
-        .filter_map(|known| known.rsplit_once('.').filter(|(of, _)| *of == nearest))
-        .map(|(_, key)| key)
-        .collect();
-    let near = keys.iter().min_by_key(|key| strsim::damerau_levenshtein(key, last))?;
-    Some(match strsim::damerau_levenshtein(near, last) <= 1 + last.len() / 3 {
-        true => format!("; did you mean `{nearest}.{near}`?"),
-        false => format!("; did you mean the table `[{nearest}]`, which has {}?", keys.join(", ")),
-    })
-}
-
-/// `; did you mean …?` where a known key is near, by its last part first.
-fn suggestion(key: &str) -> String {
-    let last = |k: &str| k.rsplit('.').next().unwrap_or_default().to_owned();
-    let distance = |k: &String| {
-        let (whole, tail) = (strsim::damerau_levenshtein(k, key), strsim::damerau_levenshtein(&last(k), &last(key)));
-        (tail.min(whole), whole)
-    };
-    if let Some(table) = table_of(key) {
-        return table;
-    }
-    let nearest = known_keys().into_iter().min_by_key(distance);
-    match nearest {
-        Some(nearest) if distance(&nearest).0 <= 1 + last(key).len() / 3 => format!("; did you mean `{nearest}`?"),
-        _ => match nearest_table(key) {
-            Some(table) => format!("; did you mean the table `[{table}]`?"),
-            None => "; `hearth config show --default` lists all keys".to_owned(),
-        },
-    }
-}
-
-/// `; did you mean …?` of a table: another table, also one that holds tables alone.
-fn table_like(name: &str) -> String {
-    let keys = known_keys();
+/// The tables that known keys are in, also those that hold tables alone.
+fn tables_of(keys: &[String]) -> Vec<String> {
     let above = |key: &String| key.match_indices('.').map(|(end, _)| key[..end].to_owned()).collect::<Vec<_>>();
     let tables: BTreeSet<String> = keys.iter().flat_map(above).collect();
-    let distance = |table: &&String| strsim::damerau_levenshtein(table, name);
-    let near = |table: &&String| {
-        // Each part of its name may have a letter or two wrong.
-        let are_as_deep = table.split('.').count() == name.split('.').count();
-        let mut parts = table.split('.').zip(name.split('.'));
-        are_as_deep && parts.all(|(known, own)| strsim::damerau_levenshtein(known, own) <= 1 + own.len() / 3)
-    };
-    match tables.iter().filter(near).min_by_key(distance) {
-        Some(table) => format!("; did you mean the table `[{table}]`?"),
+    tables.into_iter().collect()
+}
+
+/// `; did you mean …?` where the whole name of a table or a key is near. A table is none of the keys.
+fn suggestion(name: &str, is_table: bool) -> String {
+    let keys = known_keys();
+    let tables = tables_of(&keys);
+    let moved = || elsewhere(&keys, &tables, name).filter(|_| !is_table).map(|key| format!("`{key}`"));
+    if let Some(meant) = meant(&keys, &tables, name, is_table).or_else(moved) {
+        return format!("; did you mean {meant}?");
+    }
+    let table = name.rsplit_once('.').and_then(|(table, _)| nearest(&tables, table)).map(|(_, table)| table);
+    match table.filter(|_| !is_table) {
+        Some(table) => {
+            let in_it = keys.iter().filter_map(|key| key.rsplit_once('.').filter(|(of, _)| *of == table));
+            let in_it: Vec<&str> = in_it.map(|(_, key)| key).collect();
+            let has = if in_it.is_empty() { String::new() } else { format!(", which has {}", in_it.join(", ")) };
+            format!("; did you mean the table `[{table}]`{has}?")
+        }
         None => "; `hearth config show --default` lists all keys".to_owned(),
     }
+}
+
+/// The table or key whose whole name is nearest; where both are as near, the table.
+pub(super) fn meant(keys: &[String], tables: &[String], name: &str, is_table: bool) -> Option<String> {
+    let key = nearest(keys, name).filter(|_| !is_table);
+    let is_nearer = |table_off: usize| key.is_none_or(|(off, _)| table_off <= off);
+    match nearest(tables, name).filter(|(off, _)| is_nearer(*off)) {
+        Some((_, table)) => Some(format!("the table `[{table}]`")),
+        None => key.map(|(_, key)| format!("`{key}`")),
+    }
+}
+
+/// The known name that is nearest to one that is not known, after how many letters are wrong.
+fn nearest<'a>(known: &'a [String], name: &str) -> Option<(usize, &'a str)> {
+    let near = known.iter().filter_map(|known| Some((letters_off(known, name).filter(|off| *off > 0)?, known)));
+    near.min().map(|(off, known)| (off, known.as_str()))
+}
+
+/// How many letters are wrong in all parts of a name together. None where it has more parts or fewer than the known
+/// one, or where more than a third of a part is wrong: that is another word.
+fn letters_off(known: &str, name: &str) -> Option<usize> {
+    if known.split('.').count() != name.split('.').count() {
+        return None;
+    }
+    let off = |(known, own): (&str, &str)| {
+        let off = strsim::damerau_levenshtein(known, own);
+        (off <= (own.chars().count() / 3).max(1)).then_some(off)
+    };
+    known.split('.').zip(name.split('.')).map(off).sum()
+}
+
+/// The only key of this name, in another table. In a table that is none a key tells nothing.
+fn elsewhere<'a>(known: &'a [String], tables: &[String], name: &str) -> Option<&'a str> {
+    if name.rsplit_once('.').is_some_and(|(table, _)| !tables.iter().any(|known| known == table)) {
+        return None;
+    }
+    let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+    let own = last(name);
+    let mut same = known.iter().filter(|key| last(key) == own);
+    let first = same.next()?;
+    same.next().is_none().then_some(first.as_str())
 }
 
 /// Whether the file has a table of this name.
@@ -475,14 +487,4 @@ fn is_table(file: &Table, name: &str) -> bool {
     let mut parts = name.split('.');
     let top = parts.next().and_then(|top| file.get(top));
     top.and_then(|top| parts.try_fold(top, |value, part| value.get(part))).is_some_and(toml::Value::is_table)
-}
-
-/// The table that a name is near to.
-fn nearest_table(name: &str) -> Option<String> {
-    let keys = known_keys();
-    let tables = keys.iter().filter_map(|known| Some(known.rsplit_once('.')?.0));
-    let (nearest, off) =
-        tables.map(|known| (known, strsim::damerau_levenshtein(known, name))).min_by_key(|(_, off)| *off)?;
-    let own = name.rsplit('.').next().unwrap_or(name);
-    (off > 0 && off <= 1 + own.len() / 3).then(|| nearest.to_owned())
 }

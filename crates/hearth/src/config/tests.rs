@@ -5,7 +5,7 @@ use std::path::Path;
 use hearth_pipeline::kinds::Role;
 use hearth_tile::affinity::Cores;
 
-use super::load::{Loaded, load_str};
+use super::load::{Loaded, load_str, meant};
 use super::*;
 
 fn error(text: &str) -> String {
@@ -49,6 +49,18 @@ fn nothing_is_needed() {
 }
 
 #[test]
+fn the_nearest_name_was_meant_whatever_it_is() {
+    let tables = ["lanes".to_owned()];
+    let of_key = |key: &str, name, is_table| meant(&[key.to_owned()], &tables, name, is_table);
+    let meant = |name, is_table| of_key("links", name, is_table);
+    assert_eq!(meant("linkes", false).as_deref(), Some("`links`"), "one letter, and two of the table's");
+    assert_eq!(meant("linkes", true).as_deref(), Some("the table `[lanes]`"), "a table is no key");
+    assert_eq!(meant("lankes", false).as_deref(), Some("the table `[lanes]`"), "one letter, and two of the key's");
+    assert_eq!(of_key("lines", "lunes", false).as_deref(), Some("the table `[lanes]`"), "both are as near");
+    assert_eq!(meant("nonsense", false), None);
+}
+
+#[test]
 fn a_mistake_names_line_key_and_what_was_meant() {
     let said = error("[layout]\naffinity = \"auto\"\nverfy_tile_count = 3\n");
     assert_eq!(said, "my.toml:3: unknown key `layout.verfy_tile_count`; did you mean `layout.verify_tile_count`?");
@@ -72,8 +84,32 @@ fn a_mistake_names_line_key_and_what_was_meant() {
         assert!(said.ends_with(&format!("; did you mean the table `{meant}`?")), "{said}");
     }
     assert!(error("[tiles.bank.x]").ends_with("lists all keys"));
+    // The whole name must be near, a table's first, and not the last part of some key's.
+    for (file, meant) in [
+        ("tile = 1", "the table `[tiles]`"),
+        ("[[tile]]", "the table `[tiles]`"),
+        ("tiels = 1", "the table `[tiles]`"),
+        ("[[tiels]]", "the table `[tiles]`"),
+        ("[tile]\npack = 1", "the table `[tiles.pack]`"),
+        ("[[tiels.pack]]", "the table `[tiles.pack]`"),
+        ("[tile]\nx = 1", "the table `[tiles]`"),
+        ("[rpc]\nbind_addr = \"::1\"", "`rpc.bind_address`"),
+        // The name is right, and there is only one of it.
+        ("verify_tile_count = 1", "`layout.verify_tile_count`"),
+    ] {
+        let said = error(file);
+        assert!(said.ends_with(&format!("; did you mean {meant}?")), "{said}");
+    }
+    for file in ["nonsense = 1", "port = 1", "[rpc]\npack = 1", "[nonsense]\nfile = 1\nx = 1"] {
+        let said = error(file);
+        assert!(said.contains("lists all keys"), "{said}");
+        assert!(!said.contains("[consensus]") && !said.contains("`rpc.port`?"), "{said}");
+    }
     for list in ["tiles = []", "[[tiles]]", "[[development.bench]]\nconnections = 3"] {
         assert!(error(list).contains("invalid type, expected a table: `["), "{}", error(list));
+    }
+    for (text, line) in [("\n\n[[x]]\n", 3), ("# mine\n[[ tiles.pak ]] # one\ny = 1\n", 2), ("\n[[tiles]]\n", 2)] {
+        assert!(error(text).starts_with(&format!("my.toml:{line}: ")), "{}", error(text));
     }
     let said = error("[rpc]\nport = \"many\"\n");
     assert!(said.starts_with("my.toml:2: `rpc.port`: invalid type: string"), "{said}");

@@ -26,6 +26,7 @@ use super::dump::{self, Dump};
 use super::remote::{self, AS_OF, COMMITMENT};
 use super::{FlagError, Flags};
 use crate::keys;
+use crate::shell;
 
 /// What the mint gets.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
@@ -332,7 +333,10 @@ fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
     }
     if !Path::new(text).exists() {
         let what = match text.contains('/') || text.ends_with(".json") {
-            true => format!("there is no key file {text}; `hearth keys new {text}` makes one, or give an address"),
+            true => {
+                let file = shell::word(text);
+                format!("there is no key file {text}; `hearth keys new {file}` makes one, or give an address")
+            }
             false => format!("`{text}` is neither an address in base58 nor a key file"),
         };
         return Err(FlagError::value(flag, what));

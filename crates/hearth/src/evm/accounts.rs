@@ -70,7 +70,7 @@ impl Mnemonic {
         let words = Zeroizing::new(text.split_whitespace().collect::<Vec<_>>().join(" "));
         match bip39::Mnemonic::parse_in(Language::English, &*words) {
             Ok(_) => Ok(Self(words)),
-            Err(error) => Err(EvmError::Mnemonic { from: source.into(), what: error.to_string() }),
+            Err(error) => Err(EvmError::Mnemonic { from: source.into(), what: in_words(&error) }),
         }
     }
 
@@ -93,6 +93,14 @@ impl Mnemonic {
     }
 }
 
+/// What is wrong with words; people count them from 1.
+fn in_words(error: &bip39::Error) -> String {
+    match error {
+        bip39::Error::UnknownWord(index) => format!("word {} is not in the English list of BIP-39", index + 1),
+        other => other.to_string(),
+    }
+}
+
 /// An account and its key.
 pub struct DevAccount {
     /// Where it is.
@@ -105,7 +113,7 @@ pub struct DevAccount {
 pub fn derive(words: &Mnemonic, count: u32) -> Result<Vec<DevAccount>, EvmError> {
     let wrong = |what: String| EvmError::Mnemonic { from: "the words of the accounts".into(), what };
     let mnemonic =
-        bip39::Mnemonic::parse_in(Language::English, words.text()).map_err(|error| wrong(error.to_string()))?;
+        bip39::Mnemonic::parse_in(Language::English, words.text()).map_err(|error| wrong(in_words(&error)))?;
     let unlucky = |_: NoSecret| wrong("a key that follows from them is none".into());
     let mut parent = Extended::root(&mnemonic.to_seed("")).map_err(unlucky)?;
     for index in [HARDENED | 44, HARDENED | 60, HARDENED, 0] {
@@ -200,6 +208,13 @@ mod tests {
         let text = listing(&accounts, U256::from(25u128 * 10u128.pow(17)), &words);
         assert!(text.contains(&format!("(0) {} (2.5 ETH)", first[0])), "{text}");
         assert!(text.contains(&format!("(0) 0x{key}")));
+    }
+
+    #[test]
+    fn an_unknown_word_is_counted_from_one() {
+        let wrong = MNEMONIC.split(' ').take(11).chain(["junks"]).collect::<Vec<_>>().join(" ");
+        let said = Mnemonic::of("--mnemonic", &wrong).err().expect("the last word is none").to_string();
+        assert!(said.contains("word 12 is not in the English list"), "{said}");
     }
 
     #[test]

@@ -17,11 +17,12 @@ use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_wire::entry::EntryError;
 
+use crate::boot::{is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::cli::{LedgerCommand, Slots};
 use crate::config::{Config, ConfigError};
 use crate::replay::{ReplayError, entries};
-use crate::restore;
 use crate::say::Say;
+use crate::{restore, shell};
 
 /// Why a look at a chain fails.
 #[derive(Debug, thiserror::Error)]
@@ -90,16 +91,57 @@ pub enum LedgerError {
         source: std::io::Error,
     },
     /// Something is wrong with the chain; it has been told.
-    #[error(
-        "{} wrong with this chain; put back a copy of its folder, or begin a new one: `hearth run{options} --reset`",
-        things(*count)
-    )]
+    #[error("{} wrong with this chain; {}", things(*count), way_out(options))]
     Wrong {
         /// How many things.
         count: u64,
         /// The options that name this chain, each behind a space.
         options: String,
     },
+    /// Files of the chain are not as they were written, so that nothing more can be told of them.
+    #[error("{damage}. {advice}")]
+    Damaged {
+        /// What was found.
+        damage: Box<LedgerError>,
+        /// What to do.
+        advice: String,
+    },
+}
+
+impl LedgerError {
+    /// With what to do, where files of the chain are damaged. `verify` has told already what it can tell.
+    fn with_advice(self, config: &Config, verifies: bool) -> Self {
+        let is_damage = match &self {
+            Self::Genesis(error) => error.is_damage(),
+            Self::Store(error) => is_store_damaged(error),
+            Self::History(error) => is_history_damaged(error),
+            Self::Replay(error) => is_replay_of_damage(error),
+            Self::Snapshot(error) => matches!(error, SnapshotError::Damaged { .. }),
+            Self::Entries { .. } => true,
+            _ => false,
+        };
+        if !is_damage {
+            return self;
+        }
+        let options = options(config);
+        let advice = if verifies { capital(&way_out(&options)) } else { advice(&options) };
+        Self::Damaged { damage: Box::new(self), advice }
+    }
+}
+
+/// What to do about a damaged chain, which these options name.
+pub fn advice(options: &str) -> String {
+    format!("`hearth ledger verify{options}` says all that is wrong there; {}", way_out(options))
+}
+
+fn way_out(options: &str) -> String {
+    format!("put back a copy of the ledger folder, or begin a new chain with `hearth run{options} --reset`")
+}
+
+/// The same at the beginning of a sentence.
+fn capital(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_uppercase() + rest
 }
 
 fn things(count: u64) -> String {
@@ -109,10 +151,11 @@ fn things(count: u64) -> String {
 /// The options by which `hearth run` and `hearth ledger` take the chain of a configuration, each behind a space.
 pub fn options(config: &Config) -> String {
     let default = Config::default();
-    let name = if config.name == default.name { String::new() } else { format!(" --name {}", config.name) };
+    let name =
+        if config.name == default.name { String::new() } else { format!(" --name {}", shell::word(&config.name)) };
     match config.ledger.path == default.ledger.path {
         true => name,
-        false => format!("{name} --ledger {}", config.expand(&config.ledger.path).display()),
+        false => format!("{name} --ledger {}", shell::path(&config.expand(&config.ledger.path))),
     }
 }
 
@@ -134,6 +177,9 @@ impl Offline {
         // Blocks without their genesis are a damaged chain, which the next line names.
         if !blocks.is_dir() {
             return Err(LedgerError::NoChain { folder, options: options(config) });
+        }
+        if !genesis.exists() {
+            return Err(GenesisError::Missing { path: genesis, file: blocks }.into());
         }
         let genesis = Genesis::load(&genesis)?;
         let store_config = blockstore::Config {
@@ -165,6 +211,11 @@ impl Offline {
 
 /// `hearth ledger …`
 pub fn run(command: &LedgerCommand, config: &Config, say: &Say) -> Result<(), LedgerError> {
+    let verifies = matches!(command, LedgerCommand::Verify { .. });
+    look(command, config, say).map_err(|why| why.with_advice(config, verifies))
+}
+
+fn look(command: &LedgerCommand, config: &Config, say: &Say) -> Result<(), LedgerError> {
     let chain = Offline::open(config)?;
     match command {
         LedgerCommand::Verify { .. } => verify::run(&chain, config, say),
@@ -205,4 +256,37 @@ fn snapshot_of<'a>(chain: &'a Offline, folder: &Path, slot: u64) -> Result<&'a S
         let there = if slots.is_empty() { "none".into() } else { format!("slots {}", slots.join(", ")) };
         LedgerError::NoSnapshot { slot, folder: folder.into(), there }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each way of looking says of a chain in a folder whose name has a space.
+    fn said(config: &Config) -> [String; 2] {
+        [false, true].map(|verifies| match Offline::open(config) {
+            Err(why) => why.with_advice(config, verifies).to_string(),
+            Ok(_) => panic!("the chain is damaged"),
+        })
+    }
+
+    #[test]
+    fn damage_comes_with_commands_that_a_shell_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("my chain");
+        std::fs::create_dir_all(place.join("blocks")).unwrap();
+        let mut config = Config { name: "mine".into(), ..Config::default() };
+        config.ledger.path = place.clone();
+        let options = format!("--name mine --ledger '{}'", place.display());
+        let way_out =
+            format!("ut back a copy of the ledger folder, or begin a new chain with `hearth run {options} --reset`");
+        let verify = format!(". `hearth ledger verify {options}` says all that is wrong there; p{way_out}");
+        let [missing, _] = said(&config);
+        assert!(missing.contains("genesis.json is missing") && missing.ends_with(&verify), "{missing}");
+        std::fs::write(place.join("genesis.json"), "{").unwrap();
+        let [damaged, by_verify] = said(&config);
+        assert!(damaged.contains("genesis.json is damaged") && damaged.ends_with(&verify), "{damaged}");
+        assert!(by_verify.ends_with(&format!(". P{way_out}")), "{by_verify}");
+        assert!(!by_verify.contains("hearth ledger verify"), "{by_verify}");
+    }
 }

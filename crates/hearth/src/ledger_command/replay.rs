@@ -16,7 +16,7 @@ use super::{LedgerError, Offline, options, snapshot_of};
 use crate::bench::i;
 use crate::config::Config;
 use crate::progress::Progress;
-use crate::say::Say;
+use crate::say::{Say, plural};
 use crate::{replay, restore};
 
 /// Executes from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
@@ -61,7 +61,9 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
     let (blocks, transactions) = (done.blocks, done.transactions);
     let (capitalization, count) = (ledger.accounts().total_lamports(), ledger.transaction_count(Commitment::Processed));
     say.line(format_args!(
-        "{blocks} blocks, {transactions} transactions executed; {count} since genesis, {capitalization} lamports in all"
+        "{blocks} {}, {transactions} {} executed; {count} since genesis, {capitalization} lamports in all",
+        plural(blocks, "block"),
+        plural(transactions, "transaction")
     ));
     if wrong > 0 { Err(LedgerError::Wrong { count: wrong, options: options(config) }) } else { Ok(()) }
 }

@@ -29,7 +29,7 @@ use crate::cli::Slots;
 use crate::config::Config;
 use crate::progress::{Progress, megabytes};
 use crate::replay::entries;
-use crate::say::Say;
+use crate::say::{Say, plural};
 use crate::{keys, restore};
 
 /// What was found so far.
@@ -112,13 +112,24 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
         }
         blocks += 1;
     }
-    let (checked, count) = (i(blocks), chain.snapshots.len());
-    found.line(format_args!("checked   {checked} blocks, {} transactions, {count} snapshots", i(txns)));
+    found.line(checked(blocks, txns, chain.snapshots.len() as u64));
     if found.wrong > 0 {
         return Err(LedgerError::Wrong { count: found.wrong, options: options(config) });
     }
     say.line("nothing is wrong");
     Ok(())
+}
+
+/// What was looked at.
+fn checked(blocks: u64, txns: u64, snapshots: u64) -> String {
+    format!(
+        "checked   {} {}, {} {}, {snapshots} {}",
+        i(blocks),
+        plural(blocks, "block"),
+        i(txns),
+        plural(txns, "transaction"),
+        plural(snapshots, "snapshot")
+    )
 }
 
 /// Checks the history, where one is kept; how many transactions it has of each block.
@@ -133,11 +144,12 @@ fn history(chain: &Offline, found: &mut Findings<'_>) -> Result<BTreeMap<u64, u3
     if let Some(torn) = &checked.torn {
         found.line(format_args!("history   {torn}, nor behind it: an unfinished end, which the next start cuts off"));
     }
-    let (segments, tables, bytes) = (checked.segments, checked.tables, i(checked.bytes));
-    let (blocks, wrong) = (i(checked.blocks.len() as u64), checked.damage.len());
+    let counted = |count: u64, thing| format!("{} {}", i(count), plural(count, thing));
+    let (segments, tables) = (counted(checked.segments, "segment"), counted(checked.tables, "table"));
+    let (blocks, bytes) = (counted(checked.blocks.len() as u64, "block"), i(checked.bytes));
+    let wrong = checked.damage.len();
     found.line(format_args!(
-        "history   {blocks} blocks in {segments} segments and {tables} tables, {bytes} bytes: every record and every \
-         page, {wrong} wrong"
+        "history   {blocks} in {segments} and {tables}, {bytes} bytes: every record and every page, {wrong} wrong"
     ));
     Ok(checked.blocks.into_iter().collect())
 }
@@ -258,11 +270,25 @@ fn hashes(chain: &Offline, block: &Block, at: At, txns: &mut u64, found: &mut Fi
         parts.into_iter().map(|part| part.join().expect("checking does not panic")).sum()
     });
     if unsigned > 0 {
-        found.wrong(format_args!("slot {slot}: {unsigned} transactions with a wrong signature"));
+        found.wrong(format_args!(
+            "slot {slot}: {unsigned} {} with a wrong signature",
+            plural(unsigned as u64, "transaction")
+        ));
     }
     entries.last().map(|entry| *entry.hash)
 }
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_a_thing_is_no_plural() {
+        assert_eq!(checked(1, 1, 1), "checked   1 block, 1 transaction, 1 snapshot");
+        assert_eq!(checked(0, 1_200, 2), "checked   0 blocks, 1,200 transactions, 2 snapshots");
+    }
 }

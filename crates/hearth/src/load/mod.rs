@@ -44,6 +44,7 @@ use zeroize::Zeroizing;
 use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::secrets;
+use crate::shell;
 use crate::stop::{GRACE, StopSignal};
 use bar::Bar;
 use key_file::{KeyFile, Keys};
@@ -103,6 +104,9 @@ pub enum CommandError {
     /// The load.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The node gave no answer any more, so the run's report is of what was read until then.
+    #[error("the run failed, and its report is of what was read until then: {0}")]
+    Lost(String),
     /// The result cannot be written.
     #[error(transparent)]
     Out(#[from] Unwritable),
@@ -320,7 +324,7 @@ fn fund_file(
 ) -> Result<usize, CommandError> {
     let stopped = || stop.is_set();
     let before_paying = || file.before_paying();
-    let caller = Caller { stop: &stopped, before_paying: &before_paying };
+    let caller = Caller { stop: &stopped, before_paying: &before_paying, says: &|text| note(text) };
     let payer = match (&options.utxo_key, &options.funder, file.funded().first()) {
         // Its key is kept with the others: what crosses is never lost, whenever this is stopped.
         (Some(_), None, Some(first)) => first.clone(),
@@ -347,7 +351,8 @@ fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usiz
     let keys = options.keys.display();
     match file.is_kept() {
         true => say.line(format_args!(
-            "stopped: {done} of {count} accounts funded; `--load --keys {keys}` goes on from there"
+            "stopped: {done} of {count} accounts funded; `--load --keys {}` goes on from there",
+            shell::path(&options.keys)
         )),
         false => say.line(format_args!("stopped before any money went out; no new key was written to {keys}")),
     }
@@ -357,7 +362,8 @@ fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usiz
 fn note_keys<A>(file: &KeyFile<A>, options: &Fund) {
     if file.is_kept() {
         let keys = options.keys.display();
-        note(format_args!("the keys are in {keys}: `--load --keys {keys}` goes on from what the accounts have"));
+        let file = shell::path(&options.keys);
+        note(format_args!("the keys are in {keys}: `--load --keys {file}` goes on from what the accounts have"));
     }
 }
 
@@ -440,27 +446,30 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
     // After a Ctrl-C a request may be under way to a node that does not answer, and others follow: of who sends, of who
     // reads blocks, and for the block that was to be the last.
     let save = stop.save("the report", 4 * options.target.timeout() + GRACE);
-    let (text, written) = match options.ramp {
+    let (text, written, lost) = match options.ramp {
         Some(p99_ms) => {
             let bound = Bound { p99: Duration::from_millis(p99_ms), begin: options.rate.unwrap_or(RAMP_BEGIN) };
             let mut found = ramp(asked, bound, &|| stop.is_set(), progress, drive)?;
             found.report.iter_mut().for_each(|report| report.machine = Some(files::machine()));
             save.progress();
-            (found.text(), files::write(options, &found, files::shown_of(&found).as_ref()))
+            let written = files::write(options, &found, files::shown_of(&found).as_ref());
+            (found.text(), written, found.reading_ended)
         }
         None => {
             let mut report = drive(asked, &mut progress)?;
             report.machine = Some(files::machine());
             save.progress();
             let shown = Shown { name: String::new(), report, steps: None };
-            (shown.report.text(), files::write(options, &shown.report, Some(&shown)))
+            let lost = shown.report.reading_ended.clone();
+            (shown.report.text(), files::write(options, &shown.report, Some(&shown)), lost)
         }
     };
     // Only now: it may be that nobody reads what is said.
     drop(save);
     say.text(text);
     say.text(written?);
-    Ok(())
+    // Whoever ends a run by Ctrl-C has what was asked for, whatever the node does.
+    lost.filter(|_| !stop.is_set()).map_or(Ok(()), |why| Err(CommandError::Lost(why)))
 }
 
 /// Tells how a run goes.
@@ -516,7 +525,9 @@ fn fund_for_run(
             "that is their share of what there is; at the highest fees the run would need {needed} each"
         ));
     }
-    match run::prepare(node, payer, signers, amount, Caller::new(&|| stop.is_set()), progress()) {
+    let stopped = || stop.is_set();
+    let caller = Caller { says: &|text| note(text), ..Caller::new(&stopped) };
+    match run::prepare(node, payer, signers, amount, caller, progress()) {
         Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),
         prepared => Ok(prepared.map(drop)?),
     }

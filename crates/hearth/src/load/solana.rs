@@ -46,7 +46,8 @@ fn lamports(text: &str) -> Result<u64, CommandError> {
     let lamports = format!("{whole}{part:0<9}").parse().map_err(|_| wrong())?;
     if lamports < RESERVE {
         return Err(CommandError::Option(format!(
-            "--amount: an account with less than {RESERVE} lamports cannot stay"
+            "--amount: an account with less than {} ({RESERVE} lamports) cannot stay",
+            look::sol(RESERVE)
         )));
     }
     Ok(lamports)
@@ -92,7 +93,7 @@ pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) 
     let funder = funder(options.funder.as_deref())?;
     let stopped = || stop.is_set();
     let before_paying = || file.before_paying();
-    let caller = Caller { stop: &stopped, before_paying: &before_paying };
+    let caller = Caller { stop: &stopped, before_paying: &before_paying, says: &|text| note(text) };
     let short = match fund(node, funder.as_ref(), file.funded(), amount, caller, progress()) {
         Err(FundError::Stopped { done, count }) => {
             say_stopped(&file, options, (done, count), say);
@@ -154,7 +155,7 @@ fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<
         NoAnswer::Stopped => CommandError::Stopped { done: 0, count: accounts.len() },
         NoAnswer::Rpc(why) => why.into(),
     })?;
-    note(format_args!("{} accounts get {amount} lamports each", accounts.len()));
+    note(format_args!("{} accounts get {} ({amount} lamports) each", accounts.len(), look::sol(amount)));
     match fund(node, funder.as_ref(), &accounts, amount, Caller::new(stop), progress()) {
         Ok(_) => Ok(accounts),
         // Nobody has these keys any more: calling again goes on from nothing.

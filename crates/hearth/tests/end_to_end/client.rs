@@ -122,13 +122,18 @@ impl Sender {
         }
     }
 
-    /// Sends what is to be sent and takes in what comes within `wait`.
-    pub fn step(&mut self, wait: Duration) {
+    /// Sends what is to be sent, and again what was not acknowledged in time, without listening to any answer.
+    pub fn transmit_again(&mut self) {
         let now = Instant::now();
         if self.client.next_timeout().is_some_and(|due| due <= now) {
             self.client.handle_timeout(now);
         }
         self.transmit();
+    }
+
+    /// Sends what is to be sent and takes in what comes within `wait`.
+    pub fn step(&mut self, wait: Duration) {
+        self.transmit_again();
         let mut datagram = [0; 2048];
         self.socket.set_nonblocking(false).expect("a socket");
         self.socket.set_read_timeout(Some(wait)).expect("a socket");

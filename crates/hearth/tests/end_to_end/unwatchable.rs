@@ -67,6 +67,7 @@ fn a_workspace_of_another_version_or_damaged() {
     let node = setup.start();
     assert!(watch(&setup).status.success());
     node.stop();
+    assert!(!setup.workspace().exists(), "only a node that dies leaves its workspace");
 }
 
 #[test]

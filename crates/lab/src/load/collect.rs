@@ -21,6 +21,7 @@ use super::heights::{Heights, POLL};
 use super::outcome::{histogram, record_many};
 use super::rpc::{Refusal, Rpc, RpcError, to_quantity};
 use super::run::Node;
+use super::silence::Persistence;
 
 /// So many times between the newest blocks tell how often the chain makes one; more than this is not believed.
 const BLOCKS_TIMED: u64 = 3;
@@ -81,11 +82,14 @@ pub struct Chain {
 }
 
 /// Reads blocks from number `next` on until `stop`; then once more. A node that gives nothing but errors for
-/// `patience`, or at the end, ends it with what there is.
+/// `patience`, or for a while at the end, ends it with what there is.
 pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patience: Duration) -> Chain {
     let (heights, is_over) = (Heights::default(), AtomicBool::new(false));
+    course.silence.begin(node.rpc.url(), patience, Instant::now());
+    let heard = || course.silence.heard(Instant::now());
+    let newest = || node.rpc.number("eth_blockNumber", &json!([])).inspect(|_| heard());
     std::thread::scope(|scope| {
-        scope.spawn(|| heights.watch(|| node.rpc.number("eth_blockNumber", &json!([])), &is_over));
+        scope.spawn(|| heights.watch(newest, &is_over));
         let reader =
             Reader { node, course, heights: &heights, next, is_small: false, tip: None, chain: Chain::default() };
         let chain = read(reader, stop, patience);
@@ -96,26 +100,30 @@ pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patien
 
 /// The same, with a reader.
 fn read(mut reader: Reader<'_>, stop: &AtomicBool, patience: Duration) -> Chain {
-    let mut answered = Instant::now();
+    let silence = &reader.course.silence;
+    let mut persistence = Persistence::new(patience, Instant::now());
     loop {
         // Looked at before the node is asked: what came before the stop is read after it.
         let last = stop.load(Ordering::Acquire);
+        persistence.begin(last, Instant::now());
         let before = reader.next;
-        match reader.step() {
-            Ok(()) => answered = Instant::now(),
+        let step = reader.step();
+        let now = Instant::now();
+        if step.is_ok() || reader.next > before {
+            persistence.answered(now);
+            silence.read(now);
+        }
+        match step {
+            Ok(()) if last => return reader.chain,
+            Ok(()) => {}
             Err(why) => {
                 reader.chain.errors += 1;
-                if reader.next > before {
-                    answered = Instant::now();
-                }
-                if last || answered.elapsed() > patience {
+                silence.failed(&why);
+                if persistence.is_over(now) {
                     reader.chain.lost = Some(why);
                     return reader.chain;
                 }
             }
-        }
-        if last {
-            return reader.chain;
         }
         std::thread::sleep(POLL);
     }
@@ -157,6 +165,7 @@ impl Reader<'_> {
     /// Adds a block that was read just now.
     fn add(&mut self, value: Value) -> Result<(), RpcError> {
         let read = Instant::now();
+        self.course.silence.heard(read);
         let garbled = |why: String| self.node.rpc.garbled(METHOD, &why);
         let header: Header = serde_json::from_value(value).map_err(|why| garbled(why.to_string()))?;
         let number = |text: &str| {

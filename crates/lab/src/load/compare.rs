@@ -29,6 +29,10 @@ const FIGURES: [(&str, &str, bool); 8] = [
     ("/client_cpu_us", "load's CPU, µs a txn", false),
 ];
 
+/// Said of reports without any figure.
+const NOTHING: &str = "nothing can be compared: no report has a rate, a latency or a cost above 0, as nothing was included \
+                       in the measured time";
+
 /// Why two loads cannot be compared.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CompareError {
@@ -229,7 +233,10 @@ impl Comparison {
     /// Why it cannot be said that no figure is worse; none where it can.
     pub fn undecided(&self) -> Option<String> {
         let missing = self.names_of(Verdict::Missing);
-        if !self.names_of(Verdict::TooFew).is_empty() || self.lines.is_empty() {
+        if self.lines.is_empty() {
+            return Some(NOTHING.into());
+        }
+        if !self.names_of(Verdict::TooFew).is_empty() {
             return Some(too_few(self.pairs));
         }
         (!missing.is_empty()).then(|| format!("not in every report: {}", missing.join("; ")))
@@ -241,6 +248,11 @@ impl Comparison {
 
     /// For people.
     pub fn text(&self) -> String {
+        if self.lines.is_empty() {
+            return NOTHING.to_owned()
+                + "\n"
+                + &self.remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>();
+        }
         let (columns, interval) = (("", "before", "after", "ratio"), "95 % interval");
         let mut text = format!("{:<22}{:>14}{:>14}{:>8}  {interval}\n", columns.0, columns.1, columns.2, columns.3);
         for Line { name, before, after, ratio, interval, verdict } in &self.lines {
@@ -305,6 +317,15 @@ mod tests {
         let back = compare(&after, &before).unwrap();
         assert_eq!(back.worse(), ["txn/s"]);
         assert!(back.text().contains("worse") && back.text().contains("within the noise"), "{}", back.text());
+    }
+
+    #[test]
+    fn reports_without_a_figure_say_why_nothing_is_compared() {
+        let empty = || report(0.0, 0.0);
+        let found = compare(&[empty()], &[empty()]).unwrap();
+        assert!(found.text().starts_with("nothing can be compared: no report has a rate"), "{}", found.text());
+        assert!(!found.text().contains("95 % interval"), "no empty table: {}", found.text());
+        assert_eq!(found.undecided().as_deref(), Some(NOTHING));
     }
 
     #[test]

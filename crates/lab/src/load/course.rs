@@ -21,6 +21,8 @@ use super::process::{ThreadTime, thread_time};
 use super::profile::{self, Plan, Profile, ProfileError};
 use super::rpc::RpcError;
 use super::series::{self, Pool};
+use super::silence::Silence;
+use super::spans::Spans;
 use super::window::{self, Window};
 
 /// At a rate, what falls due within this goes out together where a request holds many.
@@ -130,6 +132,8 @@ pub struct Course {
     /// Passed when all have signed ahead; and when that was, the same for all.
     ready: Barrier,
     begun: OnceLock<Instant>,
+    /// Whether the node that blocks are read from answers.
+    pub(super) silence: Silence,
 }
 
 impl Course {
@@ -147,12 +151,20 @@ impl Course {
             at_work: AtomicUsize::new(senders),
             ready: Barrier::new(senders + 1),
             begun: OnceLock::new(),
+            silence: Silence::default(),
         }
     }
 
     /// The ends of the measured time, as far as they are known.
     pub fn edges(&self) -> Edges {
         [self.begin.get().copied(), self.stop.get().copied()]
+    }
+
+    /// Says once that the node is silent, when it is.
+    pub fn say_silence(&self, told: &mut impl FnMut(Progress<'_>)) {
+        if let Some(why) = self.silence.look(Instant::now()) {
+            told(Progress::Step(&why));
+        }
     }
 
     /// Whether sending has ended.
@@ -212,12 +224,17 @@ impl Course {
             self.begun();
             let (mut window, still) = Window::watch(timing, self, stop, told, || reader.is_finished());
             told(Progress::Step("waiting for what is under way"));
-            window::settle(self, still, || reader.is_finished() || timing.give_up.is_asked());
+            window::settle(self, still, || {
+                self.say_silence(told);
+                reader.is_finished() || timing.give_up.is_asked()
+            });
             if timing.give_up.is_asked() {
                 told(Progress::Step("nothing more is waited for: what is still under way is unknown"));
             }
             self.over.store(true, Ordering::Release);
-            let tolds = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+            let mut tolds: Vec<Told> =
+                senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+            tolds.iter_mut().for_each(|told| told.take_out(&window.halts));
             stop_reading.store(true, Ordering::Release);
             window.series = watcher.join().expect("who watches does not panic");
             window.profile = profiler.map(|profiler| profiler.join().expect("who profiles does not panic"));
@@ -289,12 +306,27 @@ pub struct Told {
     pub spent: Spent,
     /// How long it was behind its timetable in the measured time, at a given rate.
     pub behind: Behind,
+    /// The waits for answers that took longer than [`STALL`], also before the measured time.
+    pub stalls: Spans,
     /// The last error of the connection.
     pub error: Option<RpcError>,
     /// What the node said to a request that was too long for it.
     pub too_long: Option<RpcError>,
     /// The last words of a node that had no room.
     pub full_words: Option<String>,
+}
+
+impl Told {
+    /// Takes out of what the node is blamed for the time in which the load itself did not run: an answer that came
+    /// meanwhile was not late.
+    pub fn take_out(&mut self, halts: &Spans) {
+        let own = self.stalls.overlap_with(halts);
+        self.spent.answers = self.spent.answers.saturating_sub(own);
+        self.spent.stalled = self.spent.stalled.saturating_sub(own);
+        let own_lateness = own.min(self.behind.node);
+        self.behind.node -= own_lateness;
+        self.behind.own += own_lateness;
+    }
 }
 
 /// What had to be signed while the load sent, though it had signed ahead: there was no more of that.
@@ -381,6 +413,7 @@ impl Default for Told {
             signed_late: SignedLate::default(),
             spent: Spent::default(),
             behind: Behind::default(),
+            stalls: Spans::default(),
             error: None,
             too_long: None,
             full_words: None,
@@ -393,6 +426,8 @@ impl Default for Told {
 pub struct Stopwatch {
     /// Since the thread began; [`Spent::all`] and [`Spent::busy`] are not counted here.
     pub spent: Spent,
+    /// The waits for answers that took longer than [`STALL`].
+    pub stalls: Spans,
     begun: Option<Begun>,
 }
 
@@ -425,10 +460,12 @@ impl Stopwatch {
 
     /// Counts an answer that was asked for at `begin`.
     pub fn answered(&mut self, begin: Instant) {
-        let time = begin.elapsed();
+        let end = Instant::now();
+        let time = end.saturating_duration_since(begin);
         self.spent.answers += time;
         if time > STALL {
             self.spent.stalled += time;
+            self.stalls.push(begin, end);
         }
     }
 
@@ -543,6 +580,24 @@ mod tests {
         let mut behind = Behind::default();
         next.count_behind(&mut behind, at(0), at(100), Duration::ZERO);
         assert_eq!(behind, Behind::default(), "the next is due only now");
+    }
+
+    #[test]
+    fn a_node_is_not_blamed_while_the_load_did_not_run() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let ms = Duration::from_millis;
+        let mut told = Told::default();
+        told.stalls.push(at(1_000), at(5_100));
+        told.stalls.push(at(6_000), at(8_000));
+        told.spent = Spent { answers: ms(7_000), stalled: ms(6_100), ..Spent::default() };
+        told.behind = Behind { node: ms(6_000), own: ms(100) };
+        let mut halts = Spans::default();
+        halts.push(at(1_000), at(5_000));
+        told.take_out(&halts);
+        assert_eq!(told.spent.answers, ms(3_000));
+        assert_eq!(told.spent.stalled, ms(2_100));
+        assert_eq!(told.behind, Behind { node: ms(2_000), own: ms(4_100) });
     }
 
     #[test]

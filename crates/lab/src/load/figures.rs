@@ -15,6 +15,7 @@ use super::mix::Named;
 use super::outcome::{Counts, Outcomes, histogram};
 use super::refusal::Reason;
 use super::report::{BlockLine, Limit, Percentiles, Report, cores, distribution, median_of_seconds};
+use super::spans::Spans;
 use super::window::Window;
 
 /// A block leaves no more than this part of what it took behind where it was not full.
@@ -23,7 +24,8 @@ const LEFT_BEHIND: f64 = 0.1;
 const READS_LATE_US: u64 = 100_000;
 /// A thread that is busy for this share of its time has none left.
 const BUSY: f64 = 0.9;
-/// With answers that took longer than a second for this share of the time the node stood still.
+/// With answers that took longer than a second, or without a block, for this share of the time the node stood still;
+/// and without its threads' running the load did.
 const STOOD_STILL: f64 = 0.05;
 /// A time without a block is a pause when it is this long, and as long as so many blocks take otherwise.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -113,8 +115,13 @@ struct Seen {
     reads_late: bool,
     /// The median time from when a block could be read to when the load had read it.
     reading_lag: Duration,
-    /// The longest time in which the node made no block that could be read, where blocks come much faster otherwise.
+    /// The longest time in which the node made no block that could be read, where blocks come much faster otherwise and
+    /// something waited for one.
     pause: Option<Duration>,
+    /// How long any thread waited for an answer that took more than a second.
+    stalled: Duration,
+    /// How long the load itself did not run: no time of the node's has it.
+    halted: Duration,
     /// The measured time.
     measured: Duration,
     /// Whether blocks took nearly all that may be under way, so that they could not be fuller.
@@ -129,6 +136,7 @@ impl Seen {
         let Found { window, chain, .. } = found;
         let machine = std::thread::available_parallelism().map_or(1, usize::from);
         let reading_lag_us = &chain.reading_lag_us.0;
+        let (begin, end) = (window.begin, window.end);
         Self {
             client_cores: cores(window.client, window.counted),
             threads: found.asked.senders.min(machine) as f64,
@@ -138,11 +146,29 @@ impl Seen {
             no_room: false,
             reads_late: reads_late(&counts.latency_us, reading_lag_us),
             reading_lag: Duration::from_micros(reading_lag_us.value_at_quantile(0.5)),
-            pause: pause(inside, window.begin, window.end),
-            measured: window.end.duration_since(window.begin),
+            pause: pause(inside, &window.halts, begin, end).filter(|_| is_owed(counts)),
+            stalled: stalled(&found.tolds, &window.halts, begin, end),
+            halted: window.halts.time(),
+            measured: end.duration_since(begin),
             emptied: emptied(inside, found.asked.pace.under_way),
             poor: counts.rejected.keys().any(|words| Reason::of(words) == Reason::Funds),
         }
+    }
+
+    /// Whether that is a notable part of the measured time.
+    fn is_notable(&self, time: Duration) -> bool {
+        time.as_secs_f64() > STOOD_STILL * self.measured.as_secs_f64()
+    }
+
+    /// Whether no block came for a notable part of the time.
+    fn is_paused(&self) -> bool {
+        self.pause.is_some_and(|pause| self.is_notable(pause))
+    }
+
+    /// Whether the load itself did not run for a notable part of the time, and for longer than the node stood still.
+    fn is_halted(&self) -> bool {
+        let node = self.stalled.max(self.pause.unwrap_or_default());
+        self.is_notable(self.halted) && self.halted >= node
     }
 }
 
@@ -157,6 +183,8 @@ enum Cause {
     Nothing,
     /// The node had no room at the end, or answered late, or took no more.
     Node,
+    /// The load itself stood still.
+    Halted,
     /// At a rate: the senders were behind it by themselves.
     SendersLate,
     /// Without a rate: a sender had no time left.
@@ -176,10 +204,13 @@ enum Cause {
 impl Cause {
     fn of(shares: &Shares, seen: &Seen) -> Self {
         match () {
+            () if shares.busy + shares.answers + shares.idle == 0.0 && !seen.poor => Self::Nothing,
+            // The load may send on time what a node that stands still does not take in.
+            () if seen.rate && seen.kept && seen.is_paused() => Self::Node,
             () if seen.rate && seen.kept => Self::Kept,
             () if seen.poor => Self::Money,
+            () if seen.is_halted() => Self::Halted,
             () if seen.rate => Self::at_a_rate(shares, seen),
-            () if shares.busy + shares.answers + shares.idle == 0.0 => Self::Nothing,
             () => Self::without_a_rate(shares, seen),
         }
     }
@@ -188,6 +219,7 @@ impl Cause {
     fn at_a_rate(shares: &Shares, seen: &Seen) -> Self {
         match () {
             () if seen.no_room => Self::Node,
+            () if seen.is_paused() && seen.pause > Some(seen.behind.own) => Self::Node,
             () if seen.behind.own > seen.behind.node => Self::SendersLate,
             () if shares.answers - shares.stalled > BUSY => Self::RoundTrips,
             () => Self::Node,
@@ -200,6 +232,8 @@ impl Cause {
             () if seen.client_cores > BUSY * seen.threads => Self::CoresFull,
             // Answers that take seconds are not those of a node that is far away.
             () if shares.stalled > STOOD_STILL && shares.stalled > shares.idle => Self::Node,
+            // While no block comes nothing more may be sent, and no answer is owed.
+            () if seen.is_paused() => Self::Node,
             () if seen.reads_late => Self::ReaderLate,
             // A sender has time while as much is under way as may be.
             () if shares.idle > 1.0 - BUSY && seen.emptied => Self::UnderWay,
@@ -216,9 +250,12 @@ impl Cause {
             Self::Money => Limit::Funds,
             Self::Nothing => Limit::Unknown,
             Self::Node => Limit::Node,
-            Self::SendersLate | Self::SenderFull | Self::CoresFull | Self::ReaderLate | Self::SendersCompute => {
-                Limit::Load
-            }
+            Self::Halted
+            | Self::SendersLate
+            | Self::SenderFull
+            | Self::CoresFull
+            | Self::ReaderLate
+            | Self::SendersCompute => Limit::Load,
             Self::RoundTrips => Limit::RoundTrips,
             Self::UnderWay => Limit::UnderWay,
         }
@@ -229,7 +266,11 @@ impl Cause {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let busy = percent(shares.busy);
         Some(match self {
-            Self::Node => return stood_still(shares, seen),
+            Self::Node => return stood_still(seen),
+            Self::Halted => {
+                let (halted, measured) = (seen.halted.as_secs_f64(), seen.measured.as_secs_f64());
+                format!("the load's own threads did not run for {halted:.1} of {measured:.1} s, as after SIGSTOP")
+            }
             Self::SendersLate => {
                 let (own, node) = (seen.behind.own.as_secs_f64(), seen.behind.node.as_secs_f64());
                 format!(
@@ -257,28 +298,40 @@ impl Cause {
 }
 
 /// For how long the node stood still, where that was a notable part of the run: its answers show it, or its blocks.
-fn stood_still(shares: &Shares, seen: &Seen) -> Option<String> {
-    let measured = seen.measured.as_secs_f64();
-    let still = |seconds: f64| seconds > STOOD_STILL * measured;
-    let stalled = shares.stalled * measured;
-    let pause = seen.pause.map_or(0.0, |pause| pause.as_secs_f64());
-    match () {
-        () if still(stalled) => Some(format!(
-            "it stood still for {stalled:.1} of {measured:.1} s, in which it owed answers for longer than a second"
-        )),
-        () if still(pause) => Some(format!("it stood still for {pause:.1} of {measured:.1} s, in which no block came")),
-        () => None,
-    }
+fn stood_still(seen: &Seen) -> Option<String> {
+    let pause = seen.pause.unwrap_or_default();
+    let (longest, how) = match seen.stalled >= pause {
+        true => (seen.stalled, "it owed answers for longer than a second"),
+        false => (pause, "no block came"),
+    };
+    let (still, measured) = (longest.as_secs_f64(), seen.measured.as_secs_f64());
+    seen.is_notable(longest).then(|| format!("it stood still for {still:.1} of {measured:.1} s, in which {how}"))
+}
+
+/// Whether the node ever had a transaction for longer than a second, or to the end: while nothing waits for a block,
+/// none has to come.
+fn is_owed(counts: &Counts) -> bool {
+    Duration::from_micros(counts.latency_us.max()) > PAUSE_MIN || counts.unknown + counts.dropped > 0
+}
+
+/// How long any thread waited for an answer that took more than a second, without the time in which the load itself did
+/// not run. Of the threads that owed none at that time nothing can be told.
+fn stalled(tolds: &[Told], halts: &Spans, begin: Instant, end: Instant) -> Duration {
+    let all = Spans::union(tolds.iter().map(|told| &told.stalls)).within(begin, end);
+    all.time().saturating_sub(all.overlap_with(halts))
 }
 
 /// The longest time of the measured time in which no block could first be read; none where it is less than a second,
-/// or usual for the chain.
-fn pause(blocks: &[&Block], begin: Instant, end: Instant) -> Option<Duration> {
+/// or usual for the chain. While the load did not run, nobody looked.
+fn pause(blocks: &[&Block], halts: &Spans, begin: Instant, end: Instant) -> Option<Duration> {
     let ends = blocks.iter().map(|line| line.seen).chain([end]);
     let begins = [begin].into_iter().chain(blocks.iter().map(|line| line.seen));
     let count: u64 = blocks.iter().map(|line| line.count).sum();
-    let longest = begins.zip(ends).map(|(from, to)| to.saturating_duration_since(from)).max()?;
-    let usual = end.duration_since(begin).saturating_sub(longest).div_f64(count.max(1) as f64);
+    let seen =
+        |(from, to): (Instant, Instant)| to.saturating_duration_since(from).saturating_sub(halts.overlap(from, to));
+    let longest = begins.zip(ends).map(seen).max()?;
+    let others = end.duration_since(begin).saturating_sub(longest + halts.time());
+    let usual = others.div_f64(count.max(1) as f64);
     (count > 0 && longest >= PAUSE_MIN && longest > usual * PAUSE_BLOCKS).then_some(longest)
 }
 
@@ -540,6 +593,7 @@ mod tests {
                 machine: None,
                 series: Series::default(),
                 profile: None,
+                halts: Spans::default(),
             },
             chain: Chain { blocks, ..Chain::default() },
             outcomes: &Outcomes::default(),
@@ -588,6 +642,8 @@ mod tests {
         reads_late: false,
         reading_lag: Duration::ZERO,
         pause: None,
+        stalled: Duration::ZERO,
+        halted: Duration::ZERO,
         measured: Duration::from_secs(20),
         emptied: false,
         poor: false,
@@ -598,12 +654,22 @@ mod tests {
         let why = |shares: &Shares, seen: &Seen| Cause::of(shares, seen).reason(shares, seen).unwrap_or_default();
         let missed = Seen { rate: true, kept: false, ..FREE };
         let stopped = Shares { stalled: 0.2, ..shares(0.05, 0.21, 0.74) };
-        let waited = Seen { behind: Behind { node: Duration::from_secs(5), own: Duration::ZERO }, ..missed };
+        let waited = Seen {
+            behind: Behind { node: Duration::from_secs(5), own: Duration::ZERO },
+            stalled: Duration::from_secs(4),
+            ..missed
+        };
         assert!(why(&stopped, &waited).starts_with("it stood still for 4.0 of 20.0 s"), "{}", why(&stopped, &waited));
         // Transactions by QUIC have no answers: the blocks show it.
         let paused = Seen { pause: Some(Duration::from_secs(4)), ..FREE };
         let said = "it stood still for 4.0 of 20.0 s, in which no block came";
         assert_eq!(why(&shares(0.05, 0.0, 0.95), &paused), said);
+        // A thread in four owed an answer for part of the time: the longest counts, and no average.
+        let half = Seen { stalled: Duration::from_secs(3), ..paused };
+        assert_eq!(why(&Shares { stalled: 0.06, ..shares(0.05, 0.1, 0.85) }, &half), said);
+        let halted = Seen { halted: Duration::from_secs(4), ..FREE };
+        let itself = why(&shares(0.05, 0.4, 0.5), &halted);
+        assert_eq!(itself, "the load's own threads did not run for 4.0 of 20.0 s, as after SIGSTOP");
         assert_eq!(why(&shares(0.05, 0.3, 0.6), &FREE), "", "a node that is full needs no excuse");
         // Neither a thread nor the machine is full: the load was late all the same.
         let own = Behind { node: Duration::from_millis(400), own: Duration::from_millis(3200) };
@@ -624,7 +690,8 @@ mod tests {
         let at = |ms: u64| zero + Duration::from_millis(ms);
         let pause_of = |seen: &[u64], end| {
             let blocks: Vec<Block> = seen.iter().zip(1..).map(|(ms, number)| Block::one(number, at(*ms))).collect();
-            pause(&blocks.iter().collect::<Vec<_>>(), zero, at(end)).map(|pause| pause.as_millis())
+            let blocks: Vec<_> = blocks.iter().collect();
+            pause(&blocks, &Spans::default(), zero, at(end)).map(|pause| pause.as_millis())
         };
         let steady: Vec<u64> = (1..50).map(|number| 400 * number).collect();
         assert_eq!(pause_of(&steady, 20_000), None);
@@ -633,6 +700,41 @@ mod tests {
         assert_eq!(pause_of(&steady[..20], 20_000), Some(12_000), "none came any more");
         assert_eq!(pause_of(&[7_000, 19_000, 31_000], 40_000), None, "a block every twelve seconds");
         assert_eq!(pause_of(&[], 20_000), None, "nothing is known of its blocks");
+        // The load itself did not run: it reads all blocks of that time when it runs again.
+        let blocks: Vec<Block> = stopped.iter().zip(1..).map(|(ms, number)| Block::one(number, at(*ms))).collect();
+        let blocks: Vec<_> = blocks.iter().collect();
+        let mut halts = Spans::default();
+        halts.push(at(7_700), at(11_900));
+        assert_eq!(pause(&blocks, &halts, zero, at(20_000)), None);
+    }
+
+    #[test]
+    fn only_a_node_that_owes_something_stands_still() {
+        let mut counts = Counts::default();
+        counts.latency_us.record(400_000).unwrap();
+        assert!(!is_owed(&counts), "nothing was sent while no block came");
+        counts.latency_us.record(3_200_000).unwrap();
+        assert!(is_owed(&counts));
+        assert!(is_owed(&Counts { unknown: 1, ..Counts::default() }), "it never came back");
+    }
+
+    #[test]
+    fn a_stall_is_as_long_as_any_thread_waited() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        // One of four threads owed nothing, one waited from before the measured time on.
+        let tolds: Vec<Told> = [None, Some((0, 5_000)), Some((2_000, 6_000)), Some((2_100, 5_900))]
+            .map(|stall| {
+                let mut told = Told::default();
+                stall.into_iter().for_each(|(from, to)| told.stalls.push(at(from), at(to)));
+                told
+            })
+            .into();
+        let stalled = |halts: &Spans| super::stalled(&tolds, halts, at(1_000), at(9_000));
+        assert_eq!(stalled(&Spans::default()), Duration::from_secs(5));
+        let mut halts = Spans::default();
+        halts.push(at(2_000), at(6_000));
+        assert_eq!(stalled(&halts), Duration::from_secs(1), "the load did not run for four of them");
     }
 
     #[test]
@@ -647,6 +749,28 @@ mod tests {
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), free), Limit::Node);
         let full = Seen { emptied: true, ..free };
         assert_eq!(limit(&shares(0.05, 0.3, 0.6), full), Limit::UnderWay);
+        // As much as may be was under way when the node stood still: with more of it, it would have stood as long.
+        let pause = Some(Duration::from_secs(3));
+        assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { pause, ..full }), Limit::Node);
+        let short = Some(Duration::from_millis(900));
+        assert_eq!(
+            limit(&shares(0.05, 0.0, 0.95), Seen { pause: short, ..full }),
+            Limit::UnderWay,
+            "less than a twentieth"
+        );
+        // By QUIC a rate is kept though nobody takes it in.
+        let kept = Seen { rate: true, ..free };
+        assert_eq!(limit(&shares(0.05, 0.0, 0.95), kept), Limit::Rate);
+        assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { pause, ..kept }), Limit::Node);
+        assert_eq!(limit(&Shares::default(), kept), Limit::Unknown, "stopped in the warm-up");
+        let halted = Seen { halted: Duration::from_secs(4), ..free };
+        assert_eq!(limit(&shares(0.05, 0.4, 0.5), halted), Limit::Load);
+        assert_eq!(limit(&shares(0.05, 0.4, 0.5), Seen { rate: true, kept: false, ..halted }), Limit::Load);
+        let both = Seen { pause: Some(Duration::from_secs(6)), ..halted };
+        assert_eq!(limit(&shares(0.05, 0.4, 0.5), both), Limit::Node, "the node stood still for longer");
+        let stalled = Seen { stalled: Duration::from_secs(6), ..halted };
+        let owed = Shares { stalled: 0.3, ..shares(0.05, 0.8, 0.15) };
+        assert_eq!(limit(&owed, stalled), Limit::Node, "its blocks came, its answers did not");
         let stood_still = Shares { stalled: 0.2, ..shares(0.7, 0.25, 0.05) };
         assert_eq!(limit(&Shares { busy: 0.05, ..stood_still }, free), Limit::Node);
         // Four of twenty seconds, between answers that come at once.
@@ -690,6 +814,7 @@ mod tests {
             machine,
             series: Series::default(),
             profile: None,
+            halts: Spans::default(),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let quiet = Shares { waited: 0.02, ..Shares::default() };

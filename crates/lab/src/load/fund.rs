@@ -40,7 +40,8 @@ pub enum FundError {
     Rpc(#[from] RpcError),
     /// The rich account is not rich enough.
     #[error(
-        "{payer} has {} ether, and {} are needed for {count} accounts: name fewer, a lower --amount, or another --funder",
+        "{payer} has {} ether, and {} are needed for {count} accounts: use fewer accounts, a lower --amount, or another \
+         --funder",
         format_ether(*has),
         format_ether(*needed)
     )]
@@ -157,7 +158,7 @@ pub fn fund(
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
     let each = each(terms, amount);
-    let Caller { stop, before_paying } = caller;
+    let Caller { stop, before_paying, .. } = caller;
     let ask = Patient { rpc, stop };
     let mut open: Vec<&Signer> = accounts.iter().collect();
     let (mut count, mut done) = (accounts.len(), None);
@@ -339,22 +340,22 @@ fn is_development(ask: &Patient<'_>) -> Result<bool, NoAnswer> {
 }
 
 /// Where a development node keeps the rich account to itself (`geth --dev`), asks it to pay `amount` to the account.
-/// Whether it did.
-pub fn ask_developer_account(ask: &Patient<'_>, to: Address, amount: U256) -> Result<bool, FundError> {
+/// Who did, if anybody.
+pub fn ask_developer_account(ask: &Patient<'_>, to: Address, amount: U256) -> Result<Option<Address>, FundError> {
     if !is_development(ask)? {
-        return Ok(false);
+        return Ok(None);
     }
     let accounts = match ask.ask(|rpc| rpc.call("eth_accounts", &json!([]))) {
         Ok(accounts) => accounts,
-        Err(NoAnswer::Rpc(RpcError::Refused { .. })) => return Ok(false),
+        Err(NoAnswer::Rpc(RpcError::Refused { .. })) => return Ok(None),
         Err(why) => return Err(why.into()),
     };
-    let Some(rich) = accounts.get(0) else { return Ok(false) };
+    let Some(rich) = accounts[0].as_str().and_then(|rich| rich.parse::<Address>().ok()) else { return Ok(None) };
     let transaction = json!({ "from": rich, "to": to, "value": amount });
     // Once: were its answer lost, another would be another transaction.
     match ask.rpc.call("eth_sendTransaction", &json!([transaction])) {
-        Ok(_) => wait_until_rich(ask, &[to], amount, |_| {}).map(|()| true),
-        Err(RpcError::Refused { .. }) => Ok(false),
+        Ok(_) => wait_until_rich(ask, &[to], amount, |_| {}).map(|()| Some(rich)),
+        Err(RpcError::Refused { .. }) => Ok(None),
         Err(why) => Err(why.into()),
     }
 }

@@ -46,12 +46,14 @@ pub struct Caller<'a> {
     pub stop: &'a dyn Fn() -> bool,
     /// Called before any money goes out, each time: keys that are kept nowhere are to be kept by then.
     pub before_paying: &'a dyn Fn() -> Result<(), AccountError>,
+    /// Hears whose money is taken, where it is not that of who was to pay.
+    pub says: &'a dyn Fn(&str),
 }
 
 impl<'a> Caller<'a> {
-    /// One that has nothing to keep.
+    /// One that has nothing to keep, and says nothing.
     pub fn new(stop: &'a dyn Fn() -> bool) -> Self {
-        Self { stop, before_paying: &|| Ok(()) }
+        Self { stop, before_paying: &|| Ok(()), says: &|_| {} }
     }
 }
 

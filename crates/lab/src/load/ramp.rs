@@ -129,6 +129,9 @@ pub struct Ramped {
     /// The time between two blocks, in seconds, where the search ended as that is longer than the bound at any rate.
     #[serde(default)]
     pub block_time_s: Option<f64>,
+    /// Why the blocks of the last step could not be read to its end, where the search ended as the node was gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading_ended: Option<String>,
     /// All steps, in their order.
     pub steps: Vec<Step>,
     /// The report of the highest good rate.
@@ -153,6 +156,8 @@ impl Ramped {
         };
         let limit = match self.limit_above {
             _ if self.block_time_s.is_some() => String::new(),
+            // A node that is gone is no limit of a rate.
+            _ if self.reading_ended.is_some() => String::new(),
             // Said below, with what to do.
             None | Some(Limit::Funds) => String::new(),
             Some(Limit::Load) => {
@@ -165,7 +170,11 @@ impl Ramped {
         } else {
             ""
         };
-        text + &found + &limit + money + "\n"
+        let gone = match &self.reading_ended {
+            Some(why) => format!("; the search ended as blocks could not be read any more: {why}"),
+            None => String::new(),
+        };
+        text + &found + &limit + money + &gone + "\n"
     }
 }
 
@@ -240,6 +249,7 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         limit_above: None,
         out_of_money: false,
         block_time_s: None,
+        reading_ended: None,
         steps: vec![],
         report: None,
     };
@@ -252,6 +262,7 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         };
         let Some((step, report)) = decided(&mut found.steps, bound, stop, &mut step)? else { break };
         search.note(rate, step.good(), step.tps);
+        found.reading_ended = report.reading_ended.clone();
         if step.good() {
             (found.highest, found.report) = (Some(rate), Some(report));
         } else {
@@ -267,8 +278,8 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         if found.block_time_s.is_some() {
             break;
         }
-        // Every step after it would be one of accounts that cannot pay.
-        if found.out_of_money {
+        // Every step after it would be one of accounts that cannot pay, or of a node that does not answer.
+        if found.out_of_money || found.reading_ended.is_some() {
             break;
         }
     }
@@ -290,7 +301,8 @@ fn decided(
         }
         let report = report?;
         let step = Step::of(&report, bound.p99);
-        if step.good() || step.limit != Limit::Load || number == TRIES {
+        let decides = step.good() || step.limit != Limit::Load || report.reading_ended.is_some();
+        if decides || number == TRIES {
             return Ok(Some((step, report)));
         }
         steps.push(Step { again: true, ..step });
@@ -413,6 +425,26 @@ mod tests {
         assert!(busy.steps.iter().any(|step| step.again), "{}", busy.text());
         assert!(busy.steps.iter().filter(|step| step.again).all(|step| step.limit == Limit::Load));
         assert_eq!((busy.limit_above, busy.limited_by_load), (Some(Limit::Node), false), "{}", busy.text());
+    }
+
+    #[test]
+    fn a_node_that_is_gone_ends_the_search() {
+        let found = search(|rate, count| {
+            let reading_ended = (count == 2).then(|| "connection refused".to_owned());
+            Report { reading_ended, unknown: if count == 2 { 7 } else { 0 }, ..report(rate) }
+        });
+        assert_eq!((found.steps.len(), found.highest), (3, Some(200.0)), "{}", found.text());
+        assert_eq!(found.reading_ended.as_deref(), Some("connection refused"));
+        let text = found.text();
+        assert!(
+            text.ends_with("the search ended as blocks could not be read any more: connection refused\n"),
+            "{text}"
+        );
+        assert!(!text.contains("the limit was"), "{text}");
+        // Where the load was late, too, the step is not tried again.
+        let late = search(|rate, _| Report { reading_ended: Some("connection refused".into()), ..late(rate) });
+        assert_eq!((late.steps.len(), late.highest), (1, None), "{}", late.text());
+        assert_eq!(search(|rate, _| node(rate)).reading_ended, None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use alloy_primitives::U256;
+use alloy_primitives::utils::format_ether;
 use hearth_crypto::secp256k1::Signer;
 use serde_json::{Value, json};
 
@@ -86,8 +87,12 @@ pub fn prepare(
     };
     let needed = fund::needed(&ask, &node.terms, accounts, amount).map_err(stopped)?;
     let rich = address(payer);
-    if ask.balances(&[rich]).map_err(stopped)?[0] < needed {
-        ask_developer_account(&ask, rich, needed)?;
+    let has = ask.balances(&[rich]).map_err(stopped)?[0];
+    if has < needed
+        && let Some(from) = ask_developer_account(&ask, rich, needed)?
+    {
+        let (has, needed) = (format_ether(has), format_ether(needed));
+        (caller.says)(&format!("{rich} has only {has} ether: {from}, an account of the node's own, gave it {needed}"));
     }
     fund::fund(&node.rpc, &node.terms, payer, accounts, amount, caller, told)
 }

@@ -131,6 +131,7 @@ pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Sign
     shared.course.is_ready();
     sender.run(index);
     sender.told.spent = sender.watch.end().unwrap_or_default();
+    sender.told.stalls = std::mem::take(&mut sender.watch.stalls);
     sender.queues.iter().for_each(|queue| sender.told.signed_late.add(&queue.signed_late));
     shared.course.at_work.fetch_sub(1, Ordering::AcqRel);
     sender.heal_until_over();

@@ -40,7 +40,7 @@ pub fn set_up(
     told: &mut impl FnMut(Progress<'_>),
 ) -> Result<Contracts, LoadError> {
     let by = By { ask: Patient { rpc: &node.rpc, stop }, terms: &node.terms, payer };
-    by.find_money(mix, accounts.len())?;
+    by.find_money(mix, accounts.len(), told)?;
     let mut contracts = Contracts::default();
     for part in PARTS.iter().filter(|part| mix.has(part.kind)) {
         told(Progress::Step(part.step));
@@ -110,7 +110,7 @@ struct By<'a> {
 impl By<'_> {
     /// Where a development node keeps the rich account to itself, asks it for what setting up may cost: the payer's own
     /// money may all be with the accounts.
-    fn find_money(&self, mix: &Mix, accounts: usize) -> Result<(), LoadError> {
+    fn find_money(&self, mix: &Mix, accounts: usize, told: &mut impl FnMut(Progress<'_>)) -> Result<(), LoadError> {
         let gas: u64 = PARTS.iter().filter(|part| mix.has(part.kind)).map(|part| part.gas_for(accounts)).sum();
         let (payer, cost) = (address(self.payer), U256::from(gas) * U256::from(self.terms.max_fee));
         if self.ask.balances(&[payer])?[0] >= cost {
@@ -118,7 +118,13 @@ impl By<'_> {
         }
         // Where nobody gives any, the node says what is missing.
         match ask_developer_account(&self.ask, payer, cost) {
-            Ok(_) => Ok(()),
+            Ok(None) => Ok(()),
+            Ok(Some(from)) => {
+                told(Progress::Step(&format!(
+                    "{payer} has too little to set up: {from}, an account of the node's own, gave it some"
+                )));
+                Ok(())
+            }
             Err(FundError::Stopped { .. }) => Err(LoadError::Stopped),
             Err(why) => Err(LoadError::SetUp { what: "money to set up", why: why.to_string() }),
         }

@@ -12,9 +12,12 @@ use super::outcome::Outcomes;
 use super::process;
 use super::profile::{Profile, ProfileError};
 use super::series::Series;
+use super::spans::Spans;
 use crate::tune::run::quiet;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// With a sleep that takes longer than it should by so much the load itself did not run, as after SIGSTOP.
+const HALT_MIN: Duration = Duration::from_millis(250);
 /// Nothing more is included, it seems, when nothing has been for so long, nor for so many of the longest block times.
 const STANDSTILL: Duration = Duration::from_secs(6);
 const STANDSTILL_BLOCKS: u32 = 3;
@@ -42,6 +45,8 @@ pub struct Window {
     pub series: Series,
     /// Where the node's CPU time went, if that was asked for.
     pub profile: Option<Result<Profile, ProfileError>>,
+    /// When the load itself did not run.
+    pub halts: Spans,
 }
 
 impl Window {
@@ -58,8 +63,8 @@ impl Window {
         let cpu = || (process::cpu_time_of_all(&timing.pids), process::cpu_time(own).unwrap_or_default());
         let (start, warmup) = (course.begun(), timing.warmup);
         let (mut begin, mut before) = (start + warmup, None);
-        let (mut second, mut included) = (start + Duration::from_secs(1), 0);
-        let mut still = Standstill::new(&course.outcomes);
+        let mut ticker = Ticker { second: start + Duration::from_secs(1), included: 0 };
+        let (mut still, mut halts) = (Standstill::new(&course.outcomes), Spans::default());
         let end = loop {
             let now = Instant::now();
             if now >= begin {
@@ -75,14 +80,9 @@ impl Window {
                 let _ = course.begin.set(begin);
                 course.measured.store(true, Ordering::Relaxed);
             }
-            if now >= second {
-                let sum = course.outcomes.with(|counts| counts.included);
-                let warm = now.duration_since(start).as_secs_f64() - warmup.as_secs_f64();
-                let at = if before.is_some() { now.duration_since(begin).as_secs_f64() } else { warm.min(0.0) };
-                told(Progress::Second(at, sum.saturating_sub(included), course.outcomes.under_way()));
-                included = sum;
-                second += Duration::from_secs(1);
-            }
+            let warm = now.duration_since(start).as_secs_f64() - warmup.as_secs_f64();
+            let at = if before.is_some() { now.duration_since(begin).as_secs_f64() } else { warm.min(0.0) };
+            ticker.tell(course, now, at, told);
             let is_over = before.is_some() && now >= begin + timing.duration;
             if is_over || stop() || reader_ended() {
                 break now;
@@ -94,17 +94,20 @@ impl Window {
                 break last.unwrap_or(now);
             }
             let left = (begin + timing.duration).saturating_duration_since(now);
-            thread::sleep(if before.is_some() { LOOK_EVERY.min(left) } else { LOOK_EVERY });
+            let pause = if before.is_some() { LOOK_EVERY.min(left) } else { LOOK_EVERY };
+            rest(&mut halts, pause);
         };
         // At once: what is sent after the end is not in the measured time.
         let _ = course.stop.set(end);
         let (server, client) = cpu();
+        // Where nothing was measured yet, the measured time is empty.
+        let begin = if before.is_some() { begin.min(end) } else { end };
         let ((server_before, client_before), counted_from, machine) =
             before.unwrap_or(((server, client), Instant::now(), None));
         let known = !timing.pids.is_empty();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let window = Self {
-            begin: begin.min(end),
+            begin,
             began_unix_s: since_1970.saturating_sub(begin.elapsed()).as_secs(),
             end,
             counted: counted_from.elapsed(),
@@ -114,8 +117,45 @@ impl Window {
             resident: known.then(|| timing.pids.iter().filter_map(|&pid| process::resident(pid)).sum()),
             series: Series::default(),
             profile: None,
+            halts: halts.within(begin, end),
         };
         (window, still)
+    }
+}
+
+/// Tells of each second.
+struct Ticker {
+    /// When the next is over.
+    second: Instant,
+    /// Included until the one before.
+    included: u64,
+}
+
+impl Ticker {
+    /// Tells of a second that is over, `at` in the run's time, and of a node that has become silent.
+    fn tell(&mut self, course: &Course, now: Instant, at: f64, told: &mut impl FnMut(Progress<'_>)) {
+        course.say_silence(told);
+        if now < self.second {
+            return;
+        }
+        let sum = course.outcomes.with(|counts| counts.included);
+        told(Progress::Second(at, sum.saturating_sub(self.included), course.outcomes.under_way()));
+        self.included = sum;
+        self.second += Duration::from_secs(1);
+    }
+}
+
+/// Sleeps for so long, and notes whether that took much longer.
+fn rest(halts: &mut Spans, pause: Duration) {
+    let from = Instant::now();
+    thread::sleep(pause);
+    note_halt(halts, from, pause, Instant::now());
+}
+
+/// Notes a sleep that was to take `pause` and took from `from` to `to`, where the load itself did not run meanwhile.
+fn note_halt(halts: &mut Spans, from: Instant, pause: Duration, to: Instant) {
+    if to.saturating_duration_since(from) > pause + HALT_MIN {
+        halts.push(from, to);
     }
 }
 
@@ -145,7 +185,7 @@ fn patience(outcomes: &Outcomes) -> Duration {
 }
 
 /// Waits until nothing is under way, or nothing moves, or `ended`.
-pub fn settle(course: &Course, mut still: Standstill, ended: impl Fn() -> bool) {
+pub fn settle(course: &Course, mut still: Standstill, mut ended: impl FnMut() -> bool) {
     while !ended() {
         // A sender that is still at work may have an answer to come.
         let at_work = course.at_work.load(Ordering::Acquire) > 0;
@@ -172,6 +212,31 @@ mod tests {
             outcomes.included(&[], now + Duration::from_secs(second));
         }
         assert_eq!(patience(&outcomes), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_sleep_that_takes_seconds_is_a_halt() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let mut halts = Spans::default();
+        note_halt(&mut halts, at(0), LOOK_EVERY, at(60));
+        note_halt(&mut halts, at(100), LOOK_EVERY, at(290));
+        assert_eq!(halts, Spans::default(), "a busy machine");
+        note_halt(&mut halts, at(300), LOOK_EVERY, at(4_300));
+        assert_eq!(halts.time(), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_in_its_warm_up_measured_nothing() {
+        let course = Course::new(1);
+        let (warmup, duration) = (Duration::from_millis(1), Duration::from_secs(60));
+        let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default(), give_up: GiveUp::default() };
+        // The profiler is waited for when it is stopped.
+        course.profiler_begun.store(false, Ordering::Release);
+        let stop = || course.warm.load(Ordering::Acquire);
+        let (window, _) = Window::watch(&timing, &course, &stop, &mut |_| {}, || false);
+        assert_eq!(window.begin, window.end);
+        assert_eq!(course.stop.get(), Some(&window.end));
     }
 
     #[test]

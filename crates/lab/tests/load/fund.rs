@@ -1,6 +1,6 @@
 //! Money for accounts on nodes that misbehave: everybody gets theirs, and nothing is paid twice.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use alloy_primitives::{Address, U256};
 use hearth_crypto::secp256k1::Signer;
@@ -99,6 +99,21 @@ fn who_is_too_poor_is_named_with_what_is_needed() {
 }
 
 #[test]
+fn whose_money_is_taken_is_said() {
+    let mut scene = scene(3, Manners { pays: true, block_ms: 20, ..Manners::default() });
+    scene.rich = generate(1).unwrap().remove(0);
+    let said = RefCell::new(vec![]);
+    let says = |text: &str| said.borrow_mut().push(text.to_owned());
+    let stop = || false;
+    let caller = Caller { says: &says, ..Caller::new(&stop) };
+    let short = prepare(&scene.node, &scene.rich, &scene.accounts, U256::from(ETHER), caller, |_, _| {}).unwrap();
+    let said = said.borrow();
+    assert_eq!((short, said.len()), (3, 1), "{said:?}");
+    let payer = address(&scene.rich).to_string();
+    assert!(said[0].starts_with(&format!("{payer} has only 0.0")) && said[0].contains("0x5555"), "{said:?}");
+}
+
+#[test]
 fn keys_are_kept_before_any_money_goes_out_and_not_without() {
     let mut scene = scene(3, Manners::default());
     let kept = Cell::new(0);
@@ -107,7 +122,7 @@ fn keys_are_kept_before_any_money_goes_out_and_not_without() {
             kept.set(kept.get() + 1);
             result()
         };
-        let caller = Caller { stop: &|| false, before_paying: &keep };
+        let caller = Caller { stop: &|| false, before_paying: &keep, says: &|_| {} };
         prepare(&scene.node, &scene.rich, &scene.accounts, U256::from(ETHER), caller, |_, _| {})
     };
     let rich = std::mem::replace(&mut scene.rich, generate(1).unwrap().remove(0));

@@ -30,7 +30,7 @@ mod tests;
 pub use error::{Damage, Finding, StoreError};
 pub use open::Recovery;
 pub use reader::{Block, Reader, SlotInfo};
-pub use record::{Fault, FecSetRecord, SET_DATA_SIZE_MAX, VERSION};
+pub use record::{Fault, FecSetRecord, SET_DATA_SIZE_MAX, VERSION, block_size};
 pub use store::{Appended, BlockStore};
 
 use std::path::{Path, PathBuf};

@@ -185,6 +185,13 @@ pub(super) fn set_record_size(data_len: usize) -> usize {
     (HEADER_SIZE + SET_BODY_SIZE + data_len).next_multiple_of(8)
 }
 
+/// Bytes that a whole block takes in the log whose entries, with the counts of its batches, are so many bytes and fit
+/// one FEC set.
+pub fn block_size(data_len: usize) -> usize {
+    assert!(data_len <= SET_DATA_SIZE_MAX, "one set has no room for {data_len} bytes");
+    set_record_size(data_len) + COMPLETE_SIZE
+}
+
 /// A set's record but for its data: what goes before them, and the padding that goes after.
 pub(super) fn encode_set(
     set: &FecSetRecord<'_>,

@@ -5,6 +5,7 @@
 //! memory  their content
 //! drops   a file that is cut, changed or of another version: a [`GenesisError`] that says so
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use hearth_wire::Pubkey;
@@ -34,14 +35,18 @@ impl Genesis {
     /// Reads a file that [`Genesis::save`] wrote.
     pub fn load(path: &Path) -> Result<Self, GenesisError> {
         let failed = |source| GenesisError::Io { action: "read", path: path.to_owned(), source };
-        let text = std::fs::read_to_string(path).map_err(failed)?;
         let damaged = |path: &Path| {
             let path = path.to_owned();
             move |what| GenesisError::Damaged { path, what }
         };
+        let bytes = std::fs::read(path).map_err(failed)?;
+        let text = String::from_utf8(bytes).map_err(|_| damaged(path)("it is not UTF-8".to_owned()))?;
         let mut genesis = parse(&text).map_err(damaged(path))?;
         let extra_path = path.with_extension(EXTRA_EXTENSION);
-        let failed = |source| GenesisError::Io { action: "read", path: extra_path.clone(), source };
+        let failed = |source: std::io::Error| match source.kind() {
+            ErrorKind::NotFound => GenesisError::Missing { path: extra_path.clone(), file: path.to_owned() },
+            _ => GenesisError::Io { action: "read", path: extra_path.clone(), source },
+        };
         let bytes = std::fs::read(&extra_path).map_err(failed)?;
         genesis.config.extra_accounts = extra::decode(&bytes).map_err(damaged(&extra_path))?;
         check(&genesis.config).map_err(damaged(path))?;

@@ -93,9 +93,16 @@ fn a_damaged_file_is_told_from_a_missing_one() {
     for changed in changes {
         std::fs::write(&path, &changed).unwrap();
         let error = Genesis::load(&path).unwrap_err();
-        assert!(matches!(error, GenesisError::Damaged { .. }), "{error}");
-        assert!(error.to_string().contains("--reset"), "{error}");
+        assert!(matches!(error, GenesisError::Damaged { .. }) && error.is_damage(), "{error}");
     }
+    std::fs::write(&path, [0xff, 0xfe, 0x00]).unwrap();
+    let error = Genesis::load(&path).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("genesis.json is damaged: it is not UTF-8"), "{error}");
+    // The further accounts are half of it.
+    std::fs::write(&path, &text).unwrap();
+    std::fs::remove_file(path.with_extension("accounts")).unwrap();
+    let error = Genesis::load(&path).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("genesis.accounts is missing"), "{error}");
 }
 
 #[test]
@@ -127,7 +134,11 @@ fn damaged_extra_accounts_are_told() {
     let error = Genesis::load(&path).unwrap_err().to_string();
     assert!(error.contains("genesis.json is damaged: its content has the hash"), "{error}");
     std::fs::remove_file(&extra).unwrap();
-    assert!(matches!(Genesis::load(&path), Err(GenesisError::Io { action: "read", .. })));
+    let error = Genesis::load(&path).unwrap_err();
+    let GenesisError::Missing { path: missing, file } = &error else { panic!("{error}") };
+    assert_eq!(missing, &extra);
+    assert_eq!(file, &path);
+    assert!(error.to_string().contains("genesis.accounts is missing"), "{error}");
 }
 
 #[test]

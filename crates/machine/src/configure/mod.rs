@@ -221,8 +221,8 @@ impl Remedy {
     }
 }
 
-/// A word as the shell takes it.
-fn quoted(word: &str) -> String {
+/// A word as the shell takes it: quoted where it would part it or read more into it.
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -38,7 +38,7 @@ impl Api {
             (Some(landed), _) => ("landed", landed_text(landed), None),
             // Handed over again, it may land yet: who signs another one now may pay twice.
             (None, Some(dropped)) if waits => ("pending", waits_text(dropped), None),
-            (None, Some(dropped)) => ("dropped", dropped_text(dropped), Some(dropped.reason.hint())),
+            (None, Some(dropped)) => ("dropped", dropped_text(dropped), Some(dropped.hint())),
             (None, None) if waits => ("pending", WAITS.to_owned(), None),
             (None, None) => ("unknown", self.unknown_text(duplicates), Some(UNKNOWN_HINT)),
         };

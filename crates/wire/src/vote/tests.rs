@@ -85,3 +85,13 @@ fn vote_of_consensus_names_node_voter_and_account() {
     assert!(!is_vote_message_by(transfer.bytes(), &NODE, &NODE, &VOTE));
     assert!(!is_vote(&Txn::parse(&transfer.sign_with(|_, _| [7; 64])).unwrap()));
 }
+
+#[test]
+fn full_tower_has_the_stated_bytes() {
+    let vote = |slot: u64| Lockout { slot, confirmation_count: (41 - slot) as u32 };
+    let votes: Vec<Lockout> = (10..=40).map(vote).collect();
+    assert_eq!(votes.len(), MAX_LOCKOUTS);
+    let sync = TowerSync { votes: &votes, root: Some(9), timestamp: Some(100), is_switch: false };
+    let transaction = sync.message(&NODE, &VOTE, &block(40)).sign_with(|_, _| [7; 64]);
+    assert_eq!(transaction.len(), VOTE_TRANSACTION_BYTES);
+}

@@ -40,6 +40,7 @@ use crate::config::Config;
 use crate::keys;
 use crate::node_rpc::{Rpc, RpcError};
 use crate::say::Say;
+use crate::shell;
 use crate::stop::StopSignal;
 use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};
@@ -151,8 +152,9 @@ fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, 
         Err(why @ RpcError::Refused { .. }) => {
             let is_ethereum = rpc.call("eth_chainId", none()).is_ok_and(|id| id.is_string());
             let instead = format!(
-                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {url}` \
-                 drives it"
+                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {}` \
+                 drives it",
+                shell::word(url)
             );
             return Err(if is_ethereum { BenchError::Target(instead) } else { why.into() });
         }

@@ -29,6 +29,7 @@ use crate::config::{self, Config};
 use crate::keys::KeyError;
 use crate::node_rpc::RpcError;
 use crate::say::{Say, note};
+use crate::shell;
 use crate::stop::StopSignal;
 use member::{Cluster, NODES_MAX, Plan, Role};
 use start::Started;
@@ -261,13 +262,13 @@ const NAME: &str = "cluster";
 
 /// The option that names a folder.
 fn in_folder(folder: Option<&Path>) -> String {
-    folder.map_or_else(String::new, |folder| format!(" --folder {}", folder.display()))
+    folder.map_or_else(String::new, |folder| format!(" --folder {}", shell::path(folder)))
 }
 
 impl Which {
     /// The options that name the cluster in another command, each after a space; none where they are the defaults.
     pub fn options(&self) -> String {
-        let name = if self.name == NAME { String::new() } else { format!(" --name {}", self.name) };
+        let name = if self.name == NAME { String::new() } else { format!(" --name {}", shell::word(&self.name)) };
         name + &in_folder(self.folder.as_deref())
     }
 

@@ -27,6 +27,7 @@ use crate::load::collect::{Chain, Receipts};
 use crate::load::course::Course;
 use crate::load::heights::{Heights, POLL};
 use crate::load::rpc::RpcError;
+use crate::load::silence::Persistence;
 
 /// How often it is asked for a newer blockhash.
 const BLOCKHASH_EVERY: Duration = Duration::from_millis(400);
@@ -180,13 +181,14 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads until `until`; then once more. A node that is silent for too long, or at the end, ends it with what
-    /// there is. Gives whether the node still answers.
+    /// Reads until `until`; then once more. A node that is silent for too long, or for a while at the end, ends it with
+    /// what there is. Gives whether the node still answers.
     pub fn follow(&mut self, until: impl Fn(&Self) -> bool) -> bool {
-        let (node, is_over) = (self.node, AtomicBool::new(false));
+        let (node, course, is_over) = (self.node, self.course, AtomicBool::new(false));
+        let newest = || node.slot().inspect(|_| course.silence.heard(Instant::now()));
         let heights = std::mem::take(&mut self.heights);
         let answers = thread::scope(|scope| {
-            scope.spawn(|| heights.watch(|| node.slot(), &is_over));
+            scope.spawn(|| heights.watch(newest, &is_over));
             let answers = self.follow_beside(&heights, until);
             is_over.store(true, Ordering::Release);
             answers
@@ -197,26 +199,30 @@ impl<'a> Follower<'a> {
 
     /// The same, while the newest slot is asked for beside it.
     fn follow_beside(&mut self, heights: &Heights, until: impl Fn(&Self) -> bool) -> bool {
-        let mut answered = Instant::now();
+        let silence = &self.course.silence;
+        let mut persistence = Persistence::new(self.patience, Instant::now());
         loop {
             // Looked at before the node is asked: what came before the end is read after it.
             let last = until(self);
+            persistence.begin(last, Instant::now());
             let before = self.next;
-            match self.step(heights) {
-                Ok(()) => answered = Instant::now(),
+            let step = self.step(heights);
+            let now = Instant::now();
+            if step.is_ok() || self.next > before {
+                persistence.answered(now);
+                silence.read(now);
+            }
+            match step {
+                Ok(()) if last => return true,
+                Ok(()) => {}
                 Err(why) => {
                     self.chain.errors += 1;
-                    if self.next > before {
-                        answered = Instant::now();
-                    }
-                    if last || answered.elapsed() > self.patience {
+                    silence.failed(&why);
+                    if persistence.is_over(now) {
                         self.chain.lost = Some(why);
                         return false;
                     }
                 }
-            }
-            if last {
-                return true;
             }
             thread::sleep(POLL);
         }
@@ -224,6 +230,7 @@ impl<'a> Follower<'a> {
 
     /// Reads until whoever sends has stopped.
     pub fn follow_until(&mut self, stop: &AtomicBool) {
+        self.course.silence.begin(self.node.rpc.url(), self.patience, Instant::now());
         self.follow(|_| stop.load(Ordering::Acquire));
     }
 
@@ -285,6 +292,7 @@ impl<'a> Follower<'a> {
             Err(why) => return Err(why),
         };
         let read = Instant::now();
+        self.course.silence.heard(read);
         let seen = heights.readable(slot, read);
         let reorganised = self.tip.as_ref().is_some_and(|tip| *tip != block.previous_blockhash);
         self.chain.reorganised += u64::from(reorganised);

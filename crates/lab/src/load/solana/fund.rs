@@ -17,6 +17,7 @@ use hearth_wire::program::system;
 
 use super::deliver::{End, deliver};
 use super::keys::Account;
+use super::look::sol;
 use super::node::{Blockhash, Node};
 use super::patient::Patient;
 use crate::load::account::AccountError;
@@ -39,7 +40,12 @@ pub enum FundError {
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// Who pays has too little.
-    #[error("{payer} has {has} lamports, and {needed} are needed for {count} accounts and their fees")]
+    #[error(
+        "{payer} has {} ({has} lamports), and {} ({needed} lamports) are needed for {count} accounts and their fees: name \
+         fewer, a lower --amount, or another --funder",
+        sol(*has),
+        sol(*needed)
+    )]
     Poor {
         /// Who.
         payer: String,
@@ -51,7 +57,11 @@ pub enum FundError {
         count: usize,
     },
     /// The node gives no airdrop.
-    #[error("the node gives no airdrop of {lamports} lamports: {why}; name a key file that pays with --funder")]
+    #[error(
+        "the node gives no airdrop of {} ({lamports} lamports): {why}; use fewer accounts, a lower --amount, or a key \
+         file that pays with --funder",
+        sol(*lamports)
+    )]
     Airdrop {
         /// How much was asked for.
         lamports: u64,
@@ -59,7 +69,7 @@ pub enum FundError {
         why: String,
     },
     /// An airdrop did not come.
-    #[error("the airdrop of {0} lamports is in no block after two minutes")]
+    #[error("the airdrop of {} ({} lamports) is in no block after two minutes", sol(*.0), .0)]
     Late(u64),
     /// A transfer failed.
     #[error("a transfer that funds failed: {0}")]

@@ -18,7 +18,7 @@ use crate::load::look::{Lines, told};
 use crate::load::rpc::RpcError;
 
 /// An amount in SOL.
-fn sol(lamports: u64) -> String {
+pub fn sol(lamports: u64) -> String {
     let text = format!("{}.{:09}", lamports / 1_000_000_000, lamports % 1_000_000_000);
     format!("{} SOL", text.trim_end_matches('0').trim_end_matches('.'))
 }

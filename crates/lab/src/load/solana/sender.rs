@@ -218,6 +218,7 @@ pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<T
     shared.course.is_ready();
     sender.run(index);
     sender.told.spent = sender.watch.end().unwrap_or_default();
+    sender.told.stalls = std::mem::take(&mut sender.watch.stalls);
     sender.lanes.iter().for_each(|lane| sender.told.signed_late.add(&lane.signed_late));
     sender.give_up_unsent();
     shared.course.at_work.fetch_sub(1, Ordering::AcqRel);

@@ -255,6 +255,7 @@ fn an_airdrop_pays_where_nobody_else_does() {
     );
     let why = why.unwrap_err().to_string();
     assert!(why.contains(&*encode_32(&accounts[1].address)) && why.contains("for 9 accounts"), "{why}");
+    assert!(why.contains(" SOL (") && why.contains(" lamports), and ") && why.contains("a lower --amount"), "{why}");
     let stingy = self::scene(1, Manners { no_airdrop: true, ..Manners::default() });
     let why = fund(&node(&stingy.stub.url), None, &accounts, amount, Caller::new(&|| false), |_, _| {}).unwrap_err();
     assert!(matches!(why, FundError::Airdrop { .. }) && why.to_string().contains("--funder"), "{why}");

@@ -25,6 +25,7 @@ use super::start::Started;
 use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
 use crate::out::is_stdout;
 use crate::say::Say;
+use crate::shell;
 use crate::stop::StopSignal;
 use load::Load;
 use measure::{Second, Watcher, Window};
@@ -205,7 +206,8 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
         Report { nodes, cores, leader_started_s, followers_joined_s, held_txn_per_s, loads, slot, is_same_state };
     say.text(text(&report));
     if options.keep {
-        say.line(format_args!("the nodes run on; `hearth cluster down --name {}` stops them", options.name));
+        let name = shell::word(&options.name);
+        say.line(format_args!("the nodes run on; `hearth cluster down --name {name}` stops them"));
     }
     started.keep();
     Ok(report)
