@@ -102,12 +102,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     say.line("  ready; Ctrl-C stops the node");
     let tiles = running.tiles.clone();
     stop.explain(move || tiles.unstopped());
-    let mut failure = None;
-    while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
-        std::thread::sleep(LOOK_EVERY);
-        failure = running.failure();
-    }
-    failure = failure.or_else(|| running.last_failure());
+    let failure = wait_for_end(&running, stop);
     say.line("  stopping");
     // A tile that died may have left others waiting: from now on there is an end to that.
     stop.set();
@@ -115,6 +110,16 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     failure.map_or(Ok(()), Err)?;
     let_go_of_workspace(stop);
     Ok(())
+}
+
+/// Waits until the node is stopped, or a tile died, or the node can no longer be in its cluster. Returns why it cannot.
+fn wait_for_end(running: &Running, stop: &StopSignal) -> Option<DivergenceError> {
+    let mut failure = None;
+    while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
+        std::thread::sleep(LOOK_EVERY);
+        failure = running.failure();
+    }
+    failure.or_else(|| running.last_failure())
 }
 
 /// Drops what names unstopped tiles: it holds the workspace, whose file is removed with its last holder. Not after a

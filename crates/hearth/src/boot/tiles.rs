@@ -77,8 +77,8 @@ pub(super) fn tile_configs(
     part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
-    let Participation { cluster, consensus } = part;
-    let cluster = cluster.as_ref();
+    let cluster = part.cluster.as_ref();
+    let consensus = part.consensus;
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let shreds = cluster.map(|_| shred_cluster(config, &chain));

@@ -126,8 +126,8 @@ fn overlong_streams(node: SocketAddr) -> u64 {
     sender.counters().disconnected
 }
 
-/// Streams of which the first half comes, and then nothing more. The connections stay open, and silent: the streams time
-/// out while the attacks last.
+/// Streams of which the first half comes, and then nothing more. The connections stay open, and silent: the streams
+/// time out while the attacks last.
 ///
 /// `accepted` is how many streams the node has accepted. Until there is one, the client sends again what the kernel may
 /// have dropped; the caller must not open other streams until then.
