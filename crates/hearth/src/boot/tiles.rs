@@ -101,11 +101,7 @@ pub(super) fn tile_configs(
             drops: drops.clone(),
             ..pack_config(config)
         })
-        .each::<Bank>(topology, |_| bank::Config {
-            ledger: ledger.clone(),
-            drops: drops.clone(),
-            recording: recording.clone(),
-        })
+        .each::<Bank>(topology, |_| bank_config(&ledger, &drops, recording.clone()))
         .each::<Poh>(topology, |_| poh::Config {
             chain: poh_config(&genesis),
             on_demand: on_demand(config),
@@ -137,6 +133,10 @@ pub(super) fn tile_configs(
         Some(load) => with_load(configs, config, topology, &ports, load),
         None => configs,
     })
+}
+
+fn bank_config(ledger: &Arc<Ledger>, drops: &DropLog, recording: Option<bank::Recording>) -> bank::Config {
+    bank::Config { ledger: ledger.clone(), drops: drops.clone(), recording }
 }
 
 fn txsend_config(config: &Config, identity: Pubkey, ledger: &Arc<Ledger>, drops: &DropLog) -> txsend::Config {
