@@ -129,19 +129,20 @@ fn overlong_streams(node: SocketAddr) -> u64 {
 /// Streams of which the first half comes, and then nothing more. The connections stay open, and silent: the streams
 /// time out while the attacks last.
 ///
-/// `accepted` is how many streams the node has accepted. Until there is one, the client sends again what the kernel may
+/// `accepted` is how many streams the node has accepted. Until there is one, the clients send again what the kernel may
 /// have dropped; the caller must not open other streams until then.
 fn unfinished_streams(node: SocketAddr, accepted: impl Fn() -> u64) {
     let config = ClientConfig { send_window_bytes: 600, ..ClientConfig::local() };
-    let mut sender = Sender::with_config(config, node, 20, UNFINISHED_STREAMS, hearth_quic::ALPN_TPU);
-    sender.drive("the connections", |client| client.counters().connected == UNFINISHED_STREAMS as u64);
-    for _ in 0..UNFINISHED_STREAMS {
-        // The second half waits for acknowledgements that nobody reads.
+    let begin = |_| {
+        let mut sender = Sender::with_config(config.clone(), node, 20, 1, hearth_quic::ALPN_TPU);
+        // From here on the second half waits for acknowledgements that nobody reads.
         sender.send(&[0xdd; 1200]);
         sender.transmit();
-    }
+        sender
+    };
+    let mut senders: Vec<Sender> = (0..UNFINISHED_STREAMS).map(begin).collect();
     wait_until("a first half is there", || {
-        sender.transmit_again();
+        senders.iter_mut().for_each(Sender::transmit_again);
         same(accepted() > 0, true)
     });
 }
