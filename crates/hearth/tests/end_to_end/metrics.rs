@@ -65,7 +65,8 @@ fn what_a_node_in_a_cluster_serves_is_what_is_declared() {
 
 #[test]
 fn what_is_served_is_what_is_declared() {
-    let setup = Setup::new("metrics");
+    let mut setup = Setup::new("metrics");
+    setup.with("consensus.vote", true);
     let node = setup.start();
     let metrics = node.metrics();
     assert_eq!(served(metrics.text()), declared(|section| !section.starts_with(EVM) && !section.contains(CLUSTER)));
