@@ -10,6 +10,7 @@ use super::patient::NoAnswer;
 use super::process;
 use super::rpc::{Rpc, RpcError};
 use super::series::Pool;
+use super::silence::Silence;
 use super::solana::tpu::TpuError;
 
 /// Why there is no report.
@@ -128,10 +129,11 @@ impl<K: Named> Asked<K> {
         Timing { warmup, ..self.timing.clone() }
     }
 
-    /// For how long the node is asked about what is known only at the end: whether that is over.
-    pub(super) fn end_of_patience(&self) -> impl Fn() -> bool + use<K> {
-        let (deadline, give_up) = (Instant::now() + self.patience, self.timing.give_up.clone());
-        move || Instant::now() > deadline || give_up.is_asked()
+    /// For how long the node is asked about what is known only at the end: whether that is over. A node that died in
+    /// the run has no more time than what is left of its silence.
+    pub(super) fn end_of_patience<'a>(&self, silence: &'a Silence) -> impl Fn() -> bool + use<'a, K> {
+        let (begun, patience, give_up) = (Instant::now(), self.patience, self.timing.give_up.clone());
+        move || Instant::now() > silence.settling_ends(begun, patience) || give_up.is_asked()
     }
 
     /// What was asked for, as a report tells it; `way` is how transactions went.

@@ -6,7 +6,7 @@
 //! drops   nothing
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
 use alloy_primitives::utils::format_ether;
@@ -20,7 +20,7 @@ use super::collect;
 use super::course::{Course, Progress};
 use super::figures::{self, Found};
 use super::fund::{self, FundError, ask_developer_account};
-use super::outcome::{Outcome, Outcomes};
+use super::outcome::Outcome;
 use super::patient::{Caller, NoAnswer, Patient};
 use super::report::Report;
 use super::rpc::{Rpc, RpcError, to_quantity};
@@ -133,9 +133,9 @@ pub fn drive(
     let reader = |end: &AtomicBool| collect::follow(node, newest + 1, &course, end, asked.patience);
     let (window, chain, tolds) = course.run(&asked.timing(), presigned, senders.collect(), reader, stop, &mut told);
     told(Progress::Step("asking what became of what is left, and for receipts"));
-    end(&node.rpc, &course.outcomes, &asked.end_of_patience());
-    let receipts =
-        collect::failed(&node.rpc, chain.blocks.lines(), &targets.iter().copied().collect(), &asked.end_of_patience());
+    end(&node.rpc, &course, &asked.end_of_patience(&course.silence));
+    let is_over = asked.end_of_patience(&course.silence);
+    let receipts = collect::failed(&node.rpc, chain.blocks.lines(), &targets.iter().copied().collect(), &is_over);
     Ok(figures::report(&Found {
         client: node.client.clone(),
         asked,
@@ -160,11 +160,13 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
 }
 
 /// Asks the node about each that is left. Of what it does not answer for until `is_over`, nothing is known.
-fn end(rpc: &Rpc, outcomes: &Outcomes, is_over: &dyn Fn() -> bool) {
+fn end(rpc: &Rpc, course: &Course, is_over: &dyn Fn() -> bool) {
+    let outcomes = &course.outcomes;
     let ask = Patient { rpc, stop: is_over };
+    let heard = || course.silence.heard(Instant::now());
     for hashes in outcomes.left().chunks(100) {
         let params: Vec<_> = hashes.iter().map(|hash| json!([hash])).collect();
-        let asked = || ask.ask(|rpc| rpc.batch::<Value>("eth_getTransactionByHash", &params)).ok();
+        let asked = || ask.ask(|rpc| rpc.batch::<Value>("eth_getTransactionByHash", &params)).inspect(|_| heard()).ok();
         let answers = (!is_over()).then(asked).flatten();
         let mut answers = answers.unwrap_or_default().into_iter();
         for hash in hashes {

@@ -76,6 +76,14 @@ impl Silence {
         self.change(|state| state.error = Some(why.to_string()));
     }
 
+    /// When the questions that began at `begun`, after the run, end: `patience` later, or, while none of them has an
+    /// answer, `patience` after the last answer of the run.
+    pub fn settling_ends(&self, begun: Instant, patience: Duration) -> Instant {
+        let state = self.0.lock().expect("nobody panics with it");
+        let answered = state.as_ref().map_or(begun, |state| state.heard.max(state.read));
+        answered.min(begun) + patience
+    }
+
     /// Returns once why the node is taken for silent, when it is. To be called several times a second.
     pub fn look(&self, now: Instant) -> Option<String> {
         let mut state = self.0.lock().expect("nobody panics with it");
@@ -177,6 +185,20 @@ mod tests {
         assert!(looks(&silence, zero, 0, 1_000).is_empty());
         assert!(looks(&silence, zero, 9_000, 11_000).is_empty(), "it has two seconds from there");
         assert_eq!(looks(&silence, zero, 11_050, 11_050).len(), 1);
+    }
+
+    #[test]
+    fn settling_counts_from_the_last_answer() {
+        let zero = Instant::now();
+        let at = |seconds| zero + Duration::from_secs(seconds);
+        let silence = Silence::default();
+        assert_eq!(silence.settling_ends(at(15), PATIENCE), at(45), "nothing was read");
+        silence.begin(URL, PATIENCE, zero);
+        silence.read(at(4));
+        silence.heard(at(5));
+        assert_eq!(silence.settling_ends(at(15), PATIENCE), at(35));
+        silence.heard(at(20));
+        assert_eq!(silence.settling_ends(at(15), PATIENCE), at(45), "it answers again");
     }
 
     #[test]

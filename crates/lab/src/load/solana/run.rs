@@ -88,8 +88,8 @@ pub fn drive(
     end(&mut follower, &course.outcomes, &time, stop, &mut told);
     told(Progress::Step("asking which transactions failed in their blocks"));
     let chain = follower.chain;
-    let receipts =
-        collect::failed(node, chain.blocks.lines(), &addresses.into_iter().collect(), &asked.end_of_patience());
+    let is_over = asked.end_of_patience(&course.silence);
+    let receipts = collect::failed(node, chain.blocks.lines(), &addresses.into_iter().collect(), &is_over);
     Ok(figures::report(&Found {
         client: node.client.clone(),
         asked,
