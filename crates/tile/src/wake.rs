@@ -115,8 +115,11 @@ impl Waker {
     }
 
     /// The sleeper: says that it is about to sleep. It must look at all its inputs again before [`Waker::sleep`].
+    ///
+    /// It exchanges the flag, so that this comes after each exchange of a waker that it has not woken; a plain store
+    /// would have no place among these in loom's model.
     pub(crate) fn announce(&self) {
-        self.0.parked.store(true, Ordering::Relaxed);
+        self.0.parked.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
