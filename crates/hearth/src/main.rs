@@ -147,7 +147,8 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
             }
-            Ok(run::run(config, &keys, &options.flags, &stop, say)?)
+            let ran = run::run(config, &keys, &options.flags, &stop, say);
+            Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
         Command::Why(options) => Ok(why::run(&named(&options.config, options.name.as_deref())?, &options, say)?),
         Command::Monitor(options) => {

@@ -9,8 +9,10 @@ use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
 use crate::boot::{self, BootError, Chain, NodeParts, Running};
+use crate::cli::ConfigFile;
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::ledger_command;
 use crate::peers::divergence::DivergenceError;
 use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
@@ -39,6 +41,16 @@ pub enum RunError {
     /// It is no longer in its cluster.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
+}
+
+impl RunError {
+    /// The same of a node whose configuration is in `file`: the commands that it advises name the file, too.
+    pub fn of_file(mut self, file: &ConfigFile) -> Self {
+        if let Self::Boot(BootError::Damaged { options, .. }) = &mut self {
+            *options = ledger_command::with_file(file, options);
+        }
+        self
+    }
 }
 
 /// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.

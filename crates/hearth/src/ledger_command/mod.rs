@@ -18,7 +18,7 @@ use hearth_ledger::{Genesis, GenesisError};
 use hearth_wire::entry::EntryError;
 
 use crate::boot::{is_history_damaged, is_replay_of_damage, is_store_damaged};
-use crate::cli::{LedgerCommand, Slots};
+use crate::cli::{ConfigFile, LedgerCommand, Slots};
 use crate::config::{Config, ConfigError};
 use crate::replay::{ReplayError, entries};
 use crate::say::Say;
@@ -99,18 +99,20 @@ pub enum LedgerError {
         options: String,
     },
     /// Files of the chain are not as they were written, so that nothing more can be told of them.
-    #[error("{damage}. {advice}")]
+    #[error("{damage}. {}", to_do(options, *by_verify))]
     Damaged {
         /// What was found.
         damage: Box<LedgerError>,
-        /// What to do.
-        advice: String,
+        /// The options that name this chain, each behind a space.
+        options: String,
+        /// Whether `verify` found it.
+        by_verify: bool,
     },
 }
 
 impl LedgerError {
-    /// With what to do, where files of the chain are damaged. `verify` has told already what it can tell.
-    fn with_advice(self, config: &Config, verifies: bool) -> Self {
+    /// With what to do, where files of the chain are damaged.
+    fn with_advice(self, config: &Config, by_verify: bool) -> Self {
         let is_damage = match &self {
             Self::Genesis(error) => error.is_damage(),
             Self::Store(error) => is_store_damaged(error),
@@ -123,10 +125,21 @@ impl LedgerError {
         if !is_damage {
             return self;
         }
-        let options = options(config);
-        let advice = if verifies { capital(&way_out(&options)) } else { advice(&options) };
-        Self::Damaged { damage: Box::new(self), advice }
+        Self::Damaged { damage: Box::new(self), options: options(config), by_verify }
     }
+
+    /// The same of a chain whose configuration is in `file`: the commands that it advises name the file, too.
+    fn of_file(mut self, file: &ConfigFile) -> Self {
+        if let Self::NoChain { options, .. } | Self::Wrong { options, .. } | Self::Damaged { options, .. } = &mut self {
+            *options = with_file(file, options);
+        }
+        self
+    }
+}
+
+/// What to do about a damaged chain. `verify` has said already all that is wrong there.
+fn to_do(options: &str, by_verify: bool) -> String {
+    if by_verify { capital(&way_out(options)) } else { advice(options) }
 }
 
 /// What to do about a damaged chain, which these options name.
@@ -157,6 +170,12 @@ pub fn options(config: &Config) -> String {
         true => name,
         false => format!("{name} --ledger {}", shell::path(&config.expand(&config.ledger.path))),
     }
+}
+
+/// The same options behind that of the configuration's file.
+pub fn with_file(file: &ConfigFile, options: &str) -> String {
+    let file = file.config.as_ref().map_or_else(String::new, |path| format!(" --config {}", shell::path(path)));
+    file + options
 }
 
 /// A chain that is looked at.
@@ -212,7 +231,7 @@ impl Offline {
 /// `hearth ledger …`
 pub fn run(command: &LedgerCommand, config: &Config, say: &Say) -> Result<(), LedgerError> {
     let verifies = matches!(command, LedgerCommand::Verify { .. });
-    look(command, config, say).map_err(|why| why.with_advice(config, verifies))
+    look(command, config, say).map_err(|why| why.with_advice(config, verifies).of_file(&command.chain().config))
 }
 
 fn look(command: &LedgerCommand, config: &Config, say: &Say) -> Result<(), LedgerError> {
@@ -288,5 +307,18 @@ mod tests {
         assert!(damaged.contains("genesis.json is damaged") && damaged.ends_with(&verify), "{damaged}");
         assert!(by_verify.ends_with(&format!(". P{way_out}")), "{by_verify}");
         assert!(!by_verify.contains("hearth ledger verify"), "{by_verify}");
+    }
+
+    #[test]
+    fn advice_names_the_configuration_file() {
+        let file = ConfigFile { config: Some("my node.toml".into()) };
+        let wrong = |options: &str| LedgerError::Wrong { count: 1, options: options.into() };
+        let said = wrong(" --name mine").of_file(&file).to_string();
+        assert!(said.ends_with("`hearth run --config 'my node.toml' --name mine --reset`"), "{said}");
+        let said = wrong(" --name mine").of_file(&ConfigFile::default()).to_string();
+        assert!(said.ends_with("`hearth run --name mine --reset`"), "{said}");
+        let damaged = LedgerError::Damaged { damage: Box::new(wrong("")), options: String::new(), by_verify: false };
+        let said = damaged.of_file(&file).to_string();
+        assert!(said.contains("`hearth ledger verify --config 'my node.toml'` says all"), "{said}");
     }
 }
