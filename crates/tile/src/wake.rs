@@ -116,8 +116,8 @@ impl Waker {
 
     /// The sleeper: says that it is about to sleep. It must look at all its inputs again before [`Waker::sleep`].
     ///
-    /// It exchanges the flag, so that this comes after each exchange of a waker that it has not woken; a plain store
-    /// would have no place among these in loom's model.
+    /// An exchange and not a store: loom knows the order of two exchanges, and not that of a store beside the exchange
+    /// of a late waker.
     pub(crate) fn announce(&self) {
         self.0.parked.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
