@@ -132,6 +132,9 @@ pub struct Ramped {
     /// Why the blocks of the last step could not be read to its end, where the search ended as the node was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading_ended: Option<String>,
+    /// The rate of the step in which the search was interrupted: the highest rate may be higher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted_at: Option<f64>,
     /// All steps, in their order.
     pub steps: Vec<Step>,
     /// The report of the highest good rate.
@@ -174,11 +177,18 @@ impl Ramped {
             Some(why) => format!("; the search ended as blocks could not be read any more: {why}"),
             None => String::new(),
         };
-        text + &found + &limit + money + &gone + "\n"
+        text + &found + &limit + money + &gone + &self.interruption() + "\n"
     }
 }
 
 impl Ramped {
+    /// That the search was interrupted, and what that leaves open.
+    fn interruption(&self) -> String {
+        let Some(rate) = self.interrupted_at else { return String::new() };
+        let open = if self.highest.is_some() { "the highest rate may be higher" } else { "other rates were not tried" };
+        format!("; the search was interrupted in the step at {rate:.1} txn/s: {open}")
+    }
+
     /// Why no rate is good, where that is known.
     fn why_none(&self) -> String {
         match self.block_time_s {
@@ -250,17 +260,25 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         out_of_money: false,
         block_time_s: None,
         reading_ended: None,
+        interrupted_at: None,
         steps: vec![],
         report: None,
     };
     let mut search = Search::default();
-    while let Some(rate) = search.next(bound.begin).filter(|_| !stop()) {
+    while let Some(rate) = search.next(bound.begin) {
+        if stop() {
+            found.interrupted_at = Some(rate);
+            break;
+        }
         let mut step = |number: usize| {
             let again = if number > 1 { format!(", try {number} of {TRIES}") } else { String::new() };
             told(Progress::Step(&format!("{rate:.1} transactions a second{again}")));
             drive(&asked.at(rate), &mut told)
         };
-        let Some((step, report)) = decided(&mut found.steps, bound, stop, &mut step)? else { break };
+        let Some((step, report)) = decided(&mut found.steps, bound, stop, &mut step)? else {
+            found.interrupted_at = Some(rate);
+            break;
+        };
         search.note(rate, step.good(), step.tps);
         found.reading_ended = report.reading_ended.clone();
         if step.good() {
@@ -445,6 +463,29 @@ mod tests {
         let late = search(|rate, _| Report { reading_ended: Some("connection refused".into()), ..late(rate) });
         assert_eq!((late.steps.len(), late.highest), (1, None), "{}", late.text());
         assert_eq!(search(|rate, _| node(rate)).reading_ended, None);
+    }
+
+    #[test]
+    fn an_interrupted_search_says_so() {
+        let count = Cell::new(0);
+        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| {
+            count.set(count.get() + 1);
+            Ok(node(asked.pace.rate.expect("a ramp has one")))
+        };
+        let bound = Bound { p99: Duration::from_millis(1500), begin: 100.0 };
+        let stop_in = |step: usize| {
+            count.set(0);
+            let stop = || count.get() == step;
+            ramp(&asked(), bound, &stop, (|_| {}) as fn(Progress<'_>), drive).unwrap()
+        };
+        let found = stop_in(3);
+        assert_eq!((found.highest, found.interrupted_at), (Some(200.0), Some(400.0)), "{}", found.text());
+        let said = "200.0 txn/s; the search was interrupted in the step at 400.0 txn/s: the highest rate may be higher";
+        assert!(found.text().trim_end().ends_with(said), "{}", found.text());
+        let found = stop_in(1);
+        assert_eq!((found.highest, found.interrupted_at), (None, Some(100.0)));
+        assert!(found.text().contains("at 100.0 txn/s: other rates were not tried"), "{}", found.text());
+        assert_eq!(search(|rate, _| node(rate)).interrupted_at, None);
     }
 
     #[test]
