@@ -296,6 +296,8 @@ pub struct Told {
     pub renonced: u64,
     /// Transactions that were lost, sent again.
     pub healed: u64,
+    /// Transactions sent again as they were in no block after a while.
+    pub sent_again: u64,
     /// Answers with another hash than that of what was sent.
     pub other_hash: u64,
     /// Transactions signed anew, as their time had run out and no block had them.
@@ -408,6 +410,7 @@ impl Default for Told {
             dearer: 0,
             renonced: 0,
             healed: 0,
+            sent_again: 0,
             other_hash: 0,
             resigned: 0,
             signed_late: SignedLate::default(),

@@ -502,6 +502,7 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
         dearer: sum(|told| told.dearer),
         blocks_too_dear: chain.blocks.lines().iter().map(|line| line.too_dear).sum(),
         healed: sum(|told| told.healed),
+        sent_again: sum(|told| told.sent_again),
         resigned: sum(|told| told.resigned),
         signed_late: signed_late.count,
         signed_late_from_s: signed_late.first.map(|first| seconds_after(first, *begin)),

@@ -267,6 +267,8 @@ pub struct Report {
     pub blocks_too_dear: u64,
     /// Transactions that the node had lost, and that were sent again.
     pub healed: u64,
+    /// Transactions that were sent again, each time that they were in no block after a while: on Solana.
+    pub sent_again: u64,
     /// Transactions signed anew, as their time had run out and no block had them.
     pub resigned: u64,
     /// Transactions that were signed while the load sent, though it signed ahead: those had run out, or were too old.
@@ -468,7 +470,7 @@ impl Report {
     }
 
     /// What should not have happened, and how often it did.
-    pub fn odd_counts(&self) -> [(&'static str, u64); 11] {
+    pub fn odd_counts(&self) -> [(&'static str, u64); 12] {
         [
             ("requests without an answer", self.unanswered),
             ("times the pool was full", self.pool_full),
@@ -476,6 +478,7 @@ impl Report {
             ("blocks asked more for gas than the load paid at first", self.blocks_too_dear),
             ("nonces asked for anew", self.renonced),
             ("transactions that the node had lost, sent again", self.healed),
+            ("transactions sent again, as they were in no block after 2 s", self.sent_again),
             ("transactions signed anew, as their blockhash had expired", self.resigned),
             ("transactions of the load's accounts that it did not send: another load has their keys", self.foreign),
             ("answers with another hash", self.other_hash),

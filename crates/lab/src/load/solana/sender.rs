@@ -28,6 +28,7 @@ use crate::load::rpc::{Refusal, Rpc, RpcError};
 
 /// What is in no block after this is sent again; after twice as long once more, and so on.
 const AGAIN: Duration = Duration::from_secs(2);
+const _: () = assert!(AGAIN.as_secs() == 2, "the words of a report have it");
 /// How often that time is doubled, at most.
 const DOUBLINGS: usize = 5;
 /// How often a sender looks at what was sent.
@@ -572,7 +573,7 @@ impl<'a> Sender<'a> {
             return;
         }
         if let Carrier::Rpc { .. } = self.carrier {
-            self.told.healed += batch.len() as u64;
+            self.told.sent_again += batch.len() as u64;
             let mut batch = batch.into_iter().peekable();
             while batch.peek().is_some() {
                 let some: Vec<_> = batch.by_ref().take(self.shared.pace.batch).collect();
@@ -582,7 +583,7 @@ impl<'a> Sender<'a> {
         }
         for signed in batch {
             let Carrier::Tpu { tpu, .. } = &mut self.carrier else { return };
-            self.told.healed += u64::from(tpu.send(&signed.raw));
+            self.told.sent_again += u64::from(tpu.send(&signed.raw));
             self.wait_for(level, signed);
         }
         self.turn();
