@@ -454,14 +454,14 @@ impl Report {
 
     /// What should not have happened, as far as it did.
     fn oddities(&self, line: &mut impl FnMut(&str, String)) {
-        for (what, count) in self.odd_counts() {
+        for (label, what, count) in self.odd_counts() {
             if count > 0 {
-                line("", format!("{count} {what}"));
+                line(label, format!("{count} {what}"));
             }
         }
-        for (what, words) in self.odd_words() {
+        for (label, what, words) in self.odd_words() {
             if let Some(words) = words {
-                line("", format!("{what}: {words}"));
+                line(label, format!("{what}: {words}"));
             }
         }
         if let Some(clock) = self.clock_text() {
@@ -469,31 +469,32 @@ impl Report {
         }
     }
 
-    /// What should not have happened, and how often it did.
-    pub fn odd_counts(&self) -> [(&'static str, u64); 12] {
+    /// What should not have happened, and how often it did, behind the label of its row.
+    pub fn odd_counts(&self) -> [(&'static str, &'static str, u64); 12] {
+        let foreign = "transactions of the load's accounts that it did not send: another load has their keys";
         [
-            ("requests without an answer", self.unanswered),
-            ("times the pool was full", self.pool_full),
-            ("times the node asked for a higher fee", self.dearer),
-            ("blocks asked more for gas than the load paid at first", self.blocks_too_dear),
-            ("nonces asked for anew", self.renonced),
-            ("transactions that the node had lost, sent again", self.healed),
-            ("transactions sent again, as they were in no block after 2 s", self.sent_again),
-            ("transactions signed anew, as their blockhash had expired", self.resigned),
-            ("transactions of the load's accounts that it did not send: another load has their keys", self.foreign),
-            ("answers with another hash", self.other_hash),
-            ("block numbers ahead of their block", self.number_ahead),
-            ("blocks on another parent", self.reorganised),
+            ("answers", "requests without an answer", self.unanswered),
+            ("pool", "times the pool was full", self.pool_full),
+            ("fees", "times the node asked for a higher fee", self.dearer),
+            ("fees", "blocks asked more for gas than the load paid at first", self.blocks_too_dear),
+            ("nonces", "nonces asked for anew", self.renonced),
+            ("sent again", "transactions that the node had lost, sent again", self.healed),
+            ("sent again", "transactions sent again, as they were in no block after 2 s", self.sent_again),
+            ("signed anew", "transactions signed anew, as their blockhash had expired", self.resigned),
+            ("keys", foreign, self.foreign),
+            ("answers", "answers with another hash", self.other_hash),
+            ("reading", "block numbers ahead of their block", self.number_ahead),
+            ("reading", "blocks on another parent", self.reorganised),
         ]
     }
 
-    /// The last words to some of that.
-    pub fn odd_words(&self) -> [(&'static str, &Option<String>); 4] {
+    /// The last words to some of that, behind the label of their row.
+    pub fn odd_words(&self) -> [(&'static str, &'static str, &Option<String>); 4] {
         [
-            ("requests were too long for the node, and became shorter", &self.too_long),
-            ("the last request without an answer", &self.last_error),
-            ("the pool said", &self.pool_full_words),
-            ("blocks could not be read to the end", &self.reading_ended),
+            ("requests", "requests were too long for the node, and became shorter", &self.too_long),
+            ("answers", "the last request without an answer", &self.last_error),
+            ("pool", "the pool said", &self.pool_full_words),
+            ("reading", "blocks could not be read to the end", &self.reading_ended),
         ]
     }
 }
@@ -575,6 +576,26 @@ mod tests {
         assert_eq!((bins[0].count, bins.len()), (2, 21), "{bins:?}");
         assert!(bins.windows(2).all(|pair| pair[0].to_ms == pair[1].from_ms));
         assert!(distribution(&crate::load::outcome::histogram()).is_empty());
+    }
+
+    #[test]
+    fn every_oddity_has_a_label() {
+        let report = Report {
+            unanswered: 545,
+            sent_again: 798,
+            last_error: Some("connection refused".into()),
+            reading_ended: Some("connection refused".into()),
+            ..Report::default()
+        };
+        let text = report.text();
+        for row in [
+            "answers           545 requests without an answer",
+            "sent again        798 transactions sent again, as they were in no block after 2 s",
+            "answers           the last request without an answer: connection refused",
+            "reading           blocks could not be read to the end: connection refused",
+        ] {
+            assert!(text.lines().any(|line| line == row), "{row}\n{text}");
+        }
     }
 
     #[test]

@@ -293,7 +293,7 @@ fn errors(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
         let named = if reports.len() > 1 { format!("<h3>{}</h3>", escape(name)) } else { String::new() };
         write!(html, "<div>{named}")?;
         let refused = report.reasons.iter().map(|(why, count)| (*count, format!("rejected: {why}")));
-        let odd = report.odd_counts().into_iter().map(|(what, count)| (count, what.to_owned()));
+        let odd = report.odd_counts().into_iter().map(|(_, what, count)| (count, what.to_owned()));
         let ends = [(report.dropped, "dropped: taken, and known no more"), (report.unknown, "unknown at the end")];
         let ends = ends.into_iter().map(|(count, what)| (count, what.to_owned()));
         let failed = [(report.failed.unwrap_or_default(), "failed in their block".to_owned())];
@@ -308,7 +308,7 @@ fn errors(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
             }
             html.push_str("</tbody></table>");
         }
-        for (what, words) in report.odd_words() {
+        for (_, what, words) in report.odd_words() {
             if let Some(words) = words {
                 write!(html, "<p class=\"quiet\">{what}: {}</p>", escape(words))?;
             }
