@@ -79,6 +79,8 @@ pub struct Chain {
     pub reading_lag_us: ReadingLag,
     /// Why it ends before it was to.
     pub lost: Option<RpcError>,
+    /// When the node last answered, where it does.
+    pub lost_from: Option<Instant>,
 }
 
 /// Reads blocks from number `next` on until `stop`; then once more. A node that gives nothing but errors for
@@ -121,6 +123,7 @@ fn read(mut reader: Reader<'_>, stop: &AtomicBool, patience: Duration) -> Chain 
                 silence.failed(&why);
                 if persistence.is_over(now) {
                     reader.chain.lost = Some(why);
+                    reader.chain.lost_from = silence.last_answer();
                     return reader.chain;
                 }
             }

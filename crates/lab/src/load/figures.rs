@@ -15,6 +15,7 @@ use super::mix::Named;
 use super::outcome::{Counts, Outcomes, histogram};
 use super::refusal::Reason;
 use super::report::{BlockLine, Limit, Percentiles, Report, cores, distribution, median_of_seconds};
+use super::rpc::RpcError;
 use super::spans::Spans;
 use super::window::Window;
 
@@ -118,6 +119,8 @@ struct Seen {
     /// The longest time in which the node made no block that could be read, where blocks come much faster otherwise and
     /// something waited for one.
     pause: Option<Duration>,
+    /// How long after measuring began the node gave its last answer, where it was gone from there to the end.
+    gone_from: Option<Duration>,
     /// How long any thread waited for an answer that took more than a second.
     stalled: Duration,
     /// How long the load itself did not run: no time of the node's has it.
@@ -147,6 +150,7 @@ impl Seen {
             reads_late: reads_late(&counts.latency_us, reading_lag_us),
             reading_lag: Duration::from_micros(reading_lag_us.value_at_quantile(0.5)),
             pause: pause(inside, &window.halts, begin, end).filter(|_| is_owed(counts)),
+            gone_from: gone_from(chain, begin, end),
             stalled: stalled(&found.tolds, &window.halts, begin, end),
             halted: window.halts.time(),
             measured: end.duration_since(begin),
@@ -205,6 +209,8 @@ impl Cause {
     fn of(shares: &Shares, seen: &Seen) -> Self {
         match () {
             () if shares.busy + shares.answers + shares.idle == 0.0 && !seen.poor => Self::Nothing,
+            // Refusals come at once: nobody is seen to wait for a node that is gone.
+            () if seen.gone_from.is_some() => Self::Node,
             // The load may send on time what a node that stands still does not take in.
             () if seen.rate && seen.kept && seen.is_paused() => Self::Node,
             () if seen.rate && seen.kept => Self::Kept,
@@ -297,8 +303,12 @@ impl Cause {
     }
 }
 
-/// For how long the node stood still, where that was a notable part of the run: its answers show it, or its blocks.
+/// Since when the node was gone, or for how long it stood still, where that was a notable part of the run: its answers
+/// show it, or its blocks.
 fn stood_still(seen: &Seen) -> Option<String> {
+    if let Some(from) = seen.gone_from {
+        return Some(format!("it gave no answer from {:.1} s on", from.as_secs_f64()));
+    }
     let pause = seen.pause.unwrap_or_default();
     let (longest, how) = match seen.stalled >= pause {
         true => (seen.stalled, "it owed answers for longer than a second"),
@@ -306,6 +316,16 @@ fn stood_still(seen: &Seen) -> Option<String> {
     };
     let (still, measured) = (longest.as_secs_f64(), seen.measured.as_secs_f64());
     seen.is_notable(longest).then(|| format!("it stood still for {still:.1} of {measured:.1} s, in which {how}"))
+}
+
+/// How long after `begin` the node gave its last answer, where it had no connection for anybody from there on, for a
+/// notable part of the measured time.
+fn gone_from(chain: &Chain, begin: Instant, end: Instant) -> Option<Duration> {
+    let is_gone = matches!(chain.lost, Some(RpcError::Connection { .. }));
+    let last = chain.lost_from.filter(|_| is_gone)?;
+    let gone = end.saturating_duration_since(last.max(begin));
+    let measured = end.saturating_duration_since(begin);
+    (gone.as_secs_f64() > STOOD_STILL * measured.as_secs_f64()).then(|| last.saturating_duration_since(begin))
 }
 
 /// Whether the node ever had a transaction for longer than a second, or to the end: while nothing waits for a block,

@@ -78,8 +78,10 @@ impl Step {
         let bound_ms = p99.as_secs_f64() * 1e3;
         let ended_else = report.rejected + report.dropped + report.unknown;
         let is_unsent = report.unsent as f64 > (rate * UNSENT_S).max(1.0);
+        let gone = gone(report);
         let (limit, wrong) = match p99_ms {
             _ if report.limit == Limit::Funds => (Limit::Funds, Some("the load's accounts had no money left".into())),
+            _ if gone.is_some() => (Limit::Node, gone),
             _ if ended_else > 0 => (Limit::Node, Some(format!("{ended_else} were rejected, dropped or left"))),
             _ if is_unsent => (report.limit, Some(not_sent(report, lag_ms))),
             None => (Limit::Node, Some("nothing was included".into())),
@@ -103,6 +105,13 @@ impl Step {
     pub fn good(&self) -> bool {
         self.wrong.is_none()
     }
+}
+
+/// Since when the node was gone, or why else it was the limit, where its blocks could not be read to the end.
+fn gone(report: &Report) -> Option<String> {
+    report.reading_ended.as_ref()?;
+    let reason = report.limit_reason.as_ref().filter(|_| report.limit == Limit::Node)?;
+    Some(format!("the node: {reason}"))
 }
 
 /// That a step was not sent on time, and for whose sake.
@@ -459,6 +468,13 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("the limit was"), "{text}");
+        assert!(text.contains("7 were rejected, dropped or left"), "{text}");
+        let why = Some("it gave no answer from 5.2 s on".into());
+        let refused = Some("connection refused".into());
+        let dead =
+            Report { limit: Limit::Node, limit_reason: why, reading_ended: refused, unknown: 7, ..report(100.0) };
+        let step = Step::of(&dead, Duration::from_millis(1500));
+        assert_eq!(step.wrong.as_deref(), Some("the node: it gave no answer from 5.2 s on"));
         // Where the load was late, too, the step is not tried again.
         let late = search(|rate, _| Report { reading_ended: Some("connection refused".into()), ..late(rate) });
         assert_eq!((late.steps.len(), late.highest), (1, None), "{}", late.text());

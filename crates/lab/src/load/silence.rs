@@ -76,12 +76,16 @@ impl Silence {
         self.change(|state| state.error = Some(why.to_string()));
     }
 
+    /// When the node last answered anything; none before it is read from.
+    pub fn last_answer(&self) -> Option<Instant> {
+        let state = self.0.lock().expect("nobody panics with it");
+        state.as_ref().map(|state| state.heard.max(state.read))
+    }
+
     /// When the questions that began at `begun`, after the run, end: `patience` later, or, while none of them has an
     /// answer, `patience` after the last answer of the run.
     pub fn settling_ends(&self, begun: Instant, patience: Duration) -> Instant {
-        let state = self.0.lock().expect("nobody panics with it");
-        let answered = state.as_ref().map_or(begun, |state| state.heard.max(state.read));
-        answered.min(begun) + patience
+        self.last_answer().map_or(begun, |answered| answered.min(begun)) + patience
     }
 
     /// Returns once why the node is taken for silent, when it is. To be called several times a second.

@@ -96,6 +96,7 @@ const FREE: Seen = Seen {
     reads_late: false,
     reading_lag: Duration::ZERO,
     pause: None,
+    gone_from: None,
     stalled: Duration::ZERO,
     halted: Duration::ZERO,
     measured: Duration::from_secs(20),
@@ -118,6 +119,10 @@ fn a_limit_says_why() {
     let paused = Seen { pause: Some(Duration::from_secs(4)), ..FREE };
     let said = "it stood still for 4.0 of 20.0 s, in which no block came";
     assert_eq!(why(&shares(0.05, 0.0, 0.95), &paused), said);
+    // A node that is gone is not one that stood still.
+    let gone = Seen { gone_from: Some(Duration::from_millis(5200)), ..paused };
+    assert_eq!(why(&shares(0.05, 0.0, 0.95), &gone), "it gave no answer from 5.2 s on");
+    assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { rate: true, ..gone }), Limit::Node);
     // A thread in four owed an answer for part of the time: the longest counts, and no average.
     let half = Seen { stalled: Duration::from_secs(3), ..paused };
     assert_eq!(why(&Shares { stalled: 0.06, ..shares(0.05, 0.1, 0.85) }, &half), said);
@@ -136,6 +141,22 @@ fn a_limit_says_why() {
     assert!(reads.contains("it read blocks 2.5 s after") && reads.ends_with("threads were not late"), "{reads}");
     assert!(why(&shares(0.95, 0.0, 0.05), &FREE).contains("its busiest sending thread"));
     assert!(why(&shares(0.5, 0.3, 0.2), &Seen { client_cores: 1.9, ..FREE }).contains("1.9 of the 2 cores"));
+}
+
+#[test]
+fn a_node_is_gone_from_its_last_answer_on() {
+    let zero = Instant::now();
+    let at = |seconds| zero + Duration::from_secs(seconds);
+    let connection = || RpcError::Connection { url: String::new(), why: String::new() };
+    let gone = |lost, last| {
+        let chain = Chain { lost: Some(lost), lost_from: Some(at(last)), ..Chain::default() };
+        gone_from(&chain, at(5), at(25)).map(|from| from.as_secs())
+    };
+    assert_eq!(gone(connection(), 10), Some(5));
+    assert_eq!(gone(connection(), 2), Some(0), "in the warm-up");
+    assert_eq!(gone(connection(), 25), None, "after the measured time");
+    assert_eq!(gone(RpcError::Status { url: String::new(), status: 500 }, 10), None, "it answers");
+    assert_eq!(gone_from(&Chain::default(), at(5), at(25)), None);
 }
 
 #[test]

@@ -220,6 +220,7 @@ impl<'a> Follower<'a> {
                     silence.failed(&why);
                     if persistence.is_over(now) {
                         self.chain.lost = Some(why);
+                        self.chain.lost_from = silence.last_answer();
                         return false;
                     }
                 }
