@@ -118,8 +118,13 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
         let what = twice.unwrap_or_else(|| e.message().to_owned());
         ConfigError::Wrong { path: path.to_owned(), line, what }
     })?;
-    let notices = foreign::adapt(&mut table);
     let mut survey = Survey { text: text.into(), path: path.into(), ..Survey::default() };
+    let mut listed = vec![];
+    tables_of_lists(&mut table, "", &known_keys(), &mut listed);
+    for key in &listed {
+        survey.add(key, format!("`{key}`: {}", no_table(key)));
+    }
+    let notices = foreign::adapt(&mut table);
     let unknown = unknown_keys(&table);
     for key in &unknown {
         let suggestion = suggestion(key, is_table(&table, key));
@@ -131,7 +136,7 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
         survey.add(key, format!("`{key}`: {message}"));
         foreign::remove(&mut table, key);
     }
-    let wrong = || unknown.iter().chain(mistyped.iter().map(|(key, _)| key));
+    let wrong = || listed.iter().chain(&unknown).chain(mistyped.iter().map(|(key, _)| key));
     let is_of_layout = |key: &String| ["layout", "development.bench"].iter().any(|table| key.starts_with(table));
     let is_nearly = |key: &String| suggestion(key, false).contains("`layout.");
     survey.is_layout_wrong = wrong().any(|key| is_of_layout(key) || is_nearly(key));
@@ -385,6 +390,37 @@ fn empty_tables(table: &Table, path: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Makes tables of those that the file writes as one of several, `[[table]]`, so that the keys in them are looked at,
+/// too; `found` gets their names.
+fn tables_of_lists(file: &mut Table, path: &str, known: &[String], found: &mut Vec<String>) {
+    for (key, value) in file.iter_mut() {
+        let path = join(path, key);
+        let is_table = known.iter().any(|known| known.starts_with(&format!("{path}.")));
+        if let toml::Value::Array(several) = value
+            && is_table
+            && !several.is_empty()
+            && several.iter().all(toml::Value::is_table)
+        {
+            let mut all = Table::new();
+            for one in several.drain(..) {
+                if let toml::Value::Table(one) = one {
+                    all.extend(one);
+                }
+            }
+            *value = toml::Value::Table(all);
+            found.push(path.clone());
+        }
+        if let toml::Value::Table(inner) = value {
+            tables_of_lists(inner, &path, known, found);
+        }
+    }
+}
+
+/// That the value of this key is none, where it names a table.
+fn no_table(key: &str) -> String {
+    format!("invalid type, expected a table: `[{key}]`")
+}
+
 /// The keys of the file that are not known.
 fn unknown_keys(file: &Table) -> Vec<String> {
     let known = known_keys();
@@ -403,7 +439,7 @@ fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     let known = known_keys();
     let why = |key: &String| {
         if known.iter().any(|known| known.starts_with(&format!("{key}."))) {
-            return Some(format!("invalid type, expected a table: `[{key}]`"));
+            return Some(no_table(key));
         }
         let mut parts = key.split('.');
         let top = file.get(parts.next()?)?;

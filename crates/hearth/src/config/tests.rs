@@ -133,6 +133,15 @@ fn a_mistake_names_line_key_and_what_was_meant() {
 }
 
 #[test]
+fn keys_of_a_list_for_a_table_are_looked_at() {
+    let said = error("[[rpc]]\nport = \"many\"\nprot = 1\n");
+    let header = "my.toml:1: `rpc`: invalid type, expected a table: `[rpc]`";
+    for part in [header, "my.toml:2: `rpc.port`: invalid type", "my.toml:3: unknown key `rpc.prot`"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
 fn what_is_set_twice_is_told_with_both_lines_and_which_to_change() {
     for (text, expected) in [
         ("[rpc]\nport = 8899\nport = 1\n", "my.toml:3: `rpc.port` is set in line 2 and again in line 3: keep one"),
