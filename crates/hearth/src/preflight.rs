@@ -18,6 +18,9 @@ pub enum PreflightError {
     /// A node of this name runs.
     #[error("{0} ({1})")]
     Running(WorkspaceError, &'static str),
+    /// Something else lies in place of the workspace.
+    #[error(transparent)]
+    Foreign(WorkspaceError),
     /// The emulated network.
     #[error("development.links.file: {0}")]
     Links(String),
@@ -40,12 +43,18 @@ pub fn check(config: &Config, topology: &Topology, how: &'static str) -> Result<
     Ok(pages::check(config, topology)?)
 }
 
-/// A running node of this name is told before its ports are.
+/// A running node of this name is told before its ports are, and a file that is no workspace before a chain is made.
 pub fn nobody_has_the_name(config: &Config, how: &'static str) -> Result<(), PreflightError> {
     let path = workspace_path(config);
     match Observer::attach(&path) {
         Ok(observer) if observer.is_alive() => {
             Err(PreflightError::Running(WorkspaceError::InUse { path, pid: observer.pid() }, how))
+        }
+        // An empty file becomes the workspace.
+        Err(why @ WorkspaceError::NotWorkspace { .. })
+            if path.metadata().is_ok_and(|found| !found.is_file() || found.len() > 0) =>
+        {
+            Err(PreflightError::Foreign(why))
         }
         // Whatever else lies there, the node says when it makes its workspace.
         _ => Ok(()),

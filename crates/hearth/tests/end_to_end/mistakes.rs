@@ -402,7 +402,9 @@ fn shared_memory() {
     setup.with("hugetlbfs.max_page_size", "normal").with("hugetlbfs.workspace_path", folder);
     let workspace = setup.folder.path().join(format!("hearth-{}", setup.name));
     fs::write(&workspace, "somebody's notes").unwrap();
-    run_fails(&setup, &["is not a Hearth workspace"]);
+    let refused = setup.output("run", &[]);
+    assert!(refused.stdout.is_empty(), "it is refused before a chain is opened: {refused:?}");
+    says(&error(&refused, FAILED, 1), &["is not a Hearth workspace"]);
     assert_eq!(fs::read_to_string(&workspace).unwrap(), "somebody's notes");
 }
 
