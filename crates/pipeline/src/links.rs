@@ -28,7 +28,7 @@
 //! | `txsend_quic` | [`StakesPiece`] |
 //! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, `sign_tower` | a 64-byte signature |
+//! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, `sign_tower` | a 64-byte signature; nothing where `sign` refuses the request. The tag is the request's |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `store_replay`, `replay_shred`, `tower_shred` | nothing; the tag is the slot |
 //! | `store_tower` | the 32-byte id of a block, the Merkle root of its last FEC set; the tag is its slot |

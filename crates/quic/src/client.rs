@@ -288,6 +288,16 @@ impl Client {
         }
     }
 
+    /// A handshake will not be signed: it ends, and is tried again like any that failed.
+    pub fn refused(&mut self, now: Instant, handshake: Handshake) {
+        let Some(line) = self.lines.get(handshake.line as usize) else { return };
+        if let (true, Some(wanted)) = (line.attempt == handshake.attempt, &line.wanted) {
+            wanted.refuse();
+            self.give_up_failed(handshake.line, now);
+            self.queue_transmit(handshake.line);
+        }
+    }
+
     /// Closes a connection for good. What is unacknowledged counts as lost.
     pub fn close(&mut self, now: Instant, id: ClientConnectionId) {
         if self.line(id).is_none() {
@@ -454,8 +464,8 @@ impl Client {
         }
     }
 
-    /// Ends a handshake that failed behind its signature. quinn would learn of it with the next handshake message
-    /// only, and as there is none, after its timeout.
+    /// Ends a handshake that failed behind its signature, or will have none. quinn would learn of the first with the
+    /// next handshake message only, and as there is none, after its timeout; of the second not before that either.
     fn give_up_failed(&mut self, id: u32, now: Instant) {
         let line = &mut self.lines[id as usize];
         let Some(reason) = line.wanted.as_ref().and_then(|wanted| wanted.take_failure()) else { return };

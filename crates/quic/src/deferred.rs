@@ -62,7 +62,7 @@ struct State {
     message: Option<[u8; TO_SIGN_BYTES]>,
     is_asked: bool,
     signature: Option<[u8; 64]>,
-    /// Why the handshake failed once it was signed.
+    /// Why the handshake failed once it was signed, or since it will not be.
     failure: Option<String>,
 }
 
@@ -88,7 +88,12 @@ impl Wanted {
         self.state().signature = Some(signature);
     }
 
-    /// Why the handshake failed once it was signed; once.
+    /// It will not be signed.
+    pub(crate) fn refuse(&self) {
+        self.state().failure = Some("the holder of the key refused to sign the handshake".into());
+    }
+
+    /// Why the handshake failed: once it was signed, or since it will not be; once.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.state().failure.take()
     }

@@ -3,15 +3,16 @@
 //! reads   what the node has to say, and whom it is for
 //! writes  requests, in the order in which they were made; by their tags, what is to be done with the signatures
 //! memory  [`REQUESTS_MAX`] requests of at most 1.2 KB; the peers of one pull request
-//! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`], refused ones among them;
-//!         both are counted
+//! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`]: both are counted here;
+//!         refused ones: whoever refuses counts them
 //! source  Firedancer's gossip tile, which has its own values signed by the tile that holds the key
 //!
 //! Gossip holds no key. Whoever drives it takes a [`SignRequest`] by [`Gossip::next_request`], has it signed, and gives
-//! the signature back by [`Gossip::signed`]: what was to be said is said then. One that has the key at hand, as a node
-//! that only just joins, uses [`Gossip::sign_with`].
+//! the signature back by [`Gossip::signed`]: what was to be said is said then. A request that is refused is given back
+//! by [`Gossip::refused`]. Each request that is handed out has one answer, late or not; until then it counts as in
+//! flight, by whatever clock. One that has the key at hand, as a node that only just joins, uses [`Gossip::sign_with`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 
 use hearth_crypto::ed25519::SigningKey;
@@ -117,8 +118,8 @@ pub(super) struct Signing {
     next_tag: u64,
     /// Requests below this tag were handed out.
     handed_out: u64,
-    /// When those requests were handed out whose answers are still to come, by tag, ms.
-    in_flight: BTreeMap<u64, u64>,
+    /// The tags of requests that were handed out and have no answer yet, waited for or not.
+    in_flight: BTreeSet<u64>,
 }
 
 impl Signing {
@@ -157,7 +158,6 @@ impl Signing {
     /// The clock was set back to `now`: nothing was asked for later. Takes the values out whose time is after `latest`.
     pub fn set_back(&mut self, now: u64, latest: u64) -> Vec<Vec<u8>> {
         self.pending.values_mut().for_each(|pending| pending.asked_ms = now.min(pending.asked_ms));
-        self.in_flight.values_mut().for_each(|handed_out_ms| *handed_out_ms = now.min(*handed_out_ms));
         let is_later =
             |pending: &Pending| matches!(pending.purpose, Purpose::Value { wallclock, .. } if wallclock > latest);
         let tags: Vec<u64> =
@@ -165,10 +165,9 @@ impl Signing {
         tags.into_iter().filter_map(|tag| Some(self.take(tag)?.bytes)).collect()
     }
 
-    /// Gives requests up whose signature did not come. Returns how many. A refused request has no answer: its place is
-    /// free [`SIGN_MS`] after it was handed out, or refusals would leave no place for any other request.
+    /// Gives requests up whose signature did not come. Returns how many. Those that were handed out stay in flight: the
+    /// answer is still to come, and needs its room in the link.
     pub fn expire(&mut self, now: u64) -> u64 {
-        self.in_flight.retain(|_, handed_out_ms| handed_out_ms.saturating_add(SIGN_MS) > now);
         let is_late = |pending: &Pending| pending.asked_ms.saturating_add(SIGN_MS) <= now;
         let mut count = 0;
         while let Some((tag, _)) = self.pending.first_key_value().filter(|(_, pending)| is_late(pending)) {
@@ -195,18 +194,24 @@ impl Gossip {
         }
     }
 
-    /// The next thing that is to be signed, handed out at `now`.
-    pub fn next_request(&mut self, now: u64) -> Option<SignRequest> {
+    /// The next thing that is to be signed. The caller gives one answer back: [`Self::signed`] or [`Self::refused`].
+    pub fn next_request(&mut self) -> Option<SignRequest> {
         let Signing { pending, handed_out, in_flight, .. } = &mut self.signing;
         let (tag, Pending { purpose, bytes, .. }) = pending.range(*handed_out..).next()?;
         *handed_out = tag + 1;
-        in_flight.insert(*tag, now);
+        in_flight.insert(*tag);
         Some(SignRequest { tag: *tag, kind: purpose.kind(), bytes: bytes[purpose.head()..].to_vec() })
     }
 
-    /// How many requests were handed out within the last five seconds whose signatures have not come.
+    /// How many requests were handed out whose answers have not come.
     pub fn requests_in_flight(&self) -> usize {
         self.signing.in_flight.len()
+    }
+
+    /// A request is refused: what was to be said is not.
+    pub fn refused(&mut self, tag: u64) {
+        self.signing.in_flight.remove(&tag);
+        self.signing.take(tag);
     }
 
     /// Says what was to be said once it was signed: values enter the table, messages are added to `out`. A tag that is
@@ -243,7 +248,7 @@ impl Gossip {
 
     /// Signs all that waits, with a key at hand.
     pub fn sign_with(&mut self, now: u64, key: &SigningKey, out: &mut Outbox) {
-        while let Some(request) = self.next_request(now) {
+        while let Some(request) = self.next_request() {
             self.signed(now, request.tag, &request.sign(key), out);
         }
     }

@@ -183,8 +183,12 @@ impl Tile for Gossip {
         let now_ms = out.wall_ns() / MS;
         match frag.input() {
             input if input == self.signatures => {
-                let signature = frag.payload().try_into().expect("sign gives signatures");
-                self.machine.signed(now_ms, frag.tag(), signature, &mut self.outbox);
+                if frag.payload().is_empty() {
+                    self.machine.refused(frag.tag());
+                } else {
+                    let signature = frag.payload().try_into().expect("sign answers with a signature, or nothing");
+                    self.machine.signed(now_ms, frag.tag(), signature, &mut self.outbox);
+                }
             }
             input if input == self.statements => self.on_statement(Statement::read(frag.payload()), now_ms),
             input if self.slot_news.contains(&input) => self.on_slot(SlotNews::read(frag.payload()), now_ms, out),
@@ -274,10 +278,10 @@ impl Gossip {
         true
     }
 
-    /// Has signed what is to be, as far as sign can answer at once.
+    /// Has signed what is to be, as far as sign can answer at once: it never waits for room in its link back.
     fn have_signed(&mut self, out: &mut Out<'_, Self>) {
         while self.machine.requests_in_flight() < GOSSIP_SIGN_DEPTH && out.credits(self.sign, 1) > 0 {
-            let Some(request) = self.machine.next_request(out.wall_ns() / MS) else { return };
+            let Some(request) = self.machine.next_request() else { return };
             out.publish_control(self.sign, request.tag, request.kind as u16, &request.bytes);
         }
     }

@@ -280,21 +280,41 @@ fn refused_requests_free_their_places() {
     let mut node = Node::new(0);
     node.rig.run();
     node.sign();
+    for number in 0..GOSSIP_SIGN_DEPTH as u8 + 20 {
+        node.give(address(9), &ping([number; 32]));
+        node.rig.run();
+    }
+    let requests = node.requests();
+    assert_eq!(requests.len(), GOSSIP_SIGN_DEPTH);
+    requests[..10].iter().for_each(|request| node.rig.give(SIGN_GOSSIP, request.tag, &[]));
+    node.rig.run();
+    assert_eq!(node.requests().len(), 10, "as many more as there are answers");
+    assert!(pongs(&node.sent()).is_empty(), "a refusal is no signature");
+}
+
+#[test]
+fn time_frees_no_place_of_a_request() {
+    let mut node = Node::new(0);
+    node.rig.run();
+    node.sign();
     for number in 0..GOSSIP_SIGN_DEPTH as u8 {
         node.give(address(9), &ping([number; 32]));
         node.rig.run();
     }
-    assert_eq!(node.requests().len(), GOSSIP_SIGN_DEPTH);
-    node.give(address(9), &ping([100; 32]));
-    node.rig.run();
-    assert!(node.requests().is_empty(), "sign has said nothing of the others");
+    let requests = node.requests();
+    assert_eq!(requests.len(), GOSSIP_SIGN_DEPTH);
+    // Sign has stalled, and the clock is set forward: the link back may still fill with the old answers.
     for _ in 0..12 {
         node.rig.turn_after(Duration::from_millis(SLEEP_MAX_MS));
     }
-    node.requests();
-    node.give(address(9), &ping([101; 32]));
+    node.rig.clock().set_wall(3_600_000_000_000);
+    node.rig.turn_after(Duration::from_millis(SLEEP_MAX_MS));
+    node.give(address(9), &ping([100; 32]));
     node.rig.run();
-    assert!(node.requests().iter().any(|request| request.bytes == [101; 32]), "six seconds later it asks again");
+    assert!(node.requests().is_empty());
+    node.rig.give(SIGN_GOSSIP, requests[0].tag, &requests[0].sign(&key(0)));
+    node.rig.run();
+    assert_eq!(node.requests().len(), 1);
 }
 
 #[test]

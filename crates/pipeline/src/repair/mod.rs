@@ -12,7 +12,7 @@
 //! drops   pings that are no peer's, not signed by it, or too many; slots beyond their bounds, of those voted for the
 //!         ones that were heard of first; requests when net has no room, which are made again; tower's questions to
 //!         nodes that serve no repair; hashes of ancestors that nobody asked for, and those that tower has no room for:
-//!         all counted
+//!         all counted; requests and pongs that sign refuses, which sign counts
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
 //!
 //! The walk: shred says what has come of a slot → [`wanted`] (what comes next) → a peer that goes back so far, by stake
@@ -221,7 +221,7 @@ impl Tile for Repair {
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         if frag.input() == self.signatures {
-            self.signed(frag.tag(), frag.payload().try_into().expect("a signature from sign"), out);
+            self.on_answer(frag.tag(), frag.payload(), out);
         } else if self.gaps.contains(&frag.input()) {
             self.note(frag.control(), SlotGaps::read(frag.payload()), out);
         } else if frag.input() == self.peer_news {
@@ -461,11 +461,19 @@ impl Repair {
         self.unsigned.push_back(unsigned);
     }
 
-    /// What was to be signed is: off it goes.
-    fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, Self>) {
+    /// Sign has answered the oldest question. With nothing where it refuses: then nothing is sent.
+    fn on_answer(&mut self, tag: u64, answer: &[u8], out: &mut Out<'_, Self>) {
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");
-        let (to, bytes) = match self.unsigned.pop_front().expect("an answer to a question") {
+        let unsigned = self.unsigned.pop_front().expect("an answer to a question");
+        if !answer.is_empty() {
+            self.signed(unsigned, answer.try_into().expect("sign answers with a signature, or nothing"), out);
+        }
+    }
+
+    /// What was to be signed is: off it goes.
+    fn signed(&mut self, unsigned: Unsigned, signature: &Signature, out: &mut Out<'_, Self>) {
+        let (to, bytes) = match unsigned {
             Unsigned::Request { to, mut bytes } => {
                 repair::set_signature(&mut bytes, signature);
                 (to, bytes)

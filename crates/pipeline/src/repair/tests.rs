@@ -209,6 +209,25 @@ fn requests_waiting_for_sign_are_bounded() {
 }
 
 #[test]
+fn refused_request_is_not_sent_and_frees_its_place() {
+    let mut bench = Bench::new();
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3, 4]));
+    bench.rig.advance(LOOK);
+    bench.rig.run();
+    let asked = bench.rig.take("repair_sign");
+    let [(refused, _), (other, question)] = &asked[..] else { panic!("{asked:?}") };
+    bench.rig.give("sign_repair", *refused, &[]);
+    bench.rig.give("sign_repair", *other, &key(1).sign(question));
+    bench.rig.run();
+    let sent = bench.rig.take("repair_net");
+    assert_eq!(sent.len(), 1);
+    let Ok(Asked::Request(request, _)) = Asked::parse(Outgoing::read(&sent[0].1).data) else { panic!("{sent:?}") };
+    assert_eq!(request.wanted, Wanted::Shred { slot: 1, index: 4 });
+    assert!(bench.rig.tile().unsigned.is_empty());
+    assert_eq!(bench.wanted_after(AGAIN).len(), 2, "both are asked for again");
+}
+
+#[test]
 fn pings_of_peers_alone_are_answered() {
     let mut bench = Bench::new();
     let mut buffer = [0; 512];

@@ -5,8 +5,9 @@
 //! writes  `rserve_net`, reliable: shreds, hashes of confirmed blocks, and pings; `rserve_sign`, reliable: the tokens
 //!         of pings
 //! memory  the server's tables (server.rs), [`UNSIGNED_MAX`] pings that wait for their signature: [`memory`] at most
-//! drops   what the server refuses, each by its reason; pings beyond those that may wait: all counted. Requests that
-//!         come faster than they are served are dropped by net, which counts them
+//! drops   what the server refuses, each by its reason; pings beyond those that may wait: all counted. Pings
+//!         that sign refuses, counted there. Requests that come faster than they are served are dropped by net, which
+//!         counts them
 //! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
 //!
 //! The walk: a datagram → [`server`] (is it a request, signed, by a node that has proved its address, within its host's
@@ -141,11 +142,15 @@ impl Rserve {
         self.unsigned.push_back(ping);
     }
 
+    /// Sign has answered for the oldest ping. With nothing where it refuses: then nothing is sent.
     fn on_signature(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(frag.tag(), oldest, "sign answers in the order asked");
         let ping = self.unsigned.pop_front().expect("an answer to a question");
-        let signature = frag.payload().try_into().expect("a signature from sign");
+        if frag.payload().is_empty() {
+            return out.filtered();
+        }
+        let signature = frag.payload().try_into().expect("sign answers with a signature, or nothing");
         send(self.net, ping.to, &ping.signed(self.server.own(), signature), out);
         out.count.pings += 1;
     }

@@ -140,6 +140,24 @@ fn pings_that_wait_for_sign_are_bounded() {
 }
 
 #[test]
+fn refused_ping_is_not_sent_and_frees_its_place() {
+    let mut bench = Bench::new();
+    let request = bench.request(2, Wanted::Orphan { slot: 1 });
+    [1_000, 1_001].into_iter().for_each(|port| bench.give("net_rserve:0", address(port), &request));
+    bench.rig.run();
+    let asked = bench.rig.take("rserve_sign");
+    let [(refused, _), (other, nonce)] = &asked[..] else { panic!("{asked:?}") };
+    let token = ping_token(nonce.as_slice().try_into().unwrap());
+    bench.rig.give("sign_rserve", *refused, &[]);
+    bench.rig.give("sign_rserve", *other, &key(1).sign(&token));
+    let sent = bench.sent();
+    let [(to, _)] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(*to, address(1_001));
+    assert_eq!(bench.rig.count().pings, 1);
+    assert!(bench.rig.tile().unsigned.is_empty());
+}
+
+#[test]
 fn full_net_link_holds_requests() {
     let mut bench = Bench::new();
     let (own, asker) = (key(1).public_key(), key(2).public_key());

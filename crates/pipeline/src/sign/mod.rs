@@ -5,9 +5,10 @@
 //!         `gossip_sign`: what the node says in gossip; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`:
 //!         the handshake of a QUIC client
 //! writes  `sign_shred` ×S, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
-//!         signature, with the request's tag
+//!         signature, or nothing where the request is refused, with the request's tag
 //! memory  the key, in a locked page that is in no core dump: [`Keypair`]
-//! drops   requests whose form is not what the role of the asking link may have signed, counted as refused
+//! drops   requests whose form is not what the role of the asking link may have signed, counted as refused: each gets
+//!         an empty answer, so that the asker knows which of its requests still wait
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
 //! Each link has one role, and no two roles have a form in common. Shred gets Merkle roots, which are 32 bytes. Repair
@@ -138,8 +139,7 @@ impl Tile for Sign {
             return out.filtered();
         };
         if frag.payload().len() != 32 {
-            out.count.refused += 1;
-            return out.filtered();
+            return refuse(port, &frag, out);
         }
         out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
         out.count.signed_shred += 1;
@@ -156,8 +156,7 @@ impl Sign {
     fn gossip(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         let own = self.key.public_key();
         let Some((kind, signature)) = gossip::sign(self.key.key(), &own, frag.control(), frag.payload()) else {
-            out.count.refused += 1;
-            return out.filtered();
+            return refuse(port, frag, out);
         };
         match kind {
             SignKind::Value => out.count.signed_values += 1,
@@ -169,8 +168,7 @@ impl Sign {
 
     fn handshake(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         if !is_client_handshake(frag.payload()) {
-            out.count.refused += 1;
-            return out.filtered();
+            return refuse(port, frag, out);
         }
         out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
         out.count.signed_handshakes += 1;
@@ -181,8 +179,7 @@ impl Sign {
         let message = frag.payload();
         let node = self.key.public_key();
         if !is_vote_message_by(message, &node, &node, account) {
-            out.count.refused += 1;
-            return out.filtered();
+            return refuse(*port, frag, out);
         }
         out.publish(*port, frag.tag(), &self.key.sign(message));
         out.count.signed_votes += 1;
@@ -198,22 +195,24 @@ impl Sign {
                 out.count.signed_pongs += 1;
                 self.key.sign(&pong_hash(ping[4..].try_into().expect("32 bytes")))
             }
-            _ => {
-                out.count.refused += 1;
-                return out.filtered();
-            }
+            _ => return refuse(port, frag, out),
         };
         out.publish(port, frag.tag(), &signature);
     }
 
     fn ping(&mut self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         let Ok(nonce) = frag.payload().try_into() else {
-            out.count.refused += 1;
-            return out.filtered();
+            return refuse(port, frag, out);
         };
         out.publish(port, frag.tag(), &self.key.sign(&ping_token(nonce)));
         out.count.signed_pings += 1;
     }
+}
+
+/// Answers a request that is refused: with nothing, which is no signature.
+fn refuse(port: Port, frag: &Frag<'_>, out: &mut Out<'_, Sign>) {
+    out.publish(port, frag.tag(), &[]);
+    out.count.refused += 1;
 }
 
 #[cfg(test)]
@@ -226,6 +225,13 @@ mod tests {
         Config { key: Keypair::from_seed(&[7; 32]).expect("a page may be locked"), vote_account: None }
     }
 
+    /// The answers on a link: the signatures, and the tags of the requests that were refused.
+    fn answers(rig: &mut Rig<Sign>, link: &str) -> (Vec<(u64, Vec<u8>)>, Vec<u64>) {
+        let (signed, refused): (Vec<_>, Vec<_>) =
+            rig.take(link).into_iter().partition(|(_, answer)| !answer.is_empty());
+        (signed, refused.into_iter().map(|(tag, _)| tag).collect())
+    }
+
     #[test]
     fn signs_a_root_and_nothing_else() {
         let config = config();
@@ -235,10 +241,11 @@ mod tests {
         rig.give("shred_sign:0", 6, &[1; 31]);
         rig.give("shred_sign:0", 7, &[1; 150]);
         rig.run();
-        let answers = rig.take("sign_shred:0");
-        assert_eq!(answers.len(), 1);
-        let (tag, signature) = &answers[0];
+        let (signed, refused) = answers(&mut rig, "sign_shred:0");
+        assert_eq!(signed.len(), 1);
+        let (tag, signature) = &signed[0];
         assert_eq!(*tag, 5);
+        assert_eq!(refused, [6, 7]);
         assert!(verify_strict(&public, signature.as_slice().try_into().unwrap(), &[1; 32]).is_ok());
         assert_eq!((rig.count().signed_shred, rig.count().refused), (1, 2));
     }
@@ -258,12 +265,13 @@ mod tests {
         rig.give_control("gossip_sign", 4, 77, &value);
         rig.give("shred_sign:0", 5, &value);
         rig.run();
-        let answers = rig.take("sign_gossip");
-        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2]);
-        for ((_, signature), message) in answers.iter().zip([&value[..], &pong_hash(&[6; 32])]) {
+        let (signed, refused) = answers(&mut rig, "sign_gossip");
+        assert_eq!(signed.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(refused, [3, 4]);
+        for ((_, signature), message) in signed.iter().zip([&value[..], &pong_hash(&[6; 32])]) {
             assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), message).is_ok());
         }
-        assert!(rig.take("sign_shred:0").is_empty(), "a value is none of shred's business");
+        assert_eq!(rig.take("sign_shred:0"), [(5, vec![])], "a value is none of shred's business");
         let count = rig.count();
         assert_eq!((count.signed_values, count.signed_gossip_pings, count.refused), (1, 1, 3));
     }
@@ -298,14 +306,15 @@ mod tests {
         refused.iter().for_each(|message| rig.give("tower_sign", 3, message));
         rig.give("shred_sign:0", 4, &own[0]);
         rig.run();
-        let answers = rig.take("sign_tower");
-        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2]);
-        for (message, (_, signature)) in own.iter().zip(&answers) {
+        let (signed, refused_tags) = answers(&mut rig, "sign_tower");
+        assert_eq!(signed.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(refused_tags, [3; 6]);
+        for (message, (_, signature)) in own.iter().zip(&signed) {
             assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), message).is_ok());
         }
         assert_eq!(rig.count().signed_votes, 2);
         assert_eq!(rig.count().refused, 7);
-        assert!(rig.take("sign_shred:0").is_empty());
+        assert_eq!(rig.take("sign_shred:0"), [(4, vec![])]);
     }
 
     #[test]
@@ -323,11 +332,12 @@ mod tests {
         rig.give("txsend_sign", 3, &[1; 32]);
         rig.give("shred_sign:0", 4, &handshake);
         rig.run();
-        let answers = rig.take("sign_txsend");
-        assert_eq!((answers.len(), answers[0].0), (1, 1));
-        assert!(verify_strict(&public, answers[0].1.as_slice().try_into().unwrap(), &handshake).is_ok());
+        let (signed, refused) = answers(&mut rig, "sign_txsend");
+        assert_eq!((signed.len(), signed[0].0), (1, 1));
+        assert_eq!(refused, [2, 3]);
+        assert!(verify_strict(&public, signed[0].1.as_slice().try_into().unwrap(), &handshake).is_ok());
         assert_eq!((rig.count().signed_handshakes, rig.count().refused), (1, 3));
-        assert!(rig.take("sign_shred:0").is_empty());
+        assert_eq!(rig.take("sign_shred:0"), [(4, vec![])]);
     }
 
     #[test]
@@ -348,16 +358,17 @@ mod tests {
         rig.give("shred_sign:0", 4, &request(&node));
         rig.give("shred_sign:0", 5, &pong);
         rig.run();
-        let answers = rig.take("sign_repair");
-        assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [2, 3]);
+        let (signed, refused) = answers(&mut rig, "sign_repair");
+        assert_eq!(signed.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(refused, [1; 5]);
         let is_over = |place: usize, message: &[u8]| {
-            verify_strict(&node, answers[place].1.as_slice().try_into().unwrap(), message).is_ok()
+            verify_strict(&node, signed[place].1.as_slice().try_into().unwrap(), message).is_ok()
         };
         assert!(is_over(0, &request(&node)) && is_over(1, &pong_hash(&[5; 32])));
         assert_eq!(rig.count().signed_repair, 1);
         assert_eq!(rig.count().signed_pongs, 1);
         assert_eq!(rig.count().refused, 7);
-        assert!(rig.take("sign_shred:0").is_empty());
+        assert_eq!(rig.take("sign_shred:0"), [(4, vec![]), (5, vec![])]);
     }
 
     #[test]
@@ -376,14 +387,15 @@ mod tests {
         // Nor does shred get a ping.
         rig.give("shred_sign:0", 3, &[3; 8]);
         rig.run();
-        let answers = rig.take("sign_rserve");
-        assert_eq!(answers.len(), 1);
-        let (tag, signature) = &answers[0];
+        let (signed, refused) = answers(&mut rig, "sign_rserve");
+        assert_eq!(signed.len(), 1);
+        let (tag, signature) = &signed[0];
         assert_eq!(*tag, 2);
+        assert_eq!(refused, [1; 5]);
         assert!(verify_strict(&node, signature.as_slice().try_into().unwrap(), &ping_token(&[3; 8])).is_ok());
         assert_eq!(rig.count().signed_pings, 1);
         assert_eq!(rig.count().refused, 6);
-        assert!(rig.take("sign_shred:0").is_empty());
+        assert_eq!(rig.take("sign_shred:0"), [(3, vec![])]);
     }
 
     #[test]
@@ -405,6 +417,24 @@ mod tests {
                 assert!(verify_strict(&public, signature, &[*tag as u8; 32]).is_ok());
             }
         }
+    }
+
+    #[test]
+    fn every_request_has_one_answer_in_order() {
+        let mut rig = Rig::<Sign>::new(config(), &["shred_sign:0", "gossip_sign"], &["sign_shred:0", "sign_gossip"]);
+        for tag in 0..40u64 {
+            // Each third is refused.
+            let size = if tag % 3 == 0 { 31 } else { 32 };
+            rig.give("shred_sign:0", tag, &vec![1; size]);
+            rig.give_control("gossip_sign", tag, SignKind::Pong as u16, &vec![6; size]);
+        }
+        rig.run();
+        for link in ["sign_shred:0", "sign_gossip"] {
+            let sizes: Vec<(u64, usize)> = rig.take(link).iter().map(|(tag, answer)| (*tag, answer.len())).collect();
+            let expected = (0..40).map(|tag| (tag, if tag % 3 == 0 { 0 } else { 64 }));
+            assert_eq!(sizes, expected.collect::<Vec<_>>(), "{link}");
+        }
+        assert_eq!(rig.count().refused, 28);
     }
 
     #[test]

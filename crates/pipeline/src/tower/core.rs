@@ -377,9 +377,12 @@ impl Core {
         self.consensus.on_ancestors(chain);
     }
 
-    /// The signatures for the message of a vote, in the order of its signers. Those of an older vote than the last are
-    /// of no use.
+    /// The signatures for the message of a vote, in the order of its signers; none where sign refuses it. Such a vote
+    /// stays unsigned until a newer one replaces it. Signatures of an older vote than the last are of no use.
     pub fn on_signed(&mut self, number: u64, signatures: &[Signature], now: Now) {
+        if signatures.is_empty() {
+            return; // A block of a node alone is confirmed by a signed vote only.
+        }
         let Some(Unsigned { message, id, .. }) = self.unsigned.take_if(|unsigned| unsigned.number == number) else {
             return;
         };

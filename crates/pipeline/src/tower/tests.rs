@@ -280,6 +280,21 @@ fn vote_is_signed_and_sent_after_its_tower_is_saved() {
 }
 
 #[test]
+fn refused_vote_is_not_sent_and_the_next_is() {
+    let mut node = Node::new(0);
+    node.step();
+    node.froze(id(1), id(0), vec![]);
+    let outputs = node.try_step().unwrap();
+    let Some(Output::Sign { number, .. }) = outputs.iter().find(|output| is_sign(output)) else {
+        panic!("{outputs:?}")
+    };
+    node.core.on_signed(*number, &[], now(node.at));
+    assert!(node.core.outputs().is_empty(), "a refusal is no signature");
+    node.froze(id(2), id(1), vec![]);
+    assert_eq!(node.votes(), [2]);
+}
+
+#[test]
 fn full_disk_holds_votes_back_and_the_newest_is_sent() {
     let mut node = Node::new(0);
     node.step();

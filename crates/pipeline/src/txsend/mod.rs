@@ -178,8 +178,13 @@ impl Tile for TxSend {
                 self.leaders.client.handle_datagram(now, datagram.from, None, datagram.data);
             }
             input if input == self.signatures => {
-                let signature = frag.payload().try_into().expect("sign answers with a signature");
-                self.leaders.client.signed(Handshake::from_bits(frag.tag()), signature);
+                let handshake = Handshake::from_bits(frag.tag());
+                if frag.payload().is_empty() {
+                    self.leaders.client.refused(now, handshake);
+                } else {
+                    let signature = frag.payload().try_into().expect("sign answers with a signature, or nothing");
+                    self.leaders.client.signed(handshake, signature);
+                }
             }
             input if input == self.peer_news => self.on_peer(PeerNews::read(frag.payload())),
             input => self.send(frag, input == self.votes, out),

@@ -56,6 +56,8 @@ struct Leader {
     addresses: Vec<SocketAddr>,
     /// Datagrams that are still on their way to it.
     under_way: Vec<Vec<u8>>,
+    /// Handshakes with it that sign refuses, before it signs the others.
+    refusals: usize,
 }
 
 impl Leader {
@@ -66,7 +68,7 @@ impl Leader {
     fn with_limits(rig: &Rig<TxSend>, limits: ServerConfig) -> Self {
         let clock = rig.clock();
         let server = Server::new(limits, &[1; 32], &[2; 32], clock.instant(clock.now())).unwrap();
-        Self { server, read: vec![], addresses: vec![], under_way: vec![] }
+        Self { server, read: vec![], addresses: vec![], under_way: vec![], refusals: 0 }
     }
 
     /// Carries datagrams and signatures to and fro for so many milliseconds.
@@ -75,7 +77,10 @@ impl Leader {
             rig.advance(Duration::from_millis(1));
             rig.run();
             for (tag, message) in rig.take(TXSEND_SIGN) {
-                rig.give(SIGN_TXSEND, tag, &own().sign(&message));
+                let is_refused = self.refusals > 0;
+                self.refusals -= usize::from(is_refused);
+                let answer = if is_refused { vec![] } else { own().sign(&message).to_vec() };
+                rig.give(SIGN_TXSEND, tag, &answer);
             }
             let now = rig.clock().instant(rig.clock().now());
             self.server.handle_timeout(now);
@@ -124,6 +129,21 @@ fn transaction_reaches_the_leader_with_our_identity() {
     let count = rig.count();
     assert_eq!((count.transactions, count.sent, count.acknowledged, count.connected), (2, 2, 2, 1));
     assert!(rig.take(TXSEND_VERIFY).is_empty());
+}
+
+#[test]
+fn refused_handshake_is_tried_again() {
+    let stranger = [9; 32];
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    see(&mut rig, stranger, leader_addresses().map(Some));
+    let mut leader = Leader::new(&rig);
+    leader.refusals = 1;
+    rig.give(RPC_TXSEND, 0, b"first");
+    leader.run(&mut rig, 2_000);
+    assert_eq!(leader.read, [(Some(own().public_key()), b"first".to_vec())]);
+    assert_eq!(leader.refusals, 0);
+    assert_eq!(rig.count().disconnected, 1);
+    assert_eq!(rig.count().connected, 1);
 }
 
 #[test]

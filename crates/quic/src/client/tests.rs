@@ -62,6 +62,28 @@ fn a_failure_behind_the_signature_is_reported_at_once() {
 }
 
 #[test]
+fn refused_handshake_ends_and_is_tried_again() {
+    let now = Instant::now();
+    let mut server = Server::new(ServerConfig::agave(), &[3; 32], &[4; 32], now).unwrap();
+    let (mut client, id) = client(now);
+    carry(now, &mut client, &mut server);
+    let (refused, _) = client.next_to_sign().unwrap();
+    client.refused(now, refused);
+    carry(now, &mut client, &mut server);
+    assert_eq!(client.state(id), ConnectionState::Waiting);
+    assert_eq!(client.counters().disconnected, 1);
+    let error = client.last_error(id).unwrap();
+    assert!(error.contains("refused to sign"), "{error}");
+    let later = now + client.config.reconnect_initial;
+    client.handle_timeout(later);
+    carry(later, &mut client, &mut server);
+    let (again, _) = client.next_to_sign().unwrap();
+    assert_ne!(again, refused);
+    client.refused(later, refused);
+    assert_eq!(client.state(id), ConnectionState::Connecting, "an answer for another handshake ends none");
+}
+
+#[test]
 fn an_id_names_one_connection_for_ever() {
     let now = Instant::now();
     let (mut client, first) = client(now);

@@ -6,7 +6,7 @@ use hearth_wire::gossip::{CrdsData, CrdsKind, Ping, Protocol, write_ping};
 use super::network::{address, config, contact, identity, key};
 use super::spread::vote;
 use super::*;
-use crate::gossip::config::{ANSWER_REQUESTS_MAX, PURGE_MS, REQUESTS_MAX, SIGN_MS};
+use crate::gossip::config::{ANSWER_REQUESTS_MAX, REQUESTS_MAX, SIGN_MS};
 
 /// A node that has said nothing yet.
 fn alone() -> (Gossip, Outbox) {
@@ -33,7 +33,7 @@ fn nothing_is_said_before_it_is_signed() {
     gossip.publish_vote(&vote(200), START).unwrap();
     gossip.receive(START, address(1).into(), &ping([9; 32]), &mut out);
     assert!(out.is_empty() && gossip.sizes().values == 0);
-    let requests: Vec<SignRequest> = std::iter::from_fn(|| gossip.next_request(START)).collect();
+    let requests: Vec<SignRequest> = std::iter::from_fn(|| gossip.next_request()).collect();
     let kinds: Vec<SignKind> = requests.iter().map(|request| request.kind).collect();
     assert_eq!(kinds, [SignKind::Value, SignKind::Value, SignKind::Pong]);
     assert_eq!((gossip.requests_in_flight(), gossip.sizes().unsigned), (3, 3));
@@ -69,7 +69,7 @@ fn unsigned_values_are_replaced_as_signed_ones_are() {
 fn a_signature_that_does_not_come_is_counted() {
     let (mut gossip, mut out) = alone();
     gossip.publish_vote(&vote(200), START).unwrap();
-    let late = gossip.next_request(START + 1).expect("a vote");
+    let late = gossip.next_request().expect("a vote");
     gossip.publish_vote(&vote(201), START + 1).unwrap();
     gossip.tick(START + SIGN_MS, &mut out);
     assert_eq!((gossip.counters().unsigned_late, gossip.requests_in_flight()), (1, 1), "its answer is still to come");
@@ -81,18 +81,35 @@ fn a_signature_that_does_not_come_is_counted() {
 }
 
 #[test]
-fn refused_request_frees_its_place() {
+fn only_an_answer_frees_a_place() {
     let (mut gossip, mut out) = alone();
     gossip.publish_vote(&vote(200), START).unwrap();
-    let refused = gossip.next_request(START).expect("a vote");
-    gossip.tick(START + SIGN_MS - 1, &mut out);
-    assert_eq!(gossip.requests_in_flight(), 1);
-    let later = START + SIGN_MS + PURGE_MS;
-    gossip.tick(later, &mut out);
+    let late = gossip.next_request().expect("a vote");
+    // The clock is set forward by an hour, and back.
+    gossip.tick(START + 3_600_000, &mut out);
+    gossip.tick(START, &mut out);
+    assert_eq!(gossip.counters().clock_set_back, 1);
+    assert_eq!(gossip.counters().unsigned_late, 1);
+    assert_eq!(gossip.requests_in_flight(), 1, "its answer is still to come");
+    gossip.signed(START, late.tag, &late.sign(&key(0)), &mut out);
     assert_eq!(gossip.requests_in_flight(), 0);
-    assert!(gossip.next_request(later).is_some(), "the contact info");
-    gossip.signed(later, refused.tag, &refused.sign(&key(0)), &mut out);
-    assert_eq!(gossip.requests_in_flight(), 1, "an answer after all frees no place of another request");
+}
+
+#[test]
+fn refused_request_is_not_said_and_frees_its_place() {
+    let (mut gossip, mut out) = alone();
+    (200..202).for_each(|slot| gossip.publish_vote(&vote(slot), START).unwrap());
+    let refused = gossip.next_request().expect("a vote");
+    let other = gossip.next_request().expect("another vote");
+    gossip.refused(refused.tag);
+    assert_eq!(gossip.requests_in_flight(), 1);
+    gossip.refused(refused.tag);
+    assert_eq!(gossip.requests_in_flight(), 1, "a second answer frees no place of another request");
+    gossip.signed(START, other.tag, &other.sign(&key(0)), &mut out);
+    assert_eq!(gossip.requests_in_flight(), 0);
+    assert_eq!(gossip.sizes().unsigned, 0);
+    assert_eq!(slots(&gossip), [201]);
+    assert_eq!(gossip.counters().unsigned_late, 0);
 }
 
 #[test]
