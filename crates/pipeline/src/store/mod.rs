@@ -229,7 +229,7 @@ impl Tile for Store {
         if !self.sets.contains(&frag.input())
             && let Some(recorder) = &mut self.recorder
         {
-            recorder.take(frag.input().index(), frag.control(), frag.payload());
+            recorder.take(frag.input().index(), frag.control(), frag.payload(), false);
             out.count.history_pieces += 1;
             return;
         }
@@ -300,7 +300,7 @@ impl Store {
             let dropped: [u8; 8] = frag.payload().try_into().expect("a number of transactions");
             recorder.begin(frag.tag(), u64::from_le_bytes(dropped));
         } else {
-            recorder.take(frag.input().index(), frag.control(), frag.payload());
+            recorder.take(frag.input().index(), frag.control(), frag.payload(), true);
             out.count.history_pieces += 1;
         }
     }

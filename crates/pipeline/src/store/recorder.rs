@@ -68,8 +68,8 @@ impl Recorder {
         !self.stuck && self.history.has_room()
     }
 
-    /// Takes a piece of a batch from the input of this number.
-    pub fn take(&mut self, input: usize, control: u16, piece: &[u8]) {
+    /// Takes a piece of a batch from the input of this number, which is replay's if `is_replayed`, or else a bank's.
+    pub fn take(&mut self, input: usize, control: u16, piece: &[u8], is_replayed: bool) {
         if self.pieces.len() <= input {
             self.pieces.resize(input + 1, vec![]);
         }
@@ -79,7 +79,8 @@ impl Recorder {
             return;
         }
         let mut append = |batch: &[u8]| match &mut self.unconfirmed {
-            Some(unconfirmed) => unconfirmed.add(batch),
+            Some(unconfirmed) if is_replayed => unconfirmed.add(batch),
+            Some(unconfirmed) => unconfirmed.add_from_bank(batch),
             None => self.history.append(batch),
         };
         if batch.is_empty() {

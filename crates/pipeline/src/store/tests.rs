@@ -312,7 +312,7 @@ fn in_cluster(dir: &Dir) -> Member {
     let reader = history.reader();
     let key = history.key();
     let config = Config::new(store, ledger.clone()).with_history(history).in_cluster(0);
-    let rig = Rig::<Store>::new(config, &["shred_store:0", "replay_store"], &[]);
+    let rig = Rig::<Store>::new(config, &["shred_store:0", "bank_store:0", "replay_store"], &[]);
     Member { rig, ledger, history: reader, key }
 }
 
@@ -390,6 +390,29 @@ fn others_history_is_recorded_once_confirmed() {
     assert_eq!(signatures, [1, 2, 3]);
     assert_eq!(rig.count().history_pieces, 3);
     assert_eq!(rig.count().history_lost_blocks, 0);
+}
+
+#[test]
+fn own_block_that_is_replayed_is_recorded_once() {
+    let dir = Dir::new("again");
+    let Member { mut rig, ledger, history, key } = in_cluster(&dir);
+    three_in_slot(&ledger, 1);
+    // A bank's batch of the own block is here, another one is late: meanwhile replay executes the block again.
+    rig.give_control("bank_store:0", 0, 0, &batch(&key, 0, &[[1; 64]]));
+    rig.run();
+    rig.give_control("replay_store", 1, HISTORY_BEGINS, &0u64.to_le_bytes());
+    rig.run();
+    rig.give_control("bank_store:0", 1, 0, &batch(&key, 1, &[[2; 64], [3; 64]]));
+    rig.run();
+    confirm(&mut rig, 1);
+    rig.run();
+    assert_eq!(history.block(1).unwrap(), None, "replay's batches are still to come");
+    rig.give("replay_store", 1, &batch(&key, 0, &[[1; 64], [2; 64], [3; 64]]));
+    rig.advance(Duration::from_millis(2));
+    run_until(&mut rig, "slot 1", || ledger.slot(Commitment::Confirmed) == 1);
+    let signatures: Vec<u8> = history.transactions(1).unwrap().unwrap().iter().map(|t| t.signature[0]).collect();
+    assert_eq!(signatures, [1, 2, 3]);
+    assert_eq!(history.block(1).unwrap().unwrap().transaction_count, 3);
 }
 
 #[test]

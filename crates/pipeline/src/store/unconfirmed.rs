@@ -3,7 +3,8 @@
 //! reads   batches of metadata: of this node's banks, and of replay for the blocks of others
 //! writes  the batches of one block, once it is confirmed and all of them are here
 //! memory  batches, [`BYTES_MAX`] at most; 64 B for each block that has any
-//! drops   all batches of a block where one does not fit, here or in replay: the recorder counts such blocks
+//! drops   all batches of a block where one does not fit, here or in replay: the recorder counts such blocks; batches
+//!         of a bank for a block that replay has executed since: replay's batches have the same transactions
 //!
 //! The ledger may leave a block for another one of the same slot. So the history takes nothing of a block before the
 //! cluster has confirmed it, and the batches wait here. It takes all transactions of a block or none: a transaction is
@@ -24,6 +25,8 @@ struct BlockHistory {
     transactions: u64,
     /// Whether batches were dropped, here or in replay: then there are none.
     is_dropped: bool,
+    /// Whether replay has executed the block: its batches are the history, and those of a bank are not.
+    is_replayed: bool,
 }
 
 impl BlockHistory {
@@ -45,8 +48,17 @@ impl Unconfirmed {
     /// dropped the metadata of `dropped` of its transactions.
     pub fn begin(&mut self, slot: u64, dropped: u64) {
         self.remove(slot);
-        let block = BlockHistory { batches: vec![], transactions: dropped, is_dropped: dropped > 0 };
+        let block = BlockHistory { batches: vec![], transactions: dropped, is_dropped: dropped > 0, is_replayed: true };
         self.blocks.insert(slot, block);
+    }
+
+    /// Adds a batch of one of this node's banks. After a fork switch replay executes an own block again, and then a
+    /// batch of the bank may still be on its link: the block has its transactions from replay.
+    pub fn add_from_bank(&mut self, batch: &[u8]) {
+        let slot = Batch::read(batch).slot;
+        if !self.blocks.get(&slot).is_some_and(|block| block.is_replayed) {
+            self.add(batch);
+        }
     }
 
     /// Adds a batch to its block, or drops those of the block if there is no room.
@@ -122,6 +134,22 @@ mod tests {
         unconfirmed.add(&batch(5, 2, 1));
         assert_eq!(unconfirmed.take(5, 2), Some((vec![batch(5, 2, 1)], false)));
         assert_eq!(unconfirmed.bytes, 0);
+    }
+
+    #[test]
+    fn replayed_block_takes_no_batch_of_a_bank() {
+        let mut unconfirmed = Unconfirmed::default();
+        unconfirmed.add_from_bank(&batch(5, 2, 3));
+        unconfirmed.begin(5, 0);
+        unconfirmed.add_from_bank(&batch(5, 1, 3));
+        unconfirmed.add(&batch(5, 2, 1));
+        unconfirmed.add_from_bank(&batch(5, 1, 3));
+        assert_eq!(unconfirmed.take(5, 3), None, "the bank's transactions do not count");
+        unconfirmed.add(&batch(5, 1, 2));
+        assert_eq!(unconfirmed.take(5, 3), Some((vec![batch(5, 2, 1), batch(5, 1, 2)], false)));
+        assert_eq!(unconfirmed.bytes, 0);
+        unconfirmed.add_from_bank(&batch(6, 1, 3));
+        assert_eq!(unconfirmed.take(6, 1), Some((vec![batch(6, 1, 3)], false)), "another own block");
     }
 
     #[test]
