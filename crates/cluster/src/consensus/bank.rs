@@ -124,7 +124,7 @@ mod tests {
     fn account(name: u8, stake: u64, slots: &[u64], root: Option<u64>) -> VoteAccount {
         let mut lockouts = Lockouts { votes: Vec::new(), root };
         slots.iter().for_each(|slot| assert!(lockouts.process(*slot)));
-        VoteAccount { key: [name; 32], stake, votes: lockouts.votes, root }
+        VoteAccount { key: [name; 32], stake, votes: lockouts.votes, root, last_timestamp: (0, 0) }
     }
 
     fn bank(slot: u64, accounts: Vec<VoteAccount>) -> Bank {

@@ -37,6 +37,8 @@ pub struct VoteAccount {
     pub votes: Vec<Lockout>,
     /// Its root.
     pub root: Option<u64>,
+    /// The slot of the newest vote that had a timestamp, and this in Unix seconds; zeros where none had.
+    pub last_timestamp: (u64, i64),
 }
 
 /// A block that was executed to its end.

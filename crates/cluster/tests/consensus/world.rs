@@ -54,6 +54,7 @@ impl World {
             stake: *stake,
             votes: Vec::new(),
             root: None,
+            last_timestamp: (0, 0),
         };
         let accounts: Vec<VoteAccount> = stakes.iter().enumerate().map(account).collect();
         let first = Block { id: genesis, parent: genesis, leader: 0, accounts, changed: Vec::new() };

@@ -820,6 +820,7 @@ fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&
         stake: account.stake,
         votes: account.state.votes,
         root: account.state.root,
+        last_timestamp: account.state.last_timestamp,
     };
     let leader = ledger.leader_at(id.slot).map(|leader| leader.node).unwrap_or_default();
     let votes = accounts.into_iter().map(of).collect();

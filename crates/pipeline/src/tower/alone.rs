@@ -141,7 +141,9 @@ impl Alone {
 
     /// A block on the last one, where the node has cast these votes.
     fn block(&self, id: BankId, block_id: Hash, blockhash: Hash, cast: &Lockouts) -> FrozenBlock {
-        let own = |key| VoteAccount { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root };
+        // The tower has the account's last timestamp from the start.
+        let last_timestamp = (0, 0);
+        let own = |key| VoteAccount { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root, last_timestamp };
         let votes = self.account.map(own).into_iter().collect();
         let bank = FrozenBank { id, parent: self.last, block_id, leader: self.node, votes };
         FrozenBlock { bank, blockhash, voters: vec![] }

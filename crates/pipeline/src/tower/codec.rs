@@ -171,6 +171,9 @@ fn put_block(out: &mut Vec<u8>, block: &FrozenBlock) {
         put(out, account.stake);
         out.push(account.root.is_some().into());
         put(out, account.root.unwrap_or(0));
+        let (slot, unix_s) = account.last_timestamp;
+        put(out, slot);
+        out.extend(unix_s.to_le_bytes());
         put(out, account.votes.len() as u64);
         for vote in &account.votes {
             put(out, vote.slot);
@@ -193,9 +196,10 @@ fn read_account(r: &mut Reader<'_>) -> VoteAccount {
     let (key, stake) = (*r.bytes(), r.u64());
     let has_root = r.u8() == 1;
     let root = Some(r.u64()).filter(|_| has_root);
+    let last_timestamp = (r.u64(), r.u64() as i64);
     let lockout = |r: &mut Reader<'_>| Lockout { slot: r.u64(), confirmation_count: r.u32() };
     let votes = (0..r.u64()).map(|_| lockout(r)).collect();
-    VoteAccount { key, stake, votes, root }
+    VoteAccount { key, stake, votes, root, last_timestamp }
 }
 
 #[cfg(test)]
@@ -208,7 +212,7 @@ mod tests {
 
     fn account(number: u8, root: Option<u64>) -> VoteAccount {
         let votes = vec![Lockout { slot: 4, confirmation_count: 31 }, Lockout { slot: 70_000, confirmation_count: 1 }];
-        VoteAccount { key: [number; 32], stake: u64::MAX, votes, root }
+        VoteAccount { key: [number; 32], stake: u64::MAX, votes, root, last_timestamp: (70_000, -5) }
     }
 
     #[test]

@@ -68,7 +68,8 @@ fn other(slot: u64) -> BankId {
 fn voted(number: u8, slots: &[u64]) -> VoteAccount {
     let mut lockouts = Lockouts::default();
     slots.iter().for_each(|slot| assert!(lockouts.process(*slot)));
-    VoteAccount { key: account(number), stake: STAKE, votes: lockouts.votes, root: lockouts.root }
+    let (votes, root) = (lockouts.votes, lockouts.root);
+    VoteAccount { key: account(number), stake: STAKE, votes, root, last_timestamp: (0, 0) }
 }
 
 fn block(id: BankId, parent: BankId, votes: Vec<VoteAccount>) -> FrozenBlock {

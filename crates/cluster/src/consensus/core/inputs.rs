@@ -244,9 +244,12 @@ impl Consensus {
         self.stakes.insert(first_slot, stakes);
     }
 
-    /// Takes the votes of the own account from a bank that has newer ones than the tower.
+    /// Takes the votes of the own account from a bank that has newer ones than the tower, and in any case the account's
+    /// last timestamp.
     fn adopt(&mut self, id: BankId) {
         let Some(account) = self.config.vote_account.and_then(|key| self.banks.get(&id)?.account(&key)) else { return };
+        let (slot, unix_s) = account.last_timestamp;
+        self.tower.adopt_timestamp(slot, unix_s);
         let newest = self.tower.last_vote().map(|last| last.id.slot).max(self.tower.lockouts().root);
         let Some(last) = account.last_vote().filter(|last| newest.is_none_or(|newest| *last > newest)) else { return };
         let Some(voted) = self.forks.on_chain(&id, last) else { return };

@@ -43,7 +43,8 @@ impl LeaderView for View {
 fn account(name: u8, slots: impl IntoIterator<Item = u64>) -> VoteAccount {
     let mut lockouts = Lockouts::default();
     slots.into_iter().for_each(|slot| assert!(lockouts.process(slot)));
-    VoteAccount { key: [name; 32], stake: 10, votes: lockouts.votes, root: lockouts.root }
+    let (votes, root) = (lockouts.votes, lockouts.root);
+    VoteAccount { key: [name; 32], stake: 10, votes, root, last_timestamp: (0, 0) }
 }
 
 fn frozen(id: BankId, parent: BankId, votes: Vec<VoteAccount>) -> FrozenBank {
@@ -119,6 +120,30 @@ fn tower_is_saved_before_its_vote() {
     let tower = Tower::restore(saved, &node(0)).expect("its own");
     assert_eq!(tower.last_vote().map(|last| last.id), Some(id(5)));
     assert!(step(&mut consensus, 0).is_empty(), "nothing is new");
+}
+
+/// The timestamp of a vote for slot 5 at `now_s`. The account's last timestamp is 1,000 s: in the bank that the node
+/// starts from, or else in that of slot 5.
+fn vote_timestamp(now_s: u64, is_at_start: bool) -> Option<i64> {
+    let one = VoteStake { vote: [0; 32], node: node(0), stake: 10 };
+    let stakes = Stakes::new(0, Arc::new(EpochStakes::new(&[one])));
+    let dated = VoteAccount { last_timestamp: (2, 1_000), ..account(0, []) };
+    let (before, after) = if is_at_start { (dated, vec![]) } else { (account(0, []), vec![dated]) };
+    let start = Start { bank: frozen(id(3), id(3), vec![before]), ancestors: (0..3).collect() };
+    let mut consensus = Consensus::new(config(), start, stakes, None).expect("fits");
+    consensus.on_frozen(frozen(id(5), id(3), after), 0).expect("frozen");
+    let actions = step(&mut consensus, now_s * 1_000);
+    let votes = votes(&actions);
+    let [vote] = votes[..] else { panic!("{actions:?}") };
+    vote.timestamp
+}
+
+#[test]
+fn vote_has_no_timestamp_before_the_accounts() {
+    for is_at_start in [true, false] {
+        assert_eq!(vote_timestamp(999, is_at_start), None);
+        assert_eq!(vote_timestamp(1_000, is_at_start), Some(1_000));
+    }
 }
 
 #[test]

@@ -82,7 +82,8 @@ impl World {
 fn account(name: u8, slots: &[u64]) -> VoteAccount {
     let mut lockouts = Lockouts { votes: Vec::new(), root: Some(0) };
     slots.iter().for_each(|slot| assert!(lockouts.process(*slot)));
-    VoteAccount { key: [name; 32], stake: 10, votes: lockouts.votes, root: lockouts.root }
+    let (votes, root) = (lockouts.votes, lockouts.root);
+    VoteAccount { key: [name; 32], stake: 10, votes, root, last_timestamp: (0, 0) }
 }
 
 /// This node voted for 1, 2, 3; the others build on 1:

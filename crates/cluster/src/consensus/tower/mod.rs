@@ -113,6 +113,15 @@ impl Tower {
         self.last = Some(last);
     }
 
+    /// Takes the last timestamp of the node's own account, that of a vote for `slot`, where it is newer: another
+    /// process voted for this node, or the tower was lost. The vote program takes no vote with an earlier one.
+    pub fn adopt_timestamp(&mut self, slot: u64, unix_s: i64) {
+        let (own_slot, own_unix_s) = self.stamp.unwrap_or_default();
+        if slot > own_slot || unix_s > own_unix_s {
+            self.stamp = Some((slot.max(own_slot), unix_s.max(own_unix_s)));
+        }
+    }
+
     /// Unix time in seconds that a vote for `slot` tells: none for a slot that is not newer than the last that told
     /// one, and none that is before the last one told.
     pub fn timestamp(&mut self, slot: u64, unix_s: i64) -> Option<i64> {

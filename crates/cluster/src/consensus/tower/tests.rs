@@ -68,6 +68,26 @@ fn time_goes_forward_and_once_a_slot() {
 }
 
 #[test]
+fn newer_timestamp_of_the_account_is_adopted() {
+    let mut lost = voted([5]);
+    lost.adopt_timestamp(0, 0);
+    assert_eq!(lost, voted([5]), "no vote of the account had a timestamp");
+    lost.adopt_timestamp(7, 100);
+    assert_eq!(lost.timestamp(8, 99), None);
+    assert_eq!(lost.timestamp(7, 100), None);
+    assert_eq!(lost.timestamp(8, 100), Some(100));
+    // A timestamp of the tower's own may land later.
+    lost.adopt_timestamp(7, 100);
+    assert_eq!(lost.timestamp(9, 99), None);
+    lost.adopt_timestamp(8, 103);
+    assert_eq!(lost.timestamp(9, 102), None);
+    assert_eq!(lost.timestamp(9, 103), Some(103));
+    let mut from_start = voted([]);
+    from_start.adopt_timestamp(0, 100);
+    assert_eq!(from_start.timestamp(1, 99), None, "a time that the account has from genesis");
+}
+
+#[test]
 fn newer_root_drops_only_the_votes_below() {
     let start = voted([1, 2, 3, 4]);
     let mut tower = start.clone();
