@@ -4,6 +4,8 @@
 //! writes  findings
 //! memory  none of its own
 
+use std::collections::BTreeSet;
+
 use super::Found;
 use super::code::{line_of, words};
 use super::tree::{File, Tree};
@@ -63,9 +65,62 @@ pub fn module_docs(tree: &Tree, found: &mut Found) {
 const FIELDS: [&str; 5] = ["reads", "writes", "memory", "drops", "source"];
 /// Those that a tile's header has; it names a source where there is one.
 const FIELDS_OF_A_TILE: [&str; 4] = ["reads", "writes", "memory", "drops"];
+/// Those that a tile's other modules have where a struct of theirs can grow.
+const FIELDS_OF_A_HOLDER: [&str; 2] = ["memory", "drops"];
+/// Types of fields that can grow.
+const GROWING: [&str; 7] = ["Vec", "VecDeque", "HashMap", "HashSet", "BTreeMap", "BTreeSet", "BinaryHeap"];
 
-/// A tile says what it takes, gives, holds and loses. A field with nothing to say is left out of every header.
+/// Whether a file has a tile.
+fn is_tile(file: &File) -> bool {
+    let is_impl = |at: usize| {
+        let item = file.code[..at].rsplit(['{', '}', ';']).next().unwrap_or_default();
+        words(item, "impl").next().is_some()
+    };
+    file.krate() == Some("pipeline") && !file.is_test() && words(&file.code, "Tile for").any(is_impl)
+}
+
+/// A tile's folder; none for a tile that has none of its own.
+fn folder(file: &File) -> Option<&str> {
+    let (name, _) = file.path.strip_prefix("crates/pipeline/src/")?.split_once('/')?;
+    Some(name)
+}
+
+/// Whether a struct outside the tests has a field of a type that can grow, and owns it.
+fn can_grow(file: &File) -> bool {
+    let lines = file.tests_from().map_or(usize::MAX, |from| from - 1);
+    let code = file.code.lines().take(lines).collect::<Vec<_>>().join("\n");
+    let is_owned = |fields: &str, at: usize| {
+        let before = fields[..at].split_whitespace().next_back().unwrap_or_default();
+        !before.ends_with('&') && !before.contains("&'")
+    };
+    words(&code, "struct").any(|at| {
+        let fields = fields(&code[at..]);
+        let is_held = |name: &str, at: usize| fields[at + name.len()..].starts_with('<') && is_owned(fields, at);
+        GROWING.iter().any(|name| words(fields, name).any(|at| is_held(name, at)))
+    })
+}
+
+/// The fields of the struct that a text begins with, brackets included; empty where it has none.
+fn fields(code: &str) -> &str {
+    let Some(open) = code.find(['{', '(', ';']) else { return "" };
+    let mut depth = 0;
+    for (at, c) in code[open..].char_indices() {
+        match c {
+            '{' | '(' | '[' => depth += 1,
+            '}' | ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &code[open..open + at];
+        }
+    }
+    &code[open..]
+}
+
+/// A tile says what it takes, gives, holds and loses; its other modules say what they hold and lose, where they can
+/// grow. A field with nothing to say is left out of every header.
 pub fn header_fields(tree: &Tree, found: &mut Found) {
+    let tiles: BTreeSet<&str> = tree.rust().filter(|file| is_tile(file)).filter_map(folder).collect();
     for file in tree.rust() {
         let mut said = vec![];
         let header = file.text.lines().map_while(|line| line.strip_prefix("//!"));
@@ -80,10 +135,17 @@ pub fn header_fields(tree: &Tree, found: &mut Found) {
                 said.push(field);
             }
         }
-        let is_tile = file.krate() == Some("pipeline") && !file.is_test() && file.code.contains("impl Tile for");
-        let missing: Vec<&str> = FIELDS_OF_A_TILE.into_iter().filter(|field| !said.contains(field)).collect();
-        if is_tile && !missing.is_empty() {
-            found.at(&file.path, 1, format!("the tile's header does not say `{}`", missing.join("`, `")));
+        let is_of_tile = !file.is_test() && folder(file).is_some_and(|name| tiles.contains(name));
+        let (what, wanted) = if is_tile(file) {
+            ("the tile's header", &FIELDS_OF_A_TILE[..])
+        } else if is_of_tile && can_grow(file) {
+            ("the header of what can grow", &FIELDS_OF_A_HOLDER[..])
+        } else {
+            continue;
+        };
+        let missing: Vec<&str> = wanted.iter().copied().filter(|field| !said.contains(field)).collect();
+        if !missing.is_empty() {
+            found.at(&file.path, 1, format!("{what} does not say `{}`", missing.join("`, `")));
         }
     }
 }

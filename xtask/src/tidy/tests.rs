@@ -67,7 +67,11 @@ fn good() -> Tree {
         ),
         File::new("crates/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
         File::new("crates/pipeline/src/dedup/mod.rs", TILE),
-        File::new("crates/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! memory  8 B\n"),
+        File::new(
+            "crates/pipeline/src/dedup/cache.rs",
+            "//! Cache.\n//!\n//! memory  8 B\nstruct A<'a> {\n    a: &'a Vec<u8>,\n}\nfn f(a: Vec<u8>) {}\n",
+        ),
+        File::new("crates/pipeline/src/links/gaps.rs", "//! Gaps.\nstruct A(Vec<u8>);\n"),
         File::new("crates/pipeline/src/dedup/tests.rs", "//! Tests.\n"),
         File::new("crates/pipeline/src/links.rs", "//! Links.\n"),
         File::new("crates/pipeline/src/net/mod.rs", &format!("{TILE}use std::net::UdpSocket;\n")),
@@ -114,8 +118,11 @@ fn incomplete_headers() -> Vec<Tree> {
     vec![
         tile("//! Dedup.\nimpl Tile for Dedup {}\n"),
         tile(&TILE.replace("drops", "drop")),
+        tile(&TILE.replace("drops", "drop").replace("impl Tile", "impl<const N: usize> Tile")),
         tile(&TILE.replacen("//!\n", "\n", 1)),
         with("crates/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! source  –\n"),
+        with("crates/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! memory  8 B\nstruct A(u8, Vec<u8>);\n"),
+        with("crates/pipeline/src/dedup/cache.rs", "//! Cache.\nstruct A {\n    a: [VecDeque<u8>; 2],\n}\n"),
         with("crates/wire/src/a.rs", "//! A.\n//!\n//! memory\n"),
     ]
 }

@@ -1,6 +1,7 @@
 //! order: what a worker is given, and what it reports.
 //!
 //! memory  at most 64 transactions' places or 256 entries' hashes; a report holds the batch's history
+//! drops   nothing: each order has one report
 
 use hearth_ledger::Outcome;
 use hearth_wire::Hash;

@@ -3,6 +3,7 @@
 //! reads   the nodes that gossip knows
 //! writes  one message for each that is new, has changed, or is gone
 //! memory  [`PEER_BYTES`] for each node that the reader knows
+//! drops   states of a node that a newer one follows before there is room: the reader learns the newest
 //!
 //! Each reader has an announcer of its own, so that one that does not read holds up no other.
 

@@ -4,6 +4,7 @@
 //! writes  [`declared`]: for the reference, and for the tests of whatever names a metric; for the text, where each
 //!         value stands
 //! memory  about 200 B a sample, while a template or the reference is made
+//! drops   what the topology names and the workspace does not have: it is not served
 //! source  Prometheus naming: base units (seconds, bytes) last, counters end in `_total`
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 //! reads   gossip votes, stakes; the time since any instant, which never goes back
 //! writes  whether the node still waits, whether it counts slots from now on, when it refreshes its last vote
 //! memory  40 B for each vote account with stake, and one vote
+//! drops   votes of an account that are older than its newest
 //!
 //! A block made too early builds on an old parent when the cluster is ahead of this node. At the beginning of a chain
 //! the other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without

@@ -1,6 +1,7 @@
 //! messages: what replay and tower tell each other.
 //!
 //! memory  what a message holds
+//! drops   nothing: each side handles all messages of the other
 //!
 //! Each side handles the other's messages in the order in which they were sent. A message may be older than what its
 //! receiver has sent meanwhile: replay may report a block on one that tower has just had dropped, for example.
