@@ -52,7 +52,7 @@ const COMMANDS: usize = 16;
 /// Questions for ancestors that one tick asks at most.
 const QUESTIONS: usize = 64;
 
-/// The node's place among others.
+/// The tile's links in a cluster, and what waits in it for room in them.
 pub(super) struct Member {
     /// Questions for the ancestors of blocks that are not executed here.
     questions: Questions,

@@ -54,7 +54,7 @@ pub use saved::{
     tower as saved_tower,
 };
 
-pub use tile::{Config, Place, Tower};
+pub use tile::{Config, Membership, Tower};
 
 #[cfg(test)]
 mod tests;

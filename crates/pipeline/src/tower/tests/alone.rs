@@ -6,7 +6,7 @@ use hearth_ledger::{Account, Commitment, Genesis, GenesisConfig, Ledger, LedgerC
 use hearth_tile::rig::Rig;
 use hearth_wire::vote::is_vote_message_by;
 
-use super::super::{Alone, Config as TileConfig, Nowhere, Place, Tower as TowerTile};
+use super::super::{Alone, Config as TileConfig, Membership, Nowhere, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
 
@@ -45,8 +45,8 @@ impl Trial {
     /// Started on a ledger.
     fn on(ledger: Arc<Ledger>) -> Self {
         let (core, alone) = Alone::new(ledger.clone(), node(0), [6; 32], SLOT, now(Duration::ZERO));
-        let place = Place::Alone(alone);
-        let config = TileConfig { core, files: Box::new(Nowhere), failure: Failure::default(), place };
+        let membership = Membership::Alone(alone);
+        let config = TileConfig { core, files: Box::new(Nowhere), failure: Failure::default(), membership };
         let rig = Rig::new(config, &["store_tower", "sign_tower"], &["tower_sign", "tower_pack"]);
         Self { rig, ledger }
     }
