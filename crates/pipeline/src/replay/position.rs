@@ -3,7 +3,7 @@
 //! reads   tower's commands; what the store has; which slot proof of history makes
 //! writes  the ledger, by an executor; [`Output`]s
 //! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block;
-//!         what [`super::vote_hashes`] keeps; events of [`TOLD_MAX`] stored slots
+//!         what [`super::vote_hashes`] keeps; events of [`CHANGES_PER_LOOK_MAX`] stored slots
 //! drops   blocks that cannot be executed: counted
 //!
 //! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
@@ -30,8 +30,8 @@ use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start, StoredBlo
 
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
 pub const SLOTS_MAX: usize = 65_536;
-/// Changes of stored slots that tower is told of in one look; after a start the store may have all of [`SLOTS_MAX`].
-pub const TOLD_MAX: usize = 1_024;
+/// Changes of stored slots that one look reports to tower; after a start the store may have all of [`SLOTS_MAX`].
+pub const CHANGES_PER_LOOK_MAX: usize = 1_024;
 
 hearth_tile::counters! {
     /// What replay counts.
@@ -361,19 +361,21 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.catch_up()
     }
 
-    /// Looks at what the store has, and tells tower what has changed: [`TOLD_MAX`] slots of it, the lowest first.
+    /// Looks at what the store has, and reports to tower what has changed: at most [`CHANGES_PER_LOOK_MAX`] slots, the
+    /// lowest first.
     pub fn look(&mut self) {
         let found = self.source.slots(self.root + 1, SLOTS_MAX);
         let mut before = std::mem::take(&mut self.stored).into_iter().peekable();
         let mut stored = Vec::with_capacity(found.len());
         let mut changes = 0;
-        let mut may_tell = || {
+        // Counts a change; whether this look still has room to report it.
+        let mut has_room = || {
             changes += 1;
-            changes <= TOLD_MAX
+            changes <= CHANGES_PER_LOOK_MAX
         };
         for info in found {
             while let Some(gone) = before.next_if(|known| known.slot < info.slot) {
-                if may_tell() {
+                if has_room() {
                     self.tell(Event::Voided(gone.slot));
                 } else {
                     stored.push(gone);
@@ -382,7 +384,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             let known = before.next_if(|known| known.slot == info.slot);
             if known.is_some_and(|known| known.whole == info.whole && known.parent_slot == info.parent_slot) {
                 stored.push(info);
-            } else if may_tell() {
+            } else if has_room() {
                 self.tell(Event::Stored(stored_block(&info)));
                 stored.push(info);
             } else {
@@ -390,18 +392,18 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             }
         }
         for gone in before {
-            if may_tell() {
+            if has_room() {
                 self.tell(Event::Voided(gone.slot));
             } else {
                 stored.push(gone);
             }
         }
         self.stored = stored;
-        self.is_behind = changes > TOLD_MAX;
+        self.is_behind = changes > CHANGES_PER_LOOK_MAX;
         self.tell_backlog();
     }
 
-    /// Whether tower does not know all yet that the store has: another look tells more.
+    /// Whether tower does not know all yet that the store has: another look reports more.
     pub fn is_behind(&self) -> bool {
         self.is_behind
     }
