@@ -15,7 +15,7 @@ use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
 use hearth_pipeline::tower::{
-    Alone, Core, CoreConfig, Membership, Now, Nowhere, Tower, TowerError, Writer, saved_tower,
+    Alone, Core, CoreConfig, Membership, NoFiles, Now, Tower, TowerError, Writer, saved_tower,
 };
 use hearth_pipeline::{replay, tower};
 use hearth_tile::topology::Topology;
@@ -122,7 +122,7 @@ impl Consensus {
         let slot = Duration::from_millis(genesis.config().slot_ms.max(1));
         let (core, alone) = Alone::new(ledger.clone(), identity.public, block_id, slot, Now::of(clock));
         let vote_account = alone.account();
-        let files = Box::new(Nowhere);
+        let files = Box::new(NoFiles);
         let membership = Membership::Alone(alone);
         let tower = tower::Config { core, files, failure: Failure::default(), membership };
         Self { replay: None, tower, vote_account, confirmed: None }

@@ -221,8 +221,8 @@ impl Member {
         self.questions.ask(slot);
     }
 
-    /// Does what the core wants done of others, or keeps it until there is room.
-    pub(super) fn obey(&mut self, output: Output, core: &mut Core) {
+    /// Applies an output of consensus that concerns other tiles: what is to be sent waits until its link has room.
+    pub(super) fn apply(&mut self, output: Output, core: &mut Core) {
         match output {
             Output::Replay(command) => self.commands.push_back(command.encode()),
             Output::Gossip(transaction) => {

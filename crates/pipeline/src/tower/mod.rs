@@ -43,7 +43,7 @@ mod tile;
 mod votes;
 
 pub use self::core::{Config as CoreConfig, Core, Counters, Now, Output, TowerError};
-pub use alone::{Alone, Nowhere};
+pub use alone::{Alone, NoFiles};
 pub use blocks::{Blocks, Frozen};
 #[cfg(test)]
 pub(crate) use codec::Pieces;

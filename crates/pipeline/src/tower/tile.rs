@@ -145,7 +145,7 @@ impl Tile for Tower {
             Links::Cluster(member) => (member.is_free(), member.is_tick(out.now())),
             // Whatever it does is done when a block is durable.
             Links::Alone(alone) => {
-                self.is_due |= alone.tell(&mut self.core, out);
+                self.is_due |= alone.report_block(&mut self.core, out);
                 (true, false)
             }
         };
@@ -204,8 +204,8 @@ impl Tower {
                     let before = self.vote.replace(transaction);
                     self.core.count.replaced_votes += u64::from(before.is_some());
                 }
-                (output, Links::Cluster(member)) => member.obey(output, &mut self.core),
-                (output, Links::Alone(alone)) => alone.obey(&output),
+                (output, Links::Cluster(member)) => member.apply(output, &mut self.core),
+                (output, Links::Alone(alone)) => alone.apply(&output),
             }
         }
     }
