@@ -16,9 +16,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, VoteAccount};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank};
 use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::validators::VoteAccount;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
 use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
@@ -817,7 +818,7 @@ fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&
     let all = begins_epoch.then(|| ledger.vote_accounts_at(id.slot, None).unwrap_or_default());
     let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|account| account.stake > 0);
     let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
-    let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
+    let of = |account: VoteAccount| AccountVotes {
         key: account.key,
         stake: account.stake,
         votes: account.state.votes,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, Tower as Votes, VoteAccount};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower as Votes};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_ledger::{Ledger, VoteState};
 use hearth_tile::{Frag, Host, InitError, Out};
@@ -141,7 +141,7 @@ impl Alone {
 
     /// A block on the last one, where the node has cast these votes.
     fn block(&self, id: BankId, block_id: Hash, blockhash: Hash, cast: &Lockouts) -> FrozenBlock {
-        let own = |key| VoteAccount { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root };
+        let own = |key| AccountVotes { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root };
         let votes = self.account.map(own).into_iter().collect();
         let bank = FrozenBank { id, parent: self.last, block_id, leader: self.node, votes };
         FrozenBlock { bank, blockhash, voters: vec![] }

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use hearth_cluster::consensus::{
     self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Lockouts, Stakes, StartError, TICKS_PER_SLOT,
-    Tower, TowerVote, VoteStake,
+    Tower, TowerVote, VoteWeight, VoteWeights,
 };
 use hearth_ledger::epoch::EpochSchedule;
-use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_wire::message::Message;
 use hearth_wire::vote::Voted;
 use hearth_wire::{Pubkey, Signature};
@@ -207,7 +207,7 @@ impl Core {
         let epochs: BTreeMap<u64, _> = epochs.into_iter().map(|stakes| (stakes.epoch, stakes)).collect();
         let epoch = schedule.epoch(root);
         let current = epochs.get(&epoch);
-        let is_other = |vote: &hearth_ledger::stakes::VoteStake| vote.stake > 0 && vote.node != config.node;
+        let is_other = |vote: &VoteStake| vote.stake > 0 && vote.node != config.node;
         let have_others_stake = current.is_none_or(|stakes| stakes.votes.iter().any(is_other));
         let rules = consensus::Config {
             node: config.node,
@@ -622,8 +622,7 @@ impl LeaderView for View<'_> {
 }
 
 /// An epoch's stakes, as consensus weighs votes by them.
-fn weights(stakes: &Arc<EpochStakes>) -> Arc<consensus::EpochStakes> {
-    let of =
-        |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
-    Arc::new(consensus::EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>()))
+fn weights(stakes: &Arc<EpochStakes>) -> Arc<VoteWeights> {
+    let of = |vote: &VoteStake| VoteWeight { vote: vote.vote, node: vote.node, stake: vote.stake };
+    Arc::new(VoteWeights::new(&stakes.votes.iter().map(of).collect::<Vec<_>>()))
 }

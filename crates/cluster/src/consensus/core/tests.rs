@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::super::leader::{CONSECUTIVE_SLOTS, LeaderView, TICKS_PER_SLOT};
-use super::super::stakes::{EpochStakes, VoteStake};
+use super::super::stakes::{VoteWeight, VoteWeights};
 use super::super::tower::Lockouts;
-use super::super::types::{TowerVote, VoteAccount};
+use super::super::types::{AccountVotes, TowerVote};
 use super::*;
 use crate::consensus::{MAX_ELSEWHERE, VoteError};
 
@@ -40,13 +40,13 @@ impl LeaderView for View {
     }
 }
 
-fn account(name: u8, slots: impl IntoIterator<Item = u64>) -> VoteAccount {
+fn account(name: u8, slots: impl IntoIterator<Item = u64>) -> AccountVotes {
     let mut lockouts = Lockouts::default();
     slots.into_iter().for_each(|slot| assert!(lockouts.process(slot)));
-    VoteAccount { key: [name; 32], stake: 10, votes: lockouts.votes, root: lockouts.root }
+    AccountVotes { key: [name; 32], stake: 10, votes: lockouts.votes, root: lockouts.root }
 }
 
-fn frozen(id: BankId, parent: BankId, votes: Vec<VoteAccount>) -> FrozenBank {
+fn frozen(id: BankId, parent: BankId, votes: Vec<AccountVotes>) -> FrozenBank {
     let leader = View.leader(id.slot).expect("always one");
     FrozenBank { id, parent, block_id: [7; 32], leader, votes }
 }
@@ -56,8 +56,8 @@ fn config() -> Config {
 }
 
 fn started(config: Config, root: u64, tower: Option<Tower>) -> Consensus {
-    let one = |name| VoteStake { vote: [name; 32], node: node(name), stake: 10 };
-    let stakes = EpochStakes::new(&(0..NODES).map(one).collect::<Vec<_>>());
+    let one = |name| VoteWeight { vote: [name; 32], node: node(name), stake: 10 };
+    let stakes = VoteWeights::new(&(0..NODES).map(one).collect::<Vec<_>>());
     let accounts = (0..NODES).map(|name| account(name, [])).collect();
     let start = Start { bank: frozen(id(root), id(root), accounts), ancestors: (0..root).collect() };
     Consensus::new(config, start, Stakes::new(0, Arc::new(stakes)), tower).expect("fits")
