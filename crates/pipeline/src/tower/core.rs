@@ -57,8 +57,8 @@ hearth_tile::counters! {
         unpublished_votes: Counter,
         /// Questions to others for the ancestors of a block that is not executed here, again ones included.
         asked_ancestors: Counter,
-        /// Answers to them.
-        told_ancestors: Counter,
+        /// Answers to these questions.
+        answered_ancestors: Counter,
         /// Answers dropped since they are not waited for any more.
         dropped_ancestors: Counter,
         /// The newest slot that this node has rooted: it will not leave it.
@@ -131,7 +131,7 @@ pub enum Output {
     Want(u64),
     /// Send this node's block of a slot again.
     Resend(u64),
-    /// Ask others for the ancestors of the block of this slot, until they are told to [`Core::on_ancestors`].
+    /// Ask others for the ancestors of the block of this slot, until [`Core::on_ancestors`] is given them.
     AskAncestors(u64),
     /// Slots up to this one are of no interest any more.
     Root(u64),

@@ -170,7 +170,7 @@ impl Member {
     fn on_answer(&mut self, answer: AncestorAnswer, core: &mut Core) {
         let AncestorAnswer { node, hashes } = answer;
         if self.questions.answer(&node, hashes) {
-            core.count.told_ancestors += 1;
+            core.count.answered_ancestors += 1;
             self.has_answers = true;
         } else {
             core.count.dropped_ancestors += 1;

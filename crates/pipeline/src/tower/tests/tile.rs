@@ -284,7 +284,7 @@ fn enough_stake_for_other_ancestors_drops_the_block() {
     (2..NODES).for_each(|number| answer(&mut trial, number, &chain));
     trial.rig.advance(TICK);
     assert_eq!(trial.commands(), [Command::Dump(2)], "this version is not the cluster's");
-    assert_eq!(trial.rig.count().told_ancestors, u64::from(nodes));
+    assert_eq!(trial.rig.count().answered_ancestors, u64::from(nodes));
 }
 
 #[test]
