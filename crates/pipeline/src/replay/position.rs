@@ -147,11 +147,11 @@ pub trait LeaderControl {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Output {
-    /// Tell tower.
+    /// Report this event to tower.
     Tower(Event),
-    /// Tell store that the block of this slot, and those below it, are confirmed.
+    /// Report to store that the block of this slot, and those below it, are confirmed.
     Confirmed(u64),
-    /// Tell store what the transactions of a block did.
+    /// Report to store what the transactions of a block did.
     Record {
         /// The block's slot.
         slot: u64,
@@ -357,7 +357,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     /// The node can no longer be in its cluster.
     pub fn retracted(&mut self, slot: u64) -> Result<(), PositionError> {
         if self.making.take_if(|making| *making == slot).is_some() {
-            self.tell(Event::Retracted(slot));
+            self.report(Event::Retracted(slot));
         }
         self.catch_up()
     }
@@ -377,7 +377,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         for info in found {
             while let Some(gone) = before.next_if(|known| known.slot < info.slot) {
                 if has_room() {
-                    self.tell(Event::Voided(gone.slot));
+                    self.report(Event::Voided(gone.slot));
                 } else {
                     stored.push(gone);
                 }
@@ -386,7 +386,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             if known.is_some_and(|known| known.whole == info.whole && known.parent_slot == info.parent_slot) {
                 stored.push(info);
             } else if has_room() {
-                self.tell(Event::Stored(stored_block(&info)));
+                self.report(Event::Stored(stored_block(&info)));
                 stored.push(info);
             } else {
                 stored.extend(known);
@@ -394,14 +394,14 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
         for gone in before {
             if has_room() {
-                self.tell(Event::Voided(gone.slot));
+                self.report(Event::Voided(gone.slot));
             } else {
                 stored.push(gone);
             }
         }
         self.stored = stored;
         self.is_behind = changes > CHANGES_PER_LOOK_MAX;
-        self.tell_backlog();
+        self.report_backlog();
     }
 
     /// Whether tower does not know all yet that the store has: another look reports more.
@@ -409,14 +409,14 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.is_behind
     }
 
-    /// Tells tower whether a block waits to be executed. That none does is known only once all is looked at.
-    fn tell_backlog(&mut self) {
+    /// Reports to tower whether a block waits to be executed. That none does is known only once all is looked at.
+    fn report_backlog(&mut self) {
         let has_backlog = self.next().is_some();
         if self.is_behind && !has_backlog {
             return;
         }
         if self.has_backlog.replace(has_backlog) != Some(has_backlog) {
-            self.tell(Event::Backlog(has_backlog));
+            self.report(Event::Backlog(has_backlog));
         }
     }
 
@@ -455,7 +455,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             Command::Root(id) => self.set_root(id.slot),
             Command::Confirmed(id) => {
                 self.confirmed = Some(id);
-                self.tell_confirmed();
+                self.report_confirmed();
             }
             Command::Finalized(slot) => {
                 self.finalized = slot;
@@ -467,7 +467,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(())
     }
 
-    fn tell(&mut self, event: Event) {
+    fn report(&mut self, event: Event) {
         self.out.push(Output::Tower(event));
     }
 
@@ -480,7 +480,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             && self.poh.as_mut().is_some_and(P::retract)
         {
             self.making = None;
-            self.tell(Event::Retracted(slot));
+            self.report(Event::Retracted(slot));
         }
         self.making.is_none()
     }
@@ -579,7 +579,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         if self.ledger.hash_all().1 != before.id.hash {
             return Err(PositionError::NotTheSame(slot));
         }
-        self.tell_epochs(slot, before.parent);
+        self.report_epochs(slot, before.parent);
         self.advance()
     }
 
@@ -612,7 +612,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.count.dead_blocks += 1;
         self.out.push(Output::Died { slot, why: why.clone() });
         self.dead.insert(slot, Dead { block_id, why });
-        self.tell(Event::Dead(slot));
+        self.report(Event::Dead(slot));
     }
 
     /// The head is a block that tower does not know.
@@ -620,7 +620,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.ledger.hash_all();
         let frozen = self.ledger.frozen(slot).expect("the head is hashed");
         let id = BankId { slot, hash: frozen.bank_hash };
-        self.tell_epochs(slot, parent);
+        self.report_epochs(slot, parent);
         let parent_id = self.blocks.get(parent).expect("its parent was executed").id;
         let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
         self.blocks.add(block);
@@ -629,20 +629,20 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         // Before tower hears of it: it must not vote for a block that so many have voted against.
         self.is_not_refuted(slot)?;
         let event = Event::Frozen(Box::new(frozen_block(&self.ledger, &block, parent_id, Some(&frozen.votes))));
-        self.tell(event);
-        self.tell_confirmed();
+        self.report(event);
+        self.report_confirmed();
         Ok(())
     }
 
-    /// Tells tower of stakes that it does not know, and of those that this fork has set anew: by a block and its
+    /// Reports to tower the stakes that it does not know, and those that this fork has set again: by a block and its
     /// parent.
-    fn tell_epochs(&mut self, slot: u64, parent: u64) {
+    fn report_epochs(&mut self, slot: u64, parent: u64) {
         let schedule = self.ledger.epoch_schedule();
         let begins = schedule.epoch(slot) != schedule.epoch(parent);
         for epoch in epochs(&self.ledger, slot) {
             let is_new = self.epochs.insert(epoch) || begins;
             if let Some(stakes) = self.ledger.epoch_stakes(epoch).filter(|_| is_new) {
-                self.tell(Event::Epoch(stakes));
+                self.report(Event::Epoch(stakes));
             }
         }
     }
@@ -666,7 +666,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let Some(slot) = journey.path.pop_front() else {
             let then = journey.then;
             self.journey = None;
-            self.tell_confirmed();
+            self.report_confirmed();
             return self.arrive(then);
         };
         let Some(block) = self.source.block(slot)? else { return Err(PositionError::NotTheSame(slot)) };
@@ -723,8 +723,8 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.ledger.mark_rooted(self.finalized.min(self.root));
     }
 
-    /// Tells store what is confirmed, once the ledger is on its line.
-    fn tell_confirmed(&mut self) {
+    /// Reports to store what is confirmed, once the ledger is on its line.
+    fn report_confirmed(&mut self) {
         let Some(id) = self.confirmed.filter(|id| self.blocks.has(id)) else { return };
         if self.is_on_line(id.slot) {
             self.out.push(Output::Confirmed(id.slot));
@@ -751,7 +751,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.dead.split_off(&slot);
         // Which of the other versions has the bank hash that is wanted is known when it is executed.
         self.out.push(Output::Dump(slot));
-        self.tell(Event::Dumped(slot));
+        self.report(Event::Dumped(slot));
         Ok(())
     }
 
@@ -808,7 +808,7 @@ fn stored_block(info: &SlotInfo) -> StoredBlock {
     StoredBlock { slot: info.slot, parent: info.parent_slot, is_whole: info.whole }
 }
 
-/// What tower is told of a block that was executed: `votes` are the accounts that it changed, or else all.
+/// What is reported to tower of a block that was executed: `votes` are the accounts that it changed, or else all.
 fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
     let Frozen { id, block_id, blockhash, .. } = *block;
     let epoch = ledger.epoch_schedule().epoch(id.slot);

@@ -205,7 +205,7 @@ fn frozen(events: &[Event]) -> Option<&crate::tower::FrozenBlock> {
 }
 
 #[test]
-fn block_on_disk_is_executed_and_told() {
+fn block_on_disk_is_executed_and_reported() {
     let mut trial = Trial::new();
     assert!(frozen(&trial.run()).is_none());
     let block = trial.block(150, false);

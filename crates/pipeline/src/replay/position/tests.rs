@@ -260,7 +260,7 @@ fn confirmed(outputs: &[Output]) -> Vec<u64> {
 }
 
 #[test]
-fn start_tells_all_vote_accounts_and_stakes() {
+fn start_has_all_vote_accounts_and_stakes() {
     let world = World::new();
     let start = start(&world.ledger, GENESIS_ID, &world.store, None);
     assert_eq!((start.block.bank.votes.len(), start.block.voters.len()), (4, 4));
