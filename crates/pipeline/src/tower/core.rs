@@ -113,7 +113,7 @@ pub struct Now {
 /// What is to be done. Outputs are handled in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Tell replay.
+    /// Send this command to replay.
     Replay(Command),
     /// Have the message of a vote signed by each of its signers, and give that to [`Core::on_signed`]. Its tower is on
     /// disk.
@@ -144,7 +144,7 @@ pub enum Output {
 struct Unsigned {
     number: u64,
     message: Message,
-    /// The block that it is for; none: the last vote of the run before, which only gossip is told.
+    /// The block that it is for; none: the last vote of the run before, which is for gossip alone.
     id: Option<BankId>,
 }
 
@@ -162,9 +162,9 @@ pub struct Core {
     stored: BTreeMap<u64, StoredBlock>,
     /// Slots whose blocks cannot be executed.
     dead: BTreeSet<u64>,
-    /// Slots whose blocks replay was told to drop, and has not yet.
+    /// Slots whose blocks replay was sent the command to drop, and has not dropped yet.
     dumping: VecDeque<u64>,
-    /// Own slots above the root that replay was told to begin.
+    /// Own slots above the root that replay was sent the command to begin.
     begun: BTreeSet<u64>,
     /// The own slot under way.
     making: Option<u64>,
@@ -277,7 +277,7 @@ impl Core {
         self.config.leads
     }
 
-    /// Replay has told something.
+    /// Takes an event of replay.
     pub fn on_event(&mut self, event: Event, now: Now) {
         match event {
             Event::Epoch(stakes) => {
@@ -299,7 +299,7 @@ impl Core {
             }
             Event::Dumped(slot) => {
                 let done = self.dumping.pop_front();
-                assert_eq!(done, Some(slot), "replay drops blocks in the order in which it was told to");
+                assert_eq!(done, Some(slot), "replay drops blocks in the order of the commands");
             }
             Event::Stored(block) => {
                 self.stored.insert(block.slot, block);
@@ -447,25 +447,25 @@ impl Core {
             Action::Refresh(_) => {}
             Action::Reset(id) => {
                 self.reset = (id.slot, now.monotonic);
-                self.tell(Command::BuildOn(id));
+                self.send(Command::BuildOn(id));
             }
             Action::Root(rooted) => self.root(&rooted, files)?,
             Action::Confirmed(id) => {
                 self.out.push(Output::Confirmed(id));
-                self.tell(Command::Confirmed(id));
+                self.send(Command::Confirmed(id));
             }
-            Action::Finalized(slot) => self.tell(Command::Finalized(slot)),
+            Action::Finalized(slot) => self.send(Command::Finalized(slot)),
             Action::Begin { slot, parent } => {
                 self.making = Some(slot);
                 self.begun.insert(slot);
                 self.count.begun_slots += 1;
-                self.tell(Command::Begin { slot, parent });
+                self.send(Command::Begin { slot, parent });
             }
             Action::Dump(slot) => {
                 self.blocks.dump(slot);
                 self.dead.split_off(&slot);
                 self.dumping.push_back(slot);
-                self.tell(Command::Dump(slot));
+                self.send(Command::Dump(slot));
             }
             Action::AskAncestors(slot) => self.out.push(Output::AskAncestors(slot)),
             Action::Rebroadcast(slot) => {
@@ -476,7 +476,7 @@ impl Core {
         Ok(())
     }
 
-    fn tell(&mut self, command: Command) {
+    fn send(&mut self, command: Command) {
         self.out.push(Output::Replay(command));
     }
 
@@ -528,7 +528,7 @@ impl Core {
         self.epochs = self.epochs.split_off(&self.schedule.epoch(root.slot));
         self.count.root_slot = root.slot;
         self.out.push(Output::Root(root.slot));
-        self.tell(Command::Root(*root));
+        self.send(Command::Root(*root));
         Ok(())
     }
 
