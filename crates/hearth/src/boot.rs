@@ -297,7 +297,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
 
 /// Places of affinity strings that no tile has: Firedancer accepts them, and so does this node.
 pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
-    let has_place = |tile: &TileSpec| topology::host(&topology.tiles, tile).is_none();
+    let has_place = |tile: &TileSpec| topology::core_host(&topology.tiles, tile).is_none();
     let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load && has_place(tile)).count();
     let (node, load) = (tiles(false), tiles(true));
     let unused = |key: &str, affinity: &str, tiles: usize| {

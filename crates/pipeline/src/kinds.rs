@@ -34,8 +34,8 @@ pub struct Kind {
     pub spread: bool,
     /// Wants a physical core for itself: there is one of it, and everything waits for it.
     pub quiet: bool,
-    /// Outside a cluster it has no place in `layout.affinity` and runs on this kind's core.
-    pub alone_with: Option<&'static str>,
+    /// Outside a cluster its tile shares the core of this kind's tile, and has no place in `layout.affinity`.
+    pub shares_core_outside_cluster: Option<&'static str>,
     /// Its tiles take work as they have time for it; of other kinds each tile has its share of the connections.
     pub is_elastic: bool,
     /// Isolation policy: what it needs besides its links.
@@ -166,8 +166,8 @@ pub const KINDS: [Kind; 21] = [
     Kind {
         role: Role::Voter,
         weight_us: 0.2,
-        // Once a slot it goes on with what store has done. Published layouts have no place for it.
-        alone_with: Some("store"),
+        // Outside a cluster it works once a slot, on what store has done. Published layouts have no place for it.
+        shares_core_outside_cluster: Some("store"),
         // Files in a cluster, the ledger where the node is alone.
         needs: &[Need::Files, Need::Ledger],
         ..Kind::of::<tower::Tower>()
@@ -190,7 +190,7 @@ impl Kind {
             floats: false,
             spread: false,
             quiet: false,
-            alone_with: None,
+            shares_core_outside_cluster: None,
             is_elastic: false,
             needs: &[],
             spec: TileSpec::of::<T>,

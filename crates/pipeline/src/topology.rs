@@ -393,8 +393,8 @@ fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
 
 fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bool) -> Result<(), LayoutError> {
     let seat = |tile: &TileSpec| seat(tile, hashing);
-    let hosts: Vec<_> = tiles.iter().map(|tile| host(tiles, tile).map(TileSpec::name)).collect();
-    let seated: Vec<&TileSpec> = tiles.iter().filter(|tile| host(tiles, tile).is_none()).collect();
+    let hosts: Vec<_> = tiles.iter().map(|tile| core_host(tiles, tile).map(TileSpec::name)).collect();
+    let seated: Vec<&TileSpec> = tiles.iter().filter(|tile| core_host(tiles, tile).is_none()).collect();
     let has_load = seated.iter().any(|t| t.load);
     let autos = (affinity.is_auto(), is_auto(&affinity.load));
     if has_load && autos.0 != autos.1 {
@@ -423,10 +423,10 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bo
     Ok(())
 }
 
-/// The tile of a node whose core another one shares, where that has no place of its own in a layout.
-pub fn host<'a>(tiles: &'a [TileSpec], guest: &TileSpec) -> Option<&'a TileSpec> {
+/// The tile whose core `guest` shares, where `guest` has no place of its own in a layout; `tiles` are all of the node.
+pub fn core_host<'a>(tiles: &'a [TileSpec], guest: &TileSpec) -> Option<&'a TileSpec> {
     let kind = |tile: &TileSpec| Kind::named(&tile.kind).expect("a tile of this pipeline");
-    let host = kind(guest).alone_with?;
+    let host = kind(guest).shares_core_outside_cluster?;
     let is_in_cluster = tiles.iter().any(|tile| kind(tile).role == Role::Cluster);
     tiles.iter().find(|tile| !is_in_cluster && tile.kind == host)
 }

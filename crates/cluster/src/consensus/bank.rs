@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hearth_wire::{Hash, Pubkey};
 
 use super::tower::Lockouts;
-use super::types::{BankId, VoteAccount};
+use super::types::{AccountVotes, BankId};
 use super::{SUPERMAJORITY, exceeds};
 
 /// A frozen bank.
@@ -20,7 +20,7 @@ pub(crate) struct Bank {
     pub block_id: Hash,
     pub leader: Pubkey,
     /// By address.
-    accounts: Vec<Arc<VoteAccount>>,
+    accounts: Vec<Arc<AccountVotes>>,
     /// Stake by the newest vote of an account that still binds at this bank.
     voted: BTreeMap<u64, u64>,
     total: u64,
@@ -35,13 +35,13 @@ impl Bank {
         slot: u64,
         (block_id, leader): (Hash, Pubkey),
         parent: Option<&Self>,
-        changed: Vec<VoteAccount>,
+        changed: Vec<AccountVotes>,
         is_ancestor: impl Fn(u64) -> bool,
     ) -> Self {
-        let mut accounts: BTreeMap<Pubkey, Arc<VoteAccount>> =
+        let mut accounts: BTreeMap<Pubkey, Arc<AccountVotes>> =
             parent.into_iter().flat_map(|parent| &parent.accounts).map(|one| (one.key, Arc::clone(one))).collect();
         accounts.extend(changed.into_iter().map(|one| (one.key, Arc::new(one))));
-        let accounts: Vec<Arc<VoteAccount>> = accounts.into_values().collect();
+        let accounts: Vec<Arc<AccountVotes>> = accounts.into_values().collect();
         let (mut voted, mut total) = (BTreeMap::<u64, u64>::new(), 0u64);
         for account in accounts.iter().filter(|account| account.stake > 0) {
             total = total.saturating_add(account.stake);
@@ -55,7 +55,7 @@ impl Bank {
     }
 
     /// A vote account as it stands in this bank.
-    pub fn account(&self, key: &Pubkey) -> Option<&VoteAccount> {
+    pub fn account(&self, key: &Pubkey) -> Option<&AccountVotes> {
         self.accounts.binary_search_by_key(key, |account| account.key).ok().map(|at| &*self.accounts[at])
     }
 
@@ -90,7 +90,7 @@ impl Bank {
 
     /// The newest root that more than two thirds of the stake have reached. The own account counts with the tower's.
     pub fn finalized(&self, own: Option<(&Pubkey, u64)>) -> Option<u64> {
-        let root = |account: &VoteAccount| match own {
+        let root = |account: &AccountVotes| match own {
             Some((key, root)) if *key == account.key => Some(root),
             _ => account.root,
         };
@@ -105,7 +105,7 @@ impl Bank {
     }
 }
 
-impl VoteAccount {
+impl AccountVotes {
     /// Its votes and root as lockouts.
     pub fn lockouts(&self) -> Lockouts {
         Lockouts { votes: self.votes.clone(), root: self.root }
@@ -121,13 +121,13 @@ impl VoteAccount {
 mod tests {
     use super::*;
 
-    fn account(name: u8, stake: u64, slots: &[u64], root: Option<u64>) -> VoteAccount {
+    fn account(name: u8, stake: u64, slots: &[u64], root: Option<u64>) -> AccountVotes {
         let mut lockouts = Lockouts { votes: Vec::new(), root };
         slots.iter().for_each(|slot| assert!(lockouts.process(*slot)));
-        VoteAccount { key: [name; 32], stake, votes: lockouts.votes, root, last_timestamp: (0, 0) }
+        AccountVotes { key: [name; 32], stake, votes: lockouts.votes, root, last_timestamp: (0, 0) }
     }
 
-    fn bank(slot: u64, accounts: Vec<VoteAccount>) -> Bank {
+    fn bank(slot: u64, accounts: Vec<AccountVotes>) -> Bank {
         Bank::new(slot, ([0; 32], [0; 32]), None, accounts, |slot| slot < 100)
     }
 
@@ -148,8 +148,8 @@ mod tests {
         let parent = bank(5, vec![account(1, 10, &[4], None), account(2, 10, &[4], None)]);
         let child = Bank::new(6, ([1; 32], [2; 32]), Some(&parent), vec![account(2, 10, &[4, 5], None)], |_| true);
         assert_eq!((child.voted(5), child.voted(4), child.total()), (10, 20, 20));
-        assert_eq!(child.account(&[1; 32]).and_then(VoteAccount::last_vote), Some(4));
-        assert_eq!(child.account(&[2; 32]).and_then(VoteAccount::last_vote), Some(5));
+        assert_eq!(child.account(&[1; 32]).and_then(AccountVotes::last_vote), Some(4));
+        assert_eq!(child.account(&[2; 32]).and_then(AccountVotes::last_vote), Some(5));
         assert!(child.account(&[3; 32]).is_none());
     }
 

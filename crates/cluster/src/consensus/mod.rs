@@ -34,10 +34,10 @@ pub use forks::{ForkError, Forks};
 pub use leader::{
     Begin, CONSECUTIVE_SLOTS, LeaderView, MAX_GRACE_TICKS, PohPosition, TICKS_PER_SLOT, Turn, Turns, next_turn,
 };
-pub use stakes::{EpochStakes, Stakes, VoteStake};
+pub use stakes::{Stakes, VoteWeight, VoteWeights};
 pub use tower::{AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
 pub use tracker::{Reached, Tracker, VoteError};
-pub use types::{Action, BankId, FrozenBank, TowerVote, VoteAccount};
+pub use types::{AccountVotes, Action, BankId, FrozenBank, TowerVote};
 
 /// A vote at this depth of the tower must be backed by [`VOTE_THRESHOLD`] before the tower grows on.
 pub const VOTE_THRESHOLD_DEPTH: usize = 8;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hearth_wire::Pubkey;
 
-use super::stakes::EpochStakes;
+use super::stakes::VoteWeights;
 use super::types::BankId;
 use super::{PROPAGATED_THRESHOLD, exceeds};
 
@@ -21,7 +21,7 @@ const BACKOFF_CAP: u32 = 6;
 
 #[derive(Clone, Debug)]
 struct Own {
-    stakes: Arc<EpochStakes>,
+    stakes: Arc<VoteWeights>,
     seen: BTreeSet<Pubkey>,
     stake: u64,
     is_propagated: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Propagation {
 
 impl Propagation {
     /// A block of this node is frozen. The node itself has it.
-    pub fn add(&mut self, id: BankId, before: Option<BankId>, node: &Pubkey, stakes: Arc<EpochStakes>, now_ms: u64) {
+    pub fn add(&mut self, id: BankId, before: Option<BankId>, node: &Pubkey, stakes: Arc<VoteWeights>, now_ms: u64) {
         let block =
             Own { stakes, seen: BTreeSet::new(), stake: 0, is_propagated: false, before, since_ms: now_ms, times: 0 };
         self.blocks.insert(id, block);
@@ -98,16 +98,16 @@ impl Propagation {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stakes::VoteStake;
+    use super::super::stakes::VoteWeight;
     use super::*;
 
     fn id(slot: u64) -> BankId {
         BankId { slot, hash: [0; 32] }
     }
 
-    fn stakes() -> Arc<EpochStakes> {
-        let one = |name| VoteStake { vote: [name; 32], node: [name + 100; 32], stake: 10 };
-        Arc::new(EpochStakes::new(&[1, 2, 3, 4].map(one)))
+    fn stakes() -> Arc<VoteWeights> {
+        let one = |name| VoteWeight { vote: [name; 32], node: [name + 100; 32], stake: 10 };
+        Arc::new(VoteWeights::new(&[1, 2, 3, 4].map(one)))
     }
 
     #[test]

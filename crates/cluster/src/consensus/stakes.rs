@@ -11,31 +11,31 @@ use std::sync::Arc;
 
 use hearth_wire::Pubkey;
 
-/// A vote account with stake.
+/// What the votes of an account weigh in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VoteStake {
+pub struct VoteWeight {
     /// The vote account.
     pub vote: Pubkey,
     /// The node that votes with it.
     pub node: Pubkey,
-    /// Lamports.
+    /// Lamports delegated to it.
     pub stake: u64,
 }
 
-/// The stakes of an epoch.
+/// What the votes of each account weigh in an epoch, and what a node votes with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EpochStakes {
+pub struct VoteWeights {
     accounts: BTreeMap<Pubkey, (Pubkey, u64)>,
     nodes: BTreeMap<Pubkey, Vec<Pubkey>>,
     total: u64,
 }
 
-impl EpochStakes {
+impl VoteWeights {
     /// Of these vote accounts; those without stake do not count.
     ///
     /// # Panics
     /// All stakes together are more than 2^64 lamports.
-    pub fn new(accounts: &[VoteStake]) -> Self {
+    pub fn new(accounts: &[VoteWeight]) -> Self {
         let mut stakes = Self::default();
         for one in accounts.iter().filter(|one| one.stake > 0) {
             if let Entry::Vacant(entry) = stakes.accounts.entry(one.vote) {
@@ -63,26 +63,26 @@ impl EpochStakes {
     }
 }
 
-/// The stakes of the epochs that are known.
+/// The [`VoteWeights`] of the epochs that are known.
 #[derive(Clone, Debug)]
 pub struct Stakes {
-    by_first_slot: BTreeMap<u64, Arc<EpochStakes>>,
+    by_first_slot: BTreeMap<u64, Arc<VoteWeights>>,
 }
 
 impl Stakes {
     /// Of the epoch that begins at `first_slot`.
-    pub fn new(first_slot: u64, stakes: Arc<EpochStakes>) -> Self {
+    pub fn new(first_slot: u64, stakes: Arc<VoteWeights>) -> Self {
         Self { by_first_slot: [(first_slot, stakes)].into() }
     }
 
     /// Adds an epoch.
-    pub fn insert(&mut self, first_slot: u64, stakes: Arc<EpochStakes>) {
+    pub fn insert(&mut self, first_slot: u64, stakes: Arc<VoteWeights>) {
         self.by_first_slot.insert(first_slot, stakes);
     }
 
     /// Those of a slot's epoch. A slot of an epoch that is not known is weighed by the one before it, as a slot before
     /// all by the first.
-    pub fn of(&self, slot: u64) -> &Arc<EpochStakes> {
+    pub fn of(&self, slot: u64) -> &Arc<VoteWeights> {
         let before = self.by_first_slot.range(..=slot).next_back();
         before.or_else(|| self.by_first_slot.first_key_value()).map(|(_, stakes)| stakes).expect("one is never dropped")
     }
@@ -98,9 +98,9 @@ impl Stakes {
 mod tests {
     use super::*;
 
-    fn epoch(stake: u64) -> Arc<EpochStakes> {
-        let one = |vote, node, stake| VoteStake { vote: [vote; 32], node: [node; 32], stake };
-        Arc::new(EpochStakes::new(&[one(1, 9, stake), one(2, 9, 5), one(3, 8, 0), one(1, 9, 100)]))
+    fn epoch(stake: u64) -> Arc<VoteWeights> {
+        let one = |vote, node, stake| VoteWeight { vote: [vote; 32], node: [node; 32], stake };
+        Arc::new(VoteWeights::new(&[one(1, 9, stake), one(2, 9, 5), one(3, 8, 0), one(1, 9, 100)]))
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn slot_uses_its_epoch_and_old_epochs_go() {
         let mut stakes = Stakes::new(100, epoch(1));
-        let later = EpochStakes { total: 7, ..EpochStakes::default() };
+        let later = VoteWeights { total: 7, ..VoteWeights::default() };
         stakes.insert(200, Arc::new(later));
         let total = |stakes: &Stakes, slot| stakes.of(slot).total();
         assert_eq!([5, 100, 199, 200, 900].map(|slot| total(&stakes, slot)), [6, 6, 6, 7, 7]);

@@ -26,10 +26,10 @@ impl fmt::Debug for BankId {
     }
 }
 
-/// A vote account as it stands in a bank.
+/// The votes and the root of a vote account as they stand in a bank, with its stake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VoteAccount {
-    /// Its address.
+pub struct AccountVotes {
+    /// The account's address.
     pub key: Pubkey,
     /// Lamports delegated to it that are effective in the bank's epoch.
     pub stake: u64,
@@ -54,7 +54,7 @@ pub struct FrozenBank {
     pub leader: Pubkey,
     /// The vote accounts that are otherwise than in the parent, as they are after it: those that voted, and at an
     /// epoch's begin those whose stake changed. For the bank that a node starts from, all.
-    pub votes: Vec<VoteAccount>,
+    pub votes: Vec<AccountVotes>,
 }
 
 /// A vote to be sent: what a `TowerSync` instruction tells.

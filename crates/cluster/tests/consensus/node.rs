@@ -114,7 +114,7 @@ impl Node {
         };
         let tower = self.disk.tower.as_ref().map(|bytes| Tower::restore(bytes, &identity(self.index)));
         let tower = tower.transpose().map_err(|error| error.to_string())?;
-        let stakes = Stakes::new(0, Arc::new(world.epoch_stakes()));
+        let stakes = Stakes::new(0, Arc::new(world.vote_weights()));
         let ancestors = world.chain(root).skip(1).map(|id| id.slot).collect();
         let start = Start { bank: world.blocks[&root].frozen(true), ancestors };
         let consensus = Consensus::new(config, start, stakes, tower).map_err(|error| error.to_string())?;

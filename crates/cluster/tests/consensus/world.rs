@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use hearth_cluster::consensus::{BankId, EpochStakes, FrozenBank, TowerVote, VoteAccount, VoteStake};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, TowerVote, VoteWeight, VoteWeights};
 use hearth_crypto::sha256::sha256;
 use hearth_wire::Pubkey;
 
@@ -12,7 +12,7 @@ pub struct Block {
     pub id: BankId,
     pub parent: BankId,
     pub leader: usize,
-    pub accounts: Vec<VoteAccount>,
+    pub accounts: Vec<AccountVotes>,
     changed: Vec<usize>,
 }
 
@@ -49,14 +49,14 @@ pub struct World {
 impl World {
     pub fn new(stakes: Vec<u64>, random: &mut fastrand::Rng) -> Self {
         let genesis = BankId { slot: 0, hash: [0xee; 32] };
-        let account = |(node, stake): (usize, &u64)| VoteAccount {
+        let account = |(node, stake): (usize, &u64)| AccountVotes {
             key: vote_account(node),
             stake: *stake,
             votes: Vec::new(),
             root: None,
             last_timestamp: (0, 0),
         };
-        let accounts: Vec<VoteAccount> = stakes.iter().enumerate().map(account).collect();
+        let accounts: Vec<AccountVotes> = stakes.iter().enumerate().map(account).collect();
         let first = Block { id: genesis, parent: genesis, leader: 0, accounts, changed: Vec::new() };
         let total: u64 = stakes.iter().sum();
         let drawn = |_| {
@@ -74,10 +74,10 @@ impl World {
         self.leaders[(slot / 4) as usize % self.leaders.len()]
     }
 
-    pub fn epoch_stakes(&self) -> EpochStakes {
+    pub fn vote_weights(&self) -> VoteWeights {
         let one =
-            |(node, stake): (usize, &u64)| VoteStake { vote: vote_account(node), node: identity(node), stake: *stake };
-        EpochStakes::new(&self.stakes.iter().enumerate().map(one).collect::<Vec<_>>())
+            |(node, stake): (usize, &u64)| VoteWeight { vote: vote_account(node), node: identity(node), stake: *stake };
+        VoteWeights::new(&self.stakes.iter().enumerate().map(one).collect::<Vec<_>>())
     }
 
     /// A block and its ancestors.
@@ -128,7 +128,7 @@ impl World {
 
 /// Whether the vote program takes a vote in a block on a chain, the newest block first: for a newer slot than the last,
 /// with the hash of an ancestor that is not too old, and with no slot in the tower that is on another fork.
-fn lands(chain: &[BankId], slots: &BTreeSet<u64>, account: &VoteAccount, vote: &TowerVote) -> bool {
+fn lands(chain: &[BankId], slots: &BTreeSet<u64>, account: &AccountVotes, vote: &TowerVote) -> bool {
     let is_newer = account.last_vote().is_none_or(|last| last < vote.id.slot);
     let floor = account.root.unwrap_or(0);
     let is_here = |slot: u64| slot <= floor || slots.contains(&slot);

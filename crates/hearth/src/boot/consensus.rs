@@ -14,7 +14,9 @@ use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
-use hearth_pipeline::tower::{Alone, Core, CoreConfig, Now, Nowhere, Place, Tower, TowerError, Writer, saved_tower};
+use hearth_pipeline::tower::{
+    Alone, Core, CoreConfig, Membership, NoFiles, Now, Tower, TowerError, Writer, saved_tower,
+};
 use hearth_pipeline::{replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
@@ -108,7 +110,7 @@ impl Consensus {
             core,
             files: Box::new(Writer::start(folder.clone()).map_err(NodeError::Threads)?),
             failure: watch.tower.clone(),
-            place: Place::Cluster,
+            membership: Membership::Cluster,
         };
         Ok((Self { replay: Some(replay), tower, vote_account: account, confirmed: Some(root) }, watch))
     }
@@ -120,8 +122,9 @@ impl Consensus {
         let slot = Duration::from_millis(genesis.config().slot_ms.max(1));
         let (core, alone) = Alone::new(ledger.clone(), identity.public, block_id, slot, Now::of(clock));
         let vote_account = alone.account();
-        let (failure, place) = (Failure::default(), Place::Alone(alone));
-        let tower = tower::Config { core, files: Box::new(Nowhere), failure, place };
+        let files = Box::new(NoFiles);
+        let membership = Membership::Alone(alone);
+        let tower = tower::Config { core, files, failure: Failure::default(), membership };
         Self { replay: None, tower, vote_account, confirmed: None }
     }
 }

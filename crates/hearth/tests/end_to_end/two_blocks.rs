@@ -123,7 +123,7 @@ fn a_node_with_another_block_than_the_cluster_gets_the_clusters() {
     [&node, &leader].into_iter().for_each(|node| reaches(node, wrong + 8));
     assert_eq!(block(node.rpc(), wrong), block(leader.rpc(), wrong));
     let here = node.metrics();
-    for counted in ["replay_dead_blocks", "replay_dumped_slots", "tower_told_ancestors"] {
+    for counted in ["replay_dead_blocks", "replay_dumped_slots", "tower_answered_ancestors"] {
         assert!(here.total(counted) > 0, "{counted}");
     }
     assert!(leader.metrics().total("rserve_served_ancestors") > 0);

@@ -1,7 +1,7 @@
 //! replay: executes the blocks of the cluster and of the disk, and takes the ledger to the block to be built on.
 //!
 //! reads   the block store; tower's commands; which slot proof of history makes
-//! writes  the ledger; what tower is told; orders for proof of history; what its transactions did, for the history
+//! writes  the ledger; reports to tower; orders for proof of history; what its transactions did, for the history
 //! memory  see [`position`]; one block's places, conflicts and history; each worker's own
 //! drops   a block that is wrong: an error that names the first fault
 //! source  `replay_stage.rs`, `blockstore_processor.rs` of Agave 4.2

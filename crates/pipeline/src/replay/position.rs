@@ -3,7 +3,7 @@
 //! reads   tower's commands; what the store has; which slot proof of history makes
 //! writes  the ledger, by an executor; [`Output`]s
 //! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block;
-//!         what [`super::vote_hashes`] keeps; events of [`TOLD_MAX`] stored slots
+//!         what [`super::vote_hashes`] keeps; events of [`CHANGES_PER_LOOK_MAX`] stored slots
 //! drops   blocks that cannot be executed: counted
 //!
 //! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
@@ -16,9 +16,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, VoteAccount};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank};
 use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::validators::VoteAccount;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
 use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
@@ -30,8 +31,8 @@ use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start, StoredBlo
 
 /// Slots above the root in which a block to execute is looked for: those of seven hours.
 pub const SLOTS_MAX: usize = 65_536;
-/// Changes of stored slots that tower is told of in one look; after a start the store may have all of [`SLOTS_MAX`].
-pub const TOLD_MAX: usize = 1_024;
+/// Changes of stored slots that one look reports to tower; after a start the store may have all of [`SLOTS_MAX`].
+pub const CHANGES_PER_LOOK_MAX: usize = 1_024;
 
 hearth_tile::counters! {
     /// What replay counts.
@@ -146,11 +147,11 @@ pub trait LeaderControl {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Output {
-    /// Tell tower.
+    /// Report this event to tower.
     Tower(Event),
-    /// Tell store that the block of this slot, and those below it, are confirmed.
+    /// Report to store that the block of this slot, and those below it, are confirmed.
     Confirmed(u64),
-    /// Tell store what the transactions of a block did.
+    /// Report to store what the transactions of a block did.
     Record {
         /// The block's slot.
         slot: u64,
@@ -356,25 +357,27 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     /// The node can no longer be in its cluster.
     pub fn retracted(&mut self, slot: u64) -> Result<(), PositionError> {
         if self.making.take_if(|making| *making == slot).is_some() {
-            self.tell(Event::Retracted(slot));
+            self.report(Event::Retracted(slot));
         }
         self.catch_up()
     }
 
-    /// Looks at what the store has, and tells tower what has changed: [`TOLD_MAX`] slots of it, the lowest first.
+    /// Looks at what the store has, and reports to tower what has changed: at most [`CHANGES_PER_LOOK_MAX`] slots, the
+    /// lowest first.
     pub fn look(&mut self) {
         let found = self.source.slots(self.root + 1, SLOTS_MAX);
         let mut before = std::mem::take(&mut self.stored).into_iter().peekable();
         let mut stored = Vec::with_capacity(found.len());
         let mut changes = 0;
-        let mut may_tell = || {
+        // Counts a change; whether this look still has room to report it.
+        let mut has_room = || {
             changes += 1;
-            changes <= TOLD_MAX
+            changes <= CHANGES_PER_LOOK_MAX
         };
         for info in found {
             while let Some(gone) = before.next_if(|known| known.slot < info.slot) {
-                if may_tell() {
-                    self.tell(Event::Voided(gone.slot));
+                if has_room() {
+                    self.report(Event::Voided(gone.slot));
                 } else {
                     stored.push(gone);
                 }
@@ -382,38 +385,38 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             let known = before.next_if(|known| known.slot == info.slot);
             if known.is_some_and(|known| known.whole == info.whole && known.parent_slot == info.parent_slot) {
                 stored.push(info);
-            } else if may_tell() {
-                self.tell(Event::Stored(stored_block(&info)));
+            } else if has_room() {
+                self.report(Event::Stored(stored_block(&info)));
                 stored.push(info);
             } else {
                 stored.extend(known);
             }
         }
         for gone in before {
-            if may_tell() {
-                self.tell(Event::Voided(gone.slot));
+            if has_room() {
+                self.report(Event::Voided(gone.slot));
             } else {
                 stored.push(gone);
             }
         }
         self.stored = stored;
-        self.is_behind = changes > TOLD_MAX;
-        self.tell_backlog();
+        self.is_behind = changes > CHANGES_PER_LOOK_MAX;
+        self.report_backlog();
     }
 
-    /// Whether tower does not know all yet that the store has: another look tells more.
+    /// Whether tower does not know all yet that the store has: another look reports more.
     pub fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Tells tower whether a block waits to be executed. That none does is known only once all is looked at.
-    fn tell_backlog(&mut self) {
+    /// Reports to tower whether a block waits to be executed. That none does is known only once all is looked at.
+    fn report_backlog(&mut self) {
         let has_backlog = self.next().is_some();
         if self.is_behind && !has_backlog {
             return;
         }
         if self.has_backlog.replace(has_backlog) != Some(has_backlog) {
-            self.tell(Event::Backlog(has_backlog));
+            self.report(Event::Backlog(has_backlog));
         }
     }
 
@@ -452,7 +455,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             Command::Root(id) => self.set_root(id.slot),
             Command::Confirmed(id) => {
                 self.confirmed = Some(id);
-                self.tell_confirmed();
+                self.report_confirmed();
             }
             Command::Finalized(slot) => {
                 self.finalized = slot;
@@ -464,7 +467,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(())
     }
 
-    fn tell(&mut self, event: Event) {
+    fn report(&mut self, event: Event) {
         self.out.push(Output::Tower(event));
     }
 
@@ -477,7 +480,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             && self.poh.as_mut().is_some_and(P::retract)
         {
             self.making = None;
-            self.tell(Event::Retracted(slot));
+            self.report(Event::Retracted(slot));
         }
         self.making.is_none()
     }
@@ -576,7 +579,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         if self.ledger.hash_all().1 != before.id.hash {
             return Err(PositionError::NotTheSame(slot));
         }
-        self.tell_epochs(slot, before.parent);
+        self.report_epochs(slot, before.parent);
         self.advance()
     }
 
@@ -609,7 +612,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.count.dead_blocks += 1;
         self.out.push(Output::Died { slot, why: why.clone() });
         self.dead.insert(slot, Dead { block_id, why });
-        self.tell(Event::Dead(slot));
+        self.report(Event::Dead(slot));
     }
 
     /// The head is a block that tower does not know.
@@ -617,7 +620,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.ledger.hash_all();
         let frozen = self.ledger.frozen(slot).expect("the head is hashed");
         let id = BankId { slot, hash: frozen.bank_hash };
-        self.tell_epochs(slot, parent);
+        self.report_epochs(slot, parent);
         let parent_id = self.blocks.get(parent).expect("its parent was executed").id;
         let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
         self.blocks.add(block);
@@ -626,20 +629,20 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         // Before tower hears of it: it must not vote for a block that so many have voted against.
         self.is_not_refuted(slot)?;
         let event = Event::Frozen(Box::new(frozen_block(&self.ledger, &block, parent_id, Some(&frozen.votes))));
-        self.tell(event);
-        self.tell_confirmed();
+        self.report(event);
+        self.report_confirmed();
         Ok(())
     }
 
-    /// Tells tower of stakes that it does not know, and of those that this fork has set anew: by a block and its
+    /// Reports to tower the stakes that it does not know, and those that this fork has set again: by a block and its
     /// parent.
-    fn tell_epochs(&mut self, slot: u64, parent: u64) {
+    fn report_epochs(&mut self, slot: u64, parent: u64) {
         let schedule = self.ledger.epoch_schedule();
         let begins = schedule.epoch(slot) != schedule.epoch(parent);
         for epoch in epochs(&self.ledger, slot) {
             let is_new = self.epochs.insert(epoch) || begins;
             if let Some(stakes) = self.ledger.epoch_stakes(epoch).filter(|_| is_new) {
-                self.tell(Event::Epoch(stakes));
+                self.report(Event::Epoch(stakes));
             }
         }
     }
@@ -663,7 +666,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let Some(slot) = journey.path.pop_front() else {
             let then = journey.then;
             self.journey = None;
-            self.tell_confirmed();
+            self.report_confirmed();
             return self.arrive(then);
         };
         let Some(block) = self.source.block(slot)? else { return Err(PositionError::NotTheSame(slot)) };
@@ -720,8 +723,8 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.ledger.mark_rooted(self.finalized.min(self.root));
     }
 
-    /// Tells store what is confirmed, once the ledger is on its line.
-    fn tell_confirmed(&mut self) {
+    /// Reports to store what is confirmed, once the ledger is on its line.
+    fn report_confirmed(&mut self) {
         let Some(id) = self.confirmed.filter(|id| self.blocks.has(id)) else { return };
         if self.is_on_line(id.slot) {
             self.out.push(Output::Confirmed(id.slot));
@@ -748,7 +751,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.dead.split_off(&slot);
         // Which of the other versions has the bank hash that is wanted is known when it is executed.
         self.out.push(Output::Dump(slot));
-        self.tell(Event::Dumped(slot));
+        self.report(Event::Dumped(slot));
         Ok(())
     }
 
@@ -805,7 +808,7 @@ fn stored_block(info: &SlotInfo) -> StoredBlock {
     StoredBlock { slot: info.slot, parent: info.parent_slot, is_whole: info.whole }
 }
 
-/// What tower is told of a block that was executed: `votes` are the accounts that it changed, or else all.
+/// What is reported to tower of a block that was executed: `votes` are the accounts that it changed, or else all.
 fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
     let Frozen { id, block_id, blockhash, .. } = *block;
     let epoch = ledger.epoch_schedule().epoch(id.slot);
@@ -815,7 +818,7 @@ fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&
     let all = begins_epoch.then(|| ledger.vote_accounts_at(id.slot, None).unwrap_or_default());
     let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|account| account.stake > 0);
     let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
-    let of = |account: hearth_ledger::validators::VoteAccount| VoteAccount {
+    let of = |account: VoteAccount| AccountVotes {
         key: account.key,
         stake: account.stake,
         votes: account.state.votes,

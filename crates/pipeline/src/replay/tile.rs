@@ -122,7 +122,7 @@ pub struct ReplayTile {
     answers: Option<In>,
     events: Port,
     shred: Port,
-    /// Slots that shred is told to take another block of, once it has room.
+    /// Slots that shred is to take another block of, sent once its link has room.
     dumps: BTreeSet<u64>,
     workers: Vec<Worker>,
     /// Pieces of events that wait for room, with their control bits.
@@ -211,7 +211,7 @@ impl Tile for ReplayTile {
             self.look(out);
             has_worked |= self.work(out);
         }
-        has_worked |= self.tell_poh(out) | self.tell_shred(out) | self.store.send(out);
+        has_worked |= self.send_orders(out) | self.send_dumps(out) | self.store.send(out);
         has_worked |= self.publish(out);
         if has_worked { Poll::Busy } else { Poll::Idle }
     }
@@ -244,7 +244,7 @@ impl ReplayTile {
             self.must_look = true;
         }
         self.must_look |= self.position.is_behind();
-        // Tower first hears what it was told before, which bounds what waits.
+        // Events of the last look are published first, which bounds what waits.
         if !self.must_look || !self.waiting.is_empty() {
             return;
         }
@@ -342,31 +342,31 @@ impl ReplayTile {
         }
     }
 
-    /// Tells poh what waits, as far as there is room; whether there was anything.
-    fn tell_poh(&mut self, out: &mut Out<'_, Self>) -> bool {
+    /// Sends poh the orders that wait, as far as there is room; whether there was any.
+    fn send_orders(&mut self, out: &mut Out<'_, Self>) -> bool {
         let Some(poh) = self.position.poh().filter(|poh| !poh.orders.is_empty()) else { return false };
-        let mut has_told = false;
+        let mut has_sent = false;
         while out.credits(poh.out, 1) > 0
             && let Some(order) = poh.orders.pop_front()
         {
             out.publish_with(poh.out, 0, |buffer| order.write(buffer));
-            has_told = true;
+            has_sent = true;
         }
-        has_told
+        has_sent
     }
 
-    /// Tells shred which blocks are dropped, as far as there is room; whether there was anything.
-    fn tell_shred(&mut self, out: &mut Out<'_, Self>) -> bool {
-        let mut has_told = false;
+    /// Sends shred the slots whose blocks are dropped, as far as there is room; whether there was any.
+    fn send_dumps(&mut self, out: &mut Out<'_, Self>) -> bool {
+        let mut has_sent = false;
         while !self.dumps.is_empty() {
             if out.credits(self.shred, 1) == 0 {
                 out.held_up();
                 break;
             }
             out.publish(self.shred, self.dumps.pop_first().expect("there is one"), &[]);
-            has_told = true;
+            has_sent = true;
         }
-        has_told
+        has_sent
     }
 
     /// Publishes what waits, as far as there is room; whether there was anything.

@@ -39,8 +39,8 @@ struct Trial {
     failure: Failure<PositionError>,
     workers: [ExecWorker; 2],
     events: Pieces,
-    /// Whether tower was told that the node must not vote any more.
-    has_told_failure: bool,
+    /// Whether replay has sent tower its failure: the node must not vote any more.
+    has_failure: bool,
     _folder: tempfile::TempDir,
 }
 
@@ -81,7 +81,7 @@ impl Trial {
             failure,
             workers: [worker(), worker()],
             events: Pieces::default(),
-            has_told_failure: false,
+            has_failure: false,
             _folder: folder,
         }
     }
@@ -162,13 +162,13 @@ impl Trial {
 
     fn events(&mut self) -> Vec<Event> {
         let frags = self.rig.take_control("replay_tower");
-        assert!(!self.has_told_failure || frags.is_empty(), "it is the last word");
-        self.has_told_failure |= frags.last().is_some_and(|(control, _)| *control == FAILED);
+        assert!(!self.has_failure || frags.is_empty(), "it is the last word");
+        self.has_failure |= frags.last().is_some_and(|(control, _)| *control == FAILED);
         let frags = frags.iter().filter(|(control, _)| *control != FAILED);
         frags.filter_map(|(control, piece)| self.events.push(piece, *control).map(Event::decode)).collect()
     }
 
-    /// What poh is told.
+    /// The orders that poh is sent.
     fn orders(&mut self) -> Vec<LeaderOrder> {
         self.rig.run();
         self.rig.take("replay_poh").iter().map(|(_, bytes)| LeaderOrder::read(bytes)).collect()
@@ -205,7 +205,7 @@ fn frozen(events: &[Event]) -> Option<&crate::tower::FrozenBlock> {
 }
 
 #[test]
-fn block_on_disk_is_executed_and_told() {
+fn block_on_disk_is_executed_and_reported() {
     let mut trial = Trial::new();
     assert!(frozen(&trial.run()).is_none());
     let block = trial.block(150, false);
@@ -349,7 +349,7 @@ fn node_that_differs_from_a_third_of_the_stake_says_so_and_stops() {
     }
     trial.rig.run();
     assert!(matches!(trial.failure.take(), Some(PositionError::Refuted { slot: 1, .. })));
-    assert!(trial.events().is_empty() && trial.has_told_failure, "tower must not vote any more");
+    assert!(trial.events().is_empty() && trial.has_failure, "tower must not vote any more");
     trial.command(&Command::Finalized(1));
     assert!(trial.run().is_empty(), "it takes what comes, and does nothing");
 }
@@ -365,7 +365,7 @@ fn tower_does_not_hear_of_a_block_that_a_third_of_the_stake_refutes() {
     let block = trial.block(1, false);
     trial.store(&block);
     assert!(frozen(&trial.run()).is_none(), "it would vote for it");
-    assert!(trial.has_told_failure);
+    assert!(trial.has_failure);
     assert!(matches!(trial.failure.take(), Some(PositionError::Refuted { slot: 1, .. })));
 }
 

@@ -1,4 +1,4 @@
-//! store: puts signed FEC sets into the block store, and tells the ledger which blocks are durable.
+//! store: puts signed FEC sets into the block store, and reports to the ledger which blocks are durable.
 //!
 //! reads   `shred_store` ×S, reliable: one FEC set per frag, or a slot whose block is void; `bank_store` ×B, reliable,
 //!         where a history is kept: a piece of a batch of transaction metadata; in a cluster `replay_store`, reliable:
@@ -98,7 +98,7 @@ const RETRY_NS: u64 = 100_000_000;
 /// A block that waits for the end of its slot, or for its last transactions, is looked at again after this long.
 const RECORD_NS: u64 = 1_000_000;
 
-/// The block store, opened, and the ledger to tell.
+/// The block store, opened, and the ledger to report to.
 pub struct Config {
     store: BlockStore,
     history: Option<History>,
@@ -148,8 +148,8 @@ pub struct Store {
     durable_slot: u64,
     /// Where blocks are of forks: those that have just become durable.
     forks_durable: Vec<u64>,
-    /// The newest block that the ledger was told of.
-    told_slot: u64,
+    /// The newest durable block that was reported to tower or to the ledger.
+    reported_slot: u64,
     /// Slot and parent of the blocks that are whole but not yet durable.
     whole: BTreeMap<u64, u64>,
     /// Parent and slot of the blocks that are durable before their parents.
@@ -202,7 +202,7 @@ impl Tile for Store {
             record_at: None,
             durable_slot,
             forks_durable: vec![],
-            told_slot: durable_slot,
+            reported_slot: durable_slot,
             whole: BTreeMap::new(),
             early: BTreeMap::new(),
             origins_us: BTreeMap::new(),
@@ -244,8 +244,8 @@ impl Tile for Store {
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let mut work = self.record(out);
-        if self.tell_durable(out) == Poll::Busy {
-            self.tell_latencies(out);
+        if self.report_durable(out) == Poll::Busy {
+            self.record_latencies(out);
             work = Poll::Busy;
         }
         if self.retry_at.is_some_and(|at| out.now() >= at) {
@@ -391,8 +391,8 @@ impl Store {
         }
     }
 
-    /// Says what is durable: to tower, which confirms it by a vote, or else to the ledger.
-    fn tell_durable(&mut self, out: &mut Out<'_, Self>) -> Poll {
+    /// Reports the newest durable block: to tower, which confirms it by a vote, or else to the ledger.
+    fn report_durable(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let Some(store) = &mut self.store else { return Poll::Idle };
         let durable: Vec<u64> = store.durable_slots().collect();
         for slot in &durable {
@@ -403,8 +403,8 @@ impl Store {
         // Of forks each block is durable by itself; which of them count is the cluster's to say.
         let durable_slot = self.confirmed.unwrap_or(self.durable_slot);
         let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(durable_slot);
-        if sure > self.told_slot {
-            let is_told = match self.tower {
+        if sure > self.reported_slot {
+            let is_reported = match self.tower {
                 Some(tower) => {
                     let later = self.block_ids.split_off(&(sure + 1));
                     let mut block_ids = std::mem::replace(&mut self.block_ids, later);
@@ -413,11 +413,11 @@ impl Store {
                     out.publish(tower, sure, &block_id);
                     true
                 }
-                // Where it is just on another fork it is told again.
+                // A ledger that is on another fork just now does not take it: it is reported again.
                 None => self.ledger.mark_stored(sure),
             };
-            if is_told {
-                self.told_slot = sure;
+            if is_reported {
+                self.reported_slot = sure;
                 return Poll::Busy;
             }
         }
@@ -450,8 +450,8 @@ impl Store {
         }
     }
 
-    /// Tells of the sets that have become durable.
-    fn tell_latencies(&mut self, out: &mut Out<'_, Self>) {
+    /// Records the latencies of the sets that have become durable.
+    fn record_latencies(&mut self, out: &mut Out<'_, Self>) {
         for slot in self.forks_durable.drain(..) {
             let origins_us = self.origins_us.remove(&slot).unwrap_or_default();
             origins_us.into_iter().for_each(|origin_us| out.record_latency(0, origin_us, out.now()));

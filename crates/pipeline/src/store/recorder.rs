@@ -39,16 +39,16 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on behind the last block of the chain, `slot`; `is_in_cluster` says whether others make blocks too. `tell`
-    /// is called whenever there may be something to do.
+    /// Goes on behind the last block of the chain, `slot`; `is_in_cluster` says whether others make blocks too.
+    /// `notify` is called whenever there may be something to do.
     pub fn new(
         history: History,
         ledger: Arc<Ledger>,
         slot: u64,
         is_in_cluster: bool,
-        tell: impl Fn() + Send + Sync + 'static,
+        notify: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        history.on_indexed(tell);
+        history.on_indexed(notify);
         ledger.keep_line_from(slot);
         Self {
             history,

@@ -1,4 +1,4 @@
-//! Tile tests: frags in, blocks on disk, the ledger told.
+//! Tile tests: frags in, blocks on disk, reports to the ledger.
 
 use super::*;
 use crate::links::{MORE, write_set};

@@ -7,18 +7,18 @@
 //! drops   blocks that a newer one follows before their turn: the vote for the newer one covers them
 //!
 //! Proof of history makes each block on the one before, so there is no fork to choose and nothing to execute again:
-//! consensus hears of each block as replay would tell it. The node's account counts by the votes that it has cast,
+//! consensus hears of each block as replay would report it. The node's account counts by the votes that it has cast,
 //! landed or not, and no other account counts: a chain in which somebody else has stake goes on all the same.
 //!
 //! No tower is on disk. What the node has voted for is there before, and is part of its chain when it starts again: its
-//! last block is the root then, since nobody else can have built on another one. The time that its votes told is in its
-//! account, which takes no vote that tells an earlier one.
+//! last block is the root then, since nobody else can have built on another one. The timestamp of its last vote is in
+//! its account, which takes no vote with an earlier one.
 
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, Tower as Votes, VoteAccount};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower as Votes};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_ledger::{Ledger, VoteState};
 use hearth_tile::{Frag, Host, InitError, Out};
@@ -103,9 +103,9 @@ impl Alone {
         self.durable = Some((slot, frag.payload().try_into().expect("a block's id")));
     }
 
-    /// Tells consensus of the newest durable block once its bank's hash is known, and the vote before is signed;
-    /// whether it did.
-    pub(super) fn tell(&mut self, core: &mut Core, out: &Out<'_, Tower>) -> bool {
+    /// Reports the newest durable block to consensus once its bank's hash is known, and the vote before is signed.
+    /// Returns whether it did.
+    pub(super) fn report_block(&mut self, core: &mut Core, out: &Out<'_, Tower>) -> bool {
         let Some((slot, block_id)) = self.durable.filter(|_| out.now() >= self.look_at && !core.is_signing()) else {
             return false;
         };
@@ -130,8 +130,8 @@ impl Alone {
         self.durable.filter(|_| !core.is_signing()).map(|_| self.look_at)
     }
 
-    /// Does what consensus wants done: the ledger hears what is confirmed and what is final. All else is for others.
-    pub(super) fn obey(&self, output: &Output) {
+    /// Applies an output of consensus: marks in the ledger what is confirmed and what is final. All else is for others.
+    pub(super) fn apply(&self, output: &Output) {
         match output {
             Output::Confirmed(id) => drop(self.ledger.mark_stored(id.slot)),
             Output::Replay(Command::Finalized(slot)) => drop(self.ledger.mark_rooted(*slot)),
@@ -143,7 +143,7 @@ impl Alone {
     fn block(&self, id: BankId, block_id: Hash, blockhash: Hash, cast: &Lockouts) -> FrozenBlock {
         // The tower has the account's last timestamp from the start.
         let last_timestamp = (0, 0);
-        let own = |key| VoteAccount { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root, last_timestamp };
+        let own = |key| AccountVotes { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root, last_timestamp };
         let votes = self.account.map(own).into_iter().collect();
         let bank = FrozenBank { id, parent: self.last, block_id, leader: self.node, votes };
         FrozenBlock { bank, blockhash, voters: vec![] }
@@ -158,10 +158,10 @@ fn vote_account(ledger: &Ledger, node: &Pubkey) -> Option<(Pubkey, VoteState)> {
     own.map(|account| (account.key, account.state))
 }
 
-/// Where a node alone keeps its tower: nowhere.
-pub struct Nowhere;
+/// A node alone has no files for tower and root: when it starts again the last block of its chain is the root.
+pub struct NoFiles;
 
-impl Files for Nowhere {
+impl Files for NoFiles {
     fn save_tower(&mut self, _: &[u8]) -> Poll<Result<(), SavedError>> {
         Poll::Ready(Ok(()))
     }

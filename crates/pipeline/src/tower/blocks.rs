@@ -74,7 +74,7 @@ impl Blocks {
         Some((at, path))
     }
 
-    /// A new root: forgets what does not descend from it. Told are the slots that are forgotten and are not below it on
+    /// A new root: forgets what does not descend from it. Returns the slots that are forgotten and are not below it on
     /// its line.
     pub fn set_root(&mut self, root: u64) -> Vec<u64> {
         let mut line = BTreeSet::new();

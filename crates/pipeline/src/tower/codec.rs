@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, VoteAccount};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_wire::vote::{Lockout, Voted};
 
@@ -193,14 +193,14 @@ fn read_block(r: &mut Reader<'_>) -> FrozenBlock {
     FrozenBlock { bank: FrozenBank { id, parent, block_id, leader, votes }, blockhash, voters }
 }
 
-fn read_account(r: &mut Reader<'_>) -> VoteAccount {
+fn read_account(r: &mut Reader<'_>) -> AccountVotes {
     let (key, stake) = (*r.bytes(), r.u64());
     let has_root = r.u8() == 1;
     let root = Some(r.u64()).filter(|_| has_root);
     let last_timestamp = (r.u64(), r.u64() as i64);
     let lockout = |r: &mut Reader<'_>| Lockout { slot: r.u64(), confirmation_count: r.u32() };
     let votes = (0..r.u64()).map(|_| lockout(r)).collect();
-    VoteAccount { key, stake, votes, root, last_timestamp }
+    AccountVotes { key, stake, votes, root, last_timestamp }
 }
 
 #[cfg(test)]
@@ -211,9 +211,9 @@ mod tests {
         BankId { slot, hash: [slot as u8; 32] }
     }
 
-    fn account(number: u8, root: Option<u64>) -> VoteAccount {
+    fn account(number: u8, root: Option<u64>) -> AccountVotes {
         let votes = vec![Lockout { slot: 4, confirmation_count: 31 }, Lockout { slot: 70_000, confirmation_count: 1 }];
-        VoteAccount { key: [number; 32], stake: u64::MAX, votes, root, last_timestamp: (70_000, -5) }
+        AccountVotes { key: [number; 32], stake: u64::MAX, votes, root, last_timestamp: (70_000, -5) }
     }
 
     #[test]

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use hearth_cluster::consensus::{
     self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Lockouts, Stakes, StartError, TICKS_PER_SLOT,
-    Tower, TowerVote, VoteStake,
+    Tower, TowerVote, VoteWeight, VoteWeights,
 };
 use hearth_ledger::epoch::EpochSchedule;
-use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_wire::message::Message;
 use hearth_wire::vote::Voted;
 use hearth_wire::{Pubkey, Signature};
@@ -57,8 +57,8 @@ hearth_tile::counters! {
         unpublished_votes: Counter,
         /// Questions to others for the ancestors of a block that is not executed here, again ones included.
         asked_ancestors: Counter,
-        /// Answers to them.
-        told_ancestors: Counter,
+        /// Answers to these questions.
+        answered_ancestors: Counter,
         /// Answers dropped since they are not waited for any more.
         dropped_ancestors: Counter,
         /// The newest slot that this node has rooted: it will not leave it.
@@ -113,7 +113,7 @@ pub struct Now {
 /// What is to be done. Outputs are handled in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Tell replay.
+    /// Send this command to replay.
     Replay(Command),
     /// Have the message of a vote signed by each of its signers, and give that to [`Core::on_signed`]. Its tower is on
     /// disk.
@@ -131,7 +131,7 @@ pub enum Output {
     Want(u64),
     /// Send this node's block of a slot again.
     Resend(u64),
-    /// Ask others for the ancestors of the block of this slot, until they are told to [`Core::on_ancestors`].
+    /// Ask others for the ancestors of the block of this slot, until [`Core::on_ancestors`] is given them.
     AskAncestors(u64),
     /// Slots up to this one are of no interest any more.
     Root(u64),
@@ -144,7 +144,7 @@ pub enum Output {
 struct Unsigned {
     number: u64,
     message: Message,
-    /// The block that it is for; none: the last vote of the run before, which only gossip is told.
+    /// The block that it is for; none: the last vote of the run before, which is for gossip alone.
     id: Option<BankId>,
 }
 
@@ -162,9 +162,9 @@ pub struct Core {
     stored: BTreeMap<u64, StoredBlock>,
     /// Slots whose blocks cannot be executed.
     dead: BTreeSet<u64>,
-    /// Slots whose blocks replay was told to drop, and has not yet.
+    /// Slots whose blocks replay was sent the command to drop, and has not dropped yet.
     dumping: VecDeque<u64>,
-    /// Own slots above the root that replay was told to begin.
+    /// Own slots above the root that replay was sent the command to begin.
     begun: BTreeSet<u64>,
     /// The own slot under way.
     making: Option<u64>,
@@ -207,7 +207,7 @@ impl Core {
         let epochs: BTreeMap<u64, _> = epochs.into_iter().map(|stakes| (stakes.epoch, stakes)).collect();
         let epoch = schedule.epoch(root);
         let current = epochs.get(&epoch);
-        let is_other = |vote: &hearth_ledger::stakes::VoteStake| vote.stake > 0 && vote.node != config.node;
+        let is_other = |vote: &VoteStake| vote.stake > 0 && vote.node != config.node;
         let have_others_stake = current.is_none_or(|stakes| stakes.votes.iter().any(is_other));
         let rules = consensus::Config {
             node: config.node,
@@ -277,7 +277,7 @@ impl Core {
         self.config.leads
     }
 
-    /// Replay has told something.
+    /// Takes an event of replay.
     pub fn on_event(&mut self, event: Event, now: Now) {
         match event {
             Event::Epoch(stakes) => {
@@ -299,7 +299,7 @@ impl Core {
             }
             Event::Dumped(slot) => {
                 let done = self.dumping.pop_front();
-                assert_eq!(done, Some(slot), "replay drops blocks in the order in which it was told to");
+                assert_eq!(done, Some(slot), "replay drops blocks in the order of the commands");
             }
             Event::Stored(block) => {
                 self.stored.insert(block.slot, block);
@@ -450,25 +450,25 @@ impl Core {
             Action::Refresh(_) => {}
             Action::Reset(id) => {
                 self.reset = (id.slot, now.monotonic);
-                self.tell(Command::BuildOn(id));
+                self.send(Command::BuildOn(id));
             }
             Action::Root(rooted) => self.root(&rooted, files)?,
             Action::Confirmed(id) => {
                 self.out.push(Output::Confirmed(id));
-                self.tell(Command::Confirmed(id));
+                self.send(Command::Confirmed(id));
             }
-            Action::Finalized(slot) => self.tell(Command::Finalized(slot)),
+            Action::Finalized(slot) => self.send(Command::Finalized(slot)),
             Action::Begin { slot, parent } => {
                 self.making = Some(slot);
                 self.begun.insert(slot);
                 self.count.begun_slots += 1;
-                self.tell(Command::Begin { slot, parent });
+                self.send(Command::Begin { slot, parent });
             }
             Action::Dump(slot) => {
                 self.blocks.dump(slot);
                 self.dead.split_off(&slot);
                 self.dumping.push_back(slot);
-                self.tell(Command::Dump(slot));
+                self.send(Command::Dump(slot));
             }
             Action::AskAncestors(slot) => self.out.push(Output::AskAncestors(slot)),
             Action::Rebroadcast(slot) => {
@@ -479,7 +479,7 @@ impl Core {
         Ok(())
     }
 
-    fn tell(&mut self, command: Command) {
+    fn send(&mut self, command: Command) {
         self.out.push(Output::Replay(command));
     }
 
@@ -531,7 +531,7 @@ impl Core {
         self.epochs = self.epochs.split_off(&self.schedule.epoch(root.slot));
         self.count.root_slot = root.slot;
         self.out.push(Output::Root(root.slot));
-        self.tell(Command::Root(*root));
+        self.send(Command::Root(*root));
         Ok(())
     }
 
@@ -625,8 +625,7 @@ impl LeaderView for View<'_> {
 }
 
 /// An epoch's stakes, as consensus weighs votes by them.
-fn weights(stakes: &Arc<EpochStakes>) -> Arc<consensus::EpochStakes> {
-    let of =
-        |vote: &hearth_ledger::stakes::VoteStake| VoteStake { vote: vote.vote, node: vote.node, stake: vote.stake };
-    Arc::new(consensus::EpochStakes::new(&stakes.votes.iter().map(of).collect::<Vec<_>>()))
+fn weights(stakes: &Arc<EpochStakes>) -> Arc<VoteWeights> {
+    let of = |vote: &VoteStake| VoteWeight { vote: vote.vote, node: vote.node, stake: vote.stake };
+    Arc::new(VoteWeights::new(&stakes.votes.iter().map(of).collect::<Vec<_>>()))
 }

@@ -52,7 +52,7 @@ const COMMANDS: usize = 16;
 /// Questions for ancestors that one tick asks at most.
 const QUESTIONS: usize = 64;
 
-/// The node's place among others.
+/// The tile's links in a cluster, and what waits in it for room in them.
 pub(super) struct Member {
     /// Questions for the ancestors of blocks that are not executed here.
     questions: Questions,
@@ -170,7 +170,7 @@ impl Member {
     fn on_answer(&mut self, answer: AncestorAnswer, core: &mut Core) {
         let AncestorAnswer { node, hashes } = answer;
         if self.questions.answer(&node, hashes) {
-            core.count.told_ancestors += 1;
+            core.count.answered_ancestors += 1;
             self.has_answers = true;
         } else {
             core.count.dropped_ancestors += 1;
@@ -221,8 +221,8 @@ impl Member {
         self.questions.ask(slot);
     }
 
-    /// Does what the core wants done of others, or keeps it until there is room.
-    pub(super) fn obey(&mut self, output: Output, core: &mut Core) {
+    /// Applies an output of consensus that concerns other tiles: what is to be sent waits until its link has room.
+    pub(super) fn apply(&mut self, output: Output, core: &mut Core) {
         match output {
             Output::Replay(command) => self.commands.push_back(command.encode()),
             Output::Gossip(transaction) => {

@@ -1,4 +1,4 @@
-//! messages: what replay and tower tell each other.
+//! messages: the events and commands that replay and tower exchange.
 //!
 //! memory  what a message holds
 //! drops   nothing: each side handles all messages of the other
@@ -53,7 +53,7 @@ pub struct StoredBlock {
     pub is_whole: bool,
 }
 
-/// What replay tells tower.
+/// What replay reports to tower.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The stakes of an epoch are known, or a fork that replay went to has others. Comes before blocks of the epoch.
@@ -75,7 +75,7 @@ pub enum Event {
     Backlog(bool),
 }
 
-/// What tower tells replay.
+/// What tower commands replay to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Proof of history goes on from this block; an own slot that was not begun is taken back.

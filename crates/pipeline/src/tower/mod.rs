@@ -43,7 +43,7 @@ mod tile;
 mod votes;
 
 pub use self::core::{Config as CoreConfig, Core, Counters, Now, Output, TowerError};
-pub use alone::{Alone, Nowhere};
+pub use alone::{Alone, NoFiles};
 pub use blocks::{Blocks, Frozen};
 #[cfg(test)]
 pub(crate) use codec::Pieces;
@@ -54,7 +54,7 @@ pub use saved::{
     tower as saved_tower,
 };
 
-pub use tile::{Config, Place, Tower};
+pub use tile::{Config, Membership, Tower};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, Tower, VoteAccount};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::leaders::LeaderSchedule;
@@ -65,14 +65,14 @@ fn other(slot: u64) -> BankId {
     BankId { slot, hash: [200 + slot as u8; 32] }
 }
 
-fn voted(number: u8, slots: &[u64]) -> VoteAccount {
+fn voted(number: u8, slots: &[u64]) -> AccountVotes {
     let mut lockouts = Lockouts::default();
     slots.iter().for_each(|slot| assert!(lockouts.process(*slot)));
     let (votes, root) = (lockouts.votes, lockouts.root);
-    VoteAccount { key: account(number), stake: STAKE, votes, root, last_timestamp: (0, 0) }
+    AccountVotes { key: account(number), stake: STAKE, votes, root, last_timestamp: (0, 0) }
 }
 
-fn block(id: BankId, parent: BankId, votes: Vec<VoteAccount>) -> FrozenBlock {
+fn block(id: BankId, parent: BankId, votes: Vec<AccountVotes>) -> FrozenBlock {
     let bank = FrozenBank { id, parent, block_id: [7; 32], leader: [9; 32], votes };
     FrozenBlock { bank, blockhash: [(id.slot as u8).wrapping_add(50); 32], voters: vec![] }
 }
@@ -178,7 +178,7 @@ impl Node {
     }
 
     /// A block of another node was executed.
-    fn froze(&mut self, id: BankId, parent: BankId, votes: Vec<VoteAccount>) {
+    fn froze(&mut self, id: BankId, parent: BankId, votes: Vec<AccountVotes>) {
         self.event(Event::Frozen(Box::new(block(id, parent, votes))));
     }
 

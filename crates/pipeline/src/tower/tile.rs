@@ -32,31 +32,33 @@ pub struct Config {
     pub files: Box<dyn Files + Send>,
     /// Where the tile says why it ends.
     pub failure: Failure<TowerError>,
-    /// Who else there is.
-    pub place: Place,
+    /// Whether the node is in a cluster or alone.
+    pub membership: Membership,
 }
 
-/// Who else there is.
-pub enum Place {
-    /// Other nodes.
+/// Whether the node is a member of a cluster. It decides which links the tile has, and whether other nodes vote.
+pub enum Membership {
+    /// Other nodes vote and make blocks too; the tile exchanges messages with replay, gossip and repair.
     Cluster,
-    /// Nobody.
+    /// The node has all the stake and makes every block; store reports which blocks are durable.
     Alone(Alone),
 }
 
-/// The links of that.
-enum Surroundings {
+/// The links that depend on the [`Membership`], with the state that belongs to them.
+enum Links {
+    /// In a cluster the tile is linked with replay, gossip, repair, shred and rserve.
     Cluster(Box<Member>),
+    /// Alone it has a link from store.
     Alone(Alone),
 }
 
-/// The tile.
+/// The tile: consensus between its links.
 pub struct Tower {
     core: Core,
     files: Box<dyn Files + Send>,
     failure: Failure<TowerError>,
     has_failed: bool,
-    around: Surroundings,
+    links: Links,
     from_sign: In,
     to_sign: Port,
     /// To the leaders of the next slots: by txsend, or straight to pack where this node leads alone.
@@ -76,16 +78,16 @@ impl Tile for Tower {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let Config { core, mut files, failure, place } = config;
+        let Config { core, mut files, failure, membership } = config;
         files.on_finished(host.waker());
         let from_sign = host.input(SIGN_TOWER)?;
         let to_sign = host.output(TOWER_SIGN)?;
-        let (around, to_leaders) = match place {
-            Place::Cluster => {
+        let (links, to_leaders) = match membership {
+            Membership::Cluster => {
                 let member = Member::new(&core, host)?;
-                (Surroundings::Cluster(Box::new(member)), host.output(TOWER_TXSEND)?)
+                (Links::Cluster(Box::new(member)), host.output(TOWER_TXSEND)?)
             }
-            Place::Alone(alone) => (Surroundings::Alone(alone.begin(host)?), host.output(TOWER_PACK)?),
+            Membership::Alone(alone) => (Links::Alone(alone.begin(host)?), host.output(TOWER_PACK)?),
         };
         // Signatures are taken even while there is no room: else two tiles could wait for each other.
         [to_sign, to_leaders].into_iter().for_each(|port| host.elective(port));
@@ -94,7 +96,7 @@ impl Tile for Tower {
             files,
             failure,
             has_failed: false,
-            around,
+            links,
             from_sign,
             to_sign,
             to_leaders,
@@ -105,8 +107,8 @@ impl Tile for Tower {
     }
 
     fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
-        match &self.around {
-            Surroundings::Cluster(member) if !member.takes(input) => Filter::Later,
+        match &self.links {
+            Links::Cluster(member) if !member.takes(input) => Filter::Later,
             _ => Filter::Take,
         }
     }
@@ -124,13 +126,13 @@ impl Tile for Tower {
             self.is_due = true;
             return self.hand_out();
         }
-        match &mut self.around {
-            Surroundings::Cluster(member) if member.is_failure(&frag) => return self.end(),
-            Surroundings::Cluster(member) => match member.on_frag(&frag, &mut self.core, out) {
+        match &mut self.links {
+            Links::Cluster(member) if member.is_failure(&frag) => return self.end(),
+            Links::Cluster(member) => match member.on_frag(&frag, &mut self.core, out) {
                 Ok(is_due) => self.is_due |= is_due,
                 Err(why) => return self.fail(why),
             },
-            Surroundings::Alone(alone) => alone.on_durable(&frag),
+            Links::Alone(alone) => alone.on_durable(&frag),
         }
         self.hand_out();
     }
@@ -139,18 +141,18 @@ impl Tile for Tower {
         // First, so that commands of votes do not keep consensus from going on.
         let mut has_published = self.publish(out);
         self.is_due |= self.files.has_finished();
-        let (is_free, is_tick) = match &mut self.around {
-            Surroundings::Cluster(member) => (member.is_free(), member.is_tick(out.now())),
+        let (is_free, is_tick) = match &mut self.links {
+            Links::Cluster(member) => (member.is_free(), member.is_tick(out.now())),
             // Whatever it does is done when a block is durable.
-            Surroundings::Alone(alone) => {
-                self.is_due |= alone.tell(&mut self.core, out);
+            Links::Alone(alone) => {
+                self.is_due |= alone.report_block(&mut self.core, out);
                 (true, false)
             }
         };
         // Consensus goes on once what it said last is on its way to replay.
         if (self.is_due || is_tick) && is_free && !self.has_failed {
             self.is_due = false;
-            if let Surroundings::Cluster(member) = &mut self.around
+            if let Links::Cluster(member) = &mut self.links
                 && is_tick
             {
                 has_published |= member.tick(&mut self.core, out);
@@ -168,9 +170,9 @@ impl Tile for Tower {
     }
 
     fn wait_for(&self) -> WaitFor {
-        let deadline = match &self.around {
-            Surroundings::Cluster(member) => (member.is_free() && !self.has_failed).then_some(member.tick_at()),
-            Surroundings::Alone(alone) => alone.look_at(&self.core),
+        let deadline = match &self.links {
+            Links::Cluster(member) => (member.is_free() && !self.has_failed).then_some(member.tick_at()),
+            Links::Alone(alone) => alone.look_at(&self.core),
         };
         WaitFor { deadline, ..WaitFor::default() }
     }
@@ -187,7 +189,7 @@ impl Tower {
         self.has_failed = true;
         self.unsigned = None;
         self.vote = None;
-        if let Surroundings::Cluster(member) = &mut self.around {
+        if let Links::Cluster(member) = &mut self.links {
             member.end();
         }
     }
@@ -195,24 +197,24 @@ impl Tower {
     /// Sorts what the core wants done.
     fn hand_out(&mut self) {
         for output in self.core.outputs() {
-            match (output, &mut self.around) {
+            match (output, &mut self.links) {
                 // One in place of it was made since: its signatures would be of no use.
                 (Output::Sign { number, message }, _) => self.unsigned = Some((number, message.bytes().to_vec())),
                 (Output::Vote(transaction), _) => {
                     let before = self.vote.replace(transaction);
                     self.core.count.replaced_votes += u64::from(before.is_some());
                 }
-                (output, Surroundings::Cluster(member)) => member.obey(output, &mut self.core),
-                (output, Surroundings::Alone(alone)) => alone.obey(&output),
+                (output, Links::Cluster(member)) => member.apply(output, &mut self.core),
+                (output, Links::Alone(alone)) => alone.apply(&output),
             }
         }
     }
 
     /// Publishes what waits, as far as there is room; whether there was anything.
     fn publish(&mut self, out: &mut Out<'_, Self>) -> bool {
-        let mut has_published = match &mut self.around {
-            Surroundings::Cluster(member) => member.publish_commands(out),
-            Surroundings::Alone(_) => false,
+        let mut has_published = match &mut self.links {
+            Links::Cluster(member) => member.publish_commands(out),
+            Links::Alone(_) => false,
         };
         if let Some((number, message)) = self.unsigned.take_if(|_| has_room(self.to_sign, out)) {
             out.publish(self.to_sign, number, &message);
@@ -225,7 +227,7 @@ impl Tower {
             self.core.count.votes += 1;
             has_published = true;
         }
-        if let Surroundings::Cluster(member) = &mut self.around {
+        if let Links::Cluster(member) = &mut self.links {
             has_published |= member.publish_statements(out);
         }
         has_published

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hearth_wire::Pubkey;
 
 use super::{Action, Bank, BankId, Consensus, FrozenBank, Refusal};
-use crate::consensus::stakes::EpochStakes;
+use crate::consensus::stakes::VoteWeights;
 use crate::consensus::tower::LastVote;
 use crate::consensus::tracker::VoteError;
 use crate::consensus::{DUPLICATE_THRESHOLD, MAX_ELSEWHERE, MAX_SLOTS_AHEAD, exceeds};
@@ -240,7 +240,7 @@ impl Consensus {
     }
 
     /// The stakes of an epoch that begins at a slot are known.
-    pub fn on_epoch(&mut self, first_slot: u64, stakes: Arc<EpochStakes>) {
+    pub fn on_epoch(&mut self, first_slot: u64, stakes: Arc<VoteWeights>) {
         self.stakes.insert(first_slot, stakes);
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::super::leader::{CONSECUTIVE_SLOTS, LeaderView, TICKS_PER_SLOT};
-use super::super::stakes::{EpochStakes, VoteStake};
+use super::super::stakes::{VoteWeight, VoteWeights};
 use super::super::tower::Lockouts;
-use super::super::types::{TowerVote, VoteAccount};
+use super::super::types::{AccountVotes, TowerVote};
 use super::*;
 use crate::consensus::{MAX_ELSEWHERE, VoteError};
 
@@ -40,14 +40,14 @@ impl LeaderView for View {
     }
 }
 
-fn account(name: u8, slots: impl IntoIterator<Item = u64>) -> VoteAccount {
+fn account(name: u8, slots: impl IntoIterator<Item = u64>) -> AccountVotes {
     let mut lockouts = Lockouts::default();
     slots.into_iter().for_each(|slot| assert!(lockouts.process(slot)));
     let (votes, root) = (lockouts.votes, lockouts.root);
-    VoteAccount { key: [name; 32], stake: 10, votes, root, last_timestamp: (0, 0) }
+    AccountVotes { key: [name; 32], stake: 10, votes, root, last_timestamp: (0, 0) }
 }
 
-fn frozen(id: BankId, parent: BankId, votes: Vec<VoteAccount>) -> FrozenBank {
+fn frozen(id: BankId, parent: BankId, votes: Vec<AccountVotes>) -> FrozenBank {
     let leader = View.leader(id.slot).expect("always one");
     FrozenBank { id, parent, block_id: [7; 32], leader, votes }
 }
@@ -57,8 +57,8 @@ fn config() -> Config {
 }
 
 fn started(config: Config, root: u64, tower: Option<Tower>) -> Consensus {
-    let one = |name| VoteStake { vote: [name; 32], node: node(name), stake: 10 };
-    let stakes = EpochStakes::new(&(0..NODES).map(one).collect::<Vec<_>>());
+    let one = |name| VoteWeight { vote: [name; 32], node: node(name), stake: 10 };
+    let stakes = VoteWeights::new(&(0..NODES).map(one).collect::<Vec<_>>());
     let accounts = (0..NODES).map(|name| account(name, [])).collect();
     let start = Start { bank: frozen(id(root), id(root), accounts), ancestors: (0..root).collect() };
     Consensus::new(config, start, Stakes::new(0, Arc::new(stakes)), tower).expect("fits")
@@ -125,9 +125,9 @@ fn tower_is_saved_before_its_vote() {
 /// The timestamp of a vote for slot 5 at `now_s`. The account's last timestamp is 1,000 s: in the bank that the node
 /// starts from, or else in that of slot 5.
 fn vote_timestamp(now_s: u64, is_at_start: bool) -> Option<i64> {
-    let one = VoteStake { vote: [0; 32], node: node(0), stake: 10 };
-    let stakes = Stakes::new(0, Arc::new(EpochStakes::new(&[one])));
-    let dated = VoteAccount { last_timestamp: (2, 1_000), ..account(0, []) };
+    let one = VoteWeight { vote: [0; 32], node: node(0), stake: 10 };
+    let stakes = Stakes::new(0, Arc::new(VoteWeights::new(&[one])));
+    let dated = AccountVotes { last_timestamp: (2, 1_000), ..account(0, []) };
     let (before, after) = if is_at_start { (dated, vec![]) } else { (account(0, []), vec![dated]) };
     let start = Start { bank: frozen(id(3), id(3), vec![before]), ancestors: (0..3).collect() };
     let mut consensus = Consensus::new(config(), start, stakes, None).expect("fits");

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::stakes::{EpochStakes, VoteStake};
+use super::super::stakes::{VoteWeight, VoteWeights};
 use super::super::tower::{LastVote, Lockouts};
-use super::super::types::VoteAccount;
+use super::super::types::AccountVotes;
 use super::*;
 
 const ACCOUNTS: u8 = 10;
@@ -25,15 +25,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let one = |name| VoteStake { vote: [name; 32], node: [name + 100; 32], stake: 10 };
-        let all: Vec<VoteStake> = (0..ACCOUNTS).map(one).collect();
+        let one = |name| VoteWeight { vote: [name; 32], node: [name + 100; 32], stake: 10 };
+        let all: Vec<VoteWeight> = (0..ACCOUNTS).map(one).collect();
         let accounts = (0..ACCOUNTS).map(|name| account(name, &[]));
         let root = Bank::new(0, ([0; 32], [0; 32]), None, accounts.collect(), |slot| slot == 0);
         Self {
             forks: Forks::new(id(0)),
             banks: [(id(0), root)].into(),
             tower: Tower::new(id(0)),
-            stakes: Stakes::new(0, Arc::new(EpochStakes::new(&all))),
+            stakes: Stakes::new(0, Arc::new(VoteWeights::new(&all))),
             seen: BTreeMap::new(),
             propagation: Propagation::default(),
         }
@@ -42,7 +42,7 @@ impl World {
     /// A bank in which each of these accounts has voted for these slots.
     fn add(&mut self, slot: u64, parent: u64, voters: std::ops::Range<u8>, slots: &[u64]) {
         self.forks.add(id(slot), id(parent)).expect("a tree");
-        let changed: Vec<VoteAccount> = voters.map(|name| account(name, slots)).collect();
+        let changed: Vec<AccountVotes> = voters.map(|name| account(name, slots)).collect();
         for one in &changed {
             let voted = one.last_vote().and_then(|slot| self.forks.on_chain(&id(parent), slot));
             self.forks.vote(voted.map(|voted| (one.key, voted, 10)));
@@ -79,11 +79,11 @@ impl World {
     }
 }
 
-fn account(name: u8, slots: &[u64]) -> VoteAccount {
+fn account(name: u8, slots: &[u64]) -> AccountVotes {
     let mut lockouts = Lockouts { votes: Vec::new(), root: Some(0) };
     slots.iter().for_each(|slot| assert!(lockouts.process(*slot)));
     let (votes, root) = (lockouts.votes, lockouts.root);
-    VoteAccount { key: [name; 32], stake: 10, votes, root, last_timestamp: (0, 0) }
+    AccountVotes { key: [name; 32], stake: 10, votes, root, last_timestamp: (0, 0) }
 }
 
 /// This node voted for 1, 2, 3; the others build on 1:

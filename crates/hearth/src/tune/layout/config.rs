@@ -5,7 +5,7 @@
 
 use hearth_lab::tune::layout::{Found, Kind, Layout, Space, report};
 use hearth_pipeline::kinds::{self, Count, Role};
-use hearth_pipeline::topology::{host, seat};
+use hearth_pipeline::topology::{core_host, seat};
 use hearth_tile::affinity::{Cores, written};
 use hearth_tile::topology::Topology;
 
@@ -20,7 +20,7 @@ pub fn space(base: &Config, topology: &Topology, cores: Cores) -> (Space, Layout
     let hashing = base.development.genesis.hashes_per_tick > 0;
     let mut kinds: Vec<Kind> = Vec::new();
     let mut tiles: Vec<Vec<Option<usize>>> = Vec::new();
-    for tile in topology.tiles.iter().filter(|tile| host(&topology.tiles, tile).is_none()) {
+    for tile in topology.tiles.iter().filter(|tile| core_host(&topology.tiles, tile).is_none()) {
         let seat = seat(tile, hashing);
         let declared = declared(&tile.kind);
         if kinds.last().is_none_or(|kind| kind.name != tile.kind) {

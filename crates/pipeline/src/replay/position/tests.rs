@@ -260,7 +260,7 @@ fn confirmed(outputs: &[Output]) -> Vec<u64> {
 }
 
 #[test]
-fn start_tells_all_vote_accounts_and_stakes() {
+fn start_has_all_vote_accounts_and_stakes() {
     let world = World::new();
     let start = start(&world.ledger, GENESIS_ID, &world.store, None);
     assert_eq!((start.block.bank.votes.len(), start.block.voters.len()), (4, 4));
@@ -462,8 +462,8 @@ fn tower_hears_what_the_store_has() {
     assert_eq!(stored(&world.run()), [(3, 0, false)]);
 }
 
-/// How many changes of stored slots each look tells, until all are told; and whether a backlog is told then.
-fn told_by_look(world: &mut World) -> (Vec<usize>, Option<bool>) {
+/// How many changes of stored slots each look reports, until none is left; and the backlog that the last look reports.
+fn changes_by_look(world: &mut World) -> (Vec<usize>, Option<bool>) {
     let mut looks = vec![];
     loop {
         world.position.look();
@@ -480,20 +480,20 @@ fn told_by_look(world: &mut World) -> (Vec<usize>, Option<bool>) {
 }
 
 #[test]
-fn each_look_tells_a_bounded_number_of_slots() {
+fn each_look_reports_a_bounded_number_of_slots() {
     let mut world = World::new();
-    let count = 2 * TOLD_MAX as u64 + 5;
+    let count = 2 * CHANGES_PER_LOOK_MAX as u64 + 5;
     for slot in 2..2 + count {
         world.store.add_with(slot, 1, 1, |block| block.is_whole = false);
     }
     world.store.add(2 + count, 0, 1);
-    assert_eq!(told_by_look(&mut world), (vec![TOLD_MAX, TOLD_MAX, 6], Some(true)));
-    assert_eq!(world.position.stored.len(), 2 * TOLD_MAX + 6);
-    assert_eq!(told_by_look(&mut world), (vec![0], None));
+    assert_eq!(changes_by_look(&mut world), (vec![CHANGES_PER_LOOK_MAX, CHANGES_PER_LOOK_MAX, 6], Some(true)));
+    assert_eq!(world.position.stored.len(), 2 * CHANGES_PER_LOOK_MAX + 6);
+    assert_eq!(changes_by_look(&mut world), (vec![0], None));
     // All but the whole block is void, and one is another than before.
     world.store.0.borrow_mut().retain(|slot, _| *slot == 2 || *slot == 2 + count);
     world.store.add_with(2, 0, 2, |block| block.is_whole = false);
-    assert_eq!(told_by_look(&mut world), (vec![TOLD_MAX, TOLD_MAX, 5], None));
+    assert_eq!(changes_by_look(&mut world), (vec![CHANGES_PER_LOOK_MAX, CHANGES_PER_LOOK_MAX, 5], None));
     assert!(world.position.stored.iter().map(|info| info.slot).eq([2, 2 + count]));
 }
 

@@ -6,7 +6,7 @@ use hearth_ledger::{Account, Commitment, Genesis, GenesisConfig, Ledger, LedgerC
 use hearth_tile::rig::Rig;
 use hearth_wire::vote::is_vote_message_by;
 
-use super::super::{Alone, Config as TileConfig, Nowhere, Place, Tower as TowerTile};
+use super::super::{Alone, Config as TileConfig, Membership, NoFiles, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
 
@@ -26,7 +26,7 @@ impl Trial {
         Self::with(genesis_accounts(&ACCOUNT, &[8; 32], &owner).to_vec())
     }
 
-    /// Of a chain whose votes so far told this time.
+    /// Of a chain on which the account's last vote has this timestamp.
     fn since(unix_s: i64) -> Self {
         let [(key, account), stake] = genesis_accounts(&ACCOUNT, &[8; 32], &node(0));
         let mut data = account.data().to_vec();
@@ -45,8 +45,8 @@ impl Trial {
     /// Started on a ledger.
     fn on(ledger: Arc<Ledger>) -> Self {
         let (core, alone) = Alone::new(ledger.clone(), node(0), [6; 32], SLOT, now(Duration::ZERO));
-        let place = Place::Alone(alone);
-        let config = TileConfig { core, files: Box::new(Nowhere), failure: Failure::default(), place };
+        let membership = Membership::Alone(alone);
+        let config = TileConfig { core, files: Box::new(NoFiles), failure: Failure::default(), membership };
         let rig = Rig::new(config, &["store_tower", "sign_tower"], &["tower_sign", "tower_pack"]);
         Self { rig, ledger }
     }
@@ -175,7 +175,7 @@ fn start_makes_the_last_block_the_root() {
 }
 
 #[test]
-fn vote_tells_no_time_before_the_accounts() {
+fn vote_timestamp_is_not_before_the_accounts() {
     let message_bytes = |mut trial: Trial| {
         trial.make(1);
         trial.durable(1);

@@ -7,7 +7,7 @@ use hearth_cluster::view::Peer;
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::vote::is_vote_message_by;
 
-use super::super::{Config as TileConfig, Place, Tower as TowerTile};
+use super::super::{Config as TileConfig, Membership, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
 use crate::links::{AncestorAnswer, AncestorQuestion, FAILED, PeerNews, Statement, TOWER_NEWS_MTU, TowerNews};
@@ -55,7 +55,7 @@ impl Trial {
             core: Core::new(config(number), start(), None, now(Duration::ZERO)).expect("there is no tower yet"),
             files: Box::new(Shared(Arc::clone(&disk))),
             failure: failure.clone(),
-            place: Place::Cluster,
+            membership: Membership::Cluster,
         };
         Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), failure, disk }
     }
@@ -284,7 +284,7 @@ fn enough_stake_for_other_ancestors_drops_the_block() {
     (2..NODES).for_each(|number| answer(&mut trial, number, &chain));
     trial.rig.advance(TICK);
     assert_eq!(trial.commands(), [Command::Dump(2)], "this version is not the cluster's");
-    assert_eq!(trial.rig.count().told_ancestors, u64::from(nodes));
+    assert_eq!(trial.rig.count().answered_ancestors, u64::from(nodes));
 }
 
 #[test]
