@@ -66,6 +66,7 @@ pub fn markdown() -> String {
             let of = match Kind::named(&tile.kind).map(|kind| kind.role) {
                 Some(Role::Load) => "Label: `tile`. Only in a bench.",
                 Some(Role::Cluster) => "Label: `tile`. Only of a node in a cluster.",
+                Some(Role::Voter) => "Label: `tile`. Only of a node that votes or is in a cluster.",
                 _ => "Label: `tile`.",
             };
             section(&tile.kind, of, metrics.into_iter().chain(latencies).collect());

@@ -34,7 +34,7 @@ pub struct Kind {
     pub spread: bool,
     /// Wants a physical core for itself: there is one of it, and everything waits for it.
     pub quiet: bool,
-    /// The kind whose core it shares in a node that is in no cluster, where no place of a layout is its own.
+    /// Outside a cluster it has no place in `layout.affinity` and runs on this kind's core.
     pub alone_with: Option<&'static str>,
     /// Its tiles take work as they have time for it; of other kinds each tile has its share of the connections.
     pub is_elastic: bool,
@@ -54,7 +54,7 @@ pub enum Role {
     Leader,
     /// A node in a cluster.
     Cluster,
-    /// A node that votes, and each in a cluster.
+    /// Nodes that vote, and every node in a cluster.
     Voter,
 }
 
@@ -166,7 +166,7 @@ pub const KINDS: [Kind; 21] = [
     Kind {
         role: Role::Voter,
         weight_us: 0.2,
-        // Once a slot it goes on with what store has done. Layouts that were published have no place for it.
+        // Once a slot it goes on with what store has done. Published layouts have no place for it.
         alone_with: Some("store"),
         // Files in a cluster, the ledger where the node is alone.
         needs: &[Need::Files, Need::Ledger],

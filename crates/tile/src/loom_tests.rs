@@ -1,15 +1,15 @@
-//! Model checks of wake-ups between a core that lends its tiles and the one that borrows them: in every interleaving,
-//! what a producer publishes is seen by the thread that holds the tiles.
+//! Model checks of wake-ups between a core that lends its tiles and the one that borrows them: with at most
+//! three preemptions, what a producer publishes is seen by the thread that holds the tiles.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test --release -p hearth-tile --lib`. A lost wake-up leaves all threads
-//! asleep, which loom reports as a deadlock: sleeps of these models have no end. The threads do in their order what
-//! those of `core/turns.rs` do.
+//! asleep, which loom reports as a deadlock: sleeps of these models have no end. The threads lend and give
+//! back by the functions that those of `core/turns.rs` call.
 
 use std::sync::Arc;
 
 use loom::thread;
 
-use crate::desk::{Desk, give_back, lend};
+use crate::desk::{Desk, give, give_back, lend};
 use crate::sync::{AtomicBool, Ordering};
 use crate::wake::Waker;
 
@@ -94,14 +94,11 @@ fn no_wake_up_is_lost_while_tiles_are_lent() {
                 borrowing.give_back();
             }
         });
-        let waker = world.desks[OWNER].waker();
-        waker.set_lent(true);
-        if world.has_work() {
-            waker.set_lent(false);
-            lend(Mail::Kept, &world.desks[BORROWER]).expect("the borrower has not stopped");
-        } else {
-            lend(Mail::Tiles, &world.desks[BORROWER]).expect("the borrower has not stopped");
-            world.sleep_while_lent();
+        let [owner, borrower_desk] = &world.desks;
+        match lend(owner.waker(), borrower_desk, || (!world.has_work()).then_some(Mail::Tiles)) {
+            Ok(()) => world.sleep_while_lent(),
+            Err(None) => give(Mail::Kept, borrower_desk).expect("the borrower has not stopped"),
+            Err(Some(_)) => panic!("the borrower has not stopped"),
         }
         assert!(world.has_work());
         producer.join().unwrap();

@@ -12,7 +12,7 @@ use crate::{Hash, Pubkey, Txn, compact};
 
 /// Votes that bind at most.
 pub const MAX_LOCKOUTS: usize = 31;
-/// The vote program's instruction by which a whole tower is told.
+/// The vote program's instruction that carries a whole tower.
 const TOWER_SYNC: u32 = 14;
 /// The same where the vote leaves a fork.
 const TOWER_SYNC_SWITCH: u32 = 15;

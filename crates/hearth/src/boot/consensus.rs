@@ -37,10 +37,10 @@ pub(super) struct Consensus {
 }
 
 impl Consensus {
-    /// Of a node among others, or of one alone that votes; with why it can no longer be in its cluster.
+    /// Of a node among others, or of one alone that votes. Returns also the watch that explains why the node diverged.
     ///
     /// # Errors
-    /// As of a node in a cluster.
+    /// The tower cannot be read, or is of another chain; or there can be no more threads.
     pub fn begin(
         config: &Config,
         chain: &Chain,

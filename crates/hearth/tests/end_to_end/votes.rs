@@ -34,10 +34,15 @@ fn blocks_are_voted_for_and_become_final() {
     node.kill();
     let node = setup.start();
     let root = slot(node.rpc(), "finalized");
-    assert!(root > 0, "the votes were in the blocks");
+    assert!(root >= finalized, "what is on disk is final");
     wait_until("votes to go on", || {
         let now = slot(node.rpc(), "finalized");
         if now > root { Ok(()) } else { Err(format!("root {now}")) }
+    });
+    wait_until("a vote that lands on those before", || {
+        let accounts = node.rpc().call("getVoteAccounts", json!([]));
+        let last_vote = accounts["current"][0]["lastVote"].as_u64();
+        if last_vote > Some(processed) { Ok(()) } else { Err(format!("{accounts} after {processed}")) }
     });
     node.stop();
 }

@@ -135,7 +135,8 @@ pub struct ReplayTile {
     must_look: bool,
     /// When the store is looked at without that.
     look_at: u64,
-    log_limit: LogLimit,
+    log_dumped: LogLimit,
+    log_dead: LogLimit,
 }
 
 impl Tile for ReplayTile {
@@ -182,7 +183,8 @@ impl Tile for ReplayTile {
             is_due: true,
             must_look: true,
             look_at: 0,
-            log_limit: LogLimit::default(),
+            log_dumped: LogLimit::new("hearth_replay_dumped_slots_total"),
+            log_dead: LogLimit::new("hearth_replay_dead_blocks_total"),
         })
     }
 
@@ -305,14 +307,16 @@ impl ReplayTile {
                     self.position.count.dropped_metadata += self.store.record(slot, batches);
                 }
                 Output::Dump(slot) => {
-                    if self.log_limit.admit(out.now()) {
-                        tracing::warn!("slot {slot} has another block in the cluster than here: this one is dropped");
+                    if let Some(end) = self.log_dumped.admit(out.now()) {
+                        tracing::warn!(
+                            "slot {slot} has another block in the cluster than here: this one is dropped{end}"
+                        );
                     }
                     self.dumps.insert(slot);
                 }
                 Output::Died { slot, why } => {
-                    if self.log_limit.admit(out.now()) {
-                        tracing::warn!("the block of slot {slot} is not executed: {why}");
+                    if let Some(end) = self.log_dead.admit(out.now()) {
+                        tracing::warn!("the block of slot {slot} is not executed: {why}{end}");
                     }
                 }
             }

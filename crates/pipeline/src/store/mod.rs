@@ -312,10 +312,14 @@ impl Store {
             return self.dump(u64::from_le_bytes(slot), out);
         }
         let set = read_set(payload);
-        if set.last_in_slot && self.tower.is_some() {
+        let appended = store.append_set(&set);
+        if set.last_in_slot
+            && self.tower.is_some()
+            && matches!(appended, Ok(Appended::Stored { .. } | Appended::Disabled))
+        {
             self.block_ids.insert(set.slot, set.merkle_root);
         }
-        match store.append_set(&set) {
+        match appended {
             Ok(Appended::Stored { slot_whole }) => {
                 out.count.sets += 1;
                 out.count.bytes += set.data.len() as u64;
@@ -403,7 +407,9 @@ impl Store {
             let is_told = match self.tower {
                 Some(tower) => {
                     let later = self.block_ids.split_off(&(sure + 1));
-                    let block_id = std::mem::replace(&mut self.block_ids, later).remove(&sure).unwrap_or_default();
+                    let mut block_ids = std::mem::replace(&mut self.block_ids, later);
+                    // What the last run left behind its last block was discarded, and the history ends there too.
+                    let block_id = block_ids.remove(&sure).expect("the block's last set came by here");
                     out.publish(tower, sure, &block_id);
                     true
                 }

@@ -11,15 +11,16 @@
 //! landed or not, and no other account counts: a chain in which somebody else has stake goes on all the same.
 //!
 //! No tower is on disk. What the node has voted for is there before, and is part of its chain when it starts again: its
-//! last block is the root then, since nobody else can have built on another one.
+//! last block is the root then, since nobody else can have built on another one. The time that its votes told is in its
+//! account, which takes no vote that tells an earlier one.
 
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, VoteAccount};
-use hearth_ledger::Ledger;
+use hearth_cluster::consensus::{BankId, FrozenBank, Lockouts, Tower as Votes, VoteAccount};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
+use hearth_ledger::{Ledger, VoteState};
 use hearth_tile::{Frag, Host, InitError, Out};
 use hearth_wire::{Hash, Pubkey};
 
@@ -53,7 +54,7 @@ impl Alone {
     /// Begins at the ledger's last block, whose id is given, with consensus that has rooted it. The node votes if the
     /// chain has an account in which it may.
     pub fn new(ledger: Arc<Ledger>, node: Pubkey, block_id: Hash, slot: Duration, now: Now) -> (Core, Self) {
-        let account = vote_account(&ledger, &node);
+        let (account, state) = vote_account(&ledger, &node).unzip();
         let (block, (root, hash)) = (ledger.recent_blocks(1)[0], ledger.hash_all());
         let id = BankId { slot: root, hash };
         let alone = Self { ledger, node, account, last: id, durable: None, look_at: 0 };
@@ -71,7 +72,11 @@ impl Alone {
             stored: vec![],
         };
         let config = CoreConfig { node, vote_account: account, leads: false, gossips: false, is_begin: false, slot };
-        (Core::new(config, start, None, now).expect("a tower that begins at the root fits it"), alone)
+        let votes = state.map(|state| {
+            let (slot, unix_s) = state.last_timestamp;
+            Votes::new(id).with_timestamp(slot, unix_s)
+        });
+        (Core::new(config, start, votes, now).expect("a tower that begins at the root fits it"), alone)
     }
 
     /// The account that the node votes with, if it votes.
@@ -121,8 +126,8 @@ impl Alone {
     }
 
     /// When there is something to do, although nothing comes in.
-    pub(super) fn look_at(&self) -> Option<u64> {
-        self.durable.map(|_| self.look_at)
+    pub(super) fn look_at(&self, core: &Core) -> Option<u64> {
+        self.durable.filter(|_| !core.is_signing()).map(|_| self.look_at)
     }
 
     /// Does what consensus wants done: the ledger hears what is confirmed and what is final. All else is for others.
@@ -143,12 +148,12 @@ impl Alone {
     }
 }
 
-/// The account in which a node may vote, if the chain has one.
-fn vote_account(ledger: &Ledger, node: &Pubkey) -> Option<Pubkey> {
+/// The account in which a node may vote, if the chain has one, and what it holds.
+fn vote_account(ledger: &Ledger, node: &Pubkey) -> Option<(Pubkey, VoteState)> {
     let epoch = ledger.clock().epoch;
     let mut accounts = ledger.vote_accounts().into_iter();
     let own = accounts.find(|account| account.state.node == *node && account.state.voter(epoch) == Some(*node));
-    own.map(|account| account.key)
+    own.map(|account| (account.key, account.state))
 }
 
 /// Where a node alone keeps its tower: nowhere.

@@ -170,7 +170,7 @@ impl Tile for Tower {
     fn wait_for(&self) -> WaitFor {
         let deadline = match &self.around {
             Surroundings::Cluster(member) => (member.is_free() && !self.has_failed).then_some(member.tick_at()),
-            Surroundings::Alone(alone) => alone.look_at(),
+            Surroundings::Alone(alone) => alone.look_at(&self.core),
         };
         WaitFor { deadline, ..WaitFor::default() }
     }

@@ -5,7 +5,7 @@
 //! memory  the lists themselves
 //!
 //! Wake-ups follow the tiles, see [`Waker::set_lent`]. The order is what makes sure that none is lost: the lender
-//! redirects them first, then looks at its inputs once more, then [gives its tiles away](lend); the borrower
+//! [redirects them first, then looks at its inputs once more, then gives its tiles away](lend); the borrower
 //! [redirects them first, then returns the tiles and wakes their owner](give_back), which looks at its inputs as it
 //! begins. Loom checks that order.
 
@@ -65,8 +65,25 @@ impl<L> Desk<L> {
     }
 }
 
-/// Gives a list to the borrower. It comes back where that one has stopped.
-pub fn lend<L>(list: L, to: &Desk<L>) -> Result<(), L> {
+/// Lends the list of `owner`: redirects wake-ups to the borrower, looks at the inputs once more, gives the list away.
+/// `look` returns the list, or none where there is work after all.
+///
+/// # Errors
+/// Nothing was lent, and wake-ups are as before. What `look` returned comes back where the borrower has stopped.
+pub fn lend<L>(owner: &Waker, borrower: &Desk<L>, look: impl FnOnce() -> Option<L>) -> Result<(), Option<L>> {
+    owner.set_lent(true);
+    let lent = match look() {
+        Some(list) => give(list, borrower).map_err(Some),
+        None => Err(None),
+    };
+    if lent.is_err() {
+        owner.set_lent(false);
+    }
+    lent
+}
+
+/// Sends a list and wakes the core that gets it. The list comes back where that one has stopped.
+pub fn give<L>(list: L, to: &Desk<L>) -> Result<(), L> {
     to.send(list)?;
     to.waker.wake();
     Ok(())

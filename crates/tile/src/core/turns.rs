@@ -130,17 +130,16 @@ impl<'a> Thread<'a> {
     /// Gives its tiles to `borrower`, unless there is work after all, and sleeps until they are back.
     fn lend(&mut self, borrower: &Desk) {
         let waker = self.waker();
-        waker.set_lent(true);
-        if self.pass(0) || self.has_stopped() {
-            waker.set_lent(false);
-            return;
-        }
-        self.cpu.charge_now(&mut self.held, self.clock.now());
-        self.pace.lent(self.clock.now());
-        let own = self.held.pop().expect("a core that borrows nothing has its own tiles");
-        if let Err(own) = lend::lend(own, borrower) {
-            waker.set_lent(false);
-            self.held.push(own);
+        let lent = lend::lend(waker, borrower, || {
+            if self.pass(0) || self.has_stopped() {
+                return None;
+            }
+            self.cpu.charge_now(&mut self.held, self.clock.now());
+            self.pace.lent(self.clock.now());
+            Some(self.held.pop().expect("a core that borrows nothing has its own tiles"))
+        });
+        if let Err(own) = lent {
+            self.held.extend(own);
             return;
         }
         while !self.desk().has_mail() && !self.has_stopped() {

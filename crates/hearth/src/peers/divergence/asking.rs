@@ -14,8 +14,10 @@ use hearth_wire::base58::encode_32;
 
 use super::DivergenceError;
 
-/// In place of an answer.
+/// In place of an answer, where the node ends first.
 const UNKNOWN: &str = "Which account differs first is not known: the node ended before others had said";
+/// In place of an answer, where none can come.
+const NOT_ASKED: &str = "Which account differs first is not known: the thread that asks other nodes could not run";
 
 /// A slot whose bank hash is another one here than in the cluster.
 pub struct Question {
@@ -61,7 +63,7 @@ impl Asking {
         let question = open.take()?;
         match question.differs.try_recv() {
             Ok(differs) => Some(question.error(differs)),
-            Err(TryRecvError::Disconnected) => Some(question.error(UNKNOWN.into())),
+            Err(TryRecvError::Disconnected) => Some(question.error(NOT_ASKED.into())),
             Err(TryRecvError::Empty) => {
                 *open = Some(question);
                 None
@@ -115,6 +117,6 @@ mod tests {
     fn thread_that_ends_without_an_answer_is_not_waited_for() {
         let (asking, sender) = asking();
         drop(sender);
-        assert_eq!(answer(asking.poll()).as_deref(), Some(UNKNOWN));
+        assert_eq!(answer(asking.poll()).as_deref(), Some(NOT_ASKED));
     }
 }

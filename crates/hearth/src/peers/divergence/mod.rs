@@ -134,8 +134,8 @@ impl DivergenceWatch {
             // Nobody waits for it where the node was stopped meanwhile.
             let _ = answer.send(block.first_difference(|| gossip::nodes(&board)));
         };
-        // Where no thread begins the channel closes, which counts as no answer.
-        let _ = std::thread::Builder::new().name("differs".into()).spawn(ask);
+        // Where no thread begins the channel closes, and the error says that nobody was asked.
+        let _ = std::thread::Builder::new().name("divergence".into()).spawn(ask);
         self.asking.begin(Question { slot, theirs, ours, differs });
     }
 }

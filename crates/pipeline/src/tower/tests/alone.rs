@@ -1,7 +1,8 @@
 //! A node that is a cluster of one, on a ledger without forks.
 
 use hearth_crypto::ed25519::SigningKey;
-use hearth_ledger::{Commitment, Genesis, GenesisConfig, Ledger, LedgerConfig, stakes::genesis_accounts};
+use hearth_ledger::stakes::genesis_accounts;
+use hearth_ledger::{Account, Commitment, Genesis, GenesisConfig, Ledger, LedgerConfig, VoteState};
 use hearth_tile::rig::Rig;
 use hearth_wire::vote::is_vote_message_by;
 
@@ -22,7 +23,20 @@ impl Trial {
     /// Of a chain in which the node may vote with an account, or that is of another node.
     fn new(has_account: bool) -> Self {
         let owner = if has_account { node(0) } else { node(1) };
-        let extra_accounts = genesis_accounts(&ACCOUNT, &[8; 32], &owner).to_vec();
+        Self::with(genesis_accounts(&ACCOUNT, &[8; 32], &owner).to_vec())
+    }
+
+    /// Of a chain whose votes so far told this time.
+    fn since(unix_s: i64) -> Self {
+        let [(key, account), stake] = genesis_accounts(&ACCOUNT, &[8; 32], &node(0));
+        let mut data = account.data().to_vec();
+        // Behind the credits, of which there are none.
+        data[266..274].copy_from_slice(&unix_s.to_le_bytes());
+        assert_eq!(VoteState::read(&data).map(|state| state.last_timestamp), Some((0, unix_s)));
+        Self::with(vec![(key, Account::with_data(account.lamports, account.owner, &data)), stake])
+    }
+
+    fn with(extra_accounts: Vec<(Pubkey, Account)>) -> Self {
         let genesis = GenesisConfig { extra_accounts, ..GenesisConfig::development(node(0), [2; 32], 0) };
         let genesis = Genesis::create(genesis, |_| {}).expect("it fits");
         Self::on(Ledger::new(&genesis, LedgerConfig::default()))
@@ -143,6 +157,29 @@ fn start_makes_the_last_block_the_root() {
     assert_eq!(again.slot(Commitment::Finalized), 5, "nobody else can have built on another block");
     assert_eq!(voted(&again.vote_for(6)).slot, 6);
     assert_eq!(again.slot(Commitment::Confirmed), 6);
+}
+
+#[test]
+fn vote_tells_no_time_before_the_accounts() {
+    let message_bytes = |mut trial: Trial| {
+        trial.make(1);
+        trial.durable(1);
+        trial.asked().expect("a vote is due").1.len()
+    };
+    let dated = message_bytes(Trial::since(0));
+    assert_eq!(message_bytes(Trial::since(4_000_000_000)), dated - size_of::<i64>());
+}
+
+#[test]
+fn signature_is_waited_for_without_looking() {
+    let mut trial = Trial::new(true);
+    (1..=2).for_each(|slot| trial.make(slot));
+    trial.durable(1);
+    let (number, _) = trial.asked().expect("a vote is due");
+    trial.durable(2);
+    assert_eq!(hearth_tile::Tile::wait_for(trial.rig.tile()).deadline, None);
+    trial.signed(number);
+    assert!(trial.asked().is_some());
 }
 
 #[test]
