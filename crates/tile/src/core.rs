@@ -22,6 +22,7 @@ use crate::wake::Waker;
 mod cpu;
 mod desk;
 mod lend;
+mod patience;
 mod turns;
 
 use lend::{Desk, Tiles};
@@ -30,8 +31,8 @@ use turns::Thread;
 /// When an idle core parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
-    /// Idle turns go on for so long at most before the thread sleeps, nanoseconds; for less where work comes seldom.
-    /// `u64::MAX` never sleeps.
+    /// What a sleep and a wake-up cost, as time of idle turns, nanoseconds: these go on for so long at most before the
+    /// thread sleeps, and for less where work comes later than that. `u64::MAX` never sleeps.
     pub park_after_ns: u64,
     /// The longest sleep, nanoseconds.
     pub sleep_max_ns: u64,

@@ -4,14 +4,11 @@ use std::sync::atomic::Ordering;
 
 use super::cpu::Cpu;
 use super::lend::{self, Desk, Pace, Tiles};
+use super::patience::Patience;
 use super::{IdlePolicy, Shared};
 use crate::clock::Clock;
 use crate::runner::Activity;
 use crate::wake::Waker;
-
-/// The shortest time for which an idle core looks for work before it sleeps, nanoseconds: about what a sleep and a
-/// wake-up cost.
-const SPIN_MIN_NS: u64 = 5_000;
 
 /// A core's thread.
 pub struct Thread<'a> {
@@ -27,7 +24,7 @@ pub struct Thread<'a> {
     idle: IdlePolicy,
     cpu: Cpu,
     pace: Pace,
-    spin_ns: u64,
+    patience: Patience,
 }
 
 impl<'a> Thread<'a> {
@@ -35,8 +32,8 @@ impl<'a> Thread<'a> {
     pub fn new(index: usize, tiles: Tiles, shared: &'a Shared, clock: Clock, idle: IdlePolicy) -> Self {
         let now = clock.now();
         let pace = Pace::new(index, shared.borrower, now);
-        let (held, cpu, spin_ns) = (vec![tiles], Cpu::new(now), idle.park_after_ns);
-        Self { index, held, running: (0, 0), shared, clock, idle, cpu, pace, spin_ns }
+        let (held, cpu, patience) = (vec![tiles], Cpu::new(now), Patience::new(idle.park_after_ns));
+        Self { index, held, running: (0, 0), shared, clock, idle, cpu, pace, patience }
     }
 
     fn desk(&self) -> &'a Desk {
@@ -67,7 +64,7 @@ impl<'a> Thread<'a> {
             }
             if worked {
                 if let Some(since) = idle_since.take() {
-                    self.learn(now.saturating_sub(since));
+                    self.patience.worked_after(now.saturating_sub(since));
                 }
                 if self.held.len() > 1 && self.pace.is_over(now) {
                     self.return_all(now);
@@ -75,7 +72,7 @@ impl<'a> Thread<'a> {
                 continue;
             }
             let since = *idle_since.get_or_insert(now);
-            if now.saturating_sub(since) < self.spin_ns {
+            if now.saturating_sub(since) < self.patience.ns() {
                 std::hint::spin_loop();
                 continue;
             }
@@ -102,15 +99,6 @@ impl<'a> Thread<'a> {
             }
         }
         worked
-    }
-
-    /// Looks for work longer the next time where it came soon, and for less where it did not.
-    fn learn(&mut self, idle_ns: u64) {
-        let most = self.idle.park_after_ns;
-        self.spin_ns = match idle_ns < most {
-            true => self.spin_ns.saturating_mul(2).min(most),
-            false => (self.spin_ns / 2).max(SPIN_MIN_NS.min(most)),
-        };
     }
 
     /// Sleeps, unless there is work after all. Returns for how long.
