@@ -63,7 +63,7 @@ impl Patience {
     /// Takes the time that would have cost the least: each gap costs its length where that is shorter, else the time
     /// and a sleep.
     fn choose(&mut self) {
-        let (mut shorter_ns, mut longer) = (0, self.samples.into());
+        let (mut shorter_ns, mut longer) = (0, u64::from(self.samples));
         let (mut least_ns, mut chosen_ns) = (u64::MAX, self.most_ns);
         for (bits, count) in self.counts.iter().enumerate() {
             // All gaps counted so far are shorter than this.
