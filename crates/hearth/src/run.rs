@@ -21,8 +21,8 @@ use crate::replay::{Go, ReplayError, Replayed};
 use crate::say::{Say, note, plural};
 use crate::stop::StopSignal;
 
-/// How often the node's health is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often the node's health is looked at. A request to stop does not wait for it.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often it is said how far a replay has come.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 
@@ -128,7 +128,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
 fn wait_for_end(running: &Running, stop: &StopSignal) -> Option<DivergenceError> {
     let mut failure = None;
     while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
-        std::thread::sleep(LOOK_EVERY);
+        stop.wait(LOOK_EVERY);
         failure = running.failure();
     }
     failure.or_else(|| running.last_failure())

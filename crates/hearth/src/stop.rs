@@ -12,6 +12,7 @@ use std::io::{Error, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -51,6 +52,8 @@ pub struct StopSignal {
     begun: Option<SyncSender<()>>,
     explain: Arc<Mutex<Option<Explain>>>,
     unsaved: Arc<Mutex<Option<Unsaved>>>,
+    /// The thread that waits for it.
+    waiter: Arc<Mutex<Option<Thread>>>,
 }
 
 /// What would be lost if the process ended now.
@@ -177,6 +180,7 @@ impl StopSignal {
     /// Stops as the first Ctrl-C does.
     pub fn set(&self) {
         self.set.store(true, Ordering::Release);
+        self.waiter.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Thread::unpark);
         // The watchdog waits for the first alone.
         let _ = self.begun.as_ref().map(|begun| begun.try_send(()));
     }
@@ -184,6 +188,15 @@ impl StopSignal {
     fn press(&self) {
         self.presses.fetch_add(1, Ordering::AcqRel);
         self.set();
+    }
+
+    /// Waits until it is set, for so long at most, and perhaps for less. For one thread at a time.
+    pub fn wait(&self, longest: Duration) {
+        *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+        // Who sets it now finds this thread.
+        if !self.is_set() {
+            std::thread::park_timeout(longest);
+        }
     }
 
     /// Whether to stop.
@@ -318,6 +331,22 @@ mod tests {
         let stuck = signal.save("the report", Duration::ZERO);
         assert!(!signal.wait_for_save(asked), "its patience is over");
         drop(stuck);
+    }
+
+    #[test]
+    fn who_waits_is_told() {
+        let signal = StopSignal::default();
+        let asked = Instant::now();
+        let hour = Duration::from_secs(3_600);
+        std::thread::scope(|scope| {
+            let setter = signal.clone();
+            scope.spawn(move || setter.set());
+            while !signal.is_set() {
+                signal.wait(hour);
+            }
+        });
+        signal.wait(hour);
+        assert!(asked.elapsed() < hour, "it has not waited for as long as it might");
     }
 
     #[test]

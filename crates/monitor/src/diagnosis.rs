@@ -26,7 +26,7 @@ const NEARLY_FULL: f64 = 0.7;
 const NOTABLE: f64 = 0.1;
 /// A core that others have for so much of the time in which it is wanted is not this node's, however busy it seems.
 const MOSTLY: f64 = 0.5;
-/// A running tile beats at least every 50 ms.
+/// A running tile beats at least every 200 ms.
 const STUCK_S: f64 = 2.0;
 /// More transactions than this held back by others are a limit and not a moment's state.
 const MANY_WAITING: u64 = 1_000;

@@ -150,7 +150,9 @@ impl Node {
             let waker = wakers[&tiles[0].name()].1.clone();
             let name = pin.map_or_else(|| tiles[0].name(), |core| format!("core {core}"));
             let tiles = tiles.iter().map(|t| made.remove(&t.name()).expect("made above, on one core")).collect();
-            cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle, lends: pin.is_some() });
+            let is_pinned = pin.is_some();
+            let idle = idle.for_core(is_pinned);
+            cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle, lends: is_pinned });
         }
         let mut inlets = BTreeMap::new();
         for link in topology.links.iter().filter(|link| topology.tile(&link.producer).is_none()) {

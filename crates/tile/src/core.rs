@@ -41,6 +41,16 @@ pub struct IdlePolicy {
 impl IdlePolicy {
     /// The longest sleep, so that heartbeats go on in an idle node, nanoseconds.
     pub const SLEEP_MAX_NS: u64 = 50_000_000;
+    /// The same of a thread that floats. It has one tile, which says itself when it has something to do; its
+    /// counters are read once a second.
+    pub const FLOATING_SLEEP_MAX_NS: u64 = 200_000_000;
+
+    /// The policy for a core that is pinned or floats.
+    #[must_use]
+    pub fn for_core(self, is_pinned: bool) -> Self {
+        let most = if is_pinned { self.sleep_max_ns } else { self.sleep_max_ns.max(Self::FLOATING_SLEEP_MAX_NS) };
+        Self { sleep_max_ns: most, ..self }
+    }
 }
 
 /// One core's thread before it starts.

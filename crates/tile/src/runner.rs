@@ -79,6 +79,9 @@ pub trait Runnable: Send {
     fn charge(&mut self, cpu_ns: u64, thread: OfThread);
     /// Counters to shared memory, now.
     fn flush(&mut self);
+    /// Counters to shared memory, where the tile has worked since they were written. What an idle turn has changed is
+    /// written at the next housekeeping.
+    fn flush_work(&mut self);
     /// The node stops.
     fn stop(&mut self);
     /// The tile's thread died of a panic.
@@ -127,6 +130,8 @@ pub struct Runner<T: Tile> {
     without_room: bool,
     /// The tile said in this turn that an elective output held it up.
     held_up: bool,
+    /// It has worked, or begun or ceased to wait for room, since the counters were written.
+    is_unwritten: bool,
 }
 
 impl<T: Tile> Runner<T> {
@@ -189,6 +194,7 @@ impl<T: Tile> Runner<T> {
             blocked: false,
             without_room: false,
             held_up: false,
+            is_unwritten: false,
         })
     }
 
@@ -251,6 +257,7 @@ impl<T: Tile> Runner<T> {
     }
 
     fn write_counters(&mut self, now: u64) {
+        self.is_unwritten = false;
         self.shared.set_regimes(self.line.ns());
         self.shared.frags_out = self.published();
         let words = self.words.words();
@@ -394,6 +401,7 @@ impl<T: Tile> Runnable for Runner<T> {
 
     fn moved(&mut self) {
         self.shared.tid = sys::thread::id();
+        self.is_unwritten = true;
     }
 
     fn turn(&mut self, parked_ns: u64) -> Activity {
@@ -418,9 +426,11 @@ impl<T: Tile> Runnable for Runner<T> {
         }
         let held_up = std::mem::take(&mut self.held_up);
         self.without_room = !room;
+        let was_blocked = self.blocked;
         self.note_room(room && !held_up);
         let moved = passed > 0 || self.published() != published;
         self.moved |= moved;
+        self.is_unwritten |= moved || busy || self.blocked != was_blocked;
         if moved || busy { Activity::Worked } else { Activity::Idle }
     }
 
@@ -464,6 +474,12 @@ impl<T: Tile> Runnable for Runner<T> {
         let now = self.clock.now();
         self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
         self.write_counters(now);
+    }
+
+    fn flush_work(&mut self) {
+        if self.is_unwritten {
+            self.flush();
+        }
     }
 
     fn stop(&mut self) {

@@ -20,9 +20,11 @@ const HEADER_BYTES: usize = 28;
 /// The longest jitter, in means: one of 22,000 datagrams would take longer.
 const JITTER_MEANS_MAX: f64 = 10.0;
 
-/// Where a rule has jitter, so that the instant is chance, a datagram arrives at the nearest multiple of this: those of
-/// one FEC set would wake sender and receiver once each.
+/// Where a rule has jitter, so that the instant is chance, and this is little beside the delay or the jitter, a datagram
+/// arrives at the nearest multiple of it: those of one FEC set would wake sender and receiver once each.
 const GRID_NS: u64 = 1_000_000;
+/// The delay beside which it is little.
+const LONG_NS: u64 = 10 * GRID_NS;
 
 /// A datagram, or a run of equal ones to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +142,7 @@ impl<T> Emulator<T> {
             return None;
         }
         let mut at_ns = self.busy_until_ns + rule.delay_ns + self.jitter(&rule);
-        if rule.jitter_ns > GRID_NS / 2 {
+        if rule.jitter_ns > GRID_NS / 2 || (rule.jitter_ns > 0 && rule.delay_ns >= LONG_NS) {
             at_ns = (at_ns + GRID_NS / 2) / GRID_NS * GRID_NS;
         }
         self.counters.delayed += datagrams.count();
@@ -256,6 +258,25 @@ mod tests {
         // Up to 1.5 ms are told as 1 ms at most: of an exponential distribution with a mean of 2 ms those are 52.8 %.
         let below = extra.iter().filter(|extra| **extra <= MS).count();
         assert!((5_120..5_440).contains(&below), "{below} of 10,000; seed {SEED}");
+    }
+
+    #[test]
+    fn small_jitter_is_rounded_on_long_ways_alone() {
+        let small = Rule { jitter_ns: MS / 5, ..PLAIN };
+        let arrivals = |rule: Rule| {
+            let mut emulator = of(rule, 1e15, 1 << 20);
+            // At all instants of a millisecond.
+            (0..1_000).for_each(|number| assert!(emulator.offer(number * 1_009, one(0, 1)).is_none()));
+            drain(&mut emulator).into_iter().map(|(at, _)| at).collect::<Vec<u64>>()
+        };
+        let long = arrivals(small);
+        assert!(long.iter().all(|at| at.is_multiple_of(GRID_NS)), "they come out together");
+        let mean = |all: &[u64]| all.iter().sum::<u64>() as f64 / all.len() as f64;
+        // Sent at 0.5 ms on average, 0.2 ms of jitter; each is off by half a millisecond at most.
+        assert!((30.6..30.8).contains(&(mean(&long) / MS as f64)), "{}; seed {SEED}", mean(&long));
+        let short = arrivals(Rule { delay_ns: 5 * MS, ..small });
+        assert!(short.iter().any(|at| !at.is_multiple_of(GRID_NS)));
+        assert!(arrivals(Rule { jitter_ns: 0, ..PLAIN }).iter().any(|at| !at.is_multiple_of(GRID_NS)));
     }
 
     #[test]

@@ -39,6 +39,7 @@ use crate::links::{
     Datagram, GOSSIP_NET, GOSSIP_REPAIR, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND,
     NET_GOSSIP, Outgoing, PortKind, SHRED_GOSSIP, SIGN_GOSSIP, SlotNews, Statement, TOWER_GOSSIP, TowerNews,
 };
+use crate::repair::next_look;
 use announcer::Announcer;
 
 pub use counters::Counters;
@@ -50,6 +51,9 @@ const NEWS_NS: u64 = 100 * MS;
 const STAKES_NS: u64 = 5_000 * MS;
 /// The longest sleep, ms: a wall clock that was set back is noticed after that.
 const SLEEP_MAX_MS: u64 = 500;
+/// The state machine's times are put off to a multiple of this: those of tower and repair are such too, and a core
+/// wakes once for all that are equal. Half of the time between two pushes.
+const GRID_NS: u64 = 5 * MS;
 /// Milliseconds of a slot as the cluster counts them for timeouts.
 const SLOT_MS: u64 = 400;
 /// Whole slots that wait to be said at most: more are said at once.
@@ -216,12 +220,12 @@ impl Tile for Gossip {
             return if has_told { Poll::Busy } else { Poll::Idle };
         }
         if out.now() >= self.stakes_ns {
-            self.stakes_ns = out.now() + STAKES_NS;
+            self.stakes_ns = next_look(out.now(), STAKES_NS);
             self.look_at_ledger(out);
         }
         self.machine.tick(out.wall_ns() / MS, &mut self.outbox);
         if self.has_news() && out.now() >= self.news_ns {
-            self.news_ns = out.now() + NEWS_NS;
+            self.news_ns = next_look(out.now(), NEWS_NS);
             self.tell_news(out);
         }
         self.tell_consensus(out);
@@ -257,7 +261,11 @@ impl Gossip {
     /// Sets when the state machine has something to do again.
     fn set_timer(&mut self, out: &Out<'_, Self>) {
         let wait_ms = self.machine.next_tick().saturating_sub(out.wall_ns() / MS);
-        self.tick_ns = out.now() + wait_ms.min(SLEEP_MAX_MS) * MS;
+        let due_ns = out.now() + wait_ms * MS;
+        self.tick_ns = match wait_ms {
+            0 => due_ns,
+            _ => due_ns.next_multiple_of(GRID_NS).min(out.now() + SLEEP_MAX_MS * MS),
+        };
     }
 
     /// Gives datagrams to net, as far as there is room. Whether all are gone.

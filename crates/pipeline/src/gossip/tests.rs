@@ -247,6 +247,7 @@ fn it_sleeps_until_something_is_due() {
         let now = node.rig.clock().now();
         let deadline = node.rig.tile().wait_for().deadline.expect("something is due some time");
         assert!(deadline > now && deadline <= now + SLEEP_MAX_MS * MS, "{now} to {deadline}");
+        assert!(deadline.is_multiple_of(GRID_NS), "together with other tiles: {deadline}");
         node.rig.turn_after(Duration::from_nanos(deadline - now));
     }
     let seconds = node.rig.clock().now() / 1_000_000_000;

@@ -23,7 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable};
+use hearth_tile::sys::udp::{MAX_ASKED, Message, Options, RecvBatch, Sharing, UdpSocket, any_readable, is_unreachable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use hearth_wire::repair::{PING_DATAGRAM_SIZE, is_hashes_size};
@@ -143,6 +143,10 @@ pub struct Net {
     received_us: u32,
     last_poll_ns: u64,
     next: usize,
+    /// The last look found nothing on any socket.
+    is_quiet: bool,
+    /// Something was received since the kernel was asked what it has dropped.
+    may_have_dropped: bool,
 }
 
 /// What is to be sent, by the port it goes from.
@@ -240,6 +244,7 @@ impl Tile for Net {
             && repair.is_empty() == is_alone
             && rserve.is_empty() == is_alone
             && gossip.is_none() == config.gossip.is_none();
+        assert!(sockets.len() <= MAX_ASKED, "a socket that nobody asks for is never read");
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
@@ -261,6 +266,8 @@ impl Tile for Net {
             received_us: 0,
             last_poll_ns: 0,
             next: 0,
+            is_quiet: false,
+            may_have_dropped: false,
         })
     }
 
@@ -297,7 +304,10 @@ impl Tile for Net {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
-        out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
+        // A buffer that was full has something to receive.
+        if std::mem::take(&mut self.may_have_dropped) {
+            out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
+        }
         if let Some(links) = &mut self.links {
             links.housekeep(out.now(), out.count);
         }
@@ -316,6 +326,11 @@ impl Tile for Net {
 
 impl Net {
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
+        // While nothing comes one system call asks for all sockets; while something does, each is read straight away.
+        if self.is_quiet && !any_readable(self.sockets.iter().map(|(_, socket)| socket)) {
+            return false;
+        }
+        self.is_quiet = false;
         for _ in 0..self.sockets.len() {
             let socket = self.next % self.sockets.len();
             self.next += 1;
@@ -323,11 +338,13 @@ impl Net {
                 Ok(0) => {}
                 Ok(_) => {
                     self.received_us = stamp(out.now());
+                    self.may_have_dropped = true;
                     return self.publish(socket, 0, out);
                 }
                 Err(_) => out.count.receive_errors += 1,
             }
         }
+        self.is_quiet = true;
         false
     }
 

@@ -47,7 +47,7 @@ use crate::links::{
 };
 use ancestors::AncestorRequests;
 use nonce::NonceKey;
-use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT};
+use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT, SLOTS_WANTED};
 
 hearth_tile::counters! {
     /// What repair counts.
@@ -81,9 +81,9 @@ hearth_tile::counters! {
     }
 }
 
-/// How often it is looked for what is missing, while anything is.
+/// How often it is looked for what is missing, at most.
 pub(crate) const LOOK_NS: u64 = 5_000_000;
-/// The same while nothing is.
+/// How often it is, where nothing is heard and nothing is due.
 const IDLE_LOOK_NS: u64 = 50_000_000;
 /// What is under way down the tree comes within so long; Agave waits as long.
 pub(crate) const PATIENCE_NS: u64 = 250_000_000;
@@ -161,10 +161,10 @@ pub struct Repair {
     next_tag: u64,
     root: u64,
     look_at: u64,
+    /// When it was looked last.
+    looked_at: Option<u64>,
     /// When all slots above the root are looked at again.
     deep_at: u64,
-    /// Whether anything was missing at the last look.
-    is_lacking: bool,
     random: u64,
     gaps: Vec<In>,
     peer_news: In,
@@ -200,8 +200,8 @@ impl Tile for Repair {
             next_tag: 0,
             root: 0,
             look_at: 0,
+            looked_at: None,
             deep_at: 0,
-            is_lacking: true,
             random: host.entropy() | 1,
             gaps: host.inputs_named(SHRED_REPAIR),
             peer_news: host.input(GOSSIP_REPAIR)?,
@@ -225,8 +225,14 @@ impl Tile for Repair {
         } else if self.gaps.contains(&frag.input()) {
             self.note(frag.control(), SlotGaps::read(frag.payload()), out);
         } else if frag.input() == self.peer_news {
+            let knew_nobody = self.view.repair().is_empty();
             self.peer(PeerNews::read(frag.payload()));
+            if knew_nobody {
+                self.look_soon(out.now());
+            }
         } else if frag.input() == self.from_tower && frag.control() == VOTED {
+            // It is asked for once that is due.
+            self.look_at = self.look_at.min(next_look(out.now() + PATIENCE_NS - 1, LOOK_NS));
             out.count.dropped_slots += u64::from(note_voted(&mut self.voted, frag.tag(), out.now()));
         } else if frag.input() == self.from_tower {
             self.ask_ancestors(&AncestorQuestion::read(frag.payload()), out);
@@ -241,10 +247,11 @@ impl Tile for Repair {
         if now < self.look_at {
             return Poll::Idle;
         }
-        let has_asked = self.look(out);
-        let is_idle = self.voted.is_empty() && !self.is_lacking;
-        self.look_at = next_look(now, if is_idle { IDLE_LOOK_NS } else { LOOK_NS });
-        if has_asked { Poll::Busy } else { Poll::Idle }
+        let requests = out.count.requests;
+        let has_asked_all = self.look(out);
+        self.looked_at = Some(now);
+        self.look_at = if has_asked_all { self.next_due(now) } else { next_look(now, LOOK_NS) };
+        if out.count.requests > requests { Poll::Busy } else { Poll::Idle }
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
@@ -268,7 +275,7 @@ impl Repair {
     /// What shred says of a slot.
     fn note(&mut self, control: u16, gaps: SlotGaps, out: &mut Out<'_, Self>) {
         let slot = gaps.slot;
-        self.look_at = self.look_at.min(next_look(out.now(), LOOK_NS));
+        self.look_soon(out.now());
         self.begun.remove(&slot);
         self.whole.remove(&slot);
         match control {
@@ -288,7 +295,23 @@ impl Repair {
         }
     }
 
-    /// Asks for what is missing of the next slots. Whether it asked for anything.
+    /// Has it looked for what is missing at once, or a while after the last look: the core is awake now.
+    fn look_soon(&mut self, now: u64) {
+        let earliest = self.looked_at.map_or(now, |at| at + LOOK_NS);
+        self.look_at = self.look_at.min(earliest.max(now));
+    }
+
+    /// When there is something to ask for though nothing is heard: a request has had no answer for long, or a slot that
+    /// is voted for has not come.
+    fn next_due(&self, now: u64) -> u64 {
+        let again = self.asked_at.values().map(|at| at + AGAIN_NS);
+        let voted = self.voted.values().map(|at| at + PATIENCE_NS).filter(|due| *due > now);
+        let due = again.chain(voted).min().map_or(u64::MAX, |due| due.next_multiple_of(LOOK_NS));
+        due.clamp(now + 1, next_look(now, IDLE_LOOK_NS))
+    }
+
+    /// Asks for what is missing of the next slots. Whether nothing is left to ask for until something is heard or due;
+    /// else it is to be called again soon.
     fn look(&mut self, out: &mut Out<'_, Self>) -> bool {
         let now = out.now();
         let executed = self.config.ledger.recent_blocks(1)[0].slot;
@@ -298,25 +321,24 @@ impl Repair {
         self.whole.retain(|slot, _| *slot > to || !blocks.slot(*slot).is_some_and(|info| info.whole));
         self.asked_at.retain(|_, at| now < *at + AGAIN_NS);
         if self.view.repair().is_empty() {
-            return false;
+            return true;
         }
         let is_deep = now >= self.deep_at;
         if is_deep {
             self.deep_at = now + LOOK_DEEP_NS;
         }
-        let mut any = false;
         let wanted = self.wanted(executed, if is_deep { u64::MAX } else { SLOTS_LOOKED_AT }, now);
-        self.is_lacking = !wanted.is_empty();
+        // Beyond so many slots there may be more to ask for as soon as some are executed.
+        let are_all = wanted.len() + self.begun.len() < SLOTS_WANTED;
         for wanted in wanted {
             if self.unsigned.len() >= UNSIGNED_MAX || self.asked_at.len() >= REQUESTS_MAX {
-                break;
+                return false;
             }
             if !self.asked_at.contains_key(&wanted) {
                 self.ask(wanted, out);
-                any = true;
             }
         }
-        any
+        are_all
     }
 
     /// What is to be asked for, `below` slots below the newest that is executed.

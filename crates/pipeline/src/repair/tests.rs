@@ -162,6 +162,26 @@ fn an_unanswered_request_is_made_again() {
 }
 
 #[test]
+fn the_core_is_woken_when_a_request_is_due_again() {
+    let mut bench = Bench::new();
+    let wakes_at = |bench: &mut Bench| bench.rig.tile().wait_for().deadline.expect("it looks some time");
+    bench.rig.run();
+    assert_eq!(wakes_at(&mut bench), LOOK_NS, "gossip has named a node");
+    bench.rig.advance(LOOK);
+    bench.rig.run();
+    assert_eq!(wakes_at(&mut bench), IDLE_LOOK_NS, "nothing is missing");
+    bench.rig.advance(2 * LOOK);
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
+    assert_eq!(bench.wanted_after(Duration::ZERO).len(), 1, "the core is awake");
+    assert_eq!(wakes_at(&mut bench), IDLE_LOOK_NS, "the answer is on its way");
+    bench.rig.advance(Duration::from_nanos(3 * IDLE_LOOK_NS) - 3 * LOOK);
+    bench.rig.run();
+    assert_eq!(wakes_at(&mut bench), 3 * LOOK_NS + AGAIN_NS);
+    bench.rig.advance(3 * LOOK);
+    assert_eq!(bench.wanted_after(Duration::ZERO).len(), 1);
+}
+
+#[test]
 fn requests_bear_the_time_on_the_wall() {
     let mut bench = Bench::new();
     bench.rig.clock().set_wall(-3_600_000_000_000);

@@ -35,6 +35,7 @@ use crate::links::{
     STORE_REPLAY, TOWER_REPLAY,
 };
 use crate::poh::{LeaderAnswer, LeaderOrder, Parent};
+use crate::repair::next_look;
 use crate::tower::{Command, pieces};
 
 /// How often the store is looked at where nothing says that it has something new.
@@ -240,7 +241,7 @@ impl ReplayTile {
     fn look(&mut self, out: &mut Out<'_, Self>) {
         let now = out.now();
         if now >= self.look_at {
-            self.look_at = now + LOOK_NS;
+            self.look_at = next_look(now, LOOK_NS);
             self.must_look = true;
         }
         self.must_look |= self.position.is_behind();
@@ -249,7 +250,7 @@ impl ReplayTile {
             return;
         }
         self.must_look = false;
-        self.look_at = now + LOOK_NS;
+        self.look_at = next_look(now, LOOK_NS);
         self.position.look();
         self.is_due = true;
         self.after(Ok(()), out);

@@ -413,3 +413,11 @@ fn store_is_looked_at_now_and_then() {
     trial.rig.advance(Duration::from_nanos(LOOK_NS));
     assert!(frozen(&trial.run()).is_some());
 }
+
+#[test]
+fn looks_at_the_store_coincide_with_those_of_other_tiles() {
+    let mut trial = Trial::new();
+    trial.rig.advance(Duration::from_nanos(LOOK_NS + 7));
+    trial.rig.run();
+    assert_eq!(trial.rig.tile().wait_for().deadline, Some(2 * LOOK_NS));
+}

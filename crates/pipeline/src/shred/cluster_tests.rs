@@ -14,6 +14,7 @@ use hearth_cluster::view::Peer as ClusterPeer;
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
+use hearth_tile::Tile;
 use hearth_tile::rig::Rig;
 use hearth_wire::entry::write_entry;
 use hearth_wire::repair::PING_DATAGRAM_SIZE;
@@ -664,4 +665,40 @@ fn who_asked_in_vain_goes_on_asking() {
     assert!(asked > 16_384, "{asked} requests");
     (0..3).for_each(|node| world.peers[node].is_up = true);
     world.settle(10_000, |_| {});
+}
+
+/// While nothing comes the core is woken as often as for the other tiles of a node, and when something is due.
+#[test]
+fn quiet_nodes_are_woken_when_something_is_due() {
+    let mut world = World::new(2, 32, (64, 256), 1);
+    let leader = world.leader(1);
+    let node = 1 - leader;
+    let wakes_at_ms = |world: &mut World| {
+        let deadline = world.peers[node].rig.tile().wait_for().deadline.expect("it looks some time");
+        assert!(deadline > world.now_ms * 1_000_000, "a time that is over would keep the core awake");
+        deadline / 1_000_000
+    };
+    let step_to = |world: &mut World, ms: u64| {
+        while world.now_ms < ms {
+            world.step();
+            wakes_at_ms(world);
+        }
+    };
+    step_to(&mut world, 10);
+    assert_eq!(wakes_at_ms(&mut world), 50);
+    let block = world.make(1, 2, 5);
+    let shred = block[0].shreds().next().unwrap().to_vec();
+    world.packets.push(Reverse((11, 0, address(leader, TVU), address(node, TVU), shred)));
+    step_to(&mut world, 11);
+    assert_eq!(world.peers[node].rig.count().shreds_taken, 1);
+    assert_eq!(wakes_at_ms(&mut world), 25, "repair hears of the slot");
+    step_to(&mut world, 25);
+    assert_eq!(wakes_at_ms(&mut world), 50);
+    // The rest is on its way for 250 ms.
+    step_to(&mut world, 256);
+    assert_eq!((wakes_at_ms(&mut world), world.requests()), (265, 0));
+    step_to(&mut world, 265);
+    assert_eq!(wakes_at_ms(&mut world), 300, "it has said all");
+    step_to(&mut world, 270);
+    assert!(world.requests() > 0);
 }

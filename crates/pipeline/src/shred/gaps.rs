@@ -29,11 +29,15 @@ pub(super) struct GapReports {
     told: BTreeMap<u64, Vec<u8>>,
     /// Whether anything is missing, or was not told since there was no room.
     is_lacking: bool,
+    /// Whether the link had no room for all.
+    is_held_up: bool,
+    /// When more is missing though nothing comes.
+    due_at: Option<u64>,
 }
 
 impl GapReports {
     pub fn new(port: Port) -> Self {
-        Self { port, told: BTreeMap::new(), is_lacking: false }
+        Self { port, told: BTreeMap::new(), is_lacking: false, is_held_up: false, due_at: None }
     }
 
     /// Whether anything is missing, as far as is known, or is yet to be told.
@@ -41,10 +45,21 @@ impl GapReports {
         self.is_lacking
     }
 
+    /// Whether something is yet to be told, for want of room.
+    pub fn is_held_up(&self) -> bool {
+        self.is_held_up
+    }
+
+    /// When there is more to tell though nothing comes, as of the last report.
+    pub fn due_at(&self) -> Option<u64> {
+        self.due_at
+    }
+
     /// Tells what has changed. Which shreds are missing it tells of the lowest slots alone: those come first.
     pub fn report(&mut self, receiver: &Receiver, out: &mut Out<'_, Shred>) {
         let root = receiver.root();
         self.is_lacking = true;
+        self.is_held_up = true;
         if self.told.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
             self.told = self.told.split_off(&(root + 1));
         }
@@ -60,10 +75,13 @@ impl GapReports {
             out.publish_control(self.port, slot, control, &message);
             self.told.remove(&slot);
         }
+        let now = out.now();
         let mut is_lacking = begun.len() > SLOTS_WANTED;
+        let dues = begun.iter().take(SLOTS_WANTED).filter_map(|slot| receiver.due_after(*slot, now, PATIENCE_NS));
+        self.due_at = dues.min();
         for (place, slot) in begun.into_iter().enumerate() {
             let Missing { shreds, highest_from } = match place {
-                0..SLOTS_WANTED => receiver.missing(slot, out.now(), PATIENCE_NS, GAPS_MAX),
+                0..SLOTS_WANTED => receiver.missing(slot, now, PATIENCE_NS, GAPS_MAX),
                 _ => Missing { shreds: vec![], highest_from: None },
             };
             is_lacking |= highest_from.is_some() || !shreds.is_empty();
@@ -78,5 +96,6 @@ impl GapReports {
             self.told.insert(slot, message);
         }
         self.is_lacking = is_lacking;
+        self.is_held_up = false;
     }
 }

@@ -120,6 +120,11 @@ impl HandOn {
         self.untold = self.untold.split_off(&(root + 1));
     }
 
+    /// Whether there is something that gossip had no room for.
+    pub fn has_untold(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
     /// Reports what gossip had no room for, as far as it has now.
     pub fn tell_again(&mut self, out: &mut Out<'_, Shred>) {
         while out.credits(self.gossip, 1) > 0

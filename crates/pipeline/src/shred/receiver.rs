@@ -416,6 +416,14 @@ impl Receiver {
         self.versions.forgotten()
     }
 
+    /// When [`Receiver::missing`] next says more of a slot although nothing comes, at the latest; after `now_ns`.
+    pub fn due_after(&self, slot: u64, now_ns: u64, patience_ns: u64) -> Option<u64> {
+        let incoming = self.slots.get(&slot)?;
+        let heard = incoming.heard.values().copied();
+        let dues = heard.chain(Some(incoming.newest_ns)).map(|at| at.saturating_add(patience_ns));
+        dues.filter(|due| *due > now_ns).min()
+    }
+
     /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a set that was first
     /// heard of, or a later one of its slot, less than `patience_ns` ago, unless by repair: it is on its way. As long
     /// as that counts for the end of a slot.

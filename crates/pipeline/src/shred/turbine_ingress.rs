@@ -39,9 +39,11 @@ use crate::links::{Datagram, Outgoing, PeerNews, PortKind, SHRED_REPAIR};
 use crate::repair::nonce::{Answers, NonceKey};
 use crate::repair::{LOOK_NS, next_look};
 
-/// How often it is looked for what is missing, while nothing is: little beside the time that a shred has to come down
-/// the tree.
+/// How often it is looked for what is missing, while nothing is and shreds come: little beside the time that a shred
+/// has to come down the tree.
 const IDLE_LOOK_NS: u64 = 25_000_000;
+/// How often the core is woken to look while nothing comes and nothing is due: as often as for tower and repair.
+const QUIET_LOOK_NS: u64 = 50_000_000;
 /// Sets of own blocks that wait to be sent again.
 const RESENT_SETS: usize = 64;
 
@@ -77,7 +79,12 @@ pub(super) struct Ingress {
     answers: Answers,
     gaps: GapReports,
     signing: Signing,
+    /// When it is looked for what is missing, if the core is awake.
     look_at: u64,
+    /// When the core is woken for that, where nothing comes.
+    wake_at: u64,
+    /// Whether something came since the last look.
+    has_news: bool,
     /// Sets of own blocks that are to be sent again.
     resending: VecDeque<FecSet>,
     store: Port,
@@ -99,13 +106,15 @@ impl Ingress {
             signing: Signing::new(ports.sign),
             cluster,
             look_at: 0,
+            wake_at: 0,
+            has_news: false,
             store: ports.store,
         })
     }
 
     /// When there is something to do although nothing comes in.
     pub fn deadline(&self) -> u64 {
-        self.look_at
+        if self.has_news { self.look_at.min(self.wake_at) } else { self.wake_at }
     }
 
     /// What gossip says of a node.
@@ -145,6 +154,7 @@ impl Ingress {
 
     /// A shred's whole path.
     fn receive(&mut self, bytes: &[u8], source: ShredSource, out: &mut Out<'_, Shred>) {
+        self.has_news = true;
         let Self { cluster, receiver, trees, retransmit, hand_on, signing, .. } = self;
         let arrival = Arrival { source, now_ns: out.now() };
         let shred = match parse(bytes, source, &receiver.limits()) {
@@ -176,6 +186,7 @@ impl Ingress {
         }
         let mut roots = vec![];
         let _ = self.cluster.blocks.sets(slot, |set| roots.push(set.merkle_root));
+        self.has_news = true;
         self.receiver.dump(slot, roots);
         self.hand_on.dump(slot, out);
     }
@@ -193,7 +204,7 @@ impl Ingress {
     /// Tells repair what is missing, and does what others want, if it is time to.
     pub fn work(&mut self, out: &mut Out<'_, Shred>) {
         let now = out.now();
-        if now < self.look_at {
+        if now < self.look_at.min(self.wake_at) {
             return;
         }
         let executed = self.cluster.ledger.recent_blocks(1)[0].slot;
@@ -213,10 +224,23 @@ impl Ingress {
         self.gaps.report(&self.receiver, out);
         let is_idle = !self.gaps.is_lacking() && self.resending.is_empty();
         self.look_at = next_look(now, if is_idle { IDLE_LOOK_NS } else { LOOK_NS });
+        self.has_news = false;
+        self.wake_at = self.next_wake(now);
+    }
+
+    /// When there is something to do though nothing comes.
+    fn next_wake(&self, now: u64) -> u64 {
+        let waits = self.gaps.is_held_up() || self.hand_on.has_untold() || !self.resending.is_empty();
+        if waits {
+            return self.look_at;
+        }
+        let due = self.gaps.due_at().map_or(u64::MAX, |due| due.next_multiple_of(LOOK_NS));
+        next_look(now, QUIET_LOOK_NS).min(due)
     }
 
     /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
     pub fn read_again(&mut self, slot: u64) {
+        self.has_news = true;
         let (version, resending) = (self.cluster.receiver.version, &mut self.resending);
         let read = |record: &FecSetRecord<'_>| {
             if resending.len() < RESENT_SETS {

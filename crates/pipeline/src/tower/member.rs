@@ -79,6 +79,8 @@ pub(super) struct Member {
     confirmed: VecDeque<BankId>,
     /// When the time is looked at again.
     tick_at: u64,
+    /// From when on news is acted on at once: a while after the last tick.
+    at_once_from: u64,
 }
 
 impl Member {
@@ -110,6 +112,7 @@ impl Member {
             wanted: BTreeSet::new(),
             confirmed: VecDeque::new(),
             tick_at: 0,
+            at_once_from: 0,
         })
     }
 
@@ -130,7 +133,8 @@ impl Member {
     }
 
     /// Takes what replay, gossip or repair says; whether consensus should act on it at once. It acts on what gossip and
-    /// repair say at the next tick, which is soon: one step does for many votes.
+    /// repair say at the next tick, which is soon: one step does for many votes. Where the last tick is a while ago that
+    /// is now, since the core is awake.
     ///
     /// # Errors
     /// Another process is this node.
@@ -149,7 +153,9 @@ impl Member {
         } else {
             self.on_news(TowerNews::read(frag.payload()), core)?;
         }
-        self.tick_at = self.tick_at.min(next_look(out.now(), TICK_NS));
+        let now = out.now();
+        let soon = if now >= self.at_once_from { now } else { next_look(now, TICK_NS) };
+        self.tick_at = self.tick_at.min(soon);
         Ok(false)
     }
 
@@ -189,7 +195,9 @@ impl Member {
 
     /// Looks at the clock: asks for ancestors, and sets the next time. Returns whether it asked for anything.
     pub(super) fn tick(&mut self, core: &mut Core, out: &mut Out<'_, Tower>) -> bool {
-        self.tick_at = next_look(out.now(), if core.leads() { TICK_NS } else { IDLE_TICK_NS });
+        let now = out.now();
+        self.tick_at = next_look(now, if core.leads() { TICK_NS } else { IDLE_TICK_NS });
+        self.at_once_from = now + TICK_NS;
         self.ask_ancestors(core, out)
     }
 

@@ -35,6 +35,7 @@ use crate::links::{
     Datagram, GOSSIP_TXSEND, NET_TXSEND, OUTGOING_MTU, Outgoing, PeerNews, PortKind, SIGN_TXSEND, TOWER_TXSEND,
     TXN_MTU, TXSEND_NET, TXSEND_QUIC, TXSEND_SIGN, TXSEND_VERIFY,
 };
+use crate::repair::next_look;
 use leaders::Leaders;
 use stakes::StakeFeed;
 
@@ -201,7 +202,7 @@ impl Tile for TxSend {
             self.leaders.client.handle_timeout(now);
         }
         if out.now() >= self.look_at {
-            self.look_at = out.now() + LOOK_EVERY_NS;
+            self.look_at = next_look(out.now(), LOOK_EVERY_NS);
             self.connect(out);
             self.leaders.drop_old(now);
             self.leaders.close_idle(now);

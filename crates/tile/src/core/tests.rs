@@ -236,6 +236,14 @@ fn an_idle_fleet_uses_nearly_no_cpu() {
 }
 
 #[test]
+fn a_floating_thread_sleeps_longer_and_for_no_less_than_it_is_told() {
+    let longer = IdlePolicy { sleep_max_ns: 1_000_000_000, ..NEVER_PARK };
+    assert_eq!(NEVER_PARK.for_core(true), NEVER_PARK);
+    assert_eq!(NEVER_PARK.for_core(false).sleep_max_ns, IdlePolicy::FLOATING_SLEEP_MAX_NS);
+    assert_eq!(longer.for_core(false), longer);
+}
+
+#[test]
 fn a_core_that_is_not_there_is_an_error_and_stops_what_ran() {
     let wires = alone(&["a:0", "b:0"]);
     for missing in [libc::CPU_SETSIZE as usize - 1, usize::MAX] {

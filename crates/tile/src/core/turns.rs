@@ -109,12 +109,13 @@ impl<'a> Thread<'a> {
             waker.cancel();
             return 0;
         }
-        self.cpu.charge_now(&mut self.held, self.clock.now());
+        // What is not attributed yet is so after the sleep.
+        self.cpu.charge(&mut self.held, self.clock.now());
         let (mut readable, mut deadline) = (vec![], None::<u64>);
         for (i, tiles) in self.held.iter_mut().enumerate() {
             for (k, tile) in tiles.list.iter_mut().enumerate() {
                 self.running = (i, k);
-                tile.flush();
+                tile.flush_work();
                 let wait = tile.wait_for();
                 readable.extend(wait.readable);
                 deadline = deadline.into_iter().chain(wait.deadline).min();

@@ -380,6 +380,28 @@ fn counters_reach_shared_memory_at_housekeeping() {
 }
 
 #[test]
+fn before_a_sleep_counters_are_written_where_there_was_work() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    let mut feed = stage.wires.feed("in");
+    stage.runner.turn(0);
+    let written = |stage: &Stage<1>, counter| stage.wires.word("scripted:0", counter);
+    give(&mut feed, [1]);
+    stage.settle();
+    assert_eq!(written(&stage, "frags_in"), 0, "no housekeeping was due");
+    stage.runner.flush_work();
+    assert_eq!(written(&stage, "frags_in"), 1);
+    // An idle turn changes how long it has waited, which can wait.
+    let waited = written(&stage, "regime_wait_ns");
+    look(&stage.script).costs[2] = 10;
+    stage.runner.turn(0);
+    stage.runner.flush_work();
+    assert_eq!(written(&stage, "regime_wait_ns"), waited);
+    stage.wires.clock.advance(Duration::from_nanos(HOUSEKEEPING_NS));
+    stage.runner.turn(0);
+    assert!(written(&stage, "regime_wait_ns") > waited);
+}
+
+#[test]
 fn stopping_is_told_once_and_shown() {
     let mut stage = Stage::<1>::new(&[IN]);
     stage.runner.started();

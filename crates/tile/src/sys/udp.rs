@@ -15,6 +15,8 @@ use super::addr::{from_raw, to_raw};
 
 /// A buffer's size: the largest UDP payload, which is also the largest run that GRO joins.
 const SLOT: usize = 65_536;
+/// The most sockets that [`any_readable`] asks for.
+pub const MAX_ASKED: usize = 16;
 /// The most messages one system call moves.
 pub const MAX_BATCH: usize = 64;
 const CONTROL: usize = 128;
@@ -210,6 +212,19 @@ impl UdpSocket {
     }
 }
 
+/// Whether there is anything to receive from one of the first [`MAX_ASKED`] of these sockets: one system call for all.
+/// True also where a receive would tell of an error, or where the kernel does not answer.
+pub fn any_readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> bool {
+    let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_ASKED];
+    let mut count = 0;
+    for (slot, socket) in fds.iter_mut().zip(sockets) {
+        slot.fd = socket.raw_fd();
+        count += 1;
+    }
+    // SAFETY: `fds` holds `count` initialised entries or more, and lives through the call.
+    unsafe { libc::poll(fds.as_mut_ptr(), count, 0) != 0 }
+}
+
 /// Whether a send failed for its address alone: the kernel knows no way there or may not send there (a rule of this
 /// machine, a broadcast address), or the host has answered that nobody listens. The next message may go.
 pub fn is_unreachable(error: &Error) -> bool {
@@ -371,6 +386,21 @@ mod tests {
                 assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), [700, 1000, 1000, 500]);
             }
         }
+    }
+
+    #[test]
+    fn one_of_several_sockets_is_readable_until_it_was_read() {
+        let sockets = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap());
+        assert!(!any_readable(&sockets) && !any_readable([]));
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"one", sockets[2].local_addr()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !any_readable(&sockets) {
+            assert!(Instant::now() < deadline, "it does not arrive");
+        }
+        assert!(!any_readable(&sockets[..2]));
+        assert_eq!(receive_all(&sockets[2], 1), [b"one"]);
+        assert!(!any_readable(&sockets));
     }
 
     #[test]

@@ -50,9 +50,13 @@ impl Trial {
     }
 
     fn new_as(number: u8) -> Self {
+        Self::of(config(number))
+    }
+
+    fn of(config: Config) -> Self {
         let (disk, failure) = (Arc::new(Mutex::new(Disk::default())), Failure::default());
         let config = TileConfig {
-            core: Core::new(config(number), start(), None, now(Duration::ZERO)).expect("there is no tower yet"),
+            core: Core::new(config, start(), None, now(Duration::ZERO)).expect("there is no tower yet"),
             files: Box::new(Shared(Arc::clone(&disk))),
             failure: failure.clone(),
             membership: Membership::Cluster,
@@ -191,6 +195,22 @@ fn votes_of_gossip_reach_replay() {
     assert_eq!(trial.commands(), []);
     assert_eq!(trial.rig.take("tower_repair"), [(5, vec![])]);
     assert_eq!(trial.rig.count().heard_votes, 1);
+}
+
+#[test]
+fn first_news_in_a_while_is_acted_on_at_once() {
+    let mut trial = Trial::of(Config { leads: false, ..config(0) });
+    trial.commands();
+    trial.rig.advance(2 * TICK);
+    trial.tell(TowerNews::Vote(&vote_by(1, 1, id(5))));
+    trial.commands();
+    assert_eq!(trial.rig.take("tower_repair"), [(5, vec![])], "the core is awake");
+    trial.tell(TowerNews::Vote(&vote_by(2, 2, id(6))));
+    trial.commands();
+    assert_eq!(trial.rig.take("tower_repair"), [], "one step for all of a while");
+    trial.rig.advance(TICK);
+    trial.commands();
+    assert_eq!(trial.rig.take("tower_repair"), [(6, vec![])]);
 }
 
 #[test]
