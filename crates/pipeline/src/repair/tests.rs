@@ -232,6 +232,8 @@ fn requests_waiting_for_sign_are_bounded() {
 fn refused_request_is_not_sent_and_frees_its_place() {
     let mut bench = Bench::new();
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3, 4]));
+    // A turn looks before it reads what shred says, and the next look is a while later.
+    bench.rig.run();
     bench.rig.advance(LOOK);
     bench.rig.run();
     let asked = bench.rig.take("repair_sign");
