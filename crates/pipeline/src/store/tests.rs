@@ -408,6 +408,8 @@ fn own_block_that_is_replayed_is_recorded_once() {
     rig.run();
     assert_eq!(history.block(1).unwrap(), None, "replay's batches are still to come");
     rig.give("replay_store", 1, &batch(&key, 0, &[[1; 64], [2; 64], [3; 64]]));
+    // A turn looks at the block before it reads them, and the next look is a while later.
+    rig.run();
     rig.advance(Duration::from_millis(2));
     run_until(&mut rig, "slot 1", || ledger.slot(Commitment::Confirmed) == 1);
     let signatures: Vec<u8> = history.transactions(1).unwrap().unwrap().iter().map(|t| t.signature[0]).collect();
