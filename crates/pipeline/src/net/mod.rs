@@ -190,6 +190,37 @@ impl Links {
     }
 }
 
+/// Binds the ports that are listened at, but for those that are bound already.
+fn listen(config: &mut Config, host: &Host<'_>) -> Result<Vec<(PortKind, UdpSocket)>, InitError> {
+    let sharing = match (host.peers(), host.index()) {
+        (1, _) => Sharing::None,
+        (_, 0) => Sharing::First,
+        _ => Sharing::Joins,
+    };
+    let options = Options { sharing, buffer_bytes: config.socket_buffer_bytes };
+    let mut bind = |kind, addr: SocketAddr, what: &str| {
+        let at = config.bound.iter().position(|(other, _)| *other == kind);
+        let bound = at.map_or_else(|| UdpSocket::bind(addr, options), |at| Ok(config.bound.swap_remove(at).1));
+        bound.map(|socket| (kind, socket)).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
+    };
+    let mut sockets = vec![];
+    if let Some(ports) = &config.transactions {
+        sockets.push(bind(PortKind::Quic, ports.quic, "the QUIC TPU port")?);
+        sockets.push(bind(PortKind::Udp, ports.udp, "the UDP TPU port")?);
+    }
+    // Their senders have given them up, or send them again.
+    sockets.iter().for_each(|(_, socket)| socket.discard());
+    if let Some(ports) = &config.shreds {
+        sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
+        sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
+        sockets.push(bind(PortKind::ServeRepair, ports.serve_repair, "the port of repair's server")?);
+    }
+    if let Some(gossip) = config.gossip {
+        sockets.push(bind(PortKind::Gossip, gossip, "the port of gossip")?);
+    }
+    Ok(sockets)
+}
+
 impl Tile for Net {
     const NAME: &'static str = "net";
     const BURST: usize = 0;
@@ -199,32 +230,7 @@ impl Tile for Net {
     type Counters = Counters;
 
     fn new(mut config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        let sharing = match (host.peers(), host.index()) {
-            (1, _) => Sharing::None,
-            (_, 0) => Sharing::First,
-            _ => Sharing::Joins,
-        };
-        let options = Options { sharing, buffer_bytes: config.socket_buffer_bytes };
-        let mut bind = |kind, addr: SocketAddr, what: &str| {
-            let at = config.bound.iter().position(|(other, _)| *other == kind);
-            let bound = at.map_or_else(|| UdpSocket::bind(addr, options), |at| Ok(config.bound.swap_remove(at).1));
-            bound.map(|socket| (kind, socket)).map_err(|e| host.socket_error(format!("{what} {addr}"), e))
-        };
-        let mut sockets = vec![];
-        if let Some(ports) = &config.transactions {
-            sockets.push(bind(PortKind::Quic, ports.quic, "the QUIC TPU port")?);
-            sockets.push(bind(PortKind::Udp, ports.udp, "the UDP TPU port")?);
-        }
-        // Their senders have given them up, or send them again.
-        sockets.iter().for_each(|(_, socket)| socket.discard());
-        if let Some(ports) = &config.shreds {
-            sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
-            sockets.push(bind(PortKind::Repair, ports.repair, "the port of repair")?);
-            sockets.push(bind(PortKind::ServeRepair, ports.serve_repair, "the port of repair's server")?);
-        }
-        if let Some(gossip) = config.gossip {
-            sockets.push(bind(PortKind::Gossip, gossip, "the port of gossip")?);
-        }
+        let mut sockets = listen(&mut config, host)?;
         let txsend = host.outputs(NET_TXSEND).first().copied();
         if let Some(ip) = config.sends_from.filter(|_| txsend.is_some()) {
             let options = Options { sharing: Sharing::None, buffer_bytes: config.socket_buffer_bytes };
