@@ -133,8 +133,8 @@ impl Member {
     }
 
     /// Takes what replay, gossip or repair says; whether consensus should act on it at once. It acts on what gossip and
-    /// repair say at the next tick, which is soon: one step does for many votes. Where the last tick is a while ago that
-    /// is now, since the core is awake.
+    /// repair say at the next tick, which is soon: one step does for many votes. Where the last tick is a while ago
+    /// that is now, since the core is awake.
     ///
     /// # Errors
     /// Another process is this node.
