@@ -195,7 +195,7 @@ impl Gossip {
         }
     }
 
-    /// The next thing that is to be signed, handed out at `now`.
+    /// Takes the next request for a signature. Its answer is waited for from `now` on.
     pub fn next_request(&mut self, now: u64) -> Option<SignRequest> {
         let Signing { pending, handed_out, in_flight, .. } = &mut self.signing;
         let (tag, Pending { purpose, bytes, .. }) = pending.range(*handed_out..).next()?;
