@@ -18,7 +18,7 @@ pub enum PreflightError {
     /// A node of this name runs.
     #[error("{0} ({1})")]
     Running(WorkspaceError, &'static str),
-    /// Something else lies in place of the workspace.
+    /// The path of the workspace holds a file that is no workspace.
     #[error(transparent)]
     Foreign(WorkspaceError),
     /// The emulated network.
@@ -43,7 +43,8 @@ pub fn check(config: &Config, topology: &Topology, how: &'static str) -> Result<
     Ok(pages::check(config, topology)?)
 }
 
-/// A running node of this name is told before its ports are, and a file that is no workspace before a chain is made.
+/// Refuses the name of a running node before its ports are looked at, and a file that is no workspace before a chain is
+/// made.
 pub fn nobody_has_the_name(config: &Config, how: &'static str) -> Result<(), PreflightError> {
     let path = workspace_path(config);
     match Observer::attach(&path) {

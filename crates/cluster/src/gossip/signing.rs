@@ -194,7 +194,7 @@ impl Gossip {
         }
     }
 
-    /// The next thing that is to be signed. The caller gives one answer back: [`Self::signed`] or [`Self::refused`].
+    /// Takes the next request for a signature. The caller gives one answer back: [`Self::signed`] or [`Self::refused`].
     pub fn next_request(&mut self) -> Option<SignRequest> {
         let Signing { pending, handed_out, in_flight, .. } = &mut self.signing;
         let (tag, Pending { purpose, bytes, .. }) = pending.range(*handed_out..).next()?;

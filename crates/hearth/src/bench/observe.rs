@@ -231,7 +231,7 @@ impl Observed {
     }
 
     /// How long a count has not grown while something `waits`. Where this process itself did not run, as after SIGSTOP,
-    /// it begins anew: nobody saw what the node did meanwhile.
+    /// the time starts again, since nothing observed the node meanwhile.
     fn note_progress(&mut self, done: u64, waits: bool, now: Instant) {
         let ran = self.looked.replace(now).is_none_or(|before| now.saturating_duration_since(before) < HALT_MIN);
         match self.progress {

@@ -98,7 +98,7 @@ pub enum LedgerError {
         /// The options that name this chain, each behind a space.
         options: String,
     },
-    /// Files of the chain are not as they were written, so that nothing more can be told of them.
+    /// Files of the chain are damaged.
     #[error("{damage}. {}", to_do(options, *by_verify))]
     Damaged {
         /// What was found.

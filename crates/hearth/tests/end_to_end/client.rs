@@ -122,7 +122,7 @@ impl Sender {
         }
     }
 
-    /// Sends what is to be sent, and again what was not acknowledged in time, without listening to any answer.
+    /// Sends and retransmits what is due, and reads no answer.
     pub fn transmit_again(&mut self) {
         let now = Instant::now();
         if self.client.next_timeout().is_some_and(|due| due <= now) {

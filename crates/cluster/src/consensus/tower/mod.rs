@@ -53,7 +53,7 @@ impl Tower {
         Self { lockouts, root_hash: Some(root.hash), last: None, stamp: None }
     }
 
-    /// The tower, where the last vote that told a time was for `slot` and told `unix_s`, in seconds.
+    /// Sets the timestamp of the last vote that had one: its slot, and Unix time in seconds.
     pub fn with_timestamp(self, slot: u64, unix_s: i64) -> Self {
         Self { stamp: Some((slot, unix_s)), ..self }
     }
