@@ -155,8 +155,8 @@ pub struct Pack {
     has_work: bool,
     /// Poh knows that work waits for a slot.
     told_work: bool,
-    /// Since when there is something ready.
-    ready_since: Option<u64>,
+    /// From when on a microblock need not be full.
+    fill_until_ns: u64,
     paced_until: Option<u64>,
     /// The last try made nothing; only a frag can change that.
     held: bool,
@@ -205,7 +205,7 @@ impl Tile for Pack {
             is_closed: false,
             has_work: false,
             told_work: false,
-            ready_since: None,
+            fill_until_ns: 0,
             paced_until: None,
             held: false,
             looked_ns: host.clock().now(),
@@ -266,7 +266,7 @@ impl Tile for Pack {
     }
 
     fn wait_for(&self) -> WaitFor {
-        let filled_at = self.ready_since.map(|since| since + self.fill_wait_ns);
+        let filled_at = (self.scheduler.ready() > 0).then_some(self.fill_until_ns);
         let next = self.paced_until.or(filled_at).filter(|_| !self.held);
         let end = self.end_ns.map(|end| self.drained_at().into_iter().chain(next).fold(end, u64::min));
         WaitFor { deadline: end, ..WaitFor::default() }
@@ -289,7 +289,7 @@ impl Pack {
                 break;
             }
             done = Poll::Busy;
-            self.ready_since = None;
+            self.fill_until_ns = now + self.fill_wait_ns;
             if !self.is_worth_scheduling(now) {
                 break;
             }
@@ -453,17 +453,13 @@ impl Pack {
         out.count.blocks += 1;
     }
 
-    /// Whether a microblock would be full, or has been waited for long enough.
-    fn is_worth_scheduling(&mut self, now: u64) -> bool {
+    /// Whether a microblock would be full, or the last one is long enough ago: at little load none waits, and at more
+    /// each holds what has come since the last.
+    fn is_worth_scheduling(&self, now: u64) -> bool {
         let ready = self.scheduler.ready();
-        if ready == 0 {
-            self.ready_since = None;
-            return false;
-        }
-        // Where others wait for accounts that this one may be holding, waiting would hold them all.
-        let held_back = self.scheduler.pending() > ready;
-        let since = *self.ready_since.get_or_insert(now);
-        ready >= MICROBLOCK_TXNS || held_back || now >= since + self.fill_wait_ns
+        // Where others wait for accounts that these may be holding, waiting would hold them all.
+        let holds_others = self.scheduler.pending() > ready;
+        ready > 0 && (ready >= MICROBLOCK_TXNS || holds_others || now >= self.fill_until_ns)
     }
 
     /// Sends each bank one microblock, where there is one; whether anything was done.

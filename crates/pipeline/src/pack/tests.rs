@@ -222,19 +222,25 @@ fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
 }
 
 #[test]
-fn a_microblock_waits_a_little_to_be_filled() {
+fn a_microblock_waits_a_little_to_be_filled_where_one_has_just_gone() {
     let mut rig = rig(Config { fill_wait_ns: 1_000, ..small() });
     begin(&mut rig, 1);
     give(&mut rig, 1, &transfer(1, 2, &[]));
     rig.run();
-    assert_eq!(take(&mut rig, 0), []);
+    assert_eq!(take(&mut rig, 0).len(), 1, "the first one does not wait");
     let deadline = rig.clock().now() + 1_000;
+    give(&mut rig, 2, &transfer(3, 4, &[]));
+    rig.run();
+    assert_eq!([take(&mut rig, 0), take(&mut rig, 1)].concat(), []);
     assert_eq!(rig.tile().wait_for().deadline, Some(deadline), "it wakes by itself");
+    give(&mut rig, 3, &transfer(5, 6, &[]));
+    rig.run();
     rig.advance(Duration::from_nanos(1_000));
     rig.run();
-    assert_eq!(take(&mut rig, 0).len(), 1);
+    let waited = [take(&mut rig, 0), take(&mut rig, 1)].concat();
+    assert_eq!(waited.iter().map(|(_, txns)| txns.len()).collect::<Vec<_>>(), [2], "what came meanwhile goes along");
     for n in 0..64 {
-        give(&mut rig, 2 + n, &transfer(10 + n as u8, 100 + n as u8, &[]));
+        give(&mut rig, 4 + n, &transfer(10 + n as u8, 100 + n as u8, &[]));
     }
     rig.run();
     let full = [take(&mut rig, 0), take(&mut rig, 1)].concat();
