@@ -27,16 +27,14 @@ impl Cpu {
         Self { next: now, cpu_ns: 0, switches: (0, 0), wait, waited_ns: 0, next_wait: now }
     }
 
-    /// Attributes what was used since the last time, where that is due.
+    /// Whether it is time to attribute what was used.
     #[inline]
-    pub fn charge(&mut self, held: &mut [Tiles], now: u64) {
-        if now >= self.next {
-            self.charge_now(held, now);
-        }
+    pub fn is_due(&self, now: u64) -> bool {
+        now >= self.next
     }
 
-    /// Attributes what was used since the last time.
-    pub fn charge_now(&mut self, held: &mut [Tiles], now: u64) {
+    /// Attributes what was used since the last time, and says how much that is, nanoseconds.
+    pub fn charge(&mut self, held: &mut [Tiles], now: u64) -> u64 {
         self.next = now + CHARGE_NS;
         let cpu_ns = sys::thread::cpu_ns();
         let used = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
@@ -52,6 +50,7 @@ impl Cpu {
             };
             tile.charge(share, thread);
         }
+        used
     }
 
     fn of_thread(&mut self, now: u64) -> OfThread {

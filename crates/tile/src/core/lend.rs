@@ -7,8 +7,7 @@
 //! Waking a core costs more than a transaction does: an interrupt of another processor, a sleep, caches that have gone
 //! cold; and each hop of a transaction from core to core is such a wake-up while there is little to do. So a core that
 //! has nothing to do, and had little lately, gives its tiles to the *borrower*, the core that waits for the network.
-//! That one polls them behind its own, and gives all back as soon as it works without a pause for a while, or works for
-//! most of its time. Only whole lists move, and only while none of their tiles has a turn, so a tile notices nothing.
+//! That one polls them behind its own, and gives all back as soon as it works for most of its time. Only whole lists move, and only while none of their tiles has a turn, so a tile notices nothing.
 //!
 //! Wake-ups follow the tiles: [`desk`].
 
@@ -19,19 +18,14 @@ use crate::sync::Ordering;
 use crate::sys::event::MAX_WAIT;
 
 /// A core lends where it and the borrower together have worked for less than this of their time, thousandths.
-const LEND_BELOW: u32 = 200;
+const LEND_BELOW: u32 = 500;
 /// The borrower gives back where it works for more of its time than this, thousandths.
-const RETURN_ABOVE: u32 = 500;
-/// The borrower gives back where it works for so long without a pause, nanoseconds: a burst wants all cores. A transfer
-/// on its way through all tiles takes about a third.
-const RETURN_AFTER_NS: u64 = 250_000;
+const RETURN_ABOVE: u32 = 750;
 /// A core whose tiles were returned keeps them for this long, nanoseconds; each time for twice as long as the last
 /// time, up to the maximum, while they come back within [`KEEP_MAX_NS`].
 const KEEP_NS: u64 = 50_000_000;
 /// The longest time for which a core keeps tiles that were returned, nanoseconds.
 const KEEP_MAX_NS: u64 = 2_000_000_000;
-/// The time over which a core's share of work is measured, nanoseconds.
-const WINDOW_NS: u64 = 10_000_000;
 
 /// The tiles of one core, in the order of the data flow.
 pub struct Tiles {
@@ -83,8 +77,6 @@ pub struct Pace {
     window_start: u64,
     worked_ns: u64,
     share: u32,
-    /// When the work began that has not paused since.
-    streak: Option<u64>,
     keep_until: u64,
     keep_ns: u64,
     lent_at: u64,
@@ -99,32 +91,24 @@ impl Pace {
             window_start: now,
             worked_ns: 0,
             share: 0,
-            streak: None,
             keep_until: 0,
             keep_ns: KEEP_NS,
             lent_at: 0,
         }
     }
 
-    /// A pass from `start` to `now` has worked or not.
+    /// A pass of `ns` has worked or not.
     #[inline]
-    pub fn passed(&mut self, worked: bool, start: u64, now: u64, desks: &[Desk]) {
-        if worked {
-            self.worked_ns += now.saturating_sub(start);
-            self.streak.get_or_insert(start);
-        } else {
-            self.streak = None;
-        }
-        if now.saturating_sub(self.window_start) >= WINDOW_NS {
-            self.share = self.share_at(now);
-            desks[self.own].share.store(self.share, Ordering::Relaxed);
-            (self.window_start, self.worked_ns) = (now, 0);
-        }
+    pub fn passed(&mut self, worked: bool, ns: u64) {
+        self.worked_ns += if worked { ns } else { 0 };
     }
 
-    fn share_at(&self, now: u64) -> u32 {
+    /// The thread had its core for `cpu_ns` since the last call. The rest of the time that its work took, others had it.
+    pub fn measure(&mut self, cpu_ns: u64, now: u64, desks: &[Desk]) {
         let passed = now.saturating_sub(self.window_start).max(1);
-        (self.worked_ns.min(passed) * 1000 / passed) as u32
+        self.share = (self.worked_ns.min(cpu_ns).min(passed) * 1000 / passed) as u32;
+        desks[self.own].share.store(self.share, Ordering::Relaxed);
+        (self.window_start, self.worked_ns) = (now, 0);
     }
 
     /// The core to which an idle core gives its tiles, if it does.
@@ -137,8 +121,8 @@ impl Pace {
 
     /// Whether the borrower has too much to do for one core.
     #[inline]
-    pub fn is_over(&self, now: u64) -> bool {
-        self.share > RETURN_ABOVE || self.streak.is_some_and(|start| now.saturating_sub(start) > RETURN_AFTER_NS)
+    pub fn is_over(&self) -> bool {
+        self.share > RETURN_ABOVE
     }
 
     /// The core has given its tiles away.
@@ -150,7 +134,7 @@ impl Pace {
     pub fn returned(&mut self, now: u64) {
         let is_soon = now.saturating_sub(self.lent_at) < KEEP_MAX_NS;
         self.keep_ns = if is_soon { (self.keep_ns * 2).min(KEEP_MAX_NS) } else { KEEP_NS };
-        (self.window_start, self.worked_ns, self.share, self.streak) = (now, 0, LEND_BELOW, None);
+        (self.window_start, self.worked_ns, self.share) = (now, 0, LEND_BELOW);
         self.keep_until = now + self.keep_ns;
     }
 }

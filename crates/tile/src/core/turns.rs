@@ -55,23 +55,23 @@ impl<'a> Thread<'a> {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let worked = self.pass(std::mem::take(&mut parked_ns));
             let now = self.clock.now();
-            self.cpu.charge(&mut self.held, now);
-            self.pace.passed(worked, start, now, &self.shared.desks);
-            start = now;
+            let began = std::mem::replace(&mut start, now);
+            self.pace.passed(worked, now.saturating_sub(began));
+            self.charge_if_due(now);
             if self.desk().has_mail() {
                 self.take_mail();
                 continue;
             }
             if worked {
                 if let Some(since) = idle_since.take() {
-                    self.patience.worked_after(now.saturating_sub(since));
+                    self.patience.worked_after(began.saturating_sub(since));
                 }
-                if self.held.len() > 1 && self.pace.is_over(now) {
+                if self.held.len() > 1 && self.pace.is_over() {
                     self.return_all(now);
                 }
-                continue;
             }
-            let since = *idle_since.get_or_insert(now);
+            // A pass that found nothing has looked for work already.
+            let since = *idle_since.get_or_insert(if worked { now } else { began });
             if now.saturating_sub(since) < self.patience.ns() {
                 std::hint::spin_loop();
                 continue;
@@ -86,6 +86,19 @@ impl<'a> Thread<'a> {
             }
             start = self.clock.now();
         }
+    }
+
+    /// Attributes CPU time and measures how much of it was work, where that is due.
+    #[inline]
+    fn charge_if_due(&mut self, now: u64) {
+        if self.cpu.is_due(now) {
+            self.charge(now);
+        }
+    }
+
+    fn charge(&mut self, now: u64) {
+        let cpu_ns = self.cpu.charge(&mut self.held, now);
+        self.pace.measure(cpu_ns, now, &self.shared.desks);
     }
 
     /// One turn of each tile. Whether any worked.
@@ -105,12 +118,15 @@ impl<'a> Thread<'a> {
     fn park(&mut self) -> u64 {
         let waker = self.waker();
         waker.announce();
-        if self.pass(0) || self.desk().has_mail() || self.has_stopped() {
+        let began = self.clock.now();
+        let worked = self.pass(0);
+        self.pace.passed(worked, self.clock.now().saturating_sub(began));
+        if worked || self.desk().has_mail() || self.has_stopped() {
             waker.cancel();
             return 0;
         }
         // What is not attributed yet is so after the sleep.
-        self.cpu.charge(&mut self.held, self.clock.now());
+        self.charge_if_due(self.clock.now());
         let (mut readable, mut deadline) = (vec![], None::<u64>);
         for (i, tiles) in self.held.iter_mut().enumerate() {
             for (k, tile) in tiles.list.iter_mut().enumerate() {
@@ -135,8 +151,9 @@ impl<'a> Thread<'a> {
             if self.pass(0) || self.has_stopped() {
                 return None;
             }
-            self.cpu.charge_now(&mut self.held, self.clock.now());
-            self.pace.lent(self.clock.now());
+            let now = self.clock.now();
+            self.charge(now);
+            self.pace.lent(now);
             Some(self.held.pop().expect("a core that borrows nothing has its own tiles"))
         });
         if let Err(own) = lent {
@@ -160,7 +177,7 @@ impl<'a> Thread<'a> {
 
     /// Gives back all that it borrowed.
     fn return_all(&mut self, now: u64) {
-        self.cpu.charge_now(&mut self.held, now);
+        self.charge(now);
         for tiles in self.held.split_off(1) {
             if let Err(tiles) = lend::give_back(tiles, &self.shared.desks) {
                 self.held.push(tiles);
