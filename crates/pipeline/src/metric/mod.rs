@@ -61,9 +61,13 @@ const MAX_CONNECTIONS: usize = 16;
 /// Connections taken in one turn, each two or three system calls.
 const ACCEPTS: usize = 4;
 
+/// Who wants to connect is asked for so often while its core is awake, nanoseconds: it is a system call.
+const ACCEPT_EVERY_NS: u64 = 100_000;
+
 /// The tile.
 pub struct Metric {
     listener: TcpListener,
+    accept_at: u64,
     connections: Vec<Connection>,
     observer: Observer,
     template: Template,
@@ -86,6 +90,7 @@ impl Tile for Metric {
         let template = Template::new(&topology, &observer, config.ledger).map_err(|e| host.error(e))?;
         Ok(Self {
             listener,
+            accept_at: 0,
             connections: Vec::with_capacity(MAX_CONNECTIONS),
             observer,
             template,
@@ -99,7 +104,7 @@ impl Tile for Metric {
         if !self.pace.may_work(out.now()) {
             return Poll::Idle;
         }
-        let accepted = self.accept(out);
+        let accepted = out.now() >= self.accept_at && self.accept(out);
         if !self.step(out) && !accepted {
             return Poll::Idle;
         }
@@ -120,6 +125,7 @@ impl Tile for Metric {
 impl Metric {
     /// Takes some of those who want to connect. True when there were any.
     fn accept(&mut self, out: &mut Out<'_, Self>) -> bool {
+        self.accept_at = out.now() + ACCEPT_EVERY_NS;
         for taken in 0..ACCEPTS {
             let Ok((stream, _)) = self.listener.accept() else { return taken > 0 };
             match stream.set_nonblocking(true) {

@@ -34,6 +34,7 @@ fn ask(rig: &mut Rig<Metric>, request: &[u8]) -> String {
     let answered = |c: &Counters| c.scrapes + c.bad_requests + c.dropped_connections;
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
     while answered(rig.count()) == answered(&before) {
+        rig.advance(Duration::from_micros(100));
         rig.turn();
         assert!(std::time::Instant::now() < deadline, "metric did not answer");
     }
@@ -129,6 +130,7 @@ fn a_silent_client_is_dropped() {
     let mut rig = Rig::<Metric>::new(config, &[], &[]);
     let _client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
     while rig.tile().connections.is_empty() {
+        rig.advance(Duration::from_micros(100));
         rig.turn();
     }
     rig.advance(Duration::from_secs(6));
@@ -153,6 +155,7 @@ fn idle_connections_give_way() {
     let mut clients: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while rig.count().idle_connections_closed < 24 {
+        rig.advance(Duration::from_micros(100));
         rig.turn();
         assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
     }
@@ -226,10 +229,12 @@ fn slow_clients_are_served() {
     for byte in b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" {
         assert_eq!(rig.count().scrapes, 0);
         client.write_all(&[*byte]).unwrap();
+        rig.advance(Duration::from_micros(100));
         rig.turn();
     }
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
     while rig.count().scrapes == 0 {
+        rig.advance(Duration::from_micros(100));
         rig.turn();
         assert!(std::time::Instant::now() < deadline, "{:?}", rig.count());
     }

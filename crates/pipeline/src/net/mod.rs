@@ -23,7 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
-use hearth_tile::sys::udp::{MAX_ASKED, Message, Options, RecvBatch, Sharing, UdpSocket, any_readable, is_unreachable};
+use hearth_tile::sys::udp::{MAX_ASKED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, readable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use hearth_wire::repair::{PING_DATAGRAM_SIZE, is_hashes_size};
@@ -121,6 +121,8 @@ pub struct ShredPorts {
 const SLOTS: usize = 16;
 /// Sends that the kernel had no room for are tried again after this long.
 const RETRY_NS: u64 = 500_000;
+/// The kernel is asked what it has dropped at most this often, nanoseconds.
+const COUNT_DROPS_NS: u64 = 100_000_000;
 /// The longest queue of sends that wait for the kernel.
 const MAX_UNSENT: usize = 64;
 
@@ -143,10 +145,11 @@ pub struct Net {
     received_us: u32,
     last_poll_ns: u64,
     next: usize,
-    /// The last look found nothing on any socket.
-    is_quiet: bool,
+    /// Sockets that may have something, a bit each.
+    readable: u16,
     /// Something was received since the kernel was asked what it has dropped.
     may_have_dropped: bool,
+    count_drops_at: u64,
 }
 
 /// What is to be sent, by the port it goes from.
@@ -272,8 +275,9 @@ impl Tile for Net {
             received_us: 0,
             last_poll_ns: 0,
             next: 0,
-            is_quiet: false,
+            readable: 0,
             may_have_dropped: false,
+            count_drops_at: 0,
         })
     }
 
@@ -311,7 +315,8 @@ impl Tile for Net {
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         // A buffer that was full has something to receive.
-        if std::mem::take(&mut self.may_have_dropped) {
+        if self.may_have_dropped && out.now() >= self.count_drops_at {
+            (self.may_have_dropped, self.count_drops_at) = (false, out.now() + COUNT_DROPS_NS);
             out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
         }
         if let Some(links) = &mut self.links {
@@ -331,16 +336,22 @@ impl Tile for Net {
 }
 
 impl Net {
+    /// Receives from one of the sockets that have something. When it is known of none, one system call asks for all.
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
-        // While nothing comes one system call asks for all sockets; while something does, each is read straight away.
-        if self.is_quiet && !any_readable(self.sockets.iter().map(|(_, socket)| socket)) {
-            return false;
+        if self.readable == 0 {
+            self.readable = readable(self.sockets.iter().map(|(_, socket)| socket));
         }
-        self.is_quiet = false;
         for _ in 0..self.sockets.len() {
             let socket = self.next % self.sockets.len();
             self.next += 1;
-            match self.sockets[socket].1.receive(&mut self.batch) {
+            if self.readable >> socket & 1 == 0 {
+                continue;
+            }
+            let received = self.sockets[socket].1.receive(&mut self.batch);
+            if !received.as_ref().is_ok_and(|count| *count == SLOTS) {
+                self.readable &= !(1 << socket);
+            }
+            match received {
                 Ok(0) => {}
                 Ok(_) => {
                     self.received_us = stamp(out.now());
@@ -350,7 +361,6 @@ impl Net {
                 Err(_) => out.count.receive_errors += 1,
             }
         }
-        self.is_quiet = true;
         false
     }
 

@@ -15,7 +15,7 @@ use super::addr::{from_raw, to_raw};
 
 /// A buffer's size: the largest UDP payload, which is also the largest run that GRO joins.
 const SLOT: usize = 65_536;
-/// The most sockets that [`any_readable`] asks for.
+/// The most sockets that [`readable`] asks for.
 pub const MAX_ASKED: usize = 16;
 /// The most messages one system call moves.
 pub const MAX_BATCH: usize = 64;
@@ -212,9 +212,10 @@ impl UdpSocket {
     }
 }
 
-/// Whether there is anything to receive from one of the first [`MAX_ASKED`] of these sockets: one system call for all.
-/// True also where a receive would tell of an error, or where the kernel does not answer.
-pub fn any_readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> bool {
+/// From which of the first [`MAX_ASKED`] of these sockets there is anything to receive, one system call for all: the
+/// lowest bit is the first socket's. A bit is set also where a receive would tell of an error, and all are where the
+/// kernel does not answer.
+pub fn readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> u16 {
     let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_ASKED];
     let mut count = 0;
     for (slot, socket) in fds.iter_mut().zip(sockets) {
@@ -222,7 +223,9 @@ pub fn any_readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> boo
         count += 1;
     }
     // SAFETY: `fds` holds `count` initialised entries or more, and lives through the call.
-    unsafe { libc::poll(fds.as_mut_ptr(), count, 0) != 0 }
+    let found = unsafe { libc::poll(fds.as_mut_ptr(), count, 0) };
+    let bit = |(at, fd): (usize, &libc::pollfd)| u16::from(found < 0 || fd.revents != 0) << at;
+    fds.iter().take(count as usize).enumerate().map(bit).sum()
 }
 
 /// Whether a send failed for its address alone: the kernel knows no way there or may not send there (a rule of this
@@ -391,16 +394,16 @@ mod tests {
     #[test]
     fn one_of_several_sockets_is_readable_until_it_was_read() {
         let sockets = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap());
-        assert!(!any_readable(&sockets) && !any_readable([]));
+        assert_eq!((readable(&sockets), readable([])), (0, 0));
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.send_to(b"one", sockets[2].local_addr()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !any_readable(&sockets) {
+        while readable(&sockets) == 0 {
             assert!(Instant::now() < deadline, "it does not arrive");
         }
-        assert!(!any_readable(&sockets[..2]));
+        assert_eq!((readable(&sockets), readable(&sockets[..2])), (0b100, 0));
         assert_eq!(receive_all(&sockets[2], 1), [b"one"]);
-        assert!(!any_readable(&sockets));
+        assert_eq!(readable(&sockets), 0);
     }
 
     #[test]
