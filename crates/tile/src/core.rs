@@ -31,8 +31,8 @@ use turns::Thread;
 /// When an idle core parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
-    /// What a sleep and a wake-up cost, as time of idle turns, nanoseconds: these go on for so long at most before the
-    /// thread sleeps, and for less where work comes later than that. `u64::MAX` never sleeps.
+    /// What one sleep and wake-up cost, expressed as spinning time, nanoseconds. An idle thread spins for at most this
+    /// long before it parks. `u64::MAX`: it never parks.
     pub park_after_ns: u64,
     /// The longest sleep, nanoseconds.
     pub sleep_max_ns: u64,

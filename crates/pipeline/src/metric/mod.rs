@@ -61,7 +61,7 @@ const MAX_CONNECTIONS: usize = 16;
 /// Connections taken in one turn, each two or three system calls.
 const ACCEPTS: usize = 4;
 
-/// Who wants to connect is asked for so often while its core is awake, nanoseconds: it is a system call.
+/// While the core is awake, `accept` is called at most this often, nanoseconds: each call is a system call.
 const ACCEPT_EVERY_NS: u64 = 100_000;
 
 /// The tile.

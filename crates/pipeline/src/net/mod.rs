@@ -23,7 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 use hearth_cluster::links::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
-use hearth_tile::sys::udp::{MAX_ASKED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, readable};
+use hearth_tile::sys::udp::{MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, readable};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use hearth_wire::repair::{PING_DATAGRAM_SIZE, is_hashes_size};
@@ -253,7 +253,7 @@ impl Tile for Net {
             && repair.is_empty() == is_alone
             && rserve.is_empty() == is_alone
             && gossip.is_none() == config.gossip.is_none();
-        assert!(sockets.len() <= MAX_ASKED, "a socket that nobody asks for is never read");
+        assert!(sockets.len() <= MAX_POLLED, "a socket that nobody asks for is never read");
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
         }
@@ -315,7 +315,7 @@ impl Tile for Net {
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         // A buffer that was full has something to receive.
-        if self.may_have_dropped && out.now() >= self.count_drops_at {
+        if (self.may_have_dropped || self.resume.is_some()) && out.now() >= self.count_drops_at {
             (self.may_have_dropped, self.count_drops_at) = (false, out.now() + COUNT_DROPS_NS);
             out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
         }
@@ -336,7 +336,7 @@ impl Tile for Net {
 }
 
 impl Net {
-    /// Receives from one of the sockets that have something. When it is known of none, one system call asks for all.
+    /// Receives from one of the sockets that have something. Where none is known to, all are polled.
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
         if self.readable == 0 {
             self.readable = readable(self.sockets.iter().map(|(_, socket)| socket));
@@ -347,11 +347,9 @@ impl Net {
             if self.readable >> socket & 1 == 0 {
                 continue;
             }
-            let received = self.sockets[socket].1.receive(&mut self.batch);
-            if !received.as_ref().is_ok_and(|count| *count == SLOTS) {
-                self.readable &= !(1 << socket);
-            }
-            match received {
+            // One batch each, then all are polled again: a socket that never runs dry starves no other.
+            self.readable &= !(1 << socket);
+            match self.sockets[socket].1.receive(&mut self.batch) {
                 Ok(0) => {}
                 Ok(_) => {
                     self.received_us = stamp(out.now());

@@ -36,7 +36,8 @@ pub struct Config {
     pub use_consumed_cus: bool,
     /// How fast a block is filled.
     pub pacing: Pacing,
-    /// A microblock that is not full is given at least this long after the last one, nanoseconds.
+    /// A microblock that is not full is sent no sooner than this after the last one, nanoseconds; at once where others
+    /// wait for its accounts.
     pub fill_wait_ns: u64,
     /// Whether a full pool holds its producers back. Otherwise the worst-paying transaction is dropped, as a leader
     /// of the cluster must.

@@ -222,7 +222,7 @@ fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
 }
 
 #[test]
-fn a_microblock_waits_a_little_to_be_filled_where_one_has_just_gone() {
+fn partial_microblock_waits_after_the_last() {
     let mut rig = rig(Config { fill_wait_ns: 1_000, ..small() });
     begin(&mut rig, 1);
     give(&mut rig, 1, &transfer(1, 2, &[]));

@@ -1,4 +1,4 @@
-//! Lending: at little work one core runs the tiles of the others, which sleep.
+//! Lending: while one core suffices it runs the tiles of the others, which sleep.
 //!
 //! reads   how much of its time each core works
 //! writes  the lists of tiles that change threads
@@ -7,7 +7,8 @@
 //! Waking a core costs more than a transaction does: an interrupt of another processor, a sleep, caches that have gone
 //! cold; and each hop of a transaction from core to core is such a wake-up while there is little to do. So a core that
 //! has nothing to do, and had little lately, gives its tiles to the *borrower*, the core that waits for the network.
-//! That one polls them behind its own, and gives all back as soon as it works for most of its time. Only whole lists move, and only while none of their tiles has a turn, so a tile notices nothing.
+//! That one polls them behind its own, and gives all back as soon as it works for most of its time. Only whole lists
+//! move, and only while none of their tiles has a turn, so a tile notices nothing.
 //!
 //! Wake-ups follow the tiles: [`desk`].
 
@@ -21,6 +22,12 @@ use crate::sys::event::MAX_WAIT;
 const LEND_BELOW: u32 = 500;
 /// The borrower gives back where it works for more of its time than this, thousandths.
 const RETURN_ABOVE: u32 = 750;
+/// A core that works for more of its time than this is full, thousandths, though others had it meanwhile.
+const FULL: u32 = 950;
+/// The borrower gives back where it was full for so many windows one after the other.
+const FULL_WINDOWS_MAX: u32 = 5;
+/// The time over which a core's share of work is measured, nanoseconds.
+const WINDOW_NS: u64 = 10_000_000;
 /// A core whose tiles were returned keeps them for this long, nanoseconds; each time for twice as long as the last
 /// time, up to the maximum, while they come back within [`KEEP_MAX_NS`].
 const KEEP_NS: u64 = 50_000_000;
@@ -76,7 +83,9 @@ pub struct Pace {
     borrower: Option<usize>,
     window_start: u64,
     worked_ns: u64,
+    cpu_ns: u64,
     share: u32,
+    full_windows: u32,
     keep_until: u64,
     keep_ns: u64,
     lent_at: u64,
@@ -90,7 +99,9 @@ impl Pace {
             borrower,
             window_start: now,
             worked_ns: 0,
+            cpu_ns: 0,
             share: 0,
+            full_windows: 0,
             keep_until: 0,
             keep_ns: KEEP_NS,
             lent_at: 0,
@@ -103,12 +114,23 @@ impl Pace {
         self.worked_ns += if worked { ns } else { 0 };
     }
 
-    /// The thread had its core for `cpu_ns` since the last call. The rest of the time that its work took, others had it.
+    /// `cpu_ns`: CPU time of the thread since the last call. Work that took longer than that waited for the core.
     pub fn measure(&mut self, cpu_ns: u64, now: u64, desks: &[Desk]) {
-        let passed = now.saturating_sub(self.window_start).max(1);
-        self.share = (self.worked_ns.min(cpu_ns).min(passed) * 1000 / passed) as u32;
+        self.cpu_ns += cpu_ns;
+        let passed = now.saturating_sub(self.window_start);
+        if passed < WINDOW_NS {
+            return;
+        }
+        let thousandths = |ns: u64| (ns.min(passed) * 1000 / passed) as u32;
+        self.share = thousandths(self.worked_ns.min(self.cpu_ns));
+        let is_full = thousandths(self.worked_ns) > FULL;
+        self.full_windows = if is_full { self.full_windows + 1 } else { 0 };
         desks[self.own].share.store(self.share, Ordering::Relaxed);
-        (self.window_start, self.worked_ns) = (now, 0);
+        self.begin_window(now);
+    }
+
+    fn begin_window(&mut self, now: u64) {
+        (self.window_start, self.worked_ns, self.cpu_ns) = (now, 0, 0);
     }
 
     /// The core to which an idle core gives its tiles, if it does.
@@ -122,7 +144,7 @@ impl Pace {
     /// Whether the borrower has too much to do for one core.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.share > RETURN_ABOVE
+        self.share > RETURN_ABOVE || self.full_windows >= FULL_WINDOWS_MAX
     }
 
     /// The core has given its tiles away.
@@ -134,7 +156,8 @@ impl Pace {
     pub fn returned(&mut self, now: u64) {
         let is_soon = now.saturating_sub(self.lent_at) < KEEP_MAX_NS;
         self.keep_ns = if is_soon { (self.keep_ns * 2).min(KEEP_MAX_NS) } else { KEEP_NS };
-        (self.window_start, self.worked_ns, self.share) = (now, 0, LEND_BELOW);
+        (self.share, self.full_windows) = (LEND_BELOW, 0);
+        self.begin_window(now);
         self.keep_until = now + self.keep_ns;
     }
 }
@@ -143,4 +166,88 @@ impl Pace {
 pub fn give_back(tiles: Tiles, desks: &[Desk]) -> Result<(), Tiles> {
     let owner = &desks[tiles.owner];
     desk::give_back(tiles, owner)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::wake::Waker;
+
+    const MS: u64 = 1_000_000;
+
+    /// Core 0 borrows, core 1 lends.
+    struct World {
+        desks: Vec<Desk>,
+        borrower: Pace,
+        owner: Pace,
+        now: u64,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let desks = (0..2).map(|_| Desk::new(Waker::new().unwrap(), true)).collect();
+            let pace = |own| Pace::new(own, Some(0), 0);
+            Self { desks, borrower: pace(0), owner: pace(1), now: 0 }
+        }
+
+        /// One window in which the borrower's tiles work for `worked_ms`, and its thread runs for `cpu_ms`.
+        fn window(&mut self, worked_ms: u64, cpu_ms: u64) {
+            self.now += WINDOW_NS;
+            self.borrower.passed(true, worked_ms * MS);
+            self.borrower.measure(cpu_ms * MS, self.now, &self.desks);
+            self.owner.measure(0, self.now, &self.desks);
+        }
+
+        fn lends(&self) -> bool {
+            self.owner.lend_to(self.now, &self.desks).is_some()
+        }
+    }
+
+    #[test]
+    fn lends_below_half_and_returns_above_three_quarters() {
+        let mut world = World::new();
+        for (worked_ms, lends, is_over) in [(4, true, false), (5, false, false), (7, false, false), (8, false, true)] {
+            world.window(worked_ms, 10);
+            assert_eq!((world.lends(), world.borrower.is_over()), (lends, is_over), "{worked_ms} ms");
+        }
+    }
+
+    #[test]
+    fn what_others_run_for_is_not_work() {
+        let mut world = World::new();
+        (0..20).for_each(|_| world.window(9, 4));
+        assert!(world.lends() && !world.borrower.is_over());
+    }
+
+    #[test]
+    fn a_borrower_that_never_pauses_returns_though_others_have_its_core() {
+        let mut world = World::new();
+        (1..FULL_WINDOWS_MAX).for_each(|_| world.window(10, 4));
+        assert!(!world.borrower.is_over());
+        world.window(10, 4);
+        assert!(world.borrower.is_over());
+        world.window(9, 4);
+        assert!(!world.borrower.is_over(), "a pause begins the count anew");
+    }
+
+    #[test]
+    fn a_share_is_of_a_whole_window() {
+        let mut world = World::new();
+        world.window(8, 10);
+        world.borrower.measure(0, world.now + 1, &world.desks);
+        assert!(world.borrower.is_over() && !world.lends(), "a moment without work tells nothing");
+    }
+
+    #[test]
+    fn returned_tiles_are_kept_for_longer_each_time() {
+        let mut world = World::new();
+        world.window(0, 0);
+        for keep_ns in [2 * KEEP_NS, 4 * KEEP_NS] {
+            world.owner.lent(world.now);
+            world.owner.returned(world.now + MS);
+            world.now += MS + keep_ns;
+            world.owner.measure(0, world.now - 1, &world.desks);
+            assert!(world.owner.lend_to(world.now - 1, &world.desks).is_none() && world.lends());
+        }
+    }
 }

@@ -1,26 +1,26 @@
-//! Patience: how long an idle core looks for work before it sleeps.
+//! Patience: how long an idle core spins before it parks.
 //!
 //! reads   how long it was until work came
 //! writes  a time
 //! memory  a count for each power of two
-//! source  Karlin, Manasse, McGeoch, Owicki, «Competitive randomized algorithms for nonuniform problems» (1994): the
+//! source  Karlin, Manasse, McGeoch, Owicki, "Competitive randomized algorithms for nonuniform problems" (1994): the
 //!         best time to wait follows from how long waits are
 //!
-//! To sleep and be woken costs as much as to look for work for [`IdlePolicy::park_after_ns`](super::IdlePolicy). Work
-//! comes in bursts: what follows within a burst comes soon, and the next burst late, so the best time lies just behind
-//! the gaps of a burst. A core that slept cannot tell when it would have found work, since it takes time to wake up; so
-//! one idle time of [`SAMPLE_EVERY`] is waited for as long as any, and only these count.
+//! To park and be woken costs as much as to spin for [`IdlePolicy::park_after_ns`](super::IdlePolicy). Work comes in
+//! bursts: what follows within a burst comes soon, and the next burst late, so the best time lies just behind the gaps
+//! of a burst. A core that slept cannot tell when it would have found work, since it takes time to wake up; so one idle
+//! time of [`SAMPLE_EVERY`] is spun through for as long as any, and only these count.
 
-/// One idle time of so many is a sample.
+/// Every so many idle times one is a sample.
 const SAMPLE_EVERY: u32 = 32;
-/// The time is chosen anew after so many samples.
+/// The spin time is chosen again after this many samples.
 const CHOOSE_EVERY: u32 = 8;
 /// Counts are halved when there are so many samples.
 const SAMPLES_MAX: u32 = 128;
 /// Counts by power of two, nanoseconds; the last is of all that was longer.
 const BUCKETS: usize = 37;
 
-/// How long an idle core looks for work.
+/// How long an idle core spins.
 pub struct Patience {
     most_ns: u64,
     chosen_ns: u64,
@@ -30,12 +30,12 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Looks for `most_ns` until it knows better.
+    /// Spins for `most_ns` until it knows better.
     pub fn new(most_ns: u64) -> Self {
         Self { most_ns, chosen_ns: most_ns, counts: [0; BUCKETS], samples: 0, idle_times: 0 }
     }
 
-    /// How long to look for work this time.
+    /// How long to spin this time.
     #[inline]
     pub fn ns(&self) -> u64 {
         if self.idle_times.is_multiple_of(SAMPLE_EVERY) { self.most_ns } else { self.chosen_ns }
@@ -67,7 +67,7 @@ impl Patience {
     /// and a sleep.
     fn choose(&mut self) {
         let (mut shorter_ns, mut longer) = (0, u64::from(self.samples));
-        // Not to look at all costs a sleep for each.
+        // Not to spin at all costs a sleep for each.
         let (mut least_ns, mut chosen_ns) = (longer.saturating_mul(self.most_ns), 0);
         for (bits, count) in self.counts.iter().enumerate() {
             // All gaps counted so far are shorter than this.
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_anew() {
+    fn spin_time_follows_a_change_of_load() {
         let mut patience = Patience::new(MOST);
         (0..10_000).for_each(|_| patience.worked_after(1_000_000));
         assert!(patience.chosen_ns <= 1024);

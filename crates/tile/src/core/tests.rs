@@ -236,7 +236,7 @@ fn an_idle_fleet_uses_nearly_no_cpu() {
 }
 
 #[test]
-fn a_floating_thread_sleeps_longer_and_for_no_less_than_it_is_told() {
+fn floating_threads_sleep_longer() {
     let longer = IdlePolicy { sleep_max_ns: 1_000_000_000, ..NEVER_PARK };
     assert_eq!(NEVER_PARK.for_core(true), NEVER_PARK);
     assert_eq!(NEVER_PARK.for_core(false).sleep_max_ns, IdlePolicy::FLOATING_SLEEP_MAX_NS);
@@ -299,7 +299,7 @@ fn no_wake_up_is_lost_while_tiles_change_threads() {
     let pair = Pair::lending(IdlePolicy { park_after_ns: 0, sleep_max_ns: 1_000_000_000_000 });
     let mut count = 0;
     for round in 0..30u64 {
-        // Some while the tiles are on their way, some when all is asleep, some too many for one core.
+        // Some while the tiles are on their way, some when all is asleep, and some until one core has too much to do.
         if round % 3 == 0 {
             // Whether to lend is decided before a sleep, which here has no end.
             until("the second core lends", || {
@@ -309,6 +309,10 @@ fn no_wake_up_is_lost_while_tiles_change_threads() {
         }
         count += [1, 7, 3_000][(round % 3) as usize];
         pair.move_until(count);
+        while round % 9 == 2 && pair.wakers[1].is_lent() {
+            count += 3_000;
+            pair.move_until(count);
+        }
     }
     pair.fleet.stop().unwrap();
     assert_eq!(look(&pair.taken).stops, 1);

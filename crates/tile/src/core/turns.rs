@@ -114,14 +114,19 @@ impl<'a> Thread<'a> {
         worked
     }
 
+    /// The pass before a sleep. Whether there was work after all.
+    fn last_pass(&mut self) -> bool {
+        let began = self.clock.now();
+        let worked = self.pass(0);
+        self.pace.passed(worked, self.clock.now().saturating_sub(began));
+        worked
+    }
+
     /// Sleeps, unless there is work after all. Returns for how long.
     fn park(&mut self) -> u64 {
         let waker = self.waker();
         waker.announce();
-        let began = self.clock.now();
-        let worked = self.pass(0);
-        self.pace.passed(worked, self.clock.now().saturating_sub(began));
-        if worked || self.desk().has_mail() || self.has_stopped() {
+        if self.last_pass() || self.desk().has_mail() || self.has_stopped() {
             waker.cancel();
             return 0;
         }
@@ -148,7 +153,7 @@ impl<'a> Thread<'a> {
     fn lend(&mut self, borrower: &Desk) {
         let waker = self.waker();
         let lent = lend::lend(waker, borrower, || {
-            if self.pass(0) || self.has_stopped() {
+            if self.last_pass() || self.has_stopped() {
                 return None;
             }
             let now = self.clock.now();

@@ -15,8 +15,8 @@ use super::addr::{from_raw, to_raw};
 
 /// A buffer's size: the largest UDP payload, which is also the largest run that GRO joins.
 const SLOT: usize = 65_536;
-/// The most sockets that [`readable`] asks for.
-pub const MAX_ASKED: usize = 16;
+/// The most sockets that one call of [`readable`] polls.
+pub const MAX_POLLED: usize = 16;
 /// The most messages one system call moves.
 pub const MAX_BATCH: usize = 64;
 const CONTROL: usize = 128;
@@ -212,11 +212,10 @@ impl UdpSocket {
     }
 }
 
-/// From which of the first [`MAX_ASKED`] of these sockets there is anything to receive, one system call for all: the
-/// lowest bit is the first socket's. A bit is set also where a receive would tell of an error, and all are where the
-/// kernel does not answer.
+/// Polls the first [`MAX_POLLED`] of these sockets with one system call: a bit for each that has something, the lowest
+/// for the first. A bit is also set where a receive would return an error, and all bits are set if `poll` fails.
 pub fn readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> u16 {
-    let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_ASKED];
+    let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_POLLED];
     let mut count = 0;
     for (slot, socket) in fds.iter_mut().zip(sockets) {
         slot.fd = socket.raw_fd();
