@@ -203,6 +203,13 @@ impl Incoming {
     pub(super) fn is_whole(&self) -> bool {
         self.last.is_some_and(|last| self.complete.len() as u32 == last / STEP + 1)
     }
+
+    /// How many of the slot's first sets are overdue: a set that is overdue makes all sets before it so.
+    fn overdue(&self, now_ns: u64, patience_ns: u64) -> u32 {
+        let mut heard = self.heard.iter().rev();
+        let last = heard.find(|(_, at)| now_ns.saturating_sub(**at) >= patience_ns);
+        last.map_or(0, |(set, _)| set / STEP + 1)
+    }
 }
 
 /// What is missing of a slot.
@@ -419,8 +426,12 @@ impl Receiver {
     /// When [`Receiver::missing`] next says more of a slot although nothing comes, at the latest; after `now_ns`.
     pub fn due_after(&self, slot: u64, now_ns: u64, patience_ns: u64) -> Option<u64> {
         let incoming = self.slots.get(&slot)?;
-        let heard = incoming.heard.values().copied();
-        let dues = heard.chain(Some(incoming.newest_ns)).map(|at| at.saturating_add(patience_ns));
+        // What is overdue is reported already. A later set makes those before it overdue even where it is complete.
+        let mut waited_for = (incoming.overdue(now_ns, patience_ns)..).map(|number| number * STEP);
+        let first_open = waited_for.find(|set| !incoming.complete.contains_key(set));
+        let heard = first_open.into_iter().flat_map(|set| incoming.heard.range(set..)).map(|(_, at)| *at);
+        let end = incoming.last.is_none().then_some(incoming.newest_ns);
+        let dues = heard.chain(end).map(|at| at.saturating_add(patience_ns));
         dues.filter(|due| *due > now_ns).min()
     }
 
@@ -431,10 +442,7 @@ impl Receiver {
         let Some(incoming) = self.slots.get(&slot) else {
             return Missing { shreds: vec![], highest_from: Some(0) };
         };
-        let is_due = |at: u64| now_ns.saturating_sub(at) >= patience_ns;
-        // With one that is due all before it are.
-        let due = incoming.heard.iter().rev().find(|(_, at)| is_due(**at)).map_or(0, |(set, _)| set / STEP + 1);
-        let incomplete = (0..due).map(|number| number * STEP);
+        let incomplete = (0..incoming.overdue(now_ns, patience_ns)).map(|number| number * STEP);
         let incomplete = incomplete.filter(|set| !incoming.complete.contains_key(set));
         let incomplete = incomplete.filter(|set| self.versions.is_next(slot, *set));
         let of_set = |set: u32| {
@@ -444,7 +452,7 @@ impl Receiver {
             (0..STEP).filter(move |place| present >> place & 1 == 0).map(move |place| set + place).take(lacks)
         };
         let shreds: Vec<u32> = incomplete.flat_map(of_set).take(count).collect();
-        let is_open = incoming.last.is_none() && is_due(incoming.newest_ns);
+        let is_open = incoming.last.is_none() && now_ns.saturating_sub(incoming.newest_ns) >= patience_ns;
         Missing { shreds, highest_from: is_open.then_some(incoming.highest + STEP) }
     }
 }

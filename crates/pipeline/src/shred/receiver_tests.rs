@@ -506,6 +506,48 @@ fn what_is_missing_is_known() {
     assert_eq!(receiver.parent(9), Some(8));
 }
 
+/// Gives the first shreds of a set at a time.
+fn give(receiver: &mut Receiver, set: &FecSet, count: usize, now_ns: u64) {
+    for shred in set.shreds().take(count) {
+        take_at(receiver, shred, ShredSource::Turbine, now_ns, leader().public_key()).unwrap();
+    }
+}
+
+/// The times at which slot 9 asks for a look, each of which finds that more is missing, and no other time does.
+fn looks(receiver: &Receiver) -> Vec<u64> {
+    const PATIENCE_NS: u64 = 60;
+    let missing = |now_ns: u64| receiver.missing(9, now_ns, PATIENCE_NS, 1_000);
+    let next = |now_ns: u64| receiver.due_after(9, now_ns, PATIENCE_NS);
+    let changes: Vec<u64> = (1..=200).filter(|now_ns| missing(*now_ns) != missing(*now_ns - 1)).collect();
+    let looks: Vec<u64> = std::iter::successors(next(0), |now_ns| next(*now_ns)).collect();
+    assert_eq!(looks, changes);
+    looks
+}
+
+#[test]
+fn complete_set_asks_for_no_look() {
+    let sets = block(9, 8, 4, 5);
+    let mut receiver = receiver(4, 8);
+    give(&mut receiver, &sets[0], DATA_PER_SET, 10);
+    give(&mut receiver, &sets[1], DATA_PER_SET, 20);
+    assert_eq!(looks(&receiver), [80], "for the end of the slot alone");
+    give(&mut receiver, &sets[3], DATA_PER_SET, 30);
+    assert_eq!(looks(&receiver), [90], "none of the set before it has come");
+    give(&mut receiver, &sets[2], 1, 50);
+    assert_eq!(looks(&receiver), [90], "the later set still counts");
+}
+
+#[test]
+fn incomplete_set_asks_for_a_look() {
+    let sets = block(9, 8, 4, 5);
+    let mut receiver = receiver(4, 8);
+    give(&mut receiver, &sets[0], 1, 10);
+    give(&mut receiver, &sets[1], DATA_PER_SET, 20);
+    assert_eq!(looks(&receiver), [70, 80], "one for its shreds, one for the end of the slot");
+    give(&mut receiver, &sets[3], DATA_PER_SET, 30);
+    assert_eq!(looks(&receiver), [70, 90], "the end is known, and one more set is missing");
+}
+
 #[test]
 fn a_set_that_was_kept_is_made_again() {
     use hearth_ledger::blockstore::FecSetRecord;
