@@ -75,6 +75,22 @@ fn datagrams_come_in_with_their_sender_and_port() {
 }
 
 #[test]
+fn a_flooded_port_starves_no_other() {
+    let mut rig = rig(&[NET_QUIC]);
+    let (quic, udp, from) = (addr(&mut rig, PortKind::Quic), addr(&mut rig, PortKind::Udp), sender());
+    for (flooded, other) in [(udp, quic), (quic, udp)] {
+        let flood = || (0..2 * SLOTS).for_each(|_| send(&from, flooded, b"flood", None));
+        flood();
+        rig.turn();
+        send(&from, other, b"one", None);
+        turn_until(&mut rig, "the other port's datagram", |rig| {
+            flood();
+            taken(rig, NET_QUIC).iter().any(|(_, _, data)| data == b"one")
+        });
+    }
+}
+
+#[test]
 fn a_datagram_is_received_when_it_is_read() {
     let mut rig = rig(&[NET_QUIC]);
     let (quic, from) = (addr(&mut rig, PortKind::Quic), sender());
