@@ -377,12 +377,14 @@ impl Core {
         self.consensus.on_ancestors(chain);
     }
 
-    /// The signatures for the message of a vote, in the order of its signers; none where sign refuses it. Such a vote
-    /// stays unsigned until a newer one replaces it. Signatures of an older vote than the last are of no use.
+    /// The signatures for the message of a vote, in the order of its signers. Signatures of an older vote than the last
+    /// are of no use.
+    ///
+    /// # Panics
+    /// There are no signatures: sign refused the vote. It would refuse all others too, and a node alone would confirm
+    /// nothing any more.
     pub fn on_signed(&mut self, number: u64, signatures: &[Signature], now: Now) {
-        if signatures.is_empty() {
-            return; // A block of a node alone is confirmed by a signed vote only.
-        }
+        assert!(!signatures.is_empty(), "sign refused the node's own vote");
         let Some(Unsigned { message, id, .. }) = self.unsigned.take_if(|unsigned| unsigned.number == number) else {
             return;
         };

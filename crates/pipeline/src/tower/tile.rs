@@ -11,6 +11,7 @@
 //! since a sync takes milliseconds and other tiles may share the core. A vote waits for it; the tile does not. A disk
 //! that fails for another reason than that it is full ends the node: a vote whose tower is lost may contradict the
 //! next. So does another process with this node's identity. Then the tile says so ([`Failure`]) and does nothing more.
+//! A vote that sign refuses is a defect of the program: the tile panics.
 
 use std::time::Duration;
 
