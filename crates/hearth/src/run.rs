@@ -21,7 +21,7 @@ use crate::replay::{Go, ReplayError, Replayed};
 use crate::say::{Say, note, plural};
 use crate::stop::StopSignal;
 
-/// How often the node's health is looked at. A request to stop does not wait for it.
+/// How often the node's health is checked. A stop request interrupts the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often it is said how far a replay has come.
 const SAY_EVERY: Duration = Duration::from_secs(2);

@@ -190,10 +190,10 @@ impl StopSignal {
         self.set();
     }
 
-    /// Waits until it is set, for so long at most, and perhaps for less. For one thread at a time.
+    /// Waits until the signal is set, at most `longest`; may return early. Only one thread may wait at a time.
     pub fn wait(&self, longest: Duration) {
         *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
-        // Who sets it now finds this thread.
+        // A thread that sets it from here on finds this one.
         if !self.is_set() {
             std::thread::park_timeout(longest);
         }
@@ -334,19 +334,19 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told() {
+    fn set_wakes_the_waiting_thread() {
         let signal = StopSignal::default();
         let asked = Instant::now();
-        let hour = Duration::from_secs(3_600);
+        let longest = Duration::from_secs(60);
         std::thread::scope(|scope| {
             let setter = signal.clone();
             scope.spawn(move || setter.set());
             while !signal.is_set() {
-                signal.wait(hour);
+                signal.wait(longest);
             }
         });
-        signal.wait(hour);
-        assert!(asked.elapsed() < hour, "it has not waited for as long as it might");
+        signal.wait(longest);
+        assert!(asked.elapsed() < longest, "it has not waited for as long as it might");
     }
 
     #[test]
