@@ -32,6 +32,7 @@ pub mod shred;
 pub mod sign;
 pub mod store;
 pub mod tag_cache;
+mod timer;
 pub mod topology;
 pub mod tower;
 pub mod txsend;

@@ -39,7 +39,7 @@ use crate::links::{
     Datagram, GOSSIP_NET, GOSSIP_REPAIR, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND,
     NET_GOSSIP, Outgoing, PortKind, SHRED_GOSSIP, SIGN_GOSSIP, SlotNews, Statement, TOWER_GOSSIP, TowerNews,
 };
-use crate::repair::next_look;
+use crate::timer::next_look;
 use announcer::Announcer;
 
 pub use counters::Counters;

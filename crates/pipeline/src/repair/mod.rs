@@ -45,6 +45,7 @@ use crate::links::{
     PortKind, REPAIR_NET, REPAIR_SIGN, REPAIR_TOWER, SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,
     TOWER_REPAIR, VOTED,
 };
+use crate::timer::next_look;
 use ancestors::AncestorRequests;
 use nonce::NonceKey;
 use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT, SLOTS_WANTED};
@@ -522,11 +523,6 @@ impl Repair {
         self.random ^= self.random >> 27;
         self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
-}
-
-/// The next time that is a multiple of `every`: tiles of one core that look equally often wake it together.
-pub(crate) fn next_look(now: u64, every: u64) -> u64 {
-    (now / every + 1) * every
 }
 
 /// Notes a slot that is voted for, in the place of the one that was heard of first where there are too many. Returns

@@ -35,7 +35,7 @@ use crate::links::{
     STORE_REPLAY, TOWER_REPLAY,
 };
 use crate::poh::{LeaderAnswer, LeaderOrder, Parent};
-use crate::repair::next_look;
+use crate::timer::next_look;
 use crate::tower::{Command, pieces};
 
 /// How often the store is looked at where nothing says that it has something new.

@@ -36,8 +36,9 @@ use super::signing::Signing;
 use super::tile::{Counters, Shred};
 use super::trees::Trees;
 use crate::links::{Datagram, Outgoing, PeerNews, PortKind, SHRED_REPAIR};
+use crate::repair::LOOK_NS;
 use crate::repair::nonce::{Answers, NonceKey};
-use crate::repair::{LOOK_NS, next_look};
+use crate::timer::next_look;
 
 /// How often it is looked for what is missing, while nothing is and shreds come: little beside the time that a shred
 /// has to come down the tree.

@@ -40,7 +40,7 @@ use crate::links::{
     AncestorAnswer, AncestorQuestion, FAILED, GOSSIP_TOWER, PeerNews, REPAIR_TOWER, REPLAY_TOWER, Statement,
     TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY, TOWER_RSERVE, TOWER_SHRED, TowerNews, VOTED,
 };
-use crate::repair::next_look;
+use crate::timer::next_look;
 
 /// How often the time is looked at, and questions for ancestors are asked, by a node that makes blocks; and how soon
 /// consensus acts on what gossip said.

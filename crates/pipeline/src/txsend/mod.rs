@@ -35,7 +35,7 @@ use crate::links::{
     Datagram, GOSSIP_TXSEND, NET_TXSEND, OUTGOING_MTU, Outgoing, PeerNews, PortKind, SIGN_TXSEND, TOWER_TXSEND,
     TXN_MTU, TXSEND_NET, TXSEND_QUIC, TXSEND_SIGN, TXSEND_VERIFY,
 };
-use crate::repair::next_look;
+use crate::timer::next_look;
 use leaders::Leaders;
 use stakes::StakeFeed;
 
