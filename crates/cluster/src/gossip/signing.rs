@@ -2,7 +2,8 @@
 //!
 //! reads   what the node has to say, and whom it is for
 //! writes  requests, in the order in which they were made; by their tags, what is to be done with the signatures
-//! memory  [`REQUESTS_MAX`] requests of at most 1.2 KB; the peers of one pull request
+//! memory  [`REQUESTS_MAX`] requests of at most 1.2 KB; the peers of one pull request; a tag for each request in
+//!         flight, which whoever drives it bounds
 //! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`]: both are counted here;
 //!         refused ones: whoever refuses counts them
 //! source  Firedancer's gossip tile, which has its own values signed by the tile that holds the key

@@ -20,10 +20,10 @@ const HEADER_BYTES: usize = 28;
 /// The longest jitter, in means: one of 22,000 datagrams would take longer.
 const JITTER_MEANS_MAX: f64 = 10.0;
 
-/// Where a rule has jitter, so that the instant is chance, and this is little beside the delay or the jitter, a
-/// datagram arrives at the nearest multiple of it: those of one FEC set would wake sender and receiver once each.
+/// Where a rule has jitter that is large, or small on a long link, arrivals are rounded to this: otherwise the
+/// datagrams of one FEC set would wake sender and receiver once each.
 const GRID_NS: u64 = 1_000_000;
-/// The delay beside which it is little.
+/// From this delay on a link is long.
 const LONG_NS: u64 = 10 * GRID_NS;
 
 /// A datagram, or a run of equal ones to one address.

@@ -51,8 +51,8 @@ const NEWS_NS: u64 = 100 * MS;
 const STAKES_NS: u64 = 5_000 * MS;
 /// The longest sleep, ms: a wall clock that was set back is noticed after that.
 const SLEEP_MAX_MS: u64 = 500;
-/// The state machine's times are put off to a multiple of this: those of tower and repair are such too, and a core
-/// wakes once for all that are equal. Half of the time between two pushes.
+/// Timers are rounded up to a multiple of this, like those of tower and repair, so that one wake-up serves all. Half
+/// the interval between two pushes.
 const GRID_NS: u64 = 5 * MS;
 /// Milliseconds of a slot as the cluster counts them for timeouts.
 const SLOT_MS: u64 = 400;
