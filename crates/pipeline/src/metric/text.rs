@@ -3,7 +3,7 @@
 //! reads   the topology once (families.rs: names, types, help); the workspace and the process (values) line by line
 //! writes  the text, a piece at a time
 //! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
-//! drops   a value of the process that the system does not tell: no sample says that better than 0
+//! drops   values that the system does not report: a missing sample is clearer than 0
 //! source  the Prometheus text exposition format, version 0.0.4
 
 use std::fmt::Write;

@@ -3,7 +3,7 @@
 //! reads   what gossip says of nodes; their stakes, in the ledger
 //! writes  roots, parents and children
 //! memory  the nodes of two epochs, and 120 B for each node of the cluster
-//! drops   the nodes of any third epoch, which are made anew for the next shred of that epoch
+//! drops   the nodes of any third epoch, which are rebuilt for the next shred of that epoch
 //! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`; `docs/cluster-protocol.md`, section 1
 
 use std::collections::{BTreeMap, HashMap};
