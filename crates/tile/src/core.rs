@@ -67,7 +67,7 @@ pub struct Core {
     pub clock: Clock,
     /// When it parks.
     pub idle: IdlePolicy,
-    /// While there is little to do, one core that lends runs the tiles of all that do.
+    /// While one core suffices, one that lends runs the tiles of all that do.
     pub lends: bool,
 }
 
