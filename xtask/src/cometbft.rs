@@ -43,8 +43,8 @@ fn go() -> Option<PathBuf> {
     run::answers(Command::new(&go).arg("version")).then_some(go)
 }
 
-/// Runs `crates/comet/tests/cometbft.rs`, killing by so many seeds, and `crates/hearth/tests/cometbft.rs`. Whether
-/// CometBFT was there.
+/// Runs `crates/ethereum/comet/tests/cometbft.rs`, killing by so many seeds, and `bin/hearth/tests/cometbft.rs`.
+/// Whether CometBFT was there.
 pub fn test(seeds: u64, see: impl FnMut(&str)) -> Result<bool, String> {
     let Some(program) = program() else {
         println!("\n!! SKIPPED: CometBFT could not be fetched (it needs Go or PyPI, and Go's module proxy).");

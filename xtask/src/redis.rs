@@ -43,7 +43,7 @@ fn server() -> Result<(PathBuf, OsString), String> {
     Ok((server, libraries))
 }
 
-/// Runs the tests of `crates/lab/tests/redis.rs`.
+/// Runs the tests of `crates/lab/lab/tests/redis.rs`.
 pub fn test(see: impl FnMut(&str)) -> Result<(), String> {
     let (server, libraries) = server()?;
     let mut command = cargo();

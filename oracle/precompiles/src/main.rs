@@ -8,7 +8,7 @@
 //! Run by hand, when a rule changes; it builds OpenSSL, which needs `perl` and `make`:
 //!
 //! ```text
-//! cd oracle/precompiles && cargo run --locked -- ../../crates/svm/tests/vectors/precompiles.bin
+//! cd oracle/precompiles && cargo run --locked -- ../../crates/solana/svm/tests/vectors/precompiles.bin
 //! ```
 //!
 //! The file is a sequence of cases, all integers little endian, to the end of the file:

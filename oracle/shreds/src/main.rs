@@ -9,7 +9,7 @@
 //! `apt-get install clang libclang-dev protobuf-compiler`:
 //!
 //! ```text
-//! cd oracle/shreds && cargo run --locked -- ../../crates/pipeline/src/shred/tests/vectors.bin
+//! cd oracle/shreds && cargo run --locked -- ../../crates/solana/pipeline/src/shred/tests/vectors.bin
 //! ```
 //!
 //! The file is a sequence of cases, all integers little endian:

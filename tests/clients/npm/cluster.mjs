@@ -4,8 +4,8 @@
 // has six nodes; PICTURES, a folder.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { isLand } from '../../../crates/serve/src/dashboard/page/land.mjs';
-import { stateOf } from '../../../crates/serve/src/dashboard/page/worldmap.mjs';
+import { isLand } from '../../../crates/base/serve/src/dashboard/page/land.mjs';
+import { stateOf } from '../../../crates/base/serve/src/dashboard/page/worldmap.mjs';
 import { run, until, url } from './common.mjs';
 import { DESK, PHONE, fitsItsWidth, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, sees } from './page.mjs';
 

@@ -3,7 +3,7 @@
 //
 // Besides RPC_URL: BROWSER, a Chromium; PICTURES, a folder.
 import assert from 'node:assert/strict';
-import { ether, gwei, understand } from '../../../crates/serve/src/dashboard/page/ethereum/words.mjs';
+import { ether, gwei, understand } from '../../../crates/base/serve/src/dashboard/page/ethereum/words.mjs';
 import { run, until, url } from './common.mjs';
 import { DESK, PHONE, fitsItsWidth, itIsLightAndDark, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, search, sees, text } from './page.mjs';
 

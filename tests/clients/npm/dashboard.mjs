@@ -7,8 +7,8 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import path from 'node:path';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
-import { duration, scaled, short, when } from '../../../crates/serve/src/dashboard/page/format.mjs';
-import { base58Length, sol, understand } from '../../../crates/serve/src/dashboard/page/solana/words.mjs';
+import { duration, scaled, short, when } from '../../../crates/base/serve/src/dashboard/page/format.mjs';
+import { base58Length, sol, understand } from '../../../crates/base/serve/src/dashboard/page/solana/words.mjs';
 import { connection, richKey, run, until, url } from './common.mjs';
 import { DESK, PHONE, complaints, fitsItsWidth, itIsLightAndDark, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, search, sees, text } from './page.mjs';
 

@@ -15,8 +15,8 @@ use crate::run::{self, Args, TempFolder, cargo};
 
 /// A workspace, and what it makes.
 const ORACLES: [(&str, &str); 2] = [
-    ("oracle/precompiles", "crates/svm/tests/vectors/precompiles.bin"),
-    ("oracle/shreds", "crates/pipeline/src/shred/tests/vectors.bin"),
+    ("oracle/precompiles", "crates/solana/svm/tests/vectors/precompiles.bin"),
+    ("oracle/shreds", "crates/solana/pipeline/src/shred/tests/vectors.bin"),
 ];
 
 pub fn run(args: Args<'_>) -> Result<Outcome, String> {

@@ -74,14 +74,10 @@ pub fn imports(tree: &Tree, found: &mut Found) {
                 _ => row.all || row.imports.contains(&imported),
             };
             if !allowed {
-                found.at(&manifest(name), 0, format!("`{name}` may not import `{imported}`, says {TABLE}"));
+                found.at(&package.manifest(), 0, format!("`{name}` may not import `{imported}`, says {TABLE}"));
             }
         }
     }
-}
-
-fn manifest(name: &str) -> String {
-    if name == "xtask" { "xtask/Cargo.toml".into() } else { format!("crates/{name}/Cargo.toml") }
 }
 
 /// Crates from outside that bring a way of working with them stay where they belong.
@@ -91,7 +87,7 @@ pub fn outside_crates(tree: &Tree, found: &mut Found) {
         for (outside, users) in OUTSIDE {
             let uses = package.dependencies.iter().any(|dependency| dependency.name == outside && !dependency.dev);
             if uses && !users.contains(&name) {
-                found.at(&manifest(name), 0, format!("`{outside}` belongs to {} alone", users.join(" and ")));
+                found.at(&package.manifest(), 0, format!("`{outside}` belongs to {} alone", users.join(" and ")));
             }
         }
     }
@@ -111,7 +107,7 @@ pub fn features(tree: &Tree, found: &mut Found) {
 /// Every package says its licence.
 pub fn license(tree: &Tree, found: &mut Found) {
     for package in tree.packages.iter().filter(|package| package.license != LICENSE) {
-        found.at(&manifest(package.short_name()), 0, format!("`license` is {:?}, not {LICENSE:?}", package.license));
+        found.at(&package.manifest(), 0, format!("`license` is {:?}, not {LICENSE:?}", package.license));
     }
     if !tree.file("LICENSE").is_some_and(|file| file.text.contains("Version 2.0")) {
         found.at("LICENSE", 0, "the Apache licence's text is missing");
@@ -121,7 +117,7 @@ pub fn license(tree: &Tree, found: &mut Found) {
 /// Every package takes the workspace's lints.
 pub fn lints(tree: &Tree, found: &mut Found) {
     for package in &tree.packages {
-        let path = manifest(package.short_name());
+        let path = package.manifest();
         let takes = |text: &str| text.contains("[lints]\nworkspace = true");
         if !tree.file(&path).is_some_and(|file| takes(&file.text)) {
             found.at(&path, 0, "expected `[lints]` with `workspace = true`");

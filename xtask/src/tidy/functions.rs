@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn functions_are_measured_from_name_to_brace() {
         let text = "trait T {\n    fn none(&self) -> [u8; 4];\n    fn one() {}\n}\nfn outer(f: fn(u8)) {\n    if x {\n    }\n    fn inner() {\n    }\n}\n";
-        let file = File::new("crates/ring/src/a.rs", text);
+        let file = File::new("crates/base/ring/src/a.rs", text);
         let found: Vec<_> = functions(&file).iter().map(|f| (f.name, f.first, f.last)).collect();
         assert_eq!(found, [("one", 3, 3), ("outer", 5, 10), ("inner", 8, 9)]);
     }
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn a_reason_lets_a_function_be_longer_and_goes_with_it() {
         let long = format!("//! x\nfn long() {{\n{}}}\n", "    f();\n".repeat(LINES_MAX));
-        let tree = |text: &str| Tree { files: vec![File::new("crates/ring/src/a.rs", text)], packages: vec![] };
-        let listed = [("crates/ring/src/a.rs", "long", "a table")];
+        let tree = |text: &str| Tree { files: vec![File::new("crates/base/ring/src/a.rs", text)], packages: vec![] };
+        let listed = [("crates/base/ring/src/a.rs", "long", "a table")];
         let count = |tree: &Tree, longer: &[_]| {
             let mut found = Found { rule: "function-size", findings: vec![] };
             exceeding(tree, longer, &mut found);

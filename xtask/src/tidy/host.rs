@@ -10,20 +10,20 @@ use super::tree::{File, Tree};
 
 /// Sources that take time, chance and I/O from their host.
 const HOSTED: [&str; 5] = [
-    "crates/pipeline/src/",
-    "crates/quic/src/",
-    "crates/cluster/src/consensus/",
-    "crates/cluster/src/gossip/",
-    "crates/cluster/src/turbine/",
+    "crates/solana/pipeline/src/",
+    "crates/solana/quic/src/",
+    "crates/solana/cluster/src/consensus/",
+    "crates/solana/cluster/src/gossip/",
+    "crates/solana/cluster/src/turbine/",
 ];
 
 /// Sources whose job is I/O: sockets, the metrics' connections, the load's own, the files behind tower's `Files`.
 const DOES_IO: [&str; 5] = [
-    "crates/pipeline/src/net/",
-    "crates/pipeline/src/metric/",
-    "crates/pipeline/src/benchs/",
-    "crates/pipeline/src/bencho/",
-    "crates/pipeline/src/tower/saved.rs",
+    "crates/solana/pipeline/src/net/",
+    "crates/solana/pipeline/src/metric/",
+    "crates/solana/pipeline/src/benchs/",
+    "crates/solana/pipeline/src/bencho/",
+    "crates/solana/pipeline/src/tower/saved.rs",
 ];
 
 const TIME_AND_CHANCE: [&str; 9] = [

@@ -17,7 +17,7 @@ const SAFETY_ABOVE: usize = 12;
 
 /// Where unsafe code may be.
 fn may_be_unsafe(file: &File) -> bool {
-    let sys = ["crates/tile/src/sys.rs", "crates/tile/src/sys/"];
+    let sys = ["crates/base/tile/src/sys.rs", "crates/base/tile/src/sys/"];
     matches!(file.krate(), Some("ring" | "crypto")) || sys.iter().any(|sys| file.path.starts_with(sys))
 }
 
@@ -27,7 +27,7 @@ pub fn unsafe_blocks(tree: &Tree, found: &mut Found) {
         for at in words(&file.code, "unsafe") {
             found.at(&file.path, line_of(&file.code, at), "only ring, crypto and tile::sys may be unsafe");
         }
-        let sys_alone = file.path == "crates/tile/src/lib.rs";
+        let sys_alone = file.path == "crates/base/tile/src/lib.rs";
         for at in words(&file.code, "unsafe_code").filter(|_| !sys_alone) {
             found.at(&file.path, line_of(&file.code, at), "the lint `unsafe_code` is denied, here as everywhere");
         }
@@ -81,7 +81,7 @@ fn is_tile(file: &File) -> bool {
 
 /// A tile's folder; none for a tile that has none of its own.
 fn folder(file: &File) -> Option<&str> {
-    let (name, _) = file.path.strip_prefix("crates/pipeline/src/")?.split_once('/')?;
+    let (name, _) = file.path.strip_prefix("crates/solana/pipeline/src/")?.split_once('/')?;
     Some(name)
 }
 
@@ -189,7 +189,7 @@ pub fn ignored_tests(tree: &Tree, found: &mut Found) {
 }
 
 /// The file whose `wait_until` looks at a condition again and again until its deadline, and rests in between.
-const WAITS: &str = "crates/hearth/tests/end_to_end/node.rs";
+const WAITS: &str = "bin/hearth/tests/end_to_end/node.rs";
 
 /// Tests wait for a condition with a deadline, never for time to pass.
 pub fn sleeps(tree: &Tree, found: &mut Found) {

@@ -32,10 +32,11 @@ impl Tile for A {}
 
 const MANIFEST: &str = "[package]\n\n[lints]\nworkspace = true\n";
 
-fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
+fn package(folder: &str, name: &str, dependencies: &[(&str, bool)]) -> Package {
     let dependency = |(name, dev): &(&str, bool)| Dependency { name: (*name).into(), dev: *dev };
     Package {
         name: name.into(),
+        folder: folder.into(),
         license: "Apache-2.0".into(),
         features: vec!["default".into()],
         dependencies: dependencies.iter().map(dependency).collect(),
@@ -45,11 +46,11 @@ fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
 /// A tree that keeps every rule, some of them narrowly.
 fn good() -> Tree {
     let packages = vec![
-        package("hearth-ring", &[("libc", false), ("hearth-testkit", true)]),
-        package("hearth-tile", &[("hearth-ring", false)]),
-        package("hearth-wire", &[("tokio", true)]),
-        package("hearth", &[("hearth-tile", false), ("hearth-wire", false)]),
-        package("hearth-testkit", &[]),
+        package("crates/base/ring", "hearth-ring", &[("libc", false), ("hearth-testkit", true)]),
+        package("crates/base/tile", "hearth-tile", &[("hearth-ring", false)]),
+        package("crates/solana/wire", "hearth-wire", &[("tokio", true)]),
+        package("bin/hearth", "hearth", &[("hearth-tile", false), ("hearth-wire", false)]),
+        package("crates/base/testkit", "hearth-testkit", &[]),
     ];
     let mut files = vec![
         File::new("ARCHITECTURE.md", TABLE),
@@ -59,32 +60,33 @@ fn good() -> Tree {
             "# Here\n\nSee [the table](../ARCHITECTURE.md), [docs](.), [this](#here), [Rust](https://rust-lang.org/a).",
         ),
         File::new("docs/SUMMARY.md", "- [A page](page.md)\n"),
-        File::new("crates/ring/src/lib.rs", "//! Ring.\nfn f() {\n    // SAFETY: nothing is read.\n    unsafe {}\n}\n"),
-        File::new("crates/tile/src/sys/mod.rs", "//! Sys.\n// SAFETY: as above.\nunsafe impl Send for A {}\n"),
         File::new(
-            "crates/wire/src/lib.rs",
+            "crates/base/ring/src/lib.rs",
+            "//! Ring.\nfn f() {\n    // SAFETY: nothing is read.\n    unsafe {}\n}\n",
+        ),
+        File::new("crates/base/tile/src/sys/mod.rs", "//! Sys.\n// SAFETY: as above.\nunsafe impl Send for A {}\n"),
+        File::new(
+            "crates/solana/wire/src/lib.rs",
             "//! Wire: unsafe is a word here, accounted for nowhere, {root}/mnt/ is a part.\nconst A: &str = \"unsafe\";\n",
         ),
-        File::new("crates/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
-        File::new("crates/pipeline/src/dedup/mod.rs", TILE),
+        File::new("crates/solana/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
+        File::new("crates/solana/pipeline/src/dedup/mod.rs", TILE),
         File::new(
-            "crates/pipeline/src/dedup/cache.rs",
+            "crates/solana/pipeline/src/dedup/cache.rs",
             "//! Cache.\n//!\n//! memory  8 B\nstruct A<'a> {\n    a: &'a Vec<u8>,\n}\nfn f(a: Vec<u8>) {}\n",
         ),
-        File::new("crates/pipeline/src/links/gaps.rs", "//! Gaps.\nstruct A(Vec<u8>);\n"),
-        File::new("crates/pipeline/src/dedup/tests.rs", "//! Tests.\n"),
-        File::new("crates/pipeline/src/links.rs", "//! Links.\n"),
-        File::new("crates/pipeline/src/net/mod.rs", &format!("{TILE}use std::net::UdpSocket;\n")),
+        File::new("crates/solana/pipeline/src/links/gaps.rs", "//! Gaps.\nstruct A(Vec<u8>);\n"),
+        File::new("crates/solana/pipeline/src/dedup/tests.rs", "//! Tests.\n"),
+        File::new("crates/solana/pipeline/src/links.rs", "//! Links.\n"),
+        File::new("crates/solana/pipeline/src/net/mod.rs", &format!("{TILE}use std::net::UdpSocket;\n")),
         File::new(
-            "crates/quic/src/lib.rs",
+            "crates/solana/quic/src/lib.rs",
             "//! Quic: `Instant::now` is the host's.\n#[cfg(test)]\nmod tests {\n    fn f() { Instant::now(); }\n}\n",
         ),
-        File::new("crates/hearth/tests/end_to_end/node.rs", "fn wait_until() { std::thread::park_timeout(REST); }\n"),
-        File::new("crates/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
+        File::new("bin/hearth/tests/end_to_end/node.rs", "fn wait_until() { std::thread::park_timeout(REST); }\n"),
+        File::new("bin/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
     ];
-    files.extend(
-        ["ring", "tile", "wire", "hearth", "testkit"].map(|n| File::new(&format!("crates/{n}/Cargo.toml"), MANIFEST)),
-    );
+    files.extend(packages.iter().map(|package| File::new(&package.manifest(), MANIFEST)));
     Tree { files, packages }
 }
 
@@ -114,31 +116,31 @@ fn without(paths: &[&str]) -> Tree {
 }
 
 fn incomplete_headers() -> Vec<Tree> {
-    let tile = |text: &str| with("crates/pipeline/src/dedup/tile.rs", text);
+    let tile = |text: &str| with("crates/solana/pipeline/src/dedup/tile.rs", text);
     vec![
         tile("//! Dedup.\nimpl Tile for Dedup {}\n"),
         tile(&TILE.replace("drops", "drop")),
         tile(&TILE.replace("drops", "drop").replace("impl Tile", "impl<const N: usize> Tile")),
         tile(&TILE.replacen("//!\n", "\n", 1)),
-        with("crates/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! source  –\n"),
-        with("crates/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! memory  8 B\nstruct A(u8, Vec<u8>);\n"),
-        with("crates/pipeline/src/dedup/cache.rs", "//! Cache.\nstruct A {\n    a: [VecDeque<u8>; 2],\n}\n"),
-        with("crates/wire/src/a.rs", "//! A.\n//!\n//! memory\n"),
+        with("crates/solana/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! source  –\n"),
+        with("crates/solana/pipeline/src/dedup/cache.rs", "//! Cache.\n//!\n//! memory  8 B\nstruct A(u8, Vec<u8>);\n"),
+        with("crates/solana/pipeline/src/dedup/cache.rs", "//! Cache.\nstruct A {\n    a: [VecDeque<u8>; 2],\n}\n"),
+        with("crates/solana/wire/src/a.rs", "//! A.\n//!\n//! memory\n"),
     ]
 }
 
 fn calls_past_the_host() -> Vec<Tree> {
     vec![
-        with("crates/quic/src/a.rs", "//! A.\nfn f() { Instant::now(); }\n"),
-        with("crates/cluster/src/gossip/a.rs", "//! A.\nuse std::fs;\n"),
-        with("crates/pipeline/src/dedup/mod.rs", &format!("{TILE}fn f() -> File {{ File::open(PATH) }}\n")),
-        with("crates/pipeline/src/net/mod.rs", &format!("{TILE}fn f() {{ getrandom(); }}\n")),
+        with("crates/solana/quic/src/a.rs", "//! A.\nfn f() { Instant::now(); }\n"),
+        with("crates/solana/cluster/src/gossip/a.rs", "//! A.\nuse std::fs;\n"),
+        with("crates/solana/pipeline/src/dedup/mod.rs", &format!("{TILE}fn f() -> File {{ File::open(PATH) }}\n")),
+        with("crates/solana/pipeline/src/net/mod.rs", &format!("{TILE}fn f() {{ getrandom(); }}\n")),
     ]
 }
 
 /// A rule's name, and trees that it must find fault with.
 fn broken() -> Vec<(&'static str, Vec<Tree>)> {
-    let source = |text: &str| with("crates/wire/src/a.rs", text);
+    let source = |text: &str| with("crates/solana/wire/src/a.rs", text);
     vec![
         (
             "imports",
@@ -154,21 +156,24 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
         ("outside-crates", vec![depends("hearth-wire", "tokio", false), depends("hearth", "libc", false)]),
         ("features", vec![with_package("hearth", |package| package.features.extend(('a'..='f').map(String::from)))]),
         ("license", vec![with_package("hearth", |package| package.license.clear()), without(&["LICENSE"])]),
-        ("lints", vec![with("crates/wire/Cargo.toml", "[package]\n"), without(&["crates/ring/Cargo.toml"])]),
+        (
+            "lints",
+            vec![with("crates/solana/wire/Cargo.toml", "[package]\n"), without(&["crates/base/ring/Cargo.toml"])],
+        ),
         (
             "unsafe",
             vec![
                 source("//! A.\n// SAFETY: none.\nunsafe fn f() {}\n"),
                 source("//! A.\n#![allow(unsafe_code)]\n"),
-                with("crates/tile/src/system.rs", "//! A.\nunsafe fn f() {}\n"),
-                with("crates/wire/tests/b.rs", "unsafe fn f() {}\n"),
+                with("crates/base/tile/src/system.rs", "//! A.\nunsafe fn f() {}\n"),
+                with("crates/solana/wire/tests/b.rs", "unsafe fn f() {}\n"),
             ],
         ),
         (
             "safety-comment",
             vec![
-                with("crates/ring/src/a.rs", "//! A.\nfn f() {\n    unsafe { g() }\n}\n"),
-                with("crates/crypto/src/a.rs", "//! A.\nunsafe impl Send for A {}\n"),
+                with("crates/base/ring/src/a.rs", "//! A.\nfn f() {\n    unsafe { g() }\n}\n"),
+                with("crates/base/crypto/src/a.rs", "//! A.\nunsafe impl Send for A {}\n"),
             ],
         ),
         ("module-doc", vec![source("fn f() {}\n"), with("xtask/src/a.rs", "// A.\n"), source("")]),
@@ -185,9 +190,9 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
         (
             "sleep-in-test",
             vec![
-                with("crates/wire/tests/b.rs", "fn f() { std::thread::sleep(TIME); }\n"),
+                with("crates/solana/wire/tests/b.rs", "fn f() { std::thread::sleep(TIME); }\n"),
                 source("//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { sleep(TIME); }\n}\n"),
-                with("crates/wire/tests/b.rs", "fn f() { std::thread::park_timeout(TIME); }\n"),
+                with("crates/solana/wire/tests/b.rs", "fn f() { std::thread::park_timeout(TIME); }\n"),
             ],
         ),
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
@@ -200,7 +205,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
 
 /// The same for the rules on text.
 fn broken_text() -> Vec<(&'static str, Vec<Tree>)> {
-    let source = |text: &str| with("crates/wire/src/a.rs", text);
+    let source = |text: &str| with("crates/solana/wire/src/a.rs", text);
     vec![
         (
             "words",

@@ -59,9 +59,11 @@ impl File {
         at.map(|at| at + 1)
     }
 
-    /// The crate it belongs to: `crates/ring/src/lib.rs` is of `ring`.
+    /// The crate it belongs to: `crates/base/ring/src/lib.rs` is of `ring`, `bin/hearth/build.rs` of `hearth`.
     pub fn krate(&self) -> Option<&str> {
-        self.path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
+        let in_layer = self.path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
+        let path = in_layer.map(|(_, path)| path).or_else(|| self.path.strip_prefix("bin/"))?;
+        path.split_once('/').map(|(name, _)| name)
     }
 }
 
@@ -77,6 +79,8 @@ pub struct Dependency {
 pub struct Package {
     /// Its name.
     pub name: String,
+    /// Its folder, from the top of the tree, with `/`.
+    pub folder: String,
     /// SPDX expression; empty without one.
     pub license: String,
     /// Names of its features.
@@ -89,6 +93,11 @@ impl Package {
     /// Its name in the table: that of its folder.
     pub fn short_name(&self) -> &str {
         short_name(&self.name)
+    }
+
+    /// The path of its manifest, from the top of the tree.
+    pub fn manifest(&self) -> String {
+        format!("{}/Cargo.toml", self.folder)
     }
 }
 
@@ -148,8 +157,15 @@ fn read_folder(root: &Path, folder: &str, files: &mut Vec<File>) -> std::io::Res
 fn packages(metadata: &str) -> Result<Vec<Package>, String> {
     let metadata: Value = serde_json::from_str(metadata).map_err(|error| format!("cargo metadata: {error}"))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let top = format!("{}/", text(&metadata["workspace_root"]));
+    let folder = |manifest: &Value| {
+        let manifest = manifest.as_str().unwrap_or_default();
+        let folder = manifest.strip_suffix("/Cargo.toml").unwrap_or(manifest);
+        folder.strip_prefix(&top).unwrap_or(folder).to_owned()
+    };
     let package = |package: &Value| Package {
         name: text(&package["name"]),
+        folder: folder(&package["manifest_path"]),
         license: text(&package["license"]),
         features: package["features"].as_object().into_iter().flat_map(|f| f.keys().cloned()).collect(),
         dependencies: package["dependencies"]
@@ -170,9 +186,12 @@ mod tests {
     #[test]
     fn what_cargo_says_is_read() {
         let metadata = r#"{"packages": [{"name": "hearth-tile", "license": "Apache-2.0", "features": {"huge": []},
-            "dependencies": [{"name": "hearth-ring", "kind": null}, {"name": "proptest", "kind": "dev"}]}]}"#;
+            "dependencies": [{"name": "hearth-ring", "kind": null}, {"name": "proptest", "kind": "dev"}],
+            "manifest_path": "/a/hearth/crates/base/tile/Cargo.toml"}], "workspace_root": "/a/hearth"}"#;
         let packages = packages(metadata).unwrap();
         let [tile] = &packages[..] else { panic!("one package") };
+        assert_eq!(tile.folder, "crates/base/tile");
+        assert_eq!(tile.manifest(), "crates/base/tile/Cargo.toml");
         assert_eq!(
             (tile.short_name(), &tile.license[..], &tile.features[..]),
             ("tile", "Apache-2.0", &["huge".into()][..])
@@ -183,12 +202,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_of_the_crate_whose_folder_holds_it() {
+        let krate = |path| File::new(path, "").krate().map(str::to_owned);
+        assert_eq!(krate("crates/base/ring/src/lib.rs").as_deref(), Some("ring"));
+        assert_eq!(krate("crates/lab/lab/build.rs").as_deref(), Some("lab"));
+        assert_eq!(krate("bin/hearth/src/main.rs").as_deref(), Some("hearth"));
+        assert_eq!(krate("xtask/src/main.rs"), None);
+        assert_eq!(krate("crates/base/lib.rs"), None);
+    }
+
+    #[test]
     fn tests_are_told_from_code() {
         let file = |path, text| File::new(path, text);
-        assert_eq!(file("crates/ring/tests/x.rs", "").tests_from(), Some(1));
-        assert_eq!(file("crates/ring/src/loom_tests.rs", "").tests_from(), Some(1));
-        assert_eq!(file("crates/ring/src/a.rs", "fn f() {}\n#[cfg(test)]\nmod tests {\n}").tests_from(), Some(2));
-        assert_eq!(file("crates/ring/src/a.rs", "#[cfg(test)]\nmod tests;\nfn f() {}").tests_from(), None);
-        assert_eq!(file("crates/ring/src/a.rs", "// #[cfg(test)]\nmod tests {").tests_from(), None);
+        assert_eq!(file("crates/base/ring/tests/x.rs", "").tests_from(), Some(1));
+        assert_eq!(file("crates/base/ring/src/loom_tests.rs", "").tests_from(), Some(1));
+        assert_eq!(file("crates/base/ring/src/a.rs", "fn f() {}\n#[cfg(test)]\nmod tests {\n}").tests_from(), Some(2));
+        assert_eq!(file("crates/base/ring/src/a.rs", "#[cfg(test)]\nmod tests;\nfn f() {}").tests_from(), None);
+        assert_eq!(file("crates/base/ring/src/a.rs", "// #[cfg(test)]\nmod tests {").tests_from(), None);
     }
 }

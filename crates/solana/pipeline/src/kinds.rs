@@ -1,0 +1,291 @@
+//! The kinds of tiles: each is declared here once, and everything that lists tiles derives from it.
+//!
+//! reads   what the tiles declare of themselves
+//! writes  [`KINDS`]
+//!
+//! Counts, the automatic layout, the layout tuner, the monitor's advice and the generated docs read this table; the
+//! links are beside it, in [`topology`](crate::topology). ARCHITECTURE.md has the recipe for a new tile.
+
+use hearth_tile::Tile;
+use hearth_tile::topology::TileSpec;
+
+use crate::{
+    bank, benchg, bencho, benchs, dedup, exec, gossip, metric, net, pack, poh, quic, repair, replay, rserve, shred,
+    sign, store, tower, txsend, verify,
+};
+
+/// One kind of tile.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// As topology, configuration, counters and monitor name it.
+    pub name: &'static str,
+    /// Which nodes have it.
+    pub role: Role,
+    /// How many of it a node has.
+    pub count: Count,
+    /// CPU time per transfer, in microseconds: the automatic layout balances cores by it. From the shares that
+    /// `hearth bench --json` reports; only the proportions matter.
+    pub weight_us: f64,
+    /// The weight where poh hashes at the cluster's rate, if it is another.
+    pub hashing_weight_us: Option<f64>,
+    /// Works so little that the kernel may place it: it gets no core of its own.
+    pub floats: bool,
+    /// Its tiles are spread over the cores, and take whatever time each core has left.
+    pub spread: bool,
+    /// Wants a physical core for itself: there is one of it, and everything waits for it.
+    pub quiet: bool,
+    /// Outside a cluster its tile shares the core of this kind's tile, and has no place in `layout.affinity`.
+    pub shares_core_outside_cluster: Option<&'static str>,
+    /// Its tiles take work as they have time for it; of other kinds each tile has its share of the connections.
+    pub is_elastic: bool,
+    /// Isolation policy: what it needs besides its links.
+    pub needs: &'static [Need],
+    spec: fn(usize) -> TileSpec,
+}
+
+/// Which nodes have the tiles of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The load generator, in a bench.
+    Load,
+    /// Every node.
+    Node,
+    /// A node that makes blocks.
+    Leader,
+    /// A node in a cluster.
+    Cluster,
+    /// Nodes that vote, and every node in a cluster.
+    Voter,
+}
+
+/// How many tiles of a kind there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// One.
+    One,
+    /// As many as [`Kind::count_key`] says; where that is 0, as many as this.
+    Several(Auto),
+}
+
+/// How many tiles of a kind the automatic layout takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auto {
+    /// One.
+    One,
+    /// By the kind's share of the work.
+    Share,
+    /// All cores that the others leave, where that is at least its share of the work; else one on every core.
+    Rest,
+}
+
+/// What a tile needs besides its links, the clock and chance: what a process of its own would have to be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Sockets.
+    Network,
+    /// Files in the ledger's folder.
+    Files,
+    /// The ledger's memory, which it shares with other tiles.
+    Ledger,
+    /// The identity key.
+    Key,
+}
+
+/// All kinds, in the order of the data flow: load first, then as a packet meets them. It is the order of
+/// `layout.affinity`, and that in which a core polls its tiles.
+pub const KINDS: [Kind; 21] = [
+    Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
+    Kind {
+        role: Role::Load,
+        count: Count::Several(Auto::Share),
+        weight_us: 5.0,
+        is_elastic: true,
+        ..Kind::of::<benchg::Benchg>()
+    },
+    Kind {
+        role: Role::Load,
+        count: Count::Several(Auto::Share),
+        weight_us: 2.5,
+        needs: &[Need::Network],
+        ..Kind::of::<benchs::Benchs>()
+    },
+    Kind { count: Count::Several(Auto::Share), weight_us: 0.4, needs: &[Need::Network], ..Kind::of::<net::Net>() },
+    Kind { role: Role::Leader, count: Count::Several(Auto::Share), weight_us: 1.8, ..Kind::of::<quic::Quic>() },
+    Kind {
+        role: Role::Leader,
+        count: Count::Several(Auto::Rest),
+        weight_us: 8.0,
+        spread: true,
+        is_elastic: true,
+        ..Kind::of::<verify::Verify>()
+    },
+    Kind { role: Role::Leader, weight_us: 0.5, ..Kind::of::<dedup::Dedup>() },
+    Kind { role: Role::Leader, weight_us: 2.0, quiet: true, needs: &[Need::Ledger], ..Kind::of::<pack::Pack>() },
+    Kind {
+        role: Role::Leader,
+        count: Count::Several(Auto::Share),
+        weight_us: 2.5,
+        is_elastic: true,
+        needs: &[Need::Ledger],
+        ..Kind::of::<bank::Bank>()
+    },
+    Kind {
+        role: Role::Leader,
+        weight_us: 0.1,
+        // About half a core.
+        hashing_weight_us: Some(12.0),
+        quiet: true,
+        needs: &[Need::Ledger],
+        ..Kind::of::<poh::Poh>()
+    },
+    Kind {
+        count: Count::Several(Auto::One),
+        weight_us: 1.0,
+        needs: &[Need::Files, Need::Ledger],
+        ..Kind::of::<shred::Shred>()
+    },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Files, Need::Ledger], ..Kind::of::<repair::Repair>() },
+    Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
+    // It reads whole slots of the store in a turn, so it has a thread of its own.
+    Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Files], ..Kind::of::<rserve::Rserve>() },
+    Kind {
+        role: Role::Cluster,
+        weight_us: 1.0,
+        needs: &[Need::Files, Need::Ledger],
+        ..Kind::of::<replay::ReplayTile>()
+    },
+    Kind {
+        role: Role::Cluster,
+        count: Count::Several(Auto::Share),
+        // About 9 of a follower; a node that makes blocks needs it only in others' slots.
+        weight_us: 2.0,
+        is_elastic: true,
+        needs: &[Need::Ledger],
+        ..Kind::of::<exec::Exec>()
+    },
+    Kind {
+        role: Role::Voter,
+        weight_us: 0.2,
+        // Outside a cluster it works once a slot, on what store has done. Published layouts have no place for it.
+        shares_core_outside_cluster: Some("store"),
+        // Files in a cluster, the ledger where the node is alone.
+        needs: &[Need::Files, Need::Ledger],
+        ..Kind::of::<tower::Tower>()
+    },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<gossip::Gossip>() },
+    Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
+    Kind { weight_us: 0.1, floats: true, needs: &[Need::Network, Need::Files], ..Kind::of::<metric::Metric>() },
+];
+
+impl Kind {
+    /// One tile in every node, which weighs one microsecond and needs nothing.
+    const fn of<T: Tile>() -> Self {
+        Self {
+            name: T::NAME,
+            role: Role::Node,
+            count: Count::One,
+            weight_us: 1.0,
+            hashing_weight_us: None,
+            floats: false,
+            spread: false,
+            quiet: false,
+            shares_core_outside_cluster: None,
+            is_elastic: false,
+            needs: &[],
+            spec: TileSpec::of::<T>,
+        }
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        const ALL: &[Kind] = &KINDS;
+        ALL.iter().find(|kind| kind.name == name)
+    }
+
+    /// The configuration's key for the number of its tiles, of a kind that may have several.
+    pub fn count_key(&self) -> Option<String> {
+        let table = if self.role == Role::Load { "development.bench" } else { "layout" };
+        matches!(self.count, Count::Several(_)).then(|| format!("{table}.{}_tile_count", self.name))
+    }
+
+    /// Its weight in a layout; `hashing` says whether poh hashes.
+    pub fn weight(&self, hashing: bool) -> f64 {
+        self.hashing_weight_us.filter(|_| hashing).unwrap_or(self.weight_us)
+    }
+
+    /// A tile of it, not yet placed.
+    pub fn spec(&self, index: usize) -> TileSpec {
+        TileSpec { load: self.role == Role::Load, count_key: self.count_key(), ..(self.spec)(index) }
+    }
+}
+
+impl Role {
+    /// In words, for the docs.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Load => "the load of a bench",
+            Self::Node => "every node",
+            Self::Leader => "nodes that make blocks",
+            Self::Cluster => "nodes in a cluster",
+            Self::Voter => "nodes that vote, or are in a cluster",
+        }
+    }
+}
+
+impl Need {
+    /// In a word, for the docs.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Files => "files",
+            Self::Ledger => "the ledger",
+            Self::Key => "the key",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Counts, build, tests};
+
+    #[test]
+    fn every_kind_has_what_derives_from_it() {
+        let mut counts = Counts::default();
+        counts.history = true;
+        counts.votes = true;
+        counts.cluster = true;
+        let counts = counts.auto(80, true);
+        let topology = build("hearth", counts, &tests::auto(), &tests::cores(80), false).unwrap();
+        for (at, kind) in KINDS.iter().enumerate() {
+            assert!(KINDS[..at].iter().all(|other| other.name != kind.name), "{} is declared twice", kind.name);
+            assert!(kind.weight_us > 0.0, "{} weighs nothing", kind.name);
+            assert!(!kind.quiet || kind.count == Count::One, "several {} tiles want quiet cores", kind.name);
+            let of_kind: Vec<_> = topology.tiles.iter().filter(|tile| tile.kind == kind.name).collect();
+            assert!(!of_kind.is_empty() && of_kind.len() == counts.of(kind.name), "{}", kind.name);
+            for tile in of_kind {
+                let name = tile.name();
+                assert_eq!(tile.load, kind.role == Role::Load, "{name}");
+                assert_eq!(tile.count_key, kind.count_key(), "{name}");
+                assert_eq!(tile.core.is_none(), kind.floats, "{name}");
+                let is_linked = topology.inputs(&name).chain(topology.outputs(&name)).next().is_some();
+                assert_eq!(
+                    is_linked,
+                    kind.name != "metric",
+                    "only metric has no links, since it reads counters: {name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_of_the_pipeline_explains_every_kind() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/pipeline.md")).unwrap();
+        let rows = page.lines().filter(|line| line.starts_with("| "));
+        let names: Vec<_> = rows.flat_map(|row| row[2..].split('|').next().unwrap().trim().split(", ")).collect();
+        for kind in KINDS {
+            assert!(names.contains(&kind.name), "docs/pipeline.md has no row of {}", kind.name);
+        }
+    }
+}
