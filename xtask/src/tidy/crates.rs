@@ -7,8 +7,9 @@
 use super::Found;
 use super::tree::{Tree, short_name};
 
-/// Where the table is, and the heading above it.
-const TABLE: &str = "ARCHITECTURE.md";
+/// Where the tables are.
+pub const TABLE: &str = "ARCHITECTURE.md";
+/// The heading above the table of imports.
 const HEADING: &str = "## Who may import whom";
 
 /// The crate of test helpers: a dev-dependency of anyone, and never more.
@@ -28,24 +29,30 @@ const OUTSIDE: [(&str, &[&str]); 6] = [
 const FEATURES_MAX: usize = 5;
 const LICENSE: &str = "Apache-2.0";
 
-/// One row: a crate, and which others it may import.
-struct Row<'a> {
-    name: &'a str,
-    imports: Vec<&'a str>,
-    all: bool,
+/// One row: a crate or a layer, and what it may import.
+pub struct Row<'a> {
+    /// What it is about, without backticks.
+    pub name: &'a str,
+    /// What it says of that.
+    pub text: &'a str,
+    /// What it lists, without backticks.
+    pub imports: Vec<&'a str>,
+    /// Everything may be imported.
+    pub all: bool,
 }
 
-/// The rows below the heading. The first cell names the crate, the last lists its imports: names in backticks, `–`
+/// The rows below a heading. The first cell names what it is about, the last lists imports: names in backticks, `–`
 /// for none, `all` for all but testkit.
-fn table(text: &str) -> Vec<Row<'_>> {
-    let section = text.lines().skip_while(|line| *line != HEADING).skip(1);
-    let rows = section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| `"));
+pub fn rows<'a>(text: &'a str, heading: &str) -> Vec<Row<'a>> {
+    let section = text.lines().skip_while(|line| *line != heading).skip(1);
+    let rows = section.take_while(|line| !line.starts_with('#')).filter(|line| line.starts_with("| `"));
     rows.map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let names = |cell: &'_ str| cell.len() > 1 && cell.starts_with('`');
         let last = cells[cells.len() - 1];
         let imports = last.split(',').map(str::trim).filter(|cell| names(cell)).map(|cell| cell.trim_matches('`'));
-        Row { name: cells[0].trim_matches('`'), imports: imports.collect(), all: last == "all" }
+        let text = if cells.len() > 2 { cells[1] } else { "" };
+        Row { name: cells[0].trim_matches('`'), text, imports: imports.collect(), all: last == "all" }
     })
     .collect()
 }
@@ -53,7 +60,7 @@ fn table(text: &str) -> Vec<Row<'_>> {
 /// Dependencies between our own crates are those of the table; only dev-dependencies may add testkit.
 pub fn imports(tree: &Tree, found: &mut Found) {
     let Some(file) = tree.file(TABLE) else { return found.at(TABLE, 0, "is missing") };
-    let rows = table(&file.text);
+    let rows = rows(&file.text, HEADING);
     for row in &rows {
         let known = |name: &str| tree.packages.iter().any(|package| package.short_name() == name);
         for name in std::iter::once(&row.name).chain(&row.imports).filter(|name| !known(name)) {

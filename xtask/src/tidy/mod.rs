@@ -3,12 +3,13 @@
 //! reads   the working tree's text, `cargo metadata`
 //! writes  one line per finding: `path:line: rule: what`
 //! memory  the text of the working tree
-//! source  CONTRIBUTING.md, and the table «Who may import whom» of ARCHITECTURE.md
+//! source  CONTRIBUTING.md, and the tables «Layers» and «Who may import whom» of ARCHITECTURE.md
 
 mod code;
 mod crates;
 mod functions;
 mod host;
+mod layers;
 mod pages;
 mod sources;
 #[cfg(test)]
@@ -33,6 +34,7 @@ type Rule = (&'static str, fn(&Tree, &mut Found));
 
 const RULES: &[Rule] = &[
     ("imports", crates::imports),
+    ("layers", layers::imports),
     ("outside-crates", crates::outside_crates),
     ("features", crates::features),
     ("license", crates::license),

@@ -3,8 +3,26 @@
 use super::tree::{Dependency, File, Package};
 use super::*;
 
+mod layers;
+
 const TABLE: &str = "\
 # Architecture
+
+## Layers
+
+| Layer | Knows | May import |
+|---|---|---|
+| `bin` | everything | all |
+| `crates/base` | no chain | – |
+| `crates/solana` | a chain | `crates/base` |
+| `crates/ethereum` | another chain | `crates/base` |
+| `crates/lab` | nodes from outside | `crates/base`, `crates/solana/wire` |
+
+### Exceptions to the layers
+
+| Crate | Why | Imports |
+|---|---|---|
+| `lab` | it sends as a client | `quic` |
 
 ## Who may import whom
 
@@ -13,6 +31,9 @@ const TABLE: &str = "\
 | `ring` | links | – |
 | `tile` | tiles | `ring` |
 | `wire` | bytes | – |
+| `quic` | streams | – |
+| `evm` | state | – |
+| `lab` | load | `quic`, `tile`, `wire` |
 | `hearth` | the binary | all |
 | `testkit` | tests | – |
 
@@ -49,6 +70,13 @@ fn good() -> Tree {
         package("crates/base/ring", "hearth-ring", &[("libc", false), ("hearth-testkit", true)]),
         package("crates/base/tile", "hearth-tile", &[("hearth-ring", false)]),
         package("crates/solana/wire", "hearth-wire", &[("tokio", true)]),
+        package("crates/solana/quic", "hearth-quic", &[]),
+        package("crates/ethereum/evm", "hearth-evm", &[("hearth-testkit", true)]),
+        package(
+            "crates/lab/lab",
+            "hearth-lab",
+            &[("hearth-tile", false), ("hearth-wire", false), ("hearth-quic", false)],
+        ),
         package("bin/hearth", "hearth", &[("hearth-tile", false), ("hearth-wire", false)]),
         package("crates/base/testkit", "hearth-testkit", &[]),
     ];
@@ -153,6 +181,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 without(&["ARCHITECTURE.md", "docs/page.md", "docs/SUMMARY.md"]),
             ],
         ),
+        ("layers", layers::broken()),
         ("outside-crates", vec![depends("hearth-wire", "tokio", false), depends("hearth", "libc", false)]),
         ("features", vec![with_package("hearth", |package| package.features.extend(('a'..='f').map(String::from)))]),
         ("license", vec![with_package("hearth", |package| package.license.clear()), without(&["LICENSE"])]),
