@@ -42,6 +42,7 @@ use hearth_wire::txn::Txn;
 use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::config::{Config, Validator};
 use crate::developer::{Beginning, FlagError};
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::ledger_command;
@@ -170,14 +171,16 @@ impl BootError {
             false => self,
         }
     }
+}
 
-    /// Whether the configuration is at fault, and not what happened.
-    pub fn is_wrong_use(&self) -> bool {
-        let mine = matches!(
-            self,
-            Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_))
-        );
-        mine || matches!(self, Self::Flag(flag) if flag.is_wrong_use())
+impl ExitCode for BootError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Blocklist(_) | Self::Layout(_) => WRONG_USE,
+            Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_)) => WRONG_USE,
+            Self::Flag(why) => why.exit_code(),
+            _ => FAILED,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use hearth_tile::topology::Topology;
 use crate::boot::{self, BootError};
 use crate::cli::ConfigFile;
 use crate::config::Config;
+use crate::exit_code::{ExitCode, FAILED};
 use crate::machine::RootOption;
 use crate::say::Say;
 
@@ -98,6 +99,19 @@ pub enum Ended {
     /// The machine was not set up, or not set back.
     #[error(transparent)]
     Configure(#[from] ConfigureError),
+}
+
+impl ExitCode for Ended {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Boot(why) => why.exit_code(),
+            Self::ToMend | Self::Configure(_) => FAILED,
+        }
+    }
+
+    fn is_printed(&self) -> bool {
+        matches!(self, Self::ToMend)
+    }
 }
 
 /// Does it.

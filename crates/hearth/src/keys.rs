@@ -19,6 +19,8 @@ use serde::Deserializer;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use zeroize::Zeroizing;
 
+use crate::exit_code::ExitCode;
+
 /// Room for the text of a key file, taken at once: what grows leaves copies behind. A key's has 320 bytes at most.
 const TEXT_MAX: usize = 4096;
 
@@ -61,6 +63,8 @@ pub enum KeyError {
         path: PathBuf,
     },
 }
+
+impl ExitCode for KeyError {}
 
 /// An identity: its key pair and its public key.
 pub struct Identity {

@@ -16,6 +16,7 @@ mod configure;
 mod developer;
 mod draw;
 mod evm;
+mod exit_code;
 mod history_repair;
 mod keys;
 mod ledger_command;
@@ -45,7 +46,6 @@ mod tune;
 mod wallet;
 mod why;
 
-use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -54,7 +54,7 @@ use clap::Parser;
 use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
 use config::{Config, ConfigError};
 use developer::FlagError;
-use profile::bench::ReportError;
+use exit_code::{Failure, INTERRUPTED};
 use say::{Say, note};
 use stop::StopSignal;
 
@@ -80,57 +80,24 @@ fn main() -> ExitCode {
     let say = if quiet { Say::nothing() } else { Say::default() };
     match dispatch(command, &say).and_then(|()| Ok(say.end()?)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if let Some(&why::WhyError::Told(code)) = error.downcast_ref() {
-                return ExitCode::from(code);
-            }
-            // What there is to mend was told as the result.
-            if let Some(configure::Ended::ToMend) = error.downcast_ref() {
-                return ExitCode::from(FAILED);
-            }
-            let code = exit_code(&*error);
-            // An interruption is no fault, and who stopped reading asked for nothing more.
-            match code {
-                INTERRUPTED if say.is_closed() => return ExitCode::SUCCESS,
-                INTERRUPTED => note(error),
-                _ => note(format_args!("error: {error}")),
-            }
-            ExitCode::from(code)
-        }
+        Err(failure) => ended(&failure, &say),
     }
 }
 
-const FAILED: u8 = 1;
-const WRONG_USE: u8 = 2;
-/// What was asked for, of a machine or of a comparison.
-const MISSED: u8 = 3;
-/// As the shell has it for SIGINT.
-const INTERRUPTED: u8 = 130;
-
-fn exit_code(error: &(dyn Error + 'static)) -> u8 {
-    use bench::BenchError;
-    let boot = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
-        (_, Some(run::RunError::Flag(flag)), _) => return if flag.is_wrong_use() { WRONG_USE } else { FAILED },
-        (Some(BenchError::Interrupted { .. }), ..) => return INTERRUPTED,
-        (Some(BenchError::Option(_)), ..) => return WRONG_USE,
-        _ if let Some(configure::Ended::Boot(boot)) = error.downcast_ref() => boot,
-        (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
-        _ if error.downcast_ref().is_some_and(evm::EvmError::is_wrong_use) => return WRONG_USE,
-        _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(load::CommandError::is_worse) => return MISSED,
-        _ if error.downcast_ref().is_some_and(cluster::ClusterError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(tune::TuneError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(tune::TuneError::is_missed) => return MISSED,
-        _ if error.downcast_ref().is_some_and(tune::TuneError::is_interruption) => return INTERRUPTED,
-        _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(profile::ProfileError::is_wrong_use) => return WRONG_USE,
-        _ => return FAILED,
-    };
-    if boot.is_wrong_use() { WRONG_USE } else { FAILED }
+/// Ends the process: says why the command failed, with the code that its error has.
+fn ended(failure: &Failure, say: &Say) -> ExitCode {
+    let code = failure.exit_code();
+    match code {
+        _ if failure.is_printed() => {}
+        // An interruption is no fault, and who stopped reading asked for nothing more.
+        INTERRUPTED if say.is_closed() => return ExitCode::SUCCESS,
+        INTERRUPTED => note(failure),
+        _ => note(format_args!("error: {failure}")),
+    }
+    ExitCode::from(code)
 }
 
-fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
+fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
     match command {
         Command::Bench(options) => {
             let config = read(&options.config)?;
@@ -157,7 +124,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
         }
         Command::Profile(cli::Profile { of: Some(cli::ProfileOf::Bench(options)), .. }) => {
             let config = read(&options.bench.config)?;
-            profile::bench::run(config, &options, &StopSignal::install()?, say).map_err(ReportError::or_bench)
+            Ok(profile::bench::run(config, &options, &StopSignal::install()?, say)?)
         }
         Command::Profile(cli::Profile { node: options, .. }) => {
             let config = named(&options.config, options.name.as_deref())?;
@@ -188,7 +155,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>> {
+fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Failure> {
     match command {
         ConfigCommand::Show { default: true, .. } => say.text(Config::annotated_default()),
         ConfigCommand::Show { counters: true, .. } => say.text(metrics::markdown()),
@@ -215,7 +182,7 @@ fn read(file: &ConfigFile) -> Result<Config, ConfigError> {
 }
 
 /// The configuration of the node of this name.
-fn named(file: &ConfigFile, name: Option<&str>) -> Result<Config, Box<dyn Error>> {
+fn named(file: &ConfigFile, name: Option<&str>) -> Result<Config, Failure> {
     let mut config = read(file)?;
     if let Some(name) = name {
         config.name = name.to_owned();

@@ -14,6 +14,7 @@ use hearth_ring::Observer;
 use crate::boot::workspace_path;
 use crate::cli;
 use crate::config::Config;
+use crate::exit_code::ExitCode;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 
@@ -33,6 +34,8 @@ pub enum MonitorError {
     #[error("the node is gone (pid {0})")]
     Gone(u32),
 }
+
+impl ExitCode for MonitorError {}
 
 /// Rates kept for the sparkline: four minutes, and the width of a large terminal.
 const RATES: usize = 240;

@@ -12,6 +12,7 @@ use crate::boot::{self, BootError, Chain, NodeParts, Running};
 use crate::cli::ConfigFile;
 use crate::config::Config;
 use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::exit_code::{ExitCode, FAILED};
 use crate::ledger_command;
 use crate::peers::divergence::DivergenceError;
 use crate::peers::join::JoinError;
@@ -41,6 +42,16 @@ pub enum RunError {
     /// It is no longer in its cluster.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
+}
+
+impl ExitCode for RunError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Boot(why) => why.exit_code(),
+            Self::Flag(why) => why.exit_code(),
+            Self::Died(_) | Self::Divergence(_) => FAILED,
+        }
+    }
 }
 
 impl RunError {

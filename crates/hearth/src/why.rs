@@ -21,6 +21,7 @@ use crate::boot;
 use crate::cli::Why;
 use crate::config::Config;
 use crate::evm;
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::monitor;
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
@@ -87,7 +88,7 @@ pub enum WhyError {
     /// Something else than a node there.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
-    /// It did not land well. That was said.
+    /// It did not land well, with the exit code that says how. The answer has been printed.
     #[error("it did not land successfully")]
     Told(u8),
 }
@@ -110,21 +111,25 @@ pub fn nobody(name: &str, running: &[String]) -> String {
 
 /// What a node answers to a method that it does not have.
 const NONE_HERE: i64 = -32601;
-/// It landed and failed.
-const FAILED: u8 = 3;
-/// It was dropped, or refused.
+/// Exit code: it landed and failed.
+const LANDED_FAILED: u8 = 3;
+/// Exit code: it was dropped, or refused.
 const DROPPED: u8 = 4;
-/// Nothing is known of it.
+/// Exit code: nothing is known of it.
 const UNKNOWN: u8 = 5;
 
-impl WhyError {
-    /// Whether the command line is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        use WhyError::*;
-        matches!(
-            self,
-            Signature(..) | Address(_) | Hash(_) | EthereumAddress(_) | Url(_) | Several(_) | SeveralEthereum(_)
-        )
+impl ExitCode for WhyError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Signature(..) | Self::Address(_) | Self::Hash(_) | Self::EthereumAddress(_) => WRONG_USE,
+            Self::Url(_) | Self::Several(_) | Self::SeveralEthereum(_) => WRONG_USE,
+            Self::Told(code) => *code,
+            _ => FAILED,
+        }
+    }
+
+    fn is_printed(&self) -> bool {
+        matches!(self, Self::Told(_))
     }
 }
 
@@ -138,7 +143,7 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
     }
     match fate["fate"].as_str() {
         Some("landed") if fate["err"].is_null() => Ok(()),
-        Some("landed") => Err(WhyError::Told(FAILED)),
+        Some("landed") => Err(WhyError::Told(LANDED_FAILED)),
         Some("pending") => Ok(()),
         Some("dropped") => Err(WhyError::Told(DROPPED)),
         _ => Err(WhyError::Told(UNKNOWN)),

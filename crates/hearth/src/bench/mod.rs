@@ -35,6 +35,7 @@ use crate::boot::{self, BootError, Load, NodeParts};
 use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
+use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use crate::memory;
 use crate::out::{self, Unwritable};
 use crate::ports::BoundPorts;
@@ -85,6 +86,17 @@ pub enum BenchError {
     /// The counts do not add up: a fault of this program, and the result is not to be trusted.
     #[error("the counts do not add up: sent is {0} more than landed + failed + dropped, and nothing moves any more")]
     Unbalanced(i64),
+}
+
+impl ExitCode for BenchError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Option(_) => WRONG_USE,
+            Self::Boot(why) => why.exit_code(),
+            Self::Interrupted { .. } => INTERRUPTED,
+            _ => FAILED,
+        }
+    }
 }
 
 /// Transfers signed ahead per core and second, when they are: more than a core has been seen to land.

@@ -15,6 +15,7 @@ use super::lines::{join, line_of, line_of_key, twice};
 use super::validator::Validator;
 use super::{Config, Genesis, foreign};
 use crate::developer::{EPOCH_LEAST, TICKS_LEAST};
+use crate::exit_code::{ExitCode, WRONG_USE};
 use crate::ports::Ports;
 
 /// A core that still polls after a minute may as well never sleep.
@@ -59,6 +60,12 @@ pub enum ConfigError {
     /// It has several mistakes, each of them one of the above.
     #[error("{} mistakes:{}", .0.len(), .0.iter().map(|mistake| format!("\n  {mistake}")).collect::<String>())]
     Several(Vec<ConfigError>),
+}
+
+impl ExitCode for ConfigError {
+    fn exit_code(&self) -> u8 {
+        WRONG_USE
+    }
 }
 
 /// Reads a file.

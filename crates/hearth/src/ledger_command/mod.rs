@@ -20,6 +20,7 @@ use hearth_wire::entry::EntryError;
 use crate::boot::{is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::cli::{ConfigFile, LedgerCommand, Slots};
 use crate::config::{Config, ConfigError};
+use crate::exit_code::ExitCode;
 use crate::replay::{ReplayError, entries};
 use crate::say::Say;
 use crate::{restore, shell};
@@ -109,6 +110,8 @@ pub enum LedgerError {
         by_verify: bool,
     },
 }
+
+impl ExitCode for LedgerError {}
 
 impl LedgerError {
     /// With what to do, where files of the chain are damaged.

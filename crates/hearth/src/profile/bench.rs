@@ -4,7 +4,6 @@
 //! writes  an HTML file, and what `hearth bench` writes
 //! memory  the sampler's table and one profile; a number a second; two looks at the workspace
 
-use std::error::Error;
 use std::fs;
 use std::path::Path;
 
@@ -19,6 +18,7 @@ use super::words::{self, Cost};
 use crate::bench::{self, BenchError, Witness};
 use crate::cli;
 use crate::config::Config;
+use crate::exit_code::{ExitCode, FAILED};
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -40,12 +40,11 @@ pub enum ReportError {
     Write(#[from] Unwritable),
 }
 
-impl ReportError {
-    /// What a bench alone would have failed with, where that is it: its exit code is the same.
-    pub fn or_bench(self) -> Box<dyn Error> {
+impl ExitCode for ReportError {
+    fn exit_code(&self) -> u8 {
         match self {
-            Self::Bench(why) => why.into(),
-            why => why.into(),
+            Self::Bench(why) => why.exit_code(),
+            Self::Profile(_) | Self::Attach(_) | Self::Write(_) => FAILED,
         }
     }
 }

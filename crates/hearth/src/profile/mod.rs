@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::boot::workspace_path;
 use crate::cli;
 use crate::config::Config;
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
@@ -92,12 +93,16 @@ pub enum ProfileError {
     Interrupted(u64),
 }
 
-impl ProfileError {
-    /// Whether the command line is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Rpc(RpcError::Url(_) | RpcError::Host(_)))
+impl ExitCode for ProfileError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Rpc(RpcError::Url(_) | RpcError::Host(_)) => WRONG_USE,
+            _ => FAILED,
+        }
     }
+}
 
+impl ProfileError {
     fn of(url: &str, error: RpcError) -> Self {
         let error = match error {
             RpcError::Refused { error, .. } => error,

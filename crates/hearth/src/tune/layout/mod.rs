@@ -27,6 +27,7 @@ use super::{TuneError, json_file};
 use crate::boot::{self, BootError};
 use crate::cli::ConfigFile;
 use crate::config::{self as file, Config, ConfigError};
+use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use crate::out::{Unwritable, can_be_written};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -153,10 +154,15 @@ pub enum LayoutError {
     Default(String),
 }
 
-impl LayoutError {
-    /// Whether the command line or the configuration is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Asked(_) | Self::Config(_)) || matches!(self, Self::Boot(why) if why.is_wrong_use())
+impl ExitCode for LayoutError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Asked(_) => WRONG_USE,
+            Self::Config(why) => why.exit_code(),
+            Self::Boot(why) => why.exit_code(),
+            Self::Stopped(_) => INTERRUPTED,
+            _ => FAILED,
+        }
     }
 }
 
