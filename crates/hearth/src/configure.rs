@@ -13,8 +13,7 @@ use hearth_tile::affinity::Cores;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
-use crate::cli::ConfigFile;
-use crate::config::Config;
+use crate::config::{Config, ConfigFile};
 use crate::exit_code::{ExitCode, FAILED};
 use crate::machine::RootOption;
 use crate::say::Say;

@@ -12,6 +12,7 @@ mod check;
 mod cli;
 mod cluster;
 mod config;
+mod config_command;
 mod configure;
 mod developer;
 mod draw;
@@ -46,14 +47,11 @@ mod tune;
 mod wallet;
 mod why;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
-use config::{Config, ConfigError};
-use developer::FlagError;
+use cli::{Cli, Command};
 use exit_code::{Failure, INTERRUPTED};
 use say::{Say, note};
 use stop::StopSignal;
@@ -100,7 +98,7 @@ fn ended(failure: &Failure, say: &Say) -> ExitCode {
 fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
     match command {
         Command::Bench(options) => {
-            let config = read(&options.config)?;
+            let config = options.config.read()?;
             let stop = StopSignal::install()?;
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
@@ -108,7 +106,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             Ok(bench::run(config, &options, &stop, say)?)
         }
         Command::Run(options) => {
-            let config::Loaded { mut config, keys, .. } = load_config(&options.config)?;
+            let config::Loaded { mut config, keys, .. } = options.config.load()?;
             options.flags.apply(&mut config)?;
             let stop = StopSignal::install()?;
             if let Some(parent) = options.parent {
@@ -117,76 +115,28 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             let ran = run::run(config, &keys, &options.flags, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
-        Command::Why(options) => Ok(why::run(&named(&options.config, options.name.as_deref())?, &options, say)?),
+        Command::Why(options) => Ok(why::run(&options.config.named(options.name.as_deref())?, &options, say)?),
         Command::Monitor(options) => {
-            let config = read(&options.config)?;
+            let config = options.config.read()?;
             Ok(monitor::run(&config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Profile(cli::Profile { of: Some(cli::ProfileOf::Bench(options)), .. }) => {
-            let config = read(&options.bench.config)?;
+        Command::Profile(profile::Options { of: Some(profile::Of::Bench(options)), .. }) => {
+            let config = options.bench.config.read()?;
             Ok(profile::bench::run(config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Profile(cli::Profile { node: options, .. }) => {
-            let config = named(&options.config, options.name.as_deref())?;
+        Command::Profile(profile::Options { node: options, .. }) => {
+            let config = options.config.named(options.name.as_deref())?;
             Ok(profile::run(&config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Ledger(command) => {
-            let chain = command.chain();
-            let mut config = named(&chain.config, chain.name.as_deref())?;
-            config.ledger.path = chain.ledger.clone().unwrap_or(config.ledger.path);
-            Ok(ledger_command::run(&command, &config, say)?)
-        }
+        Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
         Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
         Command::Tune(command) => Ok(tune::run(&command, say)?),
         Command::Cluster(command) => Ok(cluster::run(&command, say)?),
         Command::Evm(command) => Ok(evm::run(&command, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
-        Command::Configure(command) => Ok(configure::run(&read(&command.options().config)?, &command, say)?),
-        Command::Keys(Keys::New { path }) => {
-            say.line(format_args!("{}  {}", keys::create(&path)?.address(), path.display()));
-            Ok(())
-        }
-        Command::Keys(Keys::Pubkey { path }) => {
-            say.line(keys::read(&path)?.address());
-            Ok(())
-        }
+        Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
+        Command::Keys(command) => Ok(keys::run(&command, say)?),
         Command::Wallet(command) => Ok(wallet::run(&command, say)?),
-        Command::Config(command) => configuration(command, say),
+        Command::Config(command) => config_command::run(command, say),
     }
-}
-
-fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Failure> {
-    match command {
-        ConfigCommand::Show { default: true, .. } => say.text(Config::annotated_default()),
-        ConfigCommand::Show { counters: true, .. } => say.text(metrics::markdown()),
-        ConfigCommand::Show { tiles: true, .. } => say.text(tile_kinds::markdown()),
-        ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
-        ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
-        ConfigCommand::Check { file, config } => check::run(file.or(config).as_deref(), say)?,
-    }
-    Ok(())
-}
-
-/// Reads the configuration and says what was noticed.
-fn load_config(file: &ConfigFile) -> Result<config::Loaded, ConfigError> {
-    let Some(path) = &file.config else { return Ok(config::Loaded::default()) };
-    let loaded = config::load(Path::new(path))?;
-    for notice in &loaded.notices {
-        note(format_args!("notice: {notice}"));
-    }
-    Ok(loaded)
-}
-
-fn read(file: &ConfigFile) -> Result<Config, ConfigError> {
-    load_config(file).map(|loaded| loaded.config)
-}
-
-/// The configuration of the node of this name.
-fn named(file: &ConfigFile, name: Option<&str>) -> Result<Config, Failure> {
-    let mut config = read(file)?;
-    if let Some(name) = name {
-        config.name = name.to_owned();
-        config::check(&config).map_err(|(_, what)| FlagError::value("--name", what))?;
-    }
-    Ok(config)
 }

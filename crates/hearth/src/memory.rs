@@ -14,7 +14,6 @@ use hearth_pipeline::{gossip, quic, repair, rserve, store, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
-use crate::cli;
 use crate::config::Config;
 use crate::replay;
 
@@ -29,7 +28,7 @@ const STATUS_BYTES: u64 = 71;
 pub fn table(config: &Config) -> Result<String, BootError> {
     let run = parts(config, false, config.rpc.status_capacity)?;
     let cores = machine::cores().map_err(BootError::Cores)?;
-    let bench = parts(config, true, bench::status_capacity(config, cli::WARMUP + cli::DURATION, cores))?;
+    let bench = parts(config, true, bench::status_capacity(config, bench::WARMUP + bench::DURATION, cores))?;
     let mut text = format!("{:>13} {:>13}\n", "hearth run", "hearth bench");
     let in_run = |name: &str| run.iter().find(|(n, _)| n == name).map(|(_, bytes)| *bytes);
     // The parts of a bench are those of a node, and the load's among them.

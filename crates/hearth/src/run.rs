@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use hearth_ledger::blockstore;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
 use crate::boot::{self, BootError, Chain, NodeParts, Running};
-use crate::cli::ConfigFile;
-use crate::config::Config;
+use crate::config::{Config, ConfigFile};
 use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::exit_code::{ExitCode, FAILED};
 use crate::ledger_command;
@@ -26,6 +26,20 @@ use crate::stop::StopSignal;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often it is said how far a replay has come.
 const SAY_EVERY: Duration = Duration::from_secs(2);
+
+/// `hearth run`
+#[derive(Args)]
+pub struct Options {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// What goes before it.
+    #[command(flatten)]
+    pub flags: Flags,
+    /// End when this process, which has started it, does.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub parent: Option<u32>,
+}
 
 /// Why a node ends other than by Ctrl-C.
 #[derive(Debug, thiserror::Error)]

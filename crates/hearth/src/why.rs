@@ -12,14 +12,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::Args;
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
 use crate::boot;
-use crate::cli::Why;
-use crate::config::Config;
+use crate::config::{Config, ConfigFile};
 use crate::evm;
 use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::monitor;
@@ -27,6 +27,27 @@ use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
 use crate::say::Say;
 use crate::shell;
+
+/// `hearth why`
+#[derive(Args)]
+pub struct Options {
+    /// The file; it says on which port the node's JSON-RPC is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// The transaction's first signature, in base58; or `0x` and the hash of one of the Ethereum chain or of its ledger
+    /// of outputs.
+    pub signature: String,
+    /// The node's JSON-RPC; by default, where the running node of that name has it.
+    #[arg(short = 'u', long, value_name = "URL", conflicts_with = "name")]
+    pub url: Option<String>,
+    /// Which node to ask, by the name that it was started with (`hearth run --name`); by default that of the
+    /// configuration, or else the only one that runs.
+    #[arg(long, value_name = "NODE")]
+    pub name: Option<String>,
+    /// Print the node's answer as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +155,7 @@ impl ExitCode for WhyError {
 }
 
 /// Asks, and says what it is told.
-pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
+pub fn run(config: &Config, options: &Options, say: &Say) -> Result<(), WhyError> {
     let text = &options.signature;
     let fate = if ethereum::is_hash(text)? { of_hash(config, options)? } else { of_signature(config, options)? };
     match options.json {
@@ -150,7 +171,7 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
     }
 }
 
-fn of_hash(config: &Config, options: &Why) -> Result<Value, WhyError> {
+fn of_hash(config: &Config, options: &Options) -> Result<Value, WhyError> {
     let url = match (&options.url, &options.name) {
         (Some(url), _) => url.clone(),
         (None, Some(_)) => format!("http://{}", place(config, true)?),
@@ -159,7 +180,7 @@ fn of_hash(config: &Config, options: &Why) -> Result<Value, WhyError> {
     ethereum::fate(&url, &options.signature.to_lowercase())
 }
 
-fn of_signature(config: &Config, options: &Why) -> Result<Value, WhyError> {
+fn of_signature(config: &Config, options: &Options) -> Result<Value, WhyError> {
     let text = &options.signature;
     decode_64(text).map_err(|why| match decode_32(text) {
         Ok(_) => WhyError::Address(text.clone()),
@@ -186,7 +207,7 @@ pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
 
 /// The same of the node that the options mean: where they name none and none of the default's runs, the only one that
 /// does.
-fn place_of(config: &Config, options: &Why) -> Result<SocketAddr, WhyError> {
+fn place_of(config: &Config, options: &Options) -> Result<SocketAddr, WhyError> {
     let is_named = options.name.is_some();
     match place(config, true) {
         Err(WhyError::NoNode(_, running)) if !is_named && options.config.config.is_none() => match only(&running)? {

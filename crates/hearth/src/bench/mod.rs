@@ -13,6 +13,7 @@ pub mod machine;
 mod noise;
 mod observe;
 mod off;
+mod options;
 mod report;
 mod summary;
 mod target;
@@ -32,7 +33,6 @@ use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError, Load, NodeParts};
-use crate::cli;
 use crate::config::Config;
 use crate::developer::Beginning;
 use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
@@ -45,6 +45,7 @@ use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use drive::Driver;
 use observe::{Observed, Snapshot};
+pub use options::{DURATION, Options, WARMUP};
 pub use report::Report;
 use report::{Asked, Rate};
 pub use summary::{i, n};
@@ -113,14 +114,14 @@ const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
 ///
 /// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
 /// to be written, it ends as by Ctrl-C.
-pub fn run(config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
+pub fn run(config: Config, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
     ended(&report(config, options, stop, say, &mut Nobody)?)
 }
 
 /// Runs it as [`run`] does, with somebody who looks on, and gives what was measured; [`ended`] says how that ended.
 pub fn report(
     mut config: Config,
-    options: &cli::Bench,
+    options: &Options,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
@@ -186,7 +187,7 @@ pub fn ended(report: &Report) -> Result<(), BenchError> {
 /// Measures a node of its own, made for it.
 fn own_node(
     mut config: Config,
-    options: &cli::Bench,
+    options: &Options,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
@@ -226,7 +227,7 @@ fn alone_in(folder: &Path) -> Result<File, BenchError> {
     }
 }
 
-fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
+fn check(config: &Config, options: &Options) -> Result<(), BenchError> {
     let funded = config.development.genesis.fund_initial_accounts;
     let wrong = |what: String| Err(BenchError::Option(what));
     for (name, given) in [("--accounts-from", options.accounts_from), ("--accounts-to", options.accounts_to)] {
@@ -269,7 +270,7 @@ struct NodePlan<'a> {
 fn measure(
     config: &Config,
     node: NodePlan<'_>,
-    options: &cli::Bench,
+    options: &Options,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
@@ -327,7 +328,7 @@ fn measure(
 }
 
 /// What the load is told to be.
-fn asked(config: &Config, options: &cli::Bench) -> Asked {
+fn asked(config: &Config, options: &Options) -> Asked {
     let total = config.development.genesis.fund_initial_accounts;
     Asked {
         rate: options.rate,
@@ -339,7 +340,7 @@ fn asked(config: &Config, options: &cli::Bench) -> Asked {
 
 /// Transfers to sign ahead: as many as could be sent, or what a rate asks for with some seconds to spare, since the
 /// first whole second is waited for.
-fn presign_count(options: &cli::Bench, cores: usize) -> u64 {
+fn presign_count(options: &Options, cores: usize) -> u64 {
     let seconds = options.warmup + options.duration;
     let most = match options.rate {
         None => seconds * PRESIGN_PER_CORE * cores as u64,
@@ -389,7 +390,7 @@ fn progress(what: &str) {
 
 impl Observed {
     /// The report of what was observed.
-    fn report(&mut self, config: &Config, options: &cli::Bench, cores: f64) -> Report {
+    fn report(&mut self, config: &Config, options: &Options, cores: f64) -> Report {
         let elapsed = self.measured_s();
         let CoresHad { had, waited_for } = self.cores();
         let mut report = Report {

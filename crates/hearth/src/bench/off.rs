@@ -5,11 +5,11 @@
 
 use hearth_ledger::BlockLimits;
 
-use crate::cli;
+use super::Options;
 use crate::config::Config;
 
 /// What does less than a node of the cluster would, said aloud.
-pub fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
+pub fn switched_off(config: &Config, options: &Options) -> Vec<String> {
     let bench = &config.development.bench;
     let mut off = vec![];
     let mut add = |is_off: bool, what: &str| off.extend(is_off.then(|| what.to_owned()));

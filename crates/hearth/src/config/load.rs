@@ -57,6 +57,9 @@ pub enum ConfigError {
         /// What is wrong and what was meant.
         what: String,
     },
+    /// The option `--name` gives a name that is none.
+    #[error("--name: {0}")]
+    Name(String),
     /// It has several mistakes, each of them one of the above.
     #[error("{} mistakes:{}", .0.len(), .0.iter().map(|mistake| format!("\n  {mistake}")).collect::<String>())]
     Several(Vec<ConfigError>),

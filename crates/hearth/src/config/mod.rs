@@ -10,6 +10,7 @@
 mod foreign;
 mod lines;
 mod load;
+mod option;
 mod validator;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
 pub use load::{ConfigError, LOG_BYTES_MAX, Loaded, Survey, check, idle_keys, load, survey};
+pub use option::ConfigFile;
 pub use validator::Validator;
 
 /// Writes one key of the annotated default file.

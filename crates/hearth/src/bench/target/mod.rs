@@ -33,9 +33,8 @@ use super::observe::{Observed, Snapshot};
 use super::report::{Asked, Rate, Report, Target, Waited};
 use super::summary::is_kept;
 use super::verdict::{LoadSummary, limit_of_load};
-use super::{BenchError, Nobody, asked, machine, presign_count, progress};
+use super::{BenchError, Nobody, Options, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
-use crate::cli;
 use crate::config::Config;
 use crate::keys;
 use crate::node_rpc::{Rpc, RpcError};
@@ -63,13 +62,7 @@ impl From<RpcError> for BenchError {
 }
 
 /// Drives the node at `url`; gives the report.
-pub fn run(
-    config: &Config,
-    options: &cli::Bench,
-    url: &str,
-    stop: &StopSignal,
-    say: &Say,
-) -> Result<Report, BenchError> {
+pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say: &Say) -> Result<Report, BenchError> {
     let mut rpc = Rpc::at(url)?;
     let (mut target, tpu) = find(&mut rpc, url, options.target.tpu)?;
     say.line(format_args!("  target     {url} ({}), TPU {}", target.version, target.tpu));
@@ -257,7 +250,7 @@ impl Observed {
         &mut self,
         target: Target,
         landed: u64,
-        (asked, options): (Asked, &cli::Bench),
+        (asked, options): (Asked, &Options),
         cores: f64,
     ) -> Report {
         let elapsed = self.measured_s();
