@@ -35,7 +35,6 @@ use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
 use hearth_wire::Pubkey;
-use hearth_wire::base58::decode_32;
 use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
 
@@ -336,10 +335,10 @@ pub fn join(
         folder,
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
-        known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
+        known: known.iter().map(|address| address.0).collect(),
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
-        entrypoints: peers::entrypoints(config)?,
+        entrypoints: peers::entrypoints(&config.gossip.entrypoints)?,
         links: PeerLinks::of(config),
         stop,
     };
@@ -637,8 +636,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
 /// What those have at the beginning that have stake from then on, beside the node that begins the chain.
 fn validators(config: &Config) -> Vec<(Pubkey, Account)> {
     let given = &config.development.genesis.validators;
-    let given = given.iter().map(|text| Validator::parse(text).expect("checked when the configuration was read"));
-    given.flat_map(|validator| validator.accounts()).collect()
+    given.iter().flat_map(Validator::accounts).collect()
 }
 
 /// Where the RPC hands transactions in: in a cluster, to the tile that knows who leads; else to this node's own.
@@ -689,7 +687,7 @@ impl Peers {
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
         let board = Arc::new(Board::default());
         let gossip = gossip::Config {
-            protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(config)?),
+            protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(&config.gossip.entrypoints)?),
             own,
             ledger: chain.ledger.clone(),
             blocks: chain.store.reader(),
@@ -740,8 +738,7 @@ fn tag_key() -> u64 {
 
 /// Where the node takes gossip, or would if it were in a cluster.
 fn gossip_address(config: &Config) -> SocketAddr {
-    let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
-    reachable(SocketAddr::new(ip, config.gossip.port))
+    reachable(SocketAddr::new(config.gossip.bind_address.into(), config.gossip.port))
 }
 
 /// An address to connect to: listening on all addresses includes loopback.

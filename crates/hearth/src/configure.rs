@@ -173,7 +173,7 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
     };
     Ok(Wants {
         pages: pages(config, &topology),
-        listens: config.tiles.net.bind_address.parse().expect("it was checked when it was read"),
+        listens: config.tiles.net.bind_address,
         net_tiles: topology.count("net"),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes as u64,
         open_files: (config.rpc.max_http_connections + config.rpc.max_websocket_connections) as u64 + OTHER_FILES,
@@ -196,6 +196,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::config::PageSize;
 
     #[test]
     fn wishes_are_those_of_the_configuration() {
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!((modest.socket_buffer_bytes, modest.open_files), (4 << 20, 512 + 256 + 256));
         let quiet: Vec<_> = modest.tiles.iter().filter(|seat| seat.quiet).map(|seat| seat.name.as_str()).collect();
         assert_eq!(quiet, ["pack:0", "poh:0"]);
-        config.hugetlbfs.max_page_size = "huge".into();
+        config.hugetlbfs.max_page_size = PageSize::Huge;
         config.hugetlbfs.mount_path = "/does/not/exist".into();
         let pages = wants(&config, &machine).unwrap().pages.unwrap();
         assert_eq!((pages.page_bytes, pages.held), (2 << 20, false));

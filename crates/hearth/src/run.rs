@@ -252,6 +252,7 @@ fn addresses(config: &Config, running: &Running) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SlotTiming;
 
     #[test]
     fn very_short_slots_are_noticed() {
@@ -272,7 +273,7 @@ mod tests {
         config.consensus.vote = false;
         let said = short_slots(&config).expect("a notice");
         assert!(said.contains(": without any transaction that is about 104 MB of blocks an hour"), "{said}");
-        config.development.slots = "on-demand".into();
+        config.development.slots = SlotTiming::OnDemand;
         assert_eq!(short_slots(&config), None);
     }
 }

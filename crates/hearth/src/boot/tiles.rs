@@ -4,7 +4,7 @@
 //! writes  the configurations of the tiles
 //! memory  none of its own
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ use hearth_wire::Pubkey;
 
 use super::consensus::{Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
-use crate::config::Config;
+use crate::config::{Config, PageSize, PeerLimits, ScheduleStrategy};
 use crate::keys::Identity;
 use crate::peers::socket::links_config;
 use crate::ports::{BoundPorts, PortError, Ports};
@@ -114,7 +114,7 @@ pub(super) fn tile_configs(
             chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
             first_slot: replayed.last_slot + 1,
             takes_turns,
-            destinations: destinations(config),
+            destinations: config.tiles.shred.additional_shred_destinations.clone(),
             cluster: shreds.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
@@ -296,18 +296,18 @@ pub fn workspace_path(config: &Config) -> PathBuf {
 
 /// The pages of the workspace.
 pub fn huge_pages(config: &Config) -> HugePages {
-    match config.hugetlbfs.max_page_size.as_str() {
-        "huge" => HugePages::TwoMiB,
-        "gigantic" => HugePages::OneGiB,
-        _ => HugePages::None,
+    match config.hugetlbfs.max_page_size {
+        PageSize::Normal => HugePages::None,
+        PageSize::Huge => HugePages::TwoMiB,
+        PageSize::Gigantic => HugePages::OneGiB,
     }
 }
 
 /// What the QUIC server is made from.
 pub fn server_config(config: &Config) -> ServerConfig {
-    let base = match config.tiles.quic.limits.as_str() {
-        "production" => ServerConfig::agave(),
-        _ => ServerConfig::local(),
+    let base = match config.tiles.quic.limits {
+        PeerLimits::Production => ServerConfig::agave(),
+        PeerLimits::Local => ServerConfig::local(),
     };
     match config.tiles.quic.max_concurrent_connections {
         0 => base,
@@ -331,9 +331,9 @@ pub fn pack_config(config: &Config) -> pack::Config {
         use_consumed_cus: config.tiles.pack.use_consumed_cus,
         hold_when_full: config.tiles.pack.hold_when_full,
         shortest_slot_ns: config.development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),
-        pacing: match config.tiles.pack.schedule_strategy.as_str() {
-            "balanced" => pack::Pacing::Even,
-            _ => pack::Pacing::None,
+        pacing: match config.tiles.pack.schedule_strategy {
+            ScheduleStrategy::Balanced => pack::Pacing::Even,
+            ScheduleStrategy::Perf => pack::Pacing::None,
         },
         ..default
     }
@@ -353,9 +353,4 @@ pub(super) fn on_demand(config: &Config) -> Option<poh::OnDemand> {
     let development = &config.development;
     let idle_ns = (development.idle_slot_ms > 0).then(|| development.idle_slot_ms.saturating_mul(1_000_000));
     development.are_slots_on_demand().then_some(poh::OnDemand { idle_ns })
-}
-
-pub(super) fn destinations(config: &Config) -> Vec<SocketAddr> {
-    let given = &config.tiles.shred.additional_shred_destinations;
-    given.iter().map(|address| address.parse().expect("checked when the configuration was read")).collect()
 }
