@@ -66,11 +66,10 @@ struct Found {
 
 fn layouts(config: &Config) -> Found {
     let mut wrong = vec![];
-    let cores = match boot::cores(config).or_else(|why| {
+    let cores = match boot::cores(&config.layout).or_else(|why| {
         wrong.push(why);
         // As if the blocklist were not there, for what is wrong besides.
-        let layout = Layout { blocklist_cores: String::new(), ..config.layout.clone() };
-        boot::cores(&Config { layout, ..config.clone() })
+        boot::cores(&Layout { blocklist_cores: String::new(), ..config.layout.clone() })
     }) {
         Ok(cores) => cores,
         Err(_) => return Found { layouts: None, wrong },

@@ -182,7 +182,7 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
 }
 
 fn pages(config: &Config, topology: &Topology) -> Option<Pages> {
-    let pages = boot::huge_pages(config);
+    let pages = boot::huge_pages(&config.hugetlbfs);
     (pages != HugePages::None).then(|| Pages {
         page_bytes: pages.page_size(),
         count: topology.workspace_plan(pages).size().div_ceil(pages.page_size()),

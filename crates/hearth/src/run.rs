@@ -83,7 +83,7 @@ impl RunError {
 /// Where somebody listens on the usual ports, this node takes others; not where one of `keys`, which the
 /// configuration's file names, or an option asks for the port.
 pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
-    let cores = boot::cores(&config)?;
+    let cores = boot::cores(&config.layout)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
     preflight::nobody_has_the_name(&config, preflight::NAME_OF_RUN).map_err(BootError::from)?;
     let asked = |key: &str| flags.asks_for(key) || keys.iter().any(|named| named == key);

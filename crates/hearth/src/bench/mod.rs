@@ -33,7 +33,7 @@ use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError, Load, NodeParts};
-use crate::config::Config;
+use crate::config::{Config, Genesis, Rpc};
 use crate::developer::Beginning;
 use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use crate::memory;
@@ -192,7 +192,7 @@ fn own_node(
     say: &Say,
     witness: &mut dyn Witness,
 ) -> Result<Report, BenchError> {
-    let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
+    let topology = boot::topology(&config, &boot::cores(&config.layout)?, true).map_err(BootError::Layout)?;
     let bound = BoundPorts::take(&mut config, topology.count("net"), &|_| false).map_err(BootError::from)?;
     if !bound.moved.is_empty() {
         let numbers = bound.ports.numbers(&bound.moved);
@@ -202,7 +202,7 @@ fn own_node(
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
-    config.rpc.status_capacity = status_capacity(&config, options.warmup + options.duration, cores);
+    config.rpc.status_capacity = status_capacity(&config.rpc, options.warmup + options.duration, cores);
     // The chain ends with the run.
     config.snapshots.enabled = false;
     let folder = config.expand(&config.ledger.path).join("bench");
@@ -297,7 +297,7 @@ fn measure(
     not_yet_stopped()?;
     let control = Arc::new(Control::default());
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
-    let presign = presign_count(options, boot::cores(config)?.allowed.len());
+    let presign = presign_count(options, boot::cores(&config.layout)?.allowed.len());
     let benchg = benchg::Config {
         accounts: Arc::new(accounts(senders.max(receivers))),
         senders,
@@ -328,8 +328,8 @@ fn measure(
 }
 
 /// What the load is told to be.
-fn asked(config: &Config, options: &Options) -> Asked {
-    let total = config.development.genesis.fund_initial_accounts;
+fn asked(genesis: &Genesis, options: &Options) -> Asked {
+    let total = genesis.fund_initial_accounts;
     Asked {
         rate: options.rate,
         conflict: options.conflict,
@@ -359,9 +359,9 @@ fn accounts(count: usize) -> Vec<Account> {
 }
 
 /// Landed transactions whose status a bench of so many seconds takes memory for.
-pub fn status_capacity(config: &Config, seconds: u64, cores: f64) -> usize {
+pub fn status_capacity(rpc: &Rpc, seconds: u64, cores: f64) -> usize {
     let landed = seconds.min(STATUS_SECONDS) as f64 * cores * STATUSES_PER_CORE;
-    config.rpc.status_capacity.max(landed as usize)
+    rpc.status_capacity.max(landed as usize)
 }
 
 /// The configuration with the counts of tiles that `topology` came to, and without what is secret.
@@ -398,7 +398,7 @@ impl Observed {
             measured: self.is_measured(),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
-            asked: asked(config, options),
+            asked: asked(&config.development.genesis, options),
             sent_per_s: self.sent_per_s(),
             lag_s_max: options.rate.map(|_| self.lag_s_max()),
             sent: self.last.sent(),
@@ -408,7 +408,7 @@ impl Observed {
             cpu_us_per_txn: self.cpu_us_per_txn(),
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
-            rss_statuses_bytes: Some(memory::of_statuses(config, config.rpc.status_capacity)),
+            rss_statuses_bytes: Some(memory::of_statuses(&config.development.bench, config.rpc.status_capacity)),
             longest_stall_s: Some(self.longest_stall_s()),
             latency: self.latency(),
             bottleneck: self.bottleneck(),

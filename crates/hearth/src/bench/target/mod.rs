@@ -80,7 +80,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
 
     let control = Arc::new(Control::default());
     let (sender, samples) = channel();
-    let cores = boot::cores(config)?.allowed.len();
+    let cores = boot::cores(&config.layout)?.allowed.len();
     let presign = presign_count(options, cores);
     let benchg = benchg::Config {
         accounts: Arc::new(accounts),
@@ -134,7 +134,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
     let (probes, others) = (target.latency.confirmed(), transaction_count(&mut rpc)?.saturating_sub(count + landed));
     let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
     target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
-    let asked = (asked(config, options), options);
+    let asked = (asked(&config.development.genesis, options), options);
     Ok(seen.report_of_target(target, landed, asked, cores))
 }
 
@@ -183,13 +183,13 @@ fn boot_load(
     bencho: bencho::Config,
 ) -> Result<Node, BenchError> {
     let affinity = &config.development.bench.affinity;
-    let cores = boot::cores(config)?;
+    let cores = boot::cores(&config.layout)?;
     let counts = config.tile_counts().auto(cores.allowed.len(), true);
     let topology = topology::build_load(&config.name, counts, affinity, &cores).map_err(BootError::Layout)?;
     let config = NodeConfig {
         workspace: boot::workspace_path(config),
         huge_pages: HugePages::None,
-        idle: boot::idle(config),
+        idle: boot::idle(&config.layout),
         tiles: boot::load_configs(TileConfigs::default(), &topology, benchg, benchs, bencho),
     };
     Ok(Node::boot(topology, Clock::real(), config).map_err(BootError::from)?)

@@ -317,7 +317,7 @@ impl Which {
 
 /// The cores that nodes may have.
 pub fn cores() -> Result<Vec<usize>, LocalError> {
-    Ok(boot::cores(&Config::default())?.allowed)
+    Ok(boot::cores(&config::Layout::default())?.allowed)
 }
 
 /// `hearth cluster up`

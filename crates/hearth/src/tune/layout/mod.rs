@@ -172,7 +172,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     quiet.check().map_err(|why| LayoutError::Asked(why.replace('`', "--").replacen("--:", ":", 1)))?;
     has_time(options)?;
     let base = options.config.read().map_err(LayoutError::from)?;
-    let cores = boot::cores(&base).map_err(LayoutError::from)?;
+    let cores = boot::cores(&base.layout).map_err(LayoutError::from)?;
     let topology = boot::topology(&base, &cores, true).map_err(|why| LayoutError::from(BootError::from(why)))?;
     let (space, default) = config::space(&base, &topology, cores);
     let folder = Folder::take(&options.out)?;
