@@ -35,13 +35,13 @@ use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
 use hearth_wire::Pubkey;
-use hearth_wire::base58::decode_32;
 use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
 
 use crate::cluster::gather::{Gatherer, Membership, Shown};
-use crate::config::{Config, Validator};
+use crate::config::{self, Config, Gossip, Layout, Rpc, Validator};
 use crate::developer::{Beginning, FlagError};
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::ledger_command;
@@ -60,7 +60,9 @@ use consensus::Consensus;
 use liveness::Tiles;
 use tiles::tile_configs;
 
-pub use tiles::{huge_pages, idle, load_configs, pack_config, server_config, shred_memory, workspace_path};
+pub use tiles::{
+    block_limits, huge_pages, idle, load_configs, pack_config, server_config, shred_memory, workspace_path,
+};
 
 /// The RPC's name among the services.
 pub const RPC: &str = "rpc";
@@ -170,14 +172,16 @@ impl BootError {
             false => self,
         }
     }
+}
 
-    /// Whether the configuration is at fault, and not what happened.
-    pub fn is_wrong_use(&self) -> bool {
-        let mine = matches!(
-            self,
-            Self::Blocklist(_) | Self::Layout(_) | Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_))
-        );
-        mine || matches!(self, Self::Flag(flag) if flag.is_wrong_use())
+impl ExitCode for BootError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Blocklist(_) | Self::Layout(_) => WRONG_USE,
+            Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_)) => WRONG_USE,
+            Self::Flag(why) => why.exit_code(),
+            _ => FAILED,
+        }
     }
 }
 
@@ -267,8 +271,8 @@ impl Running {
 }
 
 /// The cores that may be used.
-pub fn cores(config: &Config) -> Result<Cores, BootError> {
-    Cores::of_machine().map_err(BootError::Cores)?.without(&config.layout.blocklist_cores).map_err(BootError::Blocklist)
+pub fn cores(layout: &Layout) -> Result<Cores, BootError> {
+    Cores::of_machine().map_err(BootError::Cores)?.without(&layout.blocklist_cores).map_err(BootError::Blocklist)
 }
 
 /// The topology of a configuration.
@@ -333,10 +337,10 @@ pub fn join(
         folder,
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
-        known: known.iter().map(|key| decode_32(key).expect("checked when the configuration was read")).collect(),
+        known: known.iter().map(|address| address.0).collect(),
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
-        entrypoints: peers::entrypoints(config)?,
+        entrypoints: peers::entrypoints(&config.gossip.entrypoints)?,
         links: PeerLinks::of(config),
         stop,
     };
@@ -451,7 +455,7 @@ fn genesis(
         let wanted = GenesisConfig {
             creation_time: began.creation_time,
             extra_accounts: began.extra_accounts.clone(),
-            ..genesis_config(config, identity, faucet)
+            ..genesis_config(&config.development.genesis, identity, faucet)
         };
         beginning.check(&genesis, folder, &wanted)?;
         if wanted != *began && !config.joins() {
@@ -463,11 +467,11 @@ fn genesis(
         }
         return Ok(genesis);
     }
-    let mut began = genesis_config(config, identity, faucet);
+    let mut began = genesis_config(&config.development.genesis, identity, faucet);
     let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
     let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
     began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
-    began.extra_accounts.extend(validators(config));
+    began.extra_accounts.extend(validators(&config.development.genesis.validators));
     began.extra_accounts.extend(beginning.accounts());
     beginning.notices().iter().for_each(|notice| crate::say::note(format_args!("notice: {notice}")));
     let genesis = Genesis::create(began, funded)?;
@@ -520,8 +524,7 @@ fn open_history(
     Ok(Some(History::open(&folder.join("history"), settings, keep_to.min(stored))?))
 }
 
-fn genesis_config(config: &Config, identity: &Identity, faucet: &Identity) -> GenesisConfig {
-    let genesis = &config.development.genesis;
+fn genesis_config(genesis: &config::Genesis, identity: &Identity, faucet: &Identity) -> GenesisConfig {
     GenesisConfig {
         fund_initial_accounts: genesis.fund_initial_accounts,
         initial_lamports: genesis.fund_initial_amount_lamports,
@@ -561,10 +564,10 @@ fn unix_seconds() -> u64 {
 }
 
 /// Returns what administrators of the node may ask for: profiles, by a token where the configuration has one.
-fn admin(config: &Config, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
+fn admin(rpc: &Rpc, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
     let kinds = Vec::from_iter(topology.tiles.iter().map(|tile| tile.kind.clone()).collect::<BTreeSet<_>>());
     let profiler = Arc::new(profile::Service::new(ledger.clone(), kinds));
-    Admin { profiler, token: Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty()) }
+    Admin { profiler, token: Some(rpc.admin_token.clone()).filter(|token| !token.is_empty()) }
 }
 
 /// Boots tiles and RPC on an opened chain, at ports that are bound.
@@ -576,8 +579,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
-    let admin = admin(config, &ledger, &topology);
-    let idle = idle(config);
+    let admin = admin(&config.rpc, &ledger, &topology);
+    let idle = idle(&config.layout);
     let history = chain.history.as_ref().map(History::reader);
     let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
@@ -589,7 +592,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
     let part = tiles::Participation { cluster, consensus };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
-    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages: huge_pages(config), idle, tiles };
+    let huge_pages = huge_pages(&config.hugetlbfs);
+    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle, tiles };
     let mut node = Node::boot(topology, clock, node_config)?;
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
     let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
@@ -608,7 +612,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         verify: signatures_are_valid,
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
         cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
-        gossip: gossip_address(config),
+        gossip: gossip_address(&config.gossip),
         shred_version: genesis.shred_version(),
         tpu: reachable(ports.udp),
         tpu_quic: reachable(ports.quic),
@@ -627,15 +631,16 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         admin: Some(admin),
         liveness: alive.clone().liveness(),
     };
-    let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
+    // In a cluster there is a moment between two slots, and most are others'.
+    let slots_may_stand = config.development.are_slots_on_demand() || config.gossip.enabled;
+    let limits = rpc_limits(&config.rpc, slots_may_stand);
+    let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
     Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, watch, peers })
 }
 
 /// What those have at the beginning that have stake from then on, beside the node that begins the chain.
-fn validators(config: &Config) -> Vec<(Pubkey, Account)> {
-    let given = &config.development.genesis.validators;
-    let given = given.iter().map(|text| Validator::parse(text).expect("checked when the configuration was read"));
-    given.flat_map(|validator| validator.accounts()).collect()
+fn validators(given: &[Validator]) -> Vec<(Pubkey, Account)> {
+    given.iter().flat_map(Validator::accounts).collect()
 }
 
 /// Where the RPC hands transactions in: in a cluster, to the tile that knows who leads; else to this node's own.
@@ -686,7 +691,7 @@ impl Peers {
             .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
         let board = Arc::new(Board::default());
         let gossip = gossip::Config {
-            protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(config)?),
+            protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(&config.gossip.entrypoints)?),
             own,
             ledger: chain.ledger.clone(),
             blocks: chain.store.reader(),
@@ -736,9 +741,8 @@ fn tag_key() -> u64 {
 }
 
 /// Where the node takes gossip, or would if it were in a cluster.
-fn gossip_address(config: &Config) -> SocketAddr {
-    let ip = config.gossip.bind_address.parse().expect("checked when the configuration was read");
-    reachable(SocketAddr::new(ip, config.gossip.port))
+fn gossip_address(gossip: &Gossip) -> SocketAddr {
+    reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
 }
 
 /// An address to connect to: listening on all addresses includes loopback.
@@ -758,8 +762,7 @@ pub fn signatures_are_valid(txn: &Txn<'_>) -> bool {
     pairs.into_iter().all(|(signature, key)| verify_strict(key, signature, txn.message()).is_ok())
 }
 
-fn rpc_limits(config: &Config) -> Limits {
-    let rpc = &config.rpc;
+fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
     Limits {
         http_connections: rpc.max_http_connections,
         websocket_connections: rpc.max_websocket_connections,
@@ -773,8 +776,7 @@ fn rpc_limits(config: &Config) -> Limits {
         airdrop_lamports: rpc.max_airdrop_lamports,
         airdrop_lamports_per_slice: rpc.max_airdrop_lamports_per_slice,
         airdrop_slice: Duration::from_secs(rpc.airdrop_slice_secs),
-        // In a cluster there is a moment between two slots, and most are others'.
-        slots_may_stand: config.development.are_slots_on_demand() || config.gossip.enabled,
+        slots_may_stand,
         ..Limits::default()
     }
 }

@@ -4,7 +4,6 @@
 //! writes  every mistake at once: types, unknown keys, values, places of tiles; or who runs where
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::path::Path;
 
 use hearth_pipeline::topology::LayoutError;
@@ -12,19 +11,20 @@ use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
 use crate::config::{self, Config, Layout, Survey};
+use crate::exit_code::{ExitCode, Failure, WRONG_USE};
 use crate::preflight::PreflightError;
 use crate::say::{Say, note};
 use crate::{draw, pages};
 
 /// Checks a file, or the defaults. A layout without places for the load is good for `hearth run`.
-pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Box<dyn Error>> {
+pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
     let mut survey = file.map_or(Ok(Survey::default()), config::survey)?;
     for notice in &survey.loaded.notices {
         note(format_args!("notice: {notice}"));
     }
     let found = layouts(&survey.loaded.config);
     for why in found.wrong {
-        match why.is_wrong_use() {
+        match why.exit_code() == WRONG_USE {
             // What the other keys make of the layout is known when they are right.
             true if survey.is_layout_wrong && !is_sure(&why) => {}
             true if file.is_some() => {
@@ -66,11 +66,10 @@ struct Found {
 
 fn layouts(config: &Config) -> Found {
     let mut wrong = vec![];
-    let cores = match boot::cores(config).or_else(|why| {
+    let cores = match boot::cores(&config.layout).or_else(|why| {
         wrong.push(why);
         // As if the blocklist were not there, for what is wrong besides.
-        let layout = Layout { blocklist_cores: String::new(), ..config.layout.clone() };
-        boot::cores(&Config { layout, ..config.clone() })
+        boot::cores(&Layout { blocklist_cores: String::new(), ..config.layout.clone() })
     }) {
         Ok(cores) => cores,
         Err(_) => return Found { layouts: None, wrong },

@@ -13,8 +13,8 @@ use hearth_tile::affinity::Cores;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
-use crate::cli::ConfigFile;
-use crate::config::Config;
+use crate::config::{Config, ConfigFile};
+use crate::exit_code::{ExitCode, FAILED};
 use crate::machine::RootOption;
 use crate::say::Say;
 
@@ -100,6 +100,19 @@ pub enum Ended {
     Configure(#[from] ConfigureError),
 }
 
+impl ExitCode for Ended {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Boot(why) => why.exit_code(),
+            Self::ToMend | Self::Configure(_) => FAILED,
+        }
+    }
+
+    fn is_printed(&self) -> bool {
+        matches!(self, Self::ToMend)
+    }
+}
+
 /// Does it.
 pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
     let options = command.options();
@@ -160,7 +173,7 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
     };
     Ok(Wants {
         pages: pages(config, &topology),
-        listens: config.tiles.net.bind_address.parse().expect("it was checked when it was read"),
+        listens: config.tiles.net.bind_address,
         net_tiles: topology.count("net"),
         socket_buffer_bytes: config.tiles.net.socket_buffer_bytes as u64,
         open_files: (config.rpc.max_http_connections + config.rpc.max_websocket_connections) as u64 + OTHER_FILES,
@@ -169,7 +182,7 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
 }
 
 fn pages(config: &Config, topology: &Topology) -> Option<Pages> {
-    let pages = boot::huge_pages(config);
+    let pages = boot::huge_pages(&config.hugetlbfs);
     (pages != HugePages::None).then(|| Pages {
         page_bytes: pages.page_size(),
         count: topology.workspace_plan(pages).size().div_ceil(pages.page_size()),
@@ -183,6 +196,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::config::PageSize;
 
     #[test]
     fn wishes_are_those_of_the_configuration() {
@@ -196,7 +210,7 @@ mod tests {
         assert_eq!((modest.socket_buffer_bytes, modest.open_files), (4 << 20, 512 + 256 + 256));
         let quiet: Vec<_> = modest.tiles.iter().filter(|seat| seat.quiet).map(|seat| seat.name.as_str()).collect();
         assert_eq!(quiet, ["pack:0", "poh:0"]);
-        config.hugetlbfs.max_page_size = "huge".into();
+        config.hugetlbfs.max_page_size = PageSize::Huge;
         config.hugetlbfs.mount_path = "/does/not/exist".into();
         let pages = wants(&config, &machine).unwrap().pages.unwrap();
         assert_eq!((pages.page_bytes, pages.held), (2 << 20, false));

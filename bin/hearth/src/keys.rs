@@ -14,13 +14,32 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use clap::Subcommand;
 use hearth_pipeline::sign::{Keypair, LockError};
 use serde::Deserializer;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use zeroize::Zeroizing;
 
+use crate::exit_code::ExitCode;
+use crate::say::Say;
+
 /// Room for the text of a key file, taken at once: what grows leaves copies behind. A key's has 320 bytes at most.
 const TEXT_MAX: usize = 4096;
+
+/// `hearth keys`
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make a key pair.
+    New {
+        /// The file to write; it must not exist.
+        path: PathBuf,
+    },
+    /// Show a key pair's public key.
+    Pubkey {
+        /// The key file.
+        path: PathBuf,
+    },
+}
 
 /// Why a key cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +81,8 @@ pub enum KeyError {
     },
 }
 
+impl ExitCode for KeyError {}
+
 /// An identity: its key pair and its public key.
 pub struct Identity {
     /// The key pair, in a place of its own; wiped when dropped.
@@ -88,6 +109,15 @@ impl Identity {
     pub fn address(&self) -> String {
         bs58::encode(self.public).into_string()
     }
+}
+
+/// Runs the command.
+pub fn run(command: &Command, say: &Say) -> Result<(), KeyError> {
+    match command {
+        Command::New { path } => say.line(format_args!("{}  {}", create(path)?.address(), path.display())),
+        Command::Pubkey { path } => say.line(read(path)?.address()),
+    }
+    Ok(())
 }
 
 /// Makes a key and writes it to a file that does not exist yet, in a folder that does.

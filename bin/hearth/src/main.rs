@@ -12,10 +12,12 @@ mod check;
 mod cli;
 mod cluster;
 mod config;
+mod config_command;
 mod configure;
 mod developer;
 mod draw;
 mod evm;
+mod exit_code;
 mod history_repair;
 mod keys;
 mod ledger_command;
@@ -45,16 +47,12 @@ mod tune;
 mod wallet;
 mod why;
 
-use std::error::Error;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command, ConfigCommand, ConfigFile, Keys};
-use config::{Config, ConfigError};
-use developer::FlagError;
-use profile::bench::ReportError;
+use cli::{Cli, Command};
+use exit_code::{Failure, INTERRUPTED};
 use say::{Say, note};
 use stop::StopSignal;
 
@@ -80,60 +78,27 @@ fn main() -> ExitCode {
     let say = if quiet { Say::nothing() } else { Say::default() };
     match dispatch(command, &say).and_then(|()| Ok(say.end()?)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if let Some(&why::WhyError::Told(code)) = error.downcast_ref() {
-                return ExitCode::from(code);
-            }
-            // What there is to mend was told as the result.
-            if let Some(configure::Ended::ToMend) = error.downcast_ref() {
-                return ExitCode::from(FAILED);
-            }
-            let code = exit_code(&*error);
-            // An interruption is no fault, and who stopped reading asked for nothing more.
-            match code {
-                INTERRUPTED if say.is_closed() => return ExitCode::SUCCESS,
-                INTERRUPTED => note(error),
-                _ => note(format_args!("error: {error}")),
-            }
-            ExitCode::from(code)
-        }
+        Err(failure) => ended(&failure, &say),
     }
 }
 
-const FAILED: u8 = 1;
-const WRONG_USE: u8 = 2;
-/// What was asked for, of a machine or of a comparison.
-const MISSED: u8 = 3;
-/// As the shell has it for SIGINT.
-const INTERRUPTED: u8 = 130;
-
-fn exit_code(error: &(dyn Error + 'static)) -> u8 {
-    use bench::BenchError;
-    let boot = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
-        (_, Some(run::RunError::Flag(flag)), _) => return if flag.is_wrong_use() { WRONG_USE } else { FAILED },
-        (Some(BenchError::Interrupted { .. }), ..) => return INTERRUPTED,
-        (Some(BenchError::Option(_)), ..) => return WRONG_USE,
-        _ if let Some(configure::Ended::Boot(boot)) = error.downcast_ref() => boot,
-        (Some(BenchError::Boot(boot)), ..) | (_, Some(run::RunError::Boot(boot)), _) | (.., Some(boot)) => boot,
-        _ if error.downcast_ref().is_some_and(evm::EvmError::is_wrong_use) => return WRONG_USE,
-        _ if error.is::<ConfigError>() || error.is::<FlagError>() => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(load::CommandError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(load::CommandError::is_worse) => return MISSED,
-        _ if error.downcast_ref().is_some_and(cluster::ClusterError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(tune::TuneError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(tune::TuneError::is_missed) => return MISSED,
-        _ if error.downcast_ref().is_some_and(tune::TuneError::is_interruption) => return INTERRUPTED,
-        _ if error.downcast_ref().is_some_and(why::WhyError::is_wrong_use) => return WRONG_USE,
-        _ if error.downcast_ref().is_some_and(profile::ProfileError::is_wrong_use) => return WRONG_USE,
-        _ => return FAILED,
-    };
-    if boot.is_wrong_use() { WRONG_USE } else { FAILED }
+/// Ends the process: says why the command failed, with the code that its error has.
+fn ended(failure: &Failure, say: &Say) -> ExitCode {
+    let code = failure.exit_code();
+    match code {
+        _ if failure.is_printed() => {}
+        // An interruption is no fault, and who stopped reading asked for nothing more.
+        INTERRUPTED if say.is_closed() => return ExitCode::SUCCESS,
+        INTERRUPTED => note(failure),
+        _ => note(format_args!("error: {failure}")),
+    }
+    ExitCode::from(code)
 }
 
-fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
+fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
     match command {
         Command::Bench(options) => {
-            let config = read(&options.config)?;
+            let config = options.config.read()?;
             let stop = StopSignal::install()?;
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
@@ -141,7 +106,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             Ok(bench::run(config, &options, &stop, say)?)
         }
         Command::Run(options) => {
-            let config::Loaded { mut config, keys, .. } = load_config(&options.config)?;
+            let config::Loaded { mut config, keys, .. } = options.config.load()?;
             options.flags.apply(&mut config)?;
             let stop = StopSignal::install()?;
             if let Some(parent) = options.parent {
@@ -150,76 +115,28 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Box<dyn Error>> {
             let ran = run::run(config, &keys, &options.flags, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
-        Command::Why(options) => Ok(why::run(&named(&options.config, options.name.as_deref())?, &options, say)?),
+        Command::Why(options) => Ok(why::run(&options.config.named(options.name.as_deref())?, &options, say)?),
         Command::Monitor(options) => {
-            let config = read(&options.config)?;
+            let config = options.config.read()?;
             Ok(monitor::run(&config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Profile(cli::Profile { of: Some(cli::ProfileOf::Bench(options)), .. }) => {
-            let config = read(&options.bench.config)?;
-            profile::bench::run(config, &options, &StopSignal::install()?, say).map_err(ReportError::or_bench)
+        Command::Profile(profile::Options { of: Some(profile::Of::Bench(options)), .. }) => {
+            let config = options.bench.config.read()?;
+            Ok(profile::bench::run(config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Profile(cli::Profile { node: options, .. }) => {
-            let config = named(&options.config, options.name.as_deref())?;
+        Command::Profile(profile::Options { node: options, .. }) => {
+            let config = options.config.named(options.name.as_deref())?;
             Ok(profile::run(&config, &options, &StopSignal::install()?, say)?)
         }
-        Command::Ledger(command) => {
-            let chain = command.chain();
-            let mut config = named(&chain.config, chain.name.as_deref())?;
-            config.ledger.path = chain.ledger.clone().unwrap_or(config.ledger.path);
-            Ok(ledger_command::run(&command, &config, say)?)
-        }
+        Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
         Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
         Command::Tune(command) => Ok(tune::run(&command, say)?),
         Command::Cluster(command) => Ok(cluster::run(&command, say)?),
         Command::Evm(command) => Ok(evm::run(&command, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
-        Command::Configure(command) => Ok(configure::run(&read(&command.options().config)?, &command, say)?),
-        Command::Keys(Keys::New { path }) => {
-            say.line(format_args!("{}  {}", keys::create(&path)?.address(), path.display()));
-            Ok(())
-        }
-        Command::Keys(Keys::Pubkey { path }) => {
-            say.line(keys::read(&path)?.address());
-            Ok(())
-        }
+        Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
+        Command::Keys(command) => Ok(keys::run(&command, say)?),
         Command::Wallet(command) => Ok(wallet::run(&command, say)?),
-        Command::Config(command) => configuration(command, say),
+        Command::Config(command) => config_command::run(command, say),
     }
-}
-
-fn configuration(command: ConfigCommand, say: &Say) -> Result<(), Box<dyn Error>> {
-    match command {
-        ConfigCommand::Show { default: true, .. } => say.text(Config::annotated_default()),
-        ConfigCommand::Show { counters: true, .. } => say.text(metrics::markdown()),
-        ConfigCommand::Show { tiles: true, .. } => say.text(tile_kinds::markdown()),
-        ConfigCommand::Show { config, memory: true, .. } => say.text(memory::table(&read(&config)?)?),
-        ConfigCommand::Show { config, .. } => say.text(toml::to_string_pretty(&read(&config)?)?),
-        ConfigCommand::Check { file, config } => check::run(file.or(config).as_deref(), say)?,
-    }
-    Ok(())
-}
-
-/// Reads the configuration and says what was noticed.
-fn load_config(file: &ConfigFile) -> Result<config::Loaded, ConfigError> {
-    let Some(path) = &file.config else { return Ok(config::Loaded::default()) };
-    let loaded = config::load(Path::new(path))?;
-    for notice in &loaded.notices {
-        note(format_args!("notice: {notice}"));
-    }
-    Ok(loaded)
-}
-
-fn read(file: &ConfigFile) -> Result<Config, ConfigError> {
-    load_config(file).map(|loaded| loaded.config)
-}
-
-/// The configuration of the node of this name.
-fn named(file: &ConfigFile, name: Option<&str>) -> Result<Config, Box<dyn Error>> {
-    let mut config = read(file)?;
-    if let Some(name) = name {
-        config.name = name.to_owned();
-        config::check(&config).map_err(|(_, what)| FlagError::value("--name", what))?;
-    }
-    Ok(config)
 }

@@ -14,8 +14,7 @@ use hearth_pipeline::{gossip, quic, repair, rserve, store, txsend};
 
 use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
-use crate::cli;
-use crate::config::Config;
+use crate::config::{Bench, Config};
 use crate::replay;
 
 /// Entries in a data shred, bytes.
@@ -29,7 +28,7 @@ const STATUS_BYTES: u64 = 71;
 pub fn table(config: &Config) -> Result<String, BootError> {
     let run = parts(config, false, config.rpc.status_capacity)?;
     let cores = machine::cores().map_err(BootError::Cores)?;
-    let bench = parts(config, true, bench::status_capacity(config, cli::WARMUP + cli::DURATION, cores))?;
+    let bench = parts(config, true, bench::status_capacity(&config.rpc, bench::WARMUP + bench::DURATION, cores))?;
     let mut text = format!("{:>13} {:>13}\n", "hearth run", "hearth bench");
     let in_run = |name: &str| run.iter().find(|(n, _)| n == name).map(|(_, bytes)| *bytes);
     // The parts of a bench are those of a node, and the load's among them.
@@ -40,7 +39,7 @@ pub fn table(config: &Config) -> Result<String, BootError> {
     }
     let sum = |parts: &[(String, u64)]| mib(parts.iter().map(|(_, bytes)| bytes).sum());
     let _ = writeln!(text, "{:>13} {:>13}  in all, accounts apart (they grow with the chain)", sum(&run), sum(&bench));
-    let server = boot::server_config(config);
+    let server = boot::server_config(&config.tiles.quic);
     let hostile = server.connections_max as u64 * server.unread_bytes_max() as u64;
     let _ = writeln!(
         text,
@@ -53,21 +52,21 @@ pub fn table(config: &Config) -> Result<String, BootError> {
 }
 
 /// What the statuses of so many landed transactions take, bytes.
-pub fn of_statuses(config: &Config, capacity: usize) -> u64 {
-    if config.development.bench.disable_status_cache { 0 } else { capacity as u64 * STATUS_BYTES }
+pub fn of_statuses(bench: &Bench, capacity: usize) -> u64 {
+    if bench.disable_status_cache { 0 } else { capacity as u64 * STATUS_BYTES }
 }
 
 fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec<(String, u64)>, BootError> {
-    let cores = boot::cores(config)?;
+    let cores = boot::cores(&config.layout)?;
     let topology = boot::topology(config, &cores, with_load).map_err(BootError::Layout)?;
-    let mut parts = topology.workspace_plan(boot::huge_pages(config)).parts();
+    let mut parts = topology.workspace_plan(boot::huge_pages(&config.hugetlbfs)).parts();
     let (verify, tiles) = (topology.count("verify") as u64, &config.tiles);
     let mut part = |name: &str, bytes: u64| parts.push((name.to_owned(), bytes));
     part("verify: history", verify * TagCache::bytes(tiles.verify.signature_cache_size));
     part("verify: signature tables, at most", tiles.verify.table_bytes as u64);
     if config.gossip.enabled {
         part("exec: signature tables, at most", replay::TABLE_BYTES as u64);
-        part("replay: a block, at most", boot::pack_config(config).limits.shreds * SHRED_BYTES);
+        part("replay: a block, at most", boot::block_limits(&config.development.bench).shreds * SHRED_BYTES);
         part("replay, tower: slots above the root, at most", 2 * (SLOTS_MAX * SLOT_BYTES) as u64);
         if config.keeps_history() {
             part("replay: history that store has not taken, at most", UNSENT_HISTORY_BYTES_MAX as u64);
@@ -78,17 +77,18 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     if config.gossip.enabled {
         part("gossip: what nodes say, at most", gossip::bytes_max(&GossipConfig::default()));
     }
-    part("pack: pending transactions", boot::pack_config(config).bytes(topology.count("bank")));
+    let pack = boot::pack_config(&tiles.pack, &config.development);
+    part("pack: pending transactions", pack.bytes(topology.count("bank")));
     if config.gossip.enabled {
         let stakes = topology.count("quic") * quic::STAKES_BYTES_MAX;
         part("quic: identities with stake, at most", stakes as u64);
         part("txsend: what waits for leaders, at most", txsend::BYTES_MAX as u64);
-        let shreds = topology.count("shred") as u64 * boot::shred_memory(config);
+        let shreds = topology.count("shred") as u64 * boot::shred_memory(&config.development.bench);
         part("shred: others' FEC sets and slots, at most", shreds);
         part("repair: slots, requests and peers, at most", repair::memory());
         part("rserve: nodes, budgets and shreds, at most", rserve::memory());
     }
-    let statuses = of_statuses(config, status_capacity);
+    let statuses = of_statuses(&config.development.bench, status_capacity);
     part("ledger: statuses of landed transactions (rpc.status_capacity)", statuses);
     part("dropped transactions, at most (rpc.fate_capacity)", Fates::bytes(config.rpc.fate_capacity));
     Ok(parts)

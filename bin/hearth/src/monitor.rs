@@ -8,14 +8,34 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
 use hearth_ring::Observer;
 
 use crate::boot::workspace_path;
-use crate::cli;
-use crate::config::Config;
+use crate::config::{Config, ConfigFile};
+use crate::exit_code::ExitCode;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
+
+/// `hearth monitor`
+#[derive(Args)]
+pub struct Options {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// Which node to watch, by the `name` of its configuration. Without this: the node of `--config` (`hearth` where
+    /// there is none) if it runs, or else a running `hearth bench`, or else, without `--config`, any that runs. Where
+    /// others run beside it, they are named.
+    #[arg(long, value_name = "NODE")]
+    pub name: Option<String>,
+    /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C, full-screen on a terminal.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub count: u64,
+    /// Print JSON, one object a second and line.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Why nothing can be watched.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +54,8 @@ pub enum MonitorError {
     Gone(u32),
 }
 
+impl ExitCode for MonitorError {}
+
 /// Rates kept for the sparkline: four minutes, and the width of a large terminal.
 const RATES: usize = 240;
 /// A pipe has no width; this holds every column.
@@ -41,7 +63,7 @@ const PIPED_WIDTH: usize = 200;
 
 /// Shows a second at a time until Ctrl-C, until nobody reads, or `options.count` seconds. A node that goes away is
 /// waited for, except by who wants so many seconds and no more.
-pub fn run(config: &Config, options: &cli::Monitor, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
+pub fn run(config: &Config, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let is_chosen = options.name.is_some() || options.config.config.is_some();
     let running = if is_chosen { vec![] } else { running(config) };
     let watch =
@@ -138,7 +160,7 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
     Ok(())
 }
 
-fn lines(rated: &mut Rated, options: &cli::Monitor, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
+fn lines(rated: &mut Rated, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let (mut printed, mut waits) = (0, false);
     while !stop.is_set() && !say.is_closed() && (options.count == 0 || printed < options.count) {
         while Instant::now() < rated.seconds.due() && !stop.is_set() {

@@ -47,7 +47,7 @@ pub enum PagesError {
 
 /// Looks whether the pages are there.
 pub fn check(config: &Config, topology: &Topology) -> Result<(), PagesError> {
-    let (root, pages) = (Root::default(), huge_pages(config));
+    let (root, pages) = (Root::default(), huge_pages(&config.hugetlbfs));
     let size = match pages {
         HugePages::None => return Ok(()),
         HugePages::TwoMiB => "2M",

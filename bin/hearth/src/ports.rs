@@ -12,7 +12,7 @@ mod bound;
 pub mod held;
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 pub use bound::BoundPorts;
 use hearth_machine::sockets;
@@ -152,18 +152,15 @@ impl Ports {
 
     /// The ports of a configuration that was read.
     pub fn of(config: &Config) -> Self {
-        let at = |address: &str, port| {
-            let ip: IpAddr = address.parse().expect("checked when the configuration was read");
-            SocketAddr::new(ip, port)
-        };
+        let at = SocketAddr::new;
         let (tiles, rpc) = (&config.tiles, &config.rpc);
         Self {
-            quic: at(&tiles.net.bind_address, tiles.quic.quic_transaction_listen_port),
-            udp: at(&tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
-            rpc: at(&rpc.bind_address, rpc.port),
+            quic: at(tiles.net.bind_address, tiles.quic.quic_transaction_listen_port),
+            udp: at(tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
+            rpc: at(rpc.bind_address, rpc.port),
             // Port 0 is whichever is free, for both.
-            websocket: at(&rpc.bind_address, if rpc.port == 0 { 0 } else { rpc.port.saturating_add(1) }),
-            metrics: at(&tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
+            websocket: at(rpc.bind_address, if rpc.port == 0 { 0 } else { rpc.port.saturating_add(1) }),
+            metrics: at(tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
             cluster: ClusterPorts::of(config),
         }
     }

@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use hearth_ledger::blockstore;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
 use crate::boot::{self, BootError, Chain, NodeParts, Running};
-use crate::cli::ConfigFile;
-use crate::config::Config;
+use crate::config::{Config, ConfigFile};
 use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::exit_code::{ExitCode, FAILED};
 use crate::ledger_command;
 use crate::peers::divergence::DivergenceError;
 use crate::peers::join::JoinError;
@@ -25,6 +26,20 @@ use crate::stop::StopSignal;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often it is said how far a replay has come.
 const SAY_EVERY: Duration = Duration::from_secs(2);
+
+/// `hearth run`
+#[derive(Args)]
+pub struct Options {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// What goes before it.
+    #[command(flatten)]
+    pub flags: Flags,
+    /// End when this process, which has started it, does.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub parent: Option<u32>,
+}
 
 /// Why a node ends other than by Ctrl-C.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +58,16 @@ pub enum RunError {
     Divergence(#[from] DivergenceError),
 }
 
+impl ExitCode for RunError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Boot(why) => why.exit_code(),
+            Self::Flag(why) => why.exit_code(),
+            Self::Died(_) | Self::Divergence(_) => FAILED,
+        }
+    }
+}
+
 impl RunError {
     /// The same of a node whose configuration is in `file`: the commands that it advises name the file, too.
     pub fn of_file(mut self, file: &ConfigFile) -> Self {
@@ -58,7 +83,7 @@ impl RunError {
 /// Where somebody listens on the usual ports, this node takes others; not where one of `keys`, which the
 /// configuration's file names, or an option asks for the port.
 pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
-    let cores = boot::cores(&config)?;
+    let cores = boot::cores(&config.layout)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
     preflight::nobody_has_the_name(&config, preflight::NAME_OF_RUN).map_err(BootError::from)?;
     let asked = |key: &str| flags.asks_for(key) || keys.iter().any(|named| named == key);
@@ -227,6 +252,7 @@ fn addresses(config: &Config, running: &Running) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SlotTiming;
 
     #[test]
     fn very_short_slots_are_noticed() {
@@ -247,7 +273,7 @@ mod tests {
         config.consensus.vote = false;
         let said = short_slots(&config).expect("a notice");
         assert!(said.contains(": without any transaction that is about 104 MB of blocks an hour"), "{said}");
-        config.development.slots = "on-demand".into();
+        config.development.slots = SlotTiming::OnDemand;
         assert_eq!(short_slots(&config), None);
     }
 }

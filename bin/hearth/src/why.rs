@@ -12,20 +12,42 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::Args;
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
 use crate::boot;
-use crate::cli::Why;
-use crate::config::Config;
+use crate::config::{Config, ConfigFile};
 use crate::evm;
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::monitor;
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
 use crate::say::Say;
 use crate::shell;
+
+/// `hearth why`
+#[derive(Args)]
+pub struct Options {
+    /// The file; it says on which port the node's JSON-RPC is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// The transaction's first signature, in base58; or `0x` and the hash of one of the Ethereum chain or of its ledger
+    /// of outputs.
+    pub signature: String,
+    /// The node's JSON-RPC; by default, where the running node of that name has it.
+    #[arg(short = 'u', long, value_name = "URL", conflicts_with = "name")]
+    pub url: Option<String>,
+    /// Which node to ask, by the name that it was started with (`hearth run --name`); by default that of the
+    /// configuration, or else the only one that runs.
+    #[arg(long, value_name = "NODE")]
+    pub name: Option<String>,
+    /// Print the node's answer as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +109,7 @@ pub enum WhyError {
     /// Something else than a node there.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
-    /// It did not land well. That was said.
+    /// It did not land well, with the exit code that says how. The answer has been printed.
     #[error("it did not land successfully")]
     Told(u8),
 }
@@ -110,26 +132,30 @@ pub fn nobody(name: &str, running: &[String]) -> String {
 
 /// What a node answers to a method that it does not have.
 const NONE_HERE: i64 = -32601;
-/// It landed and failed.
-const FAILED: u8 = 3;
-/// It was dropped, or refused.
+/// Exit code: it landed and failed.
+const LANDED_FAILED: u8 = 3;
+/// Exit code: it was dropped, or refused.
 const DROPPED: u8 = 4;
-/// Nothing is known of it.
+/// Exit code: nothing is known of it.
 const UNKNOWN: u8 = 5;
 
-impl WhyError {
-    /// Whether the command line is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        use WhyError::*;
-        matches!(
-            self,
-            Signature(..) | Address(_) | Hash(_) | EthereumAddress(_) | Url(_) | Several(_) | SeveralEthereum(_)
-        )
+impl ExitCode for WhyError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Signature(..) | Self::Address(_) | Self::Hash(_) | Self::EthereumAddress(_) => WRONG_USE,
+            Self::Url(_) | Self::Several(_) | Self::SeveralEthereum(_) => WRONG_USE,
+            Self::Told(code) => *code,
+            _ => FAILED,
+        }
+    }
+
+    fn is_printed(&self) -> bool {
+        matches!(self, Self::Told(_))
     }
 }
 
 /// Asks, and says what it is told.
-pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
+pub fn run(config: &Config, options: &Options, say: &Say) -> Result<(), WhyError> {
     let text = &options.signature;
     let fate = if ethereum::is_hash(text)? { of_hash(config, options)? } else { of_signature(config, options)? };
     match options.json {
@@ -138,14 +164,14 @@ pub fn run(config: &Config, options: &Why, say: &Say) -> Result<(), WhyError> {
     }
     match fate["fate"].as_str() {
         Some("landed") if fate["err"].is_null() => Ok(()),
-        Some("landed") => Err(WhyError::Told(FAILED)),
+        Some("landed") => Err(WhyError::Told(LANDED_FAILED)),
         Some("pending") => Ok(()),
         Some("dropped") => Err(WhyError::Told(DROPPED)),
         _ => Err(WhyError::Told(UNKNOWN)),
     }
 }
 
-fn of_hash(config: &Config, options: &Why) -> Result<Value, WhyError> {
+fn of_hash(config: &Config, options: &Options) -> Result<Value, WhyError> {
     let url = match (&options.url, &options.name) {
         (Some(url), _) => url.clone(),
         (None, Some(_)) => format!("http://{}", place(config, true)?),
@@ -154,7 +180,7 @@ fn of_hash(config: &Config, options: &Why) -> Result<Value, WhyError> {
     ethereum::fate(&url, &options.signature.to_lowercase())
 }
 
-fn of_signature(config: &Config, options: &Why) -> Result<Value, WhyError> {
+fn of_signature(config: &Config, options: &Options) -> Result<Value, WhyError> {
     let text = &options.signature;
     decode_64(text).map_err(|why| match decode_32(text) {
         Ok(_) => WhyError::Address(text.clone()),
@@ -181,7 +207,7 @@ pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
 
 /// The same of the node that the options mean: where they name none and none of the default's runs, the only one that
 /// does.
-fn place_of(config: &Config, options: &Why) -> Result<SocketAddr, WhyError> {
+fn place_of(config: &Config, options: &Options) -> Result<SocketAddr, WhyError> {
     let is_named = options.name.is_some();
     match place(config, true) {
         Err(WhyError::NoNode(_, running)) if !is_named && options.config.config.is_none() => match only(&running)? {

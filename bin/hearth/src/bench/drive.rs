@@ -12,8 +12,7 @@ use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 
 use super::observe::{Observed, Snapshot};
-use super::{BenchError, Witness, drain, progress, summary};
-use crate::cli;
+use super::{BenchError, Options, Witness, drain, progress, summary};
 use crate::say::Say;
 use crate::stop::StopSignal;
 
@@ -52,7 +51,7 @@ pub struct Driver<'a> {
 
 impl Driver<'_> {
     /// From the first connection to the end of the last measured second.
-    pub fn drive(&mut self, options: &cli::Bench, presign: u64) -> Result<(), BenchError> {
+    pub fn drive(&mut self, options: &Options, presign: u64) -> Result<(), BenchError> {
         self.wait_until_ready()?;
         if presign > 0 {
             self.sign_ahead(presign)?;
@@ -114,7 +113,7 @@ impl Driver<'_> {
 
     /// Warm-up and measured seconds: a line each. Seconds count by the samples' own clock: a node that does not answer
     /// for a while costs one row of so many seconds, and no time is measured twice or too long.
-    fn seconds(&mut self, options: &cli::Bench) -> Result<(), BenchError> {
+    fn seconds(&mut self, options: &Options) -> Result<(), BenchError> {
         let benchg_count = self.node.topology.count("benchg") as u64;
         let mut rows = Rows::default();
         let mut last = options.warmup + options.duration;
@@ -154,7 +153,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn second(&mut self, row: &Row, before: &Sample, options: &cli::Bench) {
+    fn second(&mut self, row: &Row, before: &Sample, options: &Options) {
         let Row { second, seconds, sample, .. } = *row;
         let measured = self.seen.is_measuring();
         let rate = self.seen.seconds(before, &sample, seconds, self.node);

@@ -13,6 +13,7 @@ pub mod machine;
 mod noise;
 mod observe;
 mod off;
+mod options;
 mod report;
 mod summary;
 mod target;
@@ -32,9 +33,9 @@ use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError, Load, NodeParts};
-use crate::cli;
-use crate::config::Config;
+use crate::config::{Config, Genesis, Rpc};
 use crate::developer::Beginning;
+use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use crate::memory;
 use crate::out::{self, Unwritable};
 use crate::ports::BoundPorts;
@@ -44,6 +45,7 @@ use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use drive::Driver;
 use observe::{Observed, Snapshot};
+pub use options::{DURATION, Options, WARMUP};
 pub use report::Report;
 use report::{Asked, Rate};
 pub use summary::{i, n};
@@ -87,6 +89,17 @@ pub enum BenchError {
     Unbalanced(i64),
 }
 
+impl ExitCode for BenchError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Option(_) => WRONG_USE,
+            Self::Boot(why) => why.exit_code(),
+            Self::Interrupted { .. } => INTERRUPTED,
+            _ => FAILED,
+        }
+    }
+}
+
 /// Transfers signed ahead per core and second, when they are: more than a core has been seen to land.
 const PRESIGN_PER_CORE: u64 = 80_000;
 /// The most transfers signed ahead: 600 MB of them.
@@ -101,14 +114,14 @@ const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
 ///
 /// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
 /// to be written, it ends as by Ctrl-C.
-pub fn run(config: Config, options: &cli::Bench, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
+pub fn run(config: Config, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
     ended(&report(config, options, stop, say, &mut Nobody)?)
 }
 
 /// Runs it as [`run`] does, with somebody who looks on, and gives what was measured; [`ended`] says how that ended.
 pub fn report(
     mut config: Config,
-    options: &cli::Bench,
+    options: &Options,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
@@ -174,12 +187,12 @@ pub fn ended(report: &Report) -> Result<(), BenchError> {
 /// Measures a node of its own, made for it.
 fn own_node(
     mut config: Config,
-    options: &cli::Bench,
+    options: &Options,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
 ) -> Result<Report, BenchError> {
-    let topology = boot::topology(&config, &boot::cores(&config)?, true).map_err(BootError::Layout)?;
+    let topology = boot::topology(&config, &boot::cores(&config.layout)?, true).map_err(BootError::Layout)?;
     let bound = BoundPorts::take(&mut config, topology.count("net"), &|_| false).map_err(BootError::from)?;
     if !bound.moved.is_empty() {
         let numbers = bound.ports.numbers(&bound.moved);
@@ -189,7 +202,7 @@ fn own_node(
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
-    config.rpc.status_capacity = status_capacity(&config, options.warmup + options.duration, cores);
+    config.rpc.status_capacity = status_capacity(&config.rpc, options.warmup + options.duration, cores);
     // The chain ends with the run.
     config.snapshots.enabled = false;
     let folder = config.expand(&config.ledger.path).join("bench");
@@ -214,7 +227,7 @@ fn alone_in(folder: &Path) -> Result<File, BenchError> {
     }
 }
 
-fn check(config: &Config, options: &cli::Bench) -> Result<(), BenchError> {
+fn check(config: &Config, options: &Options) -> Result<(), BenchError> {
     let funded = config.development.genesis.fund_initial_accounts;
     let wrong = |what: String| Err(BenchError::Option(what));
     for (name, given) in [("--accounts-from", options.accounts_from), ("--accounts-to", options.accounts_to)] {
@@ -257,7 +270,7 @@ struct NodePlan<'a> {
 fn measure(
     config: &Config,
     node: NodePlan<'_>,
-    options: &cli::Bench,
+    options: &Options,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
@@ -284,7 +297,7 @@ fn measure(
     not_yet_stopped()?;
     let control = Arc::new(Control::default());
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
-    let presign = presign_count(options, boot::cores(config)?.allowed.len());
+    let presign = presign_count(options, boot::cores(&config.layout)?.allowed.len());
     let benchg = benchg::Config {
         accounts: Arc::new(accounts(senders.max(receivers))),
         senders,
@@ -315,8 +328,8 @@ fn measure(
 }
 
 /// What the load is told to be.
-fn asked(config: &Config, options: &cli::Bench) -> Asked {
-    let total = config.development.genesis.fund_initial_accounts;
+fn asked(genesis: &Genesis, options: &Options) -> Asked {
+    let total = genesis.fund_initial_accounts;
     Asked {
         rate: options.rate,
         conflict: options.conflict,
@@ -327,7 +340,7 @@ fn asked(config: &Config, options: &cli::Bench) -> Asked {
 
 /// Transfers to sign ahead: as many as could be sent, or what a rate asks for with some seconds to spare, since the
 /// first whole second is waited for.
-fn presign_count(options: &cli::Bench, cores: usize) -> u64 {
+fn presign_count(options: &Options, cores: usize) -> u64 {
     let seconds = options.warmup + options.duration;
     let most = match options.rate {
         None => seconds * PRESIGN_PER_CORE * cores as u64,
@@ -346,9 +359,9 @@ fn accounts(count: usize) -> Vec<Account> {
 }
 
 /// Landed transactions whose status a bench of so many seconds takes memory for.
-pub fn status_capacity(config: &Config, seconds: u64, cores: f64) -> usize {
+pub fn status_capacity(rpc: &Rpc, seconds: u64, cores: f64) -> usize {
     let landed = seconds.min(STATUS_SECONDS) as f64 * cores * STATUSES_PER_CORE;
-    config.rpc.status_capacity.max(landed as usize)
+    rpc.status_capacity.max(landed as usize)
 }
 
 /// The configuration with the counts of tiles that `topology` came to, and without what is secret.
@@ -377,7 +390,7 @@ fn progress(what: &str) {
 
 impl Observed {
     /// The report of what was observed.
-    fn report(&mut self, config: &Config, options: &cli::Bench, cores: f64) -> Report {
+    fn report(&mut self, config: &Config, options: &Options, cores: f64) -> Report {
         let elapsed = self.measured_s();
         let CoresHad { had, waited_for } = self.cores();
         let mut report = Report {
@@ -385,7 +398,7 @@ impl Observed {
             measured: self.is_measured(),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
-            asked: asked(config, options),
+            asked: asked(&config.development.genesis, options),
             sent_per_s: self.sent_per_s(),
             lag_s_max: options.rate.map(|_| self.lag_s_max()),
             sent: self.last.sent(),
@@ -395,7 +408,7 @@ impl Observed {
             cpu_us_per_txn: self.cpu_us_per_txn(),
             rss_bytes_max: self.rss_max,
             rss_growth_bytes: self.rss_growth(),
-            rss_statuses_bytes: Some(memory::of_statuses(config, config.rpc.status_capacity)),
+            rss_statuses_bytes: Some(memory::of_statuses(&config.development.bench, config.rpc.status_capacity)),
             longest_stall_s: Some(self.longest_stall_s()),
             latency: self.latency(),
             bottleneck: self.bottleneck(),

@@ -5,11 +5,11 @@
 
 use hearth_ledger::BlockLimits;
 
-use crate::cli;
-use crate::config::Config;
+use super::Options;
+use crate::config::{Config, PeerLimits};
 
 /// What does less than a node of the cluster would, said aloud.
-pub fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
+pub fn switched_off(config: &Config, options: &Options) -> Vec<String> {
     let bench = &config.development.bench;
     let mut off = vec![];
     let mut add = |is_off: bool, what: &str| off.extend(is_off.then(|| what.to_owned()));
@@ -25,7 +25,7 @@ pub fn switched_off(config: &Config, options: &cli::Bench) -> Vec<String> {
     add(!config.rpc.transaction_history, "the RPC keeps no transaction status");
     add(!config.snapshots.enabled, "no snapshots are taken");
     add(!config.keeps_history(), "no transaction history is kept on disk (rpc.history_limit_size = 0)");
-    add(config.tiles.quic.limits == "local", "no stake-weighted QoS (tiles.quic.limits = local)");
+    add(config.tiles.quic.limits == PeerLimits::Local, "no stake-weighted QoS (tiles.quic.limits = local)");
     add(
         config.tiles.pack.hold_when_full,
         "a full pack pool applies backpressure to senders instead of evicting the lowest-paying transactions",

@@ -7,6 +7,7 @@ use hearth_crypto::sha256::sha256;
 use hearth_ledger::Commitment;
 use hearth_ledger::blockstore::FecSetRecord;
 use hearth_pipeline::tower::{save_root, save_tower};
+use hearth_wire::base58::decode_32;
 use hearth_wire::entry::{write_batch_header, write_entry};
 
 use super::*;

@@ -4,7 +4,7 @@
 //! writes  the configurations of the tiles
 //! memory  none of its own
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,7 +41,10 @@ use hearth_wire::Pubkey;
 
 use super::consensus::{Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
-use crate::config::Config;
+use crate::config::{
+    Bench, Config, DedupTile, Development, HugeTlbFs, Layout, PackTile, PageSize, PeerLimits, QuicTile, Rpc,
+    ScheduleStrategy, VerifyTile,
+};
 use crate::keys::Identity;
 use crate::peers::socket::links_config;
 use crate::ports::{BoundPorts, PortError, Ports};
@@ -81,40 +84,41 @@ pub(super) fn tile_configs(
     let consensus = part.consensus;
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
-    let shreds = cluster.map(|_| shred_cluster(config, &chain));
+    let bench = &config.development.bench;
+    let shreds = cluster.map(|_| shred_cluster(bench, &chain));
     let Chain {
         genesis, ledger, folder, identity: Identity { keypair, public: own }, store, replayed, history, ..
     } = chain;
     let drops = DropLog::new(fates.clone());
-    let recording = history.as_ref().map(|history| recording(config, history));
+    let recording = history.as_ref().map(|history| recording(&config.rpc, history));
     // The first net tile has the sockets that are bound, and the others share their ports.
     let mut bound = bound.net();
     let configs = TileConfigs::default()
         .each::<Net>(topology, |_| net::Config { bound: std::mem::take(&mut bound), ..net_config(config, &ports) })
-        .each::<Quic>(topology, |_| quic_config(config, own, drops.clone()))
-        .each::<Verify>(topology, |_| verify_config(config, topology, fates.key(), drops.clone()))
-        .each::<Dedup>(topology, |_| dedup_config(config, &drops))
+        .each::<Quic>(topology, |_| quic_config(&config.tiles.quic, own, drops.clone()))
+        .each::<Verify>(topology, |_| verify_config(&config.tiles.verify, topology, fates.key(), drops.clone()))
+        .each::<Dedup>(topology, |_| dedup_config(&config.tiles.dedup, &drops))
         .each::<Pack>(topology, |_| pack::Config {
             blockhashes: (*ledger.blockhashes()).clone(),
             ledger: Some(ledger.clone()),
             takes_turns,
             drops: drops.clone(),
-            ..pack_config(config)
+            ..pack_config(&config.tiles.pack, &config.development)
         })
         .each::<Bank>(topology, |_| bank_config(&ledger, &drops, recording.clone()))
         .each::<Poh>(topology, |_| poh::Config {
             chain: poh_config(&genesis),
-            on_demand: on_demand(config),
+            on_demand: on_demand(&config.development),
             ledger: ledger.clone(),
         })
         .each::<Shred>(topology, |_| shred::Config {
             shred_version: genesis.shred_version(),
-            shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+            shreds_per_slot_max: block_limits(bench).shreds as u32,
             // The first set of a chain chains to its genesis.
             chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
             first_slot: replayed.last_slot + 1,
             takes_turns,
-            destinations: destinations(config),
+            destinations: config.tiles.shred.additional_shred_destinations.clone(),
             cluster: shreds.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
@@ -130,7 +134,7 @@ pub(super) fn tile_configs(
         .one::<Metric>(metric_config(config, &ports, metrics, folder))
         .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
     Ok(match load {
-        Some(load) => with_load(configs, config, topology, &ports, load),
+        Some(load) => with_load(configs, bench, topology, &ports, load),
         None => configs,
     })
 }
@@ -144,10 +148,10 @@ fn txsend_config(config: &Config, identity: Pubkey, ledger: &Arc<Ledger>, drops:
     txsend::Config { identity, votes, ledger: ledger.clone(), drops: drops.clone() }
 }
 
-fn with_load(configs: TileConfigs, config: &Config, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {
+fn with_load(configs: TileConfigs, bench: &Bench, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {
     let benchs = benchs::Config {
         target: reachable(ports.quic),
-        connections: config.development.bench.connections,
+        connections: bench.connections,
         client: ClientConfig::local(),
         identity: None,
     };
@@ -169,24 +173,23 @@ pub fn load_configs(
         .one::<Bencho>(bencho)
 }
 
-fn quic_config(config: &Config, own: Pubkey, drops: DropLog) -> quic::Config {
+fn quic_config(quic: &QuicTile, own: Pubkey, drops: DropLog) -> quic::Config {
     // A node alone has all the stake. In a cluster txsend says who has stake, from the ledger.
-    let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(config) };
+    let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(quic) };
     quic::Config { server, drops }
 }
 
-fn dedup_config(config: &Config, drops: &DropLog) -> dedup::Config {
-    dedup::Config { history: config.tiles.dedup.signature_cache_size, drops: drops.clone() }
+fn dedup_config(dedup: &DedupTile, drops: &DropLog) -> dedup::Config {
+    dedup::Config { history: dedup.signature_cache_size, drops: drops.clone() }
 }
 
-fn verify_config(config: &Config, topology: &Topology, tag_key: u64, drops: DropLog) -> verify::Config {
-    let verify = &config.tiles.verify;
+fn verify_config(verify: &VerifyTile, topology: &Topology, tag_key: u64, drops: DropLog) -> verify::Config {
     let table_bytes = verify.table_bytes / topology.count(Verify::NAME);
     verify::Config { history: verify.signature_cache_size, table_bytes, tag_key, drops }
 }
 
-fn recording(config: &Config, history: &History) -> bank::Recording {
-    bank::Recording { key: history.key(), extended: config.rpc.extended_tx_metadata_storage }
+fn recording(rpc: &Rpc, history: &History) -> bank::Recording {
+    bank::Recording { key: history.key(), extended: rpc.extended_tx_metadata_storage }
 }
 
 /// `confirmed` is the newest slot that the cluster has confirmed, of a node in one.
@@ -219,9 +222,9 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
 }
 
 /// What shred takes others' shreds by.
-fn shred_cluster(config: &Config, chain: &Chain) -> shred::Cluster {
+fn shred_cluster(bench: &Bench, chain: &Chain) -> shred::Cluster {
     shred::Cluster {
-        receiver: receiver_config(config, &chain.genesis, chain.identity.public),
+        receiver: receiver_config(bench, &chain.genesis, chain.identity.public),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
         nonces: nonce_key(),
@@ -248,26 +251,26 @@ fn nonce_key() -> NonceKey {
     NonceKey(key)
 }
 
-fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
+fn receiver_config(bench: &Bench, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
         version: genesis.shred_version(),
         own,
         slots_per_epoch: genesis.config().slots_per_epoch,
-        ..receiver_limits(config)
+        ..receiver_limits(bench)
     }
 }
 
 /// Bytes that others' shreds take at most in a shred tile.
-pub fn shred_memory(config: &Config) -> u64 {
-    shred::memory(&receiver_limits(config))
+pub fn shred_memory(bench: &Bench) -> u64 {
+    shred::memory(&receiver_limits(bench))
 }
 
 /// A receiver of no chain.
-fn receiver_limits(config: &Config) -> shred::ReceiverConfig {
+fn receiver_limits(bench: &Bench) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
         version: 0,
         own: [0; 32],
-        shreds_per_slot_max: pack_config(config).limits.shreds as u32,
+        shreds_per_slot_max: block_limits(bench).shreds as u32,
         slots_per_epoch: 0,
         slots_max: SLOTS_BEGUN_MAX,
         sets_max: SETS_BEGUN_MAX,
@@ -275,9 +278,9 @@ fn receiver_limits(config: &Config) -> shred::ReceiverConfig {
 }
 
 /// When idle cores park.
-pub fn idle(config: &Config) -> IdlePolicy {
+pub fn idle(layout: &Layout) -> IdlePolicy {
     IdlePolicy {
-        park_after_ns: match config.layout.park_after_micros {
+        park_after_ns: match layout.park_after_micros {
             0 => u64::MAX,
             micros => micros * 1000,
         },
@@ -287,7 +290,7 @@ pub fn idle(config: &Config) -> IdlePolicy {
 
 /// The workspace file of a configuration.
 pub fn workspace_path(config: &Config) -> PathBuf {
-    let folder = match huge_pages(config) {
+    let folder = match huge_pages(&config.hugetlbfs) {
         HugePages::None => &config.hugetlbfs.workspace_path,
         _ => &config.hugetlbfs.mount_path,
     };
@@ -295,45 +298,46 @@ pub fn workspace_path(config: &Config) -> PathBuf {
 }
 
 /// The pages of the workspace.
-pub fn huge_pages(config: &Config) -> HugePages {
-    match config.hugetlbfs.max_page_size.as_str() {
-        "huge" => HugePages::TwoMiB,
-        "gigantic" => HugePages::OneGiB,
-        _ => HugePages::None,
+pub fn huge_pages(pages: &HugeTlbFs) -> HugePages {
+    match pages.max_page_size {
+        PageSize::Normal => HugePages::None,
+        PageSize::Huge => HugePages::TwoMiB,
+        PageSize::Gigantic => HugePages::OneGiB,
     }
 }
 
 /// What the QUIC server is made from.
-pub fn server_config(config: &Config) -> ServerConfig {
-    let base = match config.tiles.quic.limits.as_str() {
-        "production" => ServerConfig::agave(),
-        _ => ServerConfig::local(),
+pub fn server_config(quic: &QuicTile) -> ServerConfig {
+    let base = match quic.limits {
+        PeerLimits::Production => ServerConfig::agave(),
+        PeerLimits::Local => ServerConfig::local(),
     };
-    match config.tiles.quic.max_concurrent_connections {
+    match quic.max_concurrent_connections {
         0 => base,
         connections_max => ServerConfig { connections_max, ..base },
     }
 }
 
+/// What a block may hold.
+pub fn block_limits(bench: &Bench) -> BlockLimits {
+    BlockLimits::lifted(bench.max_cost_per_block, bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block)
+}
+
 /// What pack is made from.
-pub fn pack_config(config: &Config) -> pack::Config {
-    let bench = &config.development.bench;
-    let (capacity, default) = (config.tiles.pack.max_pending_transactions, pack::Config::default());
+pub fn pack_config(pack: &PackTile, development: &Development) -> pack::Config {
+    let capacity = pack.max_pending_transactions;
+    let default = pack::Config::default();
     pack::Config {
         capacity,
         // As many for each transaction as by default.
         accounts: default.accounts.max(capacity.saturating_mul(default.accounts / default.capacity)),
-        limits: BlockLimits::lifted(
-            bench.max_cost_per_block,
-            bench.larger_max_cost_per_block,
-            bench.larger_shred_limits_per_block,
-        ),
-        use_consumed_cus: config.tiles.pack.use_consumed_cus,
-        hold_when_full: config.tiles.pack.hold_when_full,
-        shortest_slot_ns: config.development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),
-        pacing: match config.tiles.pack.schedule_strategy.as_str() {
-            "balanced" => pack::Pacing::Even,
-            _ => pack::Pacing::None,
+        limits: block_limits(&development.bench),
+        use_consumed_cus: pack.use_consumed_cus,
+        hold_when_full: pack.hold_when_full,
+        shortest_slot_ns: development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),
+        pacing: match pack.schedule_strategy {
+            ScheduleStrategy::Balanced => pack::Pacing::Even,
+            ScheduleStrategy::Perf => pack::Pacing::None,
         },
         ..default
     }
@@ -349,13 +353,7 @@ pub(super) fn poh_config(genesis: &Genesis) -> poh::chain::Config {
     }
 }
 
-pub(super) fn on_demand(config: &Config) -> Option<poh::OnDemand> {
-    let development = &config.development;
+pub(super) fn on_demand(development: &Development) -> Option<poh::OnDemand> {
     let idle_ns = (development.idle_slot_ms > 0).then(|| development.idle_slot_ms.saturating_mul(1_000_000));
     development.are_slots_on_demand().then_some(poh::OnDemand { idle_ns })
-}
-
-pub(super) fn destinations(config: &Config) -> Vec<SocketAddr> {
-    let given = &config.tiles.shred.additional_shred_destinations;
-    given.iter().map(|address| address.parse().expect("checked when the configuration was read")).collect()
 }

@@ -16,6 +16,7 @@ use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calib
 use hearth_cluster::turbine::FANOUT;
 use serde_json::json;
 
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::out::{Unwritable, can_be_written, is_stdout};
 use crate::say::Say;
 pub use local::gather;
@@ -154,11 +155,13 @@ pub enum ClusterError {
     },
 }
 
-impl ClusterError {
-    /// Whether the command line or a file of it is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        let local = matches!(self, Self::Local(why) if why.is_wrong_use());
-        local || matches!(self, Self::Plan(PlanError::Asked(_)) | Self::World(_))
+impl ExitCode for ClusterError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Plan(PlanError::Asked(_)) | Self::World(_) => WRONG_USE,
+            Self::Local(why) => why.exit_code(),
+            _ => FAILED,
+        }
     }
 }
 

@@ -12,9 +12,9 @@ use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, 
 use toml::Table;
 
 use super::lines::{join, line_of, line_of_key, twice};
-use super::validator::Validator;
-use super::{Config, Genesis, foreign};
+use super::{Config, Genesis, SlotTiming, foreign};
 use crate::developer::{EPOCH_LEAST, TICKS_LEAST};
+use crate::exit_code::{ExitCode, WRONG_USE};
 use crate::ports::Ports;
 
 /// A core that still polls after a minute may as well never sleep.
@@ -56,9 +56,18 @@ pub enum ConfigError {
         /// What is wrong and what was meant.
         what: String,
     },
+    /// The option `--name` gives a name that is none.
+    #[error("--name: {0}")]
+    Name(String),
     /// It has several mistakes, each of them one of the above.
     #[error("{} mistakes:{}", .0.len(), .0.iter().map(|mistake| format!("\n  {mistake}")).collect::<String>())]
     Several(Vec<ConfigError>),
+}
+
+impl ExitCode for ConfigError {
+    fn exit_code(&self) -> u8 {
+        WRONG_USE
+    }
 }
 
 /// Reads a file.
@@ -147,7 +156,11 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
         Ok(config) => {
             // What does not go together with a value that is not there is no mistake yet.
             let is_about = |what: &str, key: &str| what.contains(&format!("`{key}`"));
-            let found = problems(&config).into_iter().map(|(key, what)| (key, format!("`{key}`: {what}")));
+            // Two listeners may share a port where their addresses differ.
+            let is_address = |key: &str| key.ends_with("bind_address") || key.ends_with("listen_address");
+            let are_addresses = !mistyped.iter().any(|(key, _)| is_address(key));
+            let found = listeners(&config).filter(|_| are_addresses).into_iter().chain(problems(&config));
+            let found = found.map(|(key, what)| (key, format!("`{key}`: {what}")));
             let found = found.filter(|(_, what)| !mistyped.iter().any(|(mistyped, _)| is_about(what, mistyped)));
             found.for_each(|(key, what)| survey.add(key, what));
             survey.loaded = Loaded { config, notices, keys };
@@ -162,7 +175,7 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
 pub fn idle_keys(config: &Config) -> Vec<String> {
     let mut found = vec![];
     let (rpc, bench, quic) = (&config.rpc, &config.development.bench, &config.tiles.quic);
-    if config.development.idle_slot_ms > 0 && config.development.slots == "clock" {
+    if config.development.idle_slot_ms > 0 && config.development.slots == SlotTiming::Clock {
         found.push("`development.idle_slot_ms` does nothing while `development.slots` is `clock`".into());
     }
     if !config.development.links.file.as_os_str().is_empty() && !config.gossip.enabled {
@@ -195,23 +208,12 @@ type Problem = (&'static str, String);
 
 /// The first of what is wrong with a configuration though every value has the right type.
 pub fn check(config: &Config) -> Result<(), Problem> {
-    problems(config).into_iter().next().map_or(Ok(()), Err)
+    listeners(config).into_iter().chain(problems(config)).next().map_or(Ok(()), Err)
 }
 
 /// Values that have the right type and are wrong all the same.
 fn problems(config: &Config) -> Vec<Problem> {
     let mut found = vec![];
-    for (key, value, allowed) in [
-        ("hugetlbfs.max_page_size", &config.hugetlbfs.max_page_size, &["normal", "huge", "gigantic"][..]),
-        ("development.slots", &config.development.slots, &["clock", "on-demand"]),
-        ("tiles.quic.limits", &config.tiles.quic.limits, &["local", "production"]),
-        ("tiles.pack.schedule_strategy", &config.tiles.pack.schedule_strategy, &["perf", "balanced"]),
-    ] {
-        if !allowed.contains(&value.as_str()) {
-            found.push((key, format!("`{value}` is none of {}", allowed.join(", "))));
-        }
-    }
-    listeners(config, &mut found);
     cluster(config, &mut found);
     if config.layout.park_after_micros > PARK_AFTER_MICROS_MAX {
         found.push(("layout.park_after_micros", format!("must be at most {PARK_AFTER_MICROS_MAX}, or 0: never")));
@@ -248,32 +250,10 @@ fn problems(config: &Config) -> Vec<Problem> {
 
 /// What a node in a cluster cannot be told.
 fn cluster(config: &Config, found: &mut Vec<Problem>) {
-    let address = &config.gossip.bind_address;
-    match address.parse::<std::net::Ipv4Addr>() {
-        Err(_) => found.push(("gossip.bind_address", format!("`{address}` is no IPv4 address"))),
-        Ok(ip) if config.gossip.enabled && ip.is_unspecified() => {
-            let what = format!("others are told `{address}`: name the address at which they reach this node");
-            found.push(("gossip.bind_address", what));
-        }
-        Ok(_) => {}
-    }
-    for address in &config.gossip.entrypoints {
-        if !crate::peers::is_entrypoint(address) {
-            found.push((
-                "gossip.entrypoints",
-                format!("`{address}` is no `host:port`, the host an IPv4 address or a name"),
-            ));
-        }
-    }
-    for identity in &config.snapshots.known_validators {
-        if hearth_wire::base58::decode_32(identity).is_err() {
-            found.push(("snapshots.known_validators", format!("`{identity}` is no address")));
-        }
-    }
-    for validator in &config.development.genesis.validators {
-        if let Err(why) = Validator::parse(validator) {
-            found.push(("development.genesis.validators", why.to_string()));
-        }
+    let address = config.gossip.bind_address;
+    if config.gossip.enabled && address.is_unspecified() {
+        let what = format!("others are told `{address}`: name the address at which they reach this node");
+        found.push(("gossip.bind_address", what));
     }
     if config.gossip.enabled && config.development.are_slots_on_demand() {
         found.push(("development.slots", "in a cluster (`gossip.enabled = true`) slots come by the clock".into()));
@@ -290,30 +270,14 @@ fn cluster(config: &Config, found: &mut Vec<Problem>) {
     }
 }
 
-/// Addresses that are none, and ports that cannot be listened on together.
-fn listeners(config: &Config, found: &mut Vec<Problem>) {
-    let before = found.len();
-    for (key, address) in [
-        ("rpc.bind_address", &config.rpc.bind_address),
-        ("tiles.net.bind_address", &config.tiles.net.bind_address),
-        ("tiles.metric.prometheus_listen_address", &config.tiles.metric.prometheus_listen_address),
-    ] {
-        if address.parse::<std::net::IpAddr>().is_err() {
-            found.push((key, format!("`{address}` is no IP address")));
-        }
-    }
-    let are_addresses = found.len() == before;
-    for address in &config.tiles.shred.additional_shred_destinations {
-        if address.parse::<std::net::SocketAddr>().is_err() {
-            found.push(("tiles.shred.additional_shred_destinations", format!("`{address}` is no `ip:port`")));
-        }
-    }
+/// Ports that cannot be listened on together.
+fn listeners(config: &Config) -> Option<Problem> {
     if config.rpc.port == u16::MAX {
-        found.push(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));
-    } else if are_addresses && let Some((first, second, port)) = Ports::of(config).clash() {
-        let above = if first == "rpc.port" && port != config.rpc.port { " (WebSocket is one above it)" } else { "" };
-        found.push((second, format!("{port} is taken by `{first}`{above}; choose another port")));
+        return Some(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));
     }
+    let (first, second, port) = Ports::of(config).clash()?;
+    let above = if first == "rpc.port" && port != config.rpc.port { " (WebSocket is one above it)" } else { "" };
+    Some((second, format!("{port} is taken by `{first}`{above}; choose another port")))
 }
 
 /// What a chain cannot have: a genesis would keep it, and its node would not start.
@@ -432,22 +396,33 @@ fn unknown_keys(file: &Table) -> Vec<String> {
     keys
 }
 
-/// The keys whose value alone makes the configuration fail, and why.
+/// The keys whose value alone makes the configuration fail, and why; of a list each value that does.
 fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     let mut keys = vec![];
     collect(file, "", &mut keys);
     let known = known_keys();
-    let why = |key: &String| {
+    let mistakes = |key: &String| {
         if known.iter().any(|known| known.starts_with(&format!("{key}."))) {
-            return Some(no_table(key));
+            return vec![no_table(key)];
         }
-        let mut parts = key.split('.');
-        let top = file.get(parts.next()?)?;
-        let leaf = parts.try_fold(top, |value, part| value.get(part))?.clone();
-        let alone = key.rsplit('.').fold(leaf, |value, part| Table::from_iter([(part.to_owned(), value)]).into());
-        alone.try_into::<Config>().err().map(|error| in_words(error.message()))
+        let values: Vec<toml::Value> = match value_of(file, key) {
+            Some(toml::Value::Array(all)) if !all.is_empty() => {
+                all.iter().map(|one| toml::Value::Array(vec![one.clone()])).collect()
+            }
+            Some(value) => vec![value.clone()],
+            None => vec![],
+        };
+        let mut mistakes: Vec<String> = values.into_iter().filter_map(|value| mistake(key, value)).collect();
+        mistakes.dedup();
+        mistakes
     };
-    keys.iter().filter_map(|key| Some((key.clone(), why(key)?))).collect()
+    keys.iter().flat_map(|key| mistakes(key).into_iter().map(move |what| (key.clone(), what))).collect()
+}
+
+/// What is wrong with a key's value, by itself.
+fn mistake(key: &str, value: toml::Value) -> Option<String> {
+    let alone = key.rsplit('.').fold(value, |value, part| Table::from_iter([(part.to_owned(), value)]).into());
+    alone.try_into::<Config>().err().map(|error| in_words(error.message()))
 }
 
 /// The tables that known keys are in, also those that hold tables alone.
@@ -520,7 +495,12 @@ fn elsewhere<'a>(known: &'a [String], tables: &[String], name: &str) -> Option<&
 
 /// Whether the file has a table of this name.
 fn is_table(file: &Table, name: &str) -> bool {
-    let mut parts = name.split('.');
-    let top = parts.next().and_then(|top| file.get(top));
-    top.and_then(|top| parts.try_fold(top, |value, part| value.get(part))).is_some_and(toml::Value::is_table)
+    value_of(file, name).is_some_and(toml::Value::is_table)
+}
+
+/// The value at a path such as `layout.affinity`.
+fn value_of<'a>(file: &'a Table, path: &str) -> Option<&'a toml::Value> {
+    let mut parts = path.split('.');
+    let top = file.get(parts.next()?)?;
+    parts.try_fold(top, |value, part| value.get(part))
 }

@@ -10,8 +10,11 @@
 mod foreign;
 mod lines;
 mod load;
+mod option;
 mod validator;
+mod values;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use hearth_pipeline::kinds::{KINDS, Kind};
@@ -20,7 +23,9 @@ use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
 pub use load::{ConfigError, LOG_BYTES_MAX, Loaded, Survey, check, idle_keys, load, survey};
+pub use option::ConfigFile;
 pub use validator::Validator;
+pub use values::{Address, Entrypoint, PageSize, PeerLimits, ScheduleStrategy, SlotTiming};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {
@@ -64,7 +69,8 @@ macro_rules! plain_values {
     };
 }
 
-plain_values!(String, PathBuf, bool, u16, u32, u64, f64, Vec<String>);
+plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<SocketAddr>);
+plain_values!(PageSize, SlotTiming, PeerLimits, ScheduleStrategy, Vec<Address>, Vec<Entrypoint>, Vec<Validator>);
 
 impl Annotate for usize {
     fn annotate(&self, _: &str, key: &str, help: &str, to: &mut Annotated) {
@@ -79,14 +85,14 @@ impl Annotate for usize {
 /// Declares tables of the configuration.
 macro_rules! tables {
     ($($(#[doc = $doc:literal])+ pub struct $name:ident {
-        $($(#[doc = $help:literal])+ pub $key:ident: $kind:ty = $default:expr,)*
+        $($(#[doc = $help:literal])+ $(#[serde($($serde:tt)+)])? pub $key:ident: $kind:ty = $default:expr,)*
     })*) => {
         $(
             $(#[doc = $doc])+
             #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
             #[serde(default, deny_unknown_fields)]
             pub struct $name {
-                $($(#[doc = $help])+ pub $key: $kind,)*
+                $($(#[doc = $help])+ $(#[serde($($serde)+)])? pub $key: $kind,)*
             }
 
             impl Default for $name {
@@ -180,7 +186,7 @@ tables! {
     /// `[hugetlbfs]`
     pub struct HugeTlbFs {
         /// `normal` needs no set-up; `huge` (2 MiB) and `gigantic` (1 GiB) pages must have been reserved.
-        pub max_page_size: String = "normal".into(),
+        pub max_page_size: PageSize = PageSize::Normal,
         /// Where such pages are mounted.
         pub mount_path: PathBuf = "/dev/hugepages".into(),
         /// Folder of the workspace file with normal pages.
@@ -225,7 +231,7 @@ tables! {
         pub maximum_local_snapshot_age: u64 = 2500,
         /// Identities of the nodes whose word on snapshots counts, each one's; empty: that of more than a third of the
         /// stake of the genesis together.
-        pub known_validators: Vec<String> = vec![],
+        pub known_validators: Vec<Address> = vec![],
     }
 
     /// `[consensus]`
@@ -247,9 +253,10 @@ tables! {
         /// Gossip addresses (`host:port`, the host an IPv4 address or a name) of nodes to begin with. Names are
         /// resolved when the node starts. A node that has some takes the genesis from there, and follows the cluster;
         /// with `consensus.vote_account_path` it makes blocks and votes, too.
-        pub entrypoints: Vec<String> = vec![],
+        pub entrypoints: Vec<Entrypoint> = vec![],
         /// IPv4 address at which the node takes gossip, shreds and requests for them; others are told it.
-        pub bind_address: String = "127.0.0.1".into(),
+        #[serde(deserialize_with = "values::ipv4")]
+        pub bind_address: Ipv4Addr = Ipv4Addr::LOCALHOST,
         /// Port of gossip, UDP and TCP.
         pub port: u16 = 8001,
     }
@@ -257,7 +264,8 @@ tables! {
     /// `[rpc]`
     pub struct Rpc {
         /// Address to listen on.
-        pub bind_address: String = "127.0.0.1".into(),
+        #[serde(deserialize_with = "values::ip")]
+        pub bind_address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
         /// JSON-RPC over HTTP; WebSocket is one port higher.
         pub port: u16 = 8899,
         /// Serves a page about the node at the address of JSON-RPC, for browsers.
@@ -333,7 +341,8 @@ tables! {
     /// `[tiles.net]`
     pub struct NetTile {
         /// Address to listen on.
-        pub bind_address: String = "127.0.0.1".into(),
+        #[serde(deserialize_with = "values::ip")]
+        pub bind_address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
         /// Kernel buffer asked for per socket and direction, bytes.
         pub socket_buffer_bytes: usize = 4 << 20,
     }
@@ -345,7 +354,7 @@ tables! {
         /// TPU port over QUIC.
         pub quic_transaction_listen_port: u16 = 9007,
         /// Limits on peers: `local` throttles nobody, `production` has the cluster's values, by stake.
-        pub limits: String = "local".into(),
+        pub limits: PeerLimits = PeerLimits::Local,
         /// Connections at once; 0 takes the value of `limits`.
         pub max_concurrent_connections: usize = 0,
     }
@@ -376,13 +385,14 @@ tables! {
         pub use_consumed_cus: bool = pack::Config::default().use_consumed_cus,
         /// `perf` fills a block as fast as the banks go; `balanced` over the whole slot, so that what pays better and
         /// comes late finds room.
-        pub schedule_strategy: String = "perf".into(),
+        pub schedule_strategy: ScheduleStrategy = ScheduleStrategy::Perf,
     }
 
     /// `[tiles.shred]`
     pub struct ShredTile {
         /// Addresses (`ip:port`) that get every shred this node makes as leader.
-        pub additional_shred_destinations: Vec<String> = vec![],
+        #[serde(deserialize_with = "values::sockets")]
+        pub additional_shred_destinations: Vec<SocketAddr> = vec![],
         /// Port of the shreds that others send on, where `gossip.enabled`.
         pub shred_listen_port: u16 = 8003,
     }
@@ -398,7 +408,8 @@ tables! {
     /// `[tiles.metric]`
     pub struct MetricTile {
         /// Address to listen on.
-        pub prometheus_listen_address: String = "127.0.0.1".into(),
+        #[serde(deserialize_with = "values::ip")]
+        pub prometheus_listen_address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
         /// Port of the Prometheus text.
         pub prometheus_listen_port: u16 = 7999,
     }
@@ -407,7 +418,7 @@ tables! {
     pub struct Development {
         /// When slots come: `clock`, one after the other; `on-demand`, when there is work, and after it as many as make
         /// it final, each as short as it can be. Then the chain stands, and nothing ages.
-        pub slots: String = "clock".into(),
+        pub slots: SlotTiming = SlotTiming::Clock,
         /// With `on-demand`, a slot without work comes so many milliseconds after the last; 0: none does.
         pub idle_slot_ms: u64 = 0,
         /// What is between nodes of one machine.
@@ -446,7 +457,7 @@ tables! {
         pub faucet_lamports: u64 = 500_000_000_000_000_000,
         /// Nodes that have stake from the beginning beside the one that begins the chain, each as
         /// `identity vote-account SOL`: two addresses, and how much is staked. That one has 1,000,000 SOL.
-        pub validators: Vec<String> = vec![],
+        pub validators: Vec<Validator> = vec![],
     }
 
     /// `[development.bench]`
@@ -476,7 +487,7 @@ tables! {
 impl Development {
     /// Whether a slot comes only when there is work.
     pub fn are_slots_on_demand(&self) -> bool {
-        self.slots == "on-demand"
+        self.slots == SlotTiming::OnDemand
     }
 }
 

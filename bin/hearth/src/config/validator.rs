@@ -5,11 +5,14 @@
 //! memory  none
 //! drops   text of another form: an error that says what was meant
 
+use std::fmt;
+use std::str::FromStr;
+
 use hearth_crypto::sha256::sha256;
 use hearth_ledger::Account;
 use hearth_ledger::stakes::validator_accounts;
 use hearth_wire::Pubkey;
-use hearth_wire::base58::decode_32;
+use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 
 /// SOL that its identity has, for the fees of its votes.
@@ -40,12 +43,10 @@ pub enum ValidatorError {
     Sol(String),
 }
 
-impl Validator {
-    /// Reads one.
-    ///
-    /// # Errors
-    /// It is of another form.
-    pub fn parse(text: &str) -> Result<Self, ValidatorError> {
+impl FromStr for Validator {
+    type Err = ValidatorError;
+
+    fn from_str(text: &str) -> Result<Self, ValidatorError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let &[identity, vote, sol] = &words[..] else { return Err(ValidatorError::Form(text.into())) };
         let address = |word: &str| decode_32(word).map_err(|_| ValidatorError::Address(word.into()));
@@ -53,7 +54,15 @@ impl Validator {
         let amount = amount.ok_or_else(|| ValidatorError::Sol(sol.into()))?;
         Ok(Self { identity: address(identity)?, vote: address(vote)?, sol: amount })
     }
+}
 
+impl fmt::Display for Validator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", encode_32(&self.identity), encode_32(&self.vote), self.sol)
+    }
+}
+
+impl Validator {
     /// Its identity with something to pay fees with, its vote account, and the stake.
     pub fn accounts(&self) -> impl Iterator<Item = (Pubkey, Account)> + use<> {
         // Nobody needs a key of the stake account: the identity may withdraw it.
@@ -72,15 +81,18 @@ mod tests {
 
     #[test]
     fn one_is_read_or_it_is_said_what_was_meant() {
-        let why = Validator::parse(&format!(" {ONE}  {ONE}0 7")).unwrap_err();
+        let parse = |text: &str| text.parse::<Validator>();
+        let why = parse(&format!(" {ONE}  {ONE}0 7")).unwrap_err();
         assert!(matches!(why, ValidatorError::Address(_)), "no digit of base 58");
-        let validator = Validator::parse(&format!("{ONE} Vote111111111111111111111111111111111111111 7")).unwrap();
+        let text = format!("{ONE} Vote111111111111111111111111111111111111111 7");
+        let validator = parse(&text).unwrap();
+        assert_eq!(validator.to_string(), text);
         assert_eq!((validator.identity[31], validator.sol, validator.accounts().count()), (1, 7, 3));
         for (text, word) in [("", "identity"), ("a b", "identity"), ("x y 1", "address")] {
-            assert!(Validator::parse(text).unwrap_err().to_string().contains(word), "{text}");
+            assert!(parse(text).unwrap_err().to_string().contains(word), "{text}");
         }
         for sol in ["0", "-1", "1.5", "1000000001"] {
-            assert_eq!(Validator::parse(&format!("{ONE} {ONE} {sol}")), Err(ValidatorError::Sol(sol.into())));
+            assert_eq!(parse(&format!("{ONE} {ONE} {sol}")), Err(ValidatorError::Sol(sol.into())));
         }
     }
 }

@@ -15,6 +15,7 @@ mod reset;
 
 use std::path::PathBuf;
 
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 pub use beginning::Beginning;
 pub use flags::{EPOCH_LEAST, Flags, TICKS_LEAST};
 pub use reset::reset;
@@ -74,12 +75,16 @@ pub enum FlagError {
     Blocks(#[from] hearth_ledger::blockstore::StoreError),
 }
 
-impl FlagError {
-    /// Whether the command line is at fault, and not what happened.
-    pub fn is_wrong_use(&self) -> bool {
-        !matches!(self, Self::Remove { .. } | Self::Blocks(_))
+impl ExitCode for FlagError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Remove { .. } | Self::Blocks(_) => FAILED,
+            _ => WRONG_USE,
+        }
     }
+}
 
+impl FlagError {
     /// A value that is wrong.
     pub fn value(flag: &'static str, what: impl Into<String>) -> Self {
         Self::Value { flag, what: what.into() }

@@ -5,7 +5,7 @@
 //! memory  none
 
 use super::{FlagError, Flags, remote};
-use crate::config::{self, Config};
+use crate::config::{self, Config, SlotTiming};
 use crate::ports;
 
 /// Bytes of a data shred.
@@ -25,14 +25,14 @@ impl Flags {
             config.rpc.port = port;
         }
         if let Some(address) = self.bind_address {
-            config.rpc.bind_address = address.to_string();
-            config.tiles.net.bind_address = address.to_string();
+            config.rpc.bind_address = address;
+            config.tiles.net.bind_address = address;
         }
         if let Some(shreds) = self.limit_ledger_size {
             config.ledger.limit_size = shreds.saturating_mul(SHRED_BYTES);
         }
         if self.slots_on_demand {
-            config.development.slots = "on-demand".into();
+            config.development.slots = SlotTiming::OnDemand;
         }
         let rpc = &mut config.rpc;
         rpc.log_messages_bytes_limit = self.log_messages_bytes_limit.unwrap_or(rpc.log_messages_bytes_limit);

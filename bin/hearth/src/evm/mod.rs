@@ -18,6 +18,7 @@ use hearth_evm::exec::SpecId;
 
 pub(crate) use stages::WEB3;
 
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::ports::PortError;
 use crate::say::Say;
 use crate::stop::StopSignal;
@@ -218,10 +219,12 @@ pub enum EvmError {
     Serve(#[from] hearth_web3::ServeError),
 }
 
-impl EvmError {
-    /// Whether the command line is at fault, and not what happened.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Mnemonic { .. } | Self::Idle(..) | Self::OneNode(_))
+impl ExitCode for EvmError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Mnemonic { .. } | Self::Idle(..) | Self::OneNode(_) => WRONG_USE,
+            _ => FAILED,
+        }
     }
 }
 

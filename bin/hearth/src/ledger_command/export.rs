@@ -14,9 +14,9 @@ use base64::prelude::BASE64_STANDARD;
 use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 
+use super::command::Slots;
 use super::{LedgerError, Offline};
 use crate::bench::i;
-use crate::cli::Slots;
 use crate::progress::Progress;
 use crate::replay::entries;
 use crate::say::Say;

@@ -5,6 +5,7 @@
 //! memory  one block; `verify` and `replay` the state too
 //! drops   nothing: what is wrong is told, each with its place, and makes the exit code 1
 
+mod command;
 mod export;
 mod replay;
 mod verify;
@@ -18,11 +19,13 @@ use hearth_ledger::{Genesis, GenesisError};
 use hearth_wire::entry::EntryError;
 
 use crate::boot::{is_history_damaged, is_replay_of_damage, is_store_damaged};
-use crate::cli::{ConfigFile, LedgerCommand, Slots};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, ConfigFile};
+use crate::exit_code::ExitCode;
 use crate::replay::{ReplayError, entries};
 use crate::say::Say;
 use crate::{restore, shell};
+pub use command::Command;
+use command::Slots;
 
 /// Why a look at a chain fails.
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +112,8 @@ pub enum LedgerError {
         by_verify: bool,
     },
 }
+
+impl ExitCode for LedgerError {}
 
 impl LedgerError {
     /// With what to do, where files of the chain are damaged.
@@ -229,18 +234,18 @@ impl Offline {
 }
 
 /// `hearth ledger …`
-pub fn run(command: &LedgerCommand, config: &Config, say: &Say) -> Result<(), LedgerError> {
-    let verifies = matches!(command, LedgerCommand::Verify { .. });
+pub fn run(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
+    let verifies = matches!(command, Command::Verify { .. });
     look(command, config, say).map_err(|why| why.with_advice(config, verifies).of_file(&command.chain().config))
 }
 
-fn look(command: &LedgerCommand, config: &Config, say: &Say) -> Result<(), LedgerError> {
+fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
     let chain = Offline::open(config)?;
     match command {
-        LedgerCommand::Verify { .. } => verify::run(&chain, config, say),
-        LedgerCommand::Replay { from, to, .. } => replay::run(&chain, config, *from, *to, say),
-        LedgerCommand::Blocks { slots, .. } => list(&chain, slots, say),
-        LedgerCommand::Export { slots, out, .. } => export::run(&chain, slots, out.as_deref(), say),
+        Command::Verify { .. } => verify::run(&chain, config, say),
+        Command::Replay { from, to, .. } => replay::run(&chain, config, *from, *to, say),
+        Command::Blocks { slots, .. } => list(&chain, slots, say),
+        Command::Export { slots, out, .. } => export::run(&chain, slots, out.as_deref(), say),
     }
 }
 

@@ -22,10 +22,10 @@ use hearth_pipeline::tower::{is_root_damaged, saved_tower};
 use hearth_wire::entry::Entry;
 use hearth_wire::{Hash, Pubkey, Txn};
 
+use super::command::Slots;
 use super::{LedgerError, Offline, options};
 use crate::bench::i;
 use crate::boot::signatures_are_valid;
-use crate::cli::Slots;
 use crate::config::Config;
 use crate::progress::{Progress, megabytes};
 use crate::replay::entries;

@@ -18,6 +18,7 @@ use hearth_lab::etl::table::{self, TableError};
 use hearth_lab::etl::{EtlError, Sources};
 use serde_json::{Value, json};
 
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -108,10 +109,12 @@ impl From<LiveError> for EtlCommandError {
     }
 }
 
-impl EtlCommandError {
-    /// Whether the command line is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Option(_))
+impl ExitCode for EtlCommandError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Option(_) => WRONG_USE,
+            Self::Etl(_) | Self::Store(_) | Self::Table(_) | Self::Out(_) => FAILED,
+        }
     }
 }
 

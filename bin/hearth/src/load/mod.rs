@@ -41,6 +41,7 @@ use hearth_lab::load::workload::Mix;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+use crate::exit_code::{ExitCode, FAILED, MISSED, WRONG_USE};
 use crate::out::Unwritable;
 use crate::say::{Say, note};
 use crate::secrets;
@@ -152,25 +153,16 @@ fn advice(why: &ConnectError) -> &'static str {
     }
 }
 
-impl CommandError {
-    /// Whether all was compared, and something is worse.
-    pub fn is_worse(&self) -> bool {
-        matches!(self, Self::Worse(_))
-    }
-
-    /// Whether the command line is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        if let Self::Etl(why) = self {
-            return why.is_wrong_use();
+impl ExitCode for CommandError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Option(_) | Self::Compare(_) | Self::Page(_) => WRONG_USE,
+            Self::Connect(ConnectError::Rpc(RpcError::Url(_))) => WRONG_USE,
+            Self::Account(AccountError::There(_)) => WRONG_USE,
+            Self::Worse(_) => MISSED,
+            Self::Etl(why) => why.exit_code(),
+            _ => FAILED,
         }
-        matches!(
-            self,
-            Self::Option(_)
-                | Self::Compare(_)
-                | Self::Page(_)
-                | Self::Connect(ConnectError::Rpc(RpcError::Url(_)))
-                | Self::Account(AccountError::There(_))
-        )
     }
 }
 
@@ -564,12 +556,12 @@ mod tests {
         assert!(gate(1000.0, 1000.0, 8).is_ok());
         assert!(gate(1000.0, 1100.0, 8).is_ok(), "better is no failure");
         let worse = gate(1000.0, 900.0, 8).unwrap_err();
-        assert!(worse.is_worse() && worse.to_string() == "worse, beyond the noise: txn/s", "{worse}");
+        assert!(worse.exit_code() == MISSED && worse.to_string() == "worse, beyond the noise: txn/s", "{worse}");
         let few = gate(1000.0, 500.0, 3).unwrap_err();
-        assert!(!few.is_worse() && few.to_string().contains("3 pairs are there, 6 are needed"), "{few}");
+        assert!(few.exit_code() == FAILED && few.to_string().contains("3 pairs are there, 6 are needed"), "{few}");
         // Nothing was included any more.
         let none = gate_of_nothing();
-        assert!(!none.is_worse() && none.to_string().contains("not in every report: txn/s"), "{none}");
+        assert!(none.exit_code() == FAILED && none.to_string().contains("not in every report: txn/s"), "{none}");
     }
 
     fn gate_of_nothing() -> CommandError {

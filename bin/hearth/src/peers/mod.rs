@@ -14,6 +14,7 @@ pub mod gossip;
 pub mod join;
 pub mod socket;
 
+use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -36,10 +37,10 @@ pub struct ClusterPorts {
 }
 
 impl ClusterPorts {
-    /// Those of a configuration, if the node is in a cluster and its address is one.
+    /// Those of a configuration, if the node is in a cluster.
     pub fn of(config: &Config) -> Option<Self> {
         let (gossip, tiles) = (&config.gossip, &config.tiles);
-        let ip = gossip.bind_address.parse().ok()?;
+        let ip = gossip.bind_address;
         gossip.enabled.then(|| Self {
             gossip: SocketAddrV4::new(ip, gossip.port),
             tvu: SocketAddrV4::new(ip, tiles.shred.shred_listen_port),
@@ -61,16 +62,16 @@ impl ClusterPorts {
 
 /// The nodes to begin with: every IPv4 address that a host's name has. A name that is not known now is left out where
 /// another one is.
-pub fn entrypoints(config: &Config) -> Result<Vec<SocketAddrV4>, JoinError> {
+pub fn entrypoints<T: ToSocketAddrs + Display>(given: &[T]) -> Result<Vec<SocketAddrV4>, JoinError> {
     let (mut found, mut unknown) = (vec![], None);
-    for entrypoint in &config.gossip.entrypoints {
+    for entrypoint in given {
         match resolve(entrypoint) {
             Ok(addresses) => {
                 let new: Vec<_> = addresses.into_iter().filter(|address| !found.contains(address)).collect();
                 found.extend(new);
             }
             Err(source) => {
-                let why = JoinError::Unresolved { entrypoint: entrypoint.clone(), source };
+                let why = JoinError::Unresolved { entrypoint: entrypoint.to_string(), source };
                 if let Some(before) = unknown.replace(why) {
                     note(format_args!("notice: {before}"));
                 }
@@ -88,7 +89,7 @@ pub fn entrypoints(config: &Config) -> Result<Vec<SocketAddrV4>, JoinError> {
 }
 
 /// The IPv4 addresses of `host:port`.
-fn resolve(entrypoint: &str) -> io::Result<Vec<SocketAddrV4>> {
+fn resolve(entrypoint: &impl ToSocketAddrs) -> io::Result<Vec<SocketAddrV4>> {
     let all = entrypoint.to_socket_addrs()?;
     let found: Vec<SocketAddrV4> = all
         .filter_map(|address| match address {
@@ -97,20 +98,6 @@ fn resolve(entrypoint: &str) -> io::Result<Vec<SocketAddrV4>> {
         })
         .collect();
     if found.is_empty() { Err(io::Error::other("it has no IPv4 address")) } else { Ok(found) }
-}
-
-/// Whether this is `host:port`, with an IPv4 address or a name as the host.
-pub fn is_entrypoint(text: &str) -> bool {
-    let Some((host, port)) = text.rsplit_once(':') else { return false };
-    let is_name = |host: &str| {
-        let is_label = |label: &str| {
-            (1..=63).contains(&label.len())
-                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-        };
-        host.split('.').all(is_label) && host.bytes().any(|byte| byte.is_ascii_alphabetic())
-    };
-    let is_port = port.parse::<u16>().is_ok_and(|port| port != 0);
-    is_port && (host.parse::<std::net::Ipv4Addr>().is_ok() || is_name(host))
 }
 
 /// Milliseconds of Unix time.
@@ -123,32 +110,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entrypoints_may_have_names() {
-        for good in ["127.0.0.1:8001", "localhost:8001", "entrypoint.mainnet-beta.example.com:8001"] {
-            assert!(is_entrypoint(good), "{good}");
-        }
-        for bad in
-            ["localhost", "localhost:", "localhost:0", "host:99999", "a..b:1", "1.2.3:1", "a b:1", "[::1]:1", ":1"]
-        {
-            assert!(!is_entrypoint(bad), "{bad}");
-        }
-        let mut config = Config::default();
-        config.gossip.entrypoints = vec!["localhost:8001".into(), "127.0.0.1:8001".into()];
-        assert_eq!(entrypoints(&config).unwrap(), ["127.0.0.1:8001".parse().unwrap()]);
+    fn unknown_entrypoint_is_skipped_beside_known() {
+        let known = |at: &str| vec![at.parse::<SocketAddrV4>().unwrap()];
+        assert_eq!(entrypoints(&["localhost:8001", "127.0.0.1:8001"]).unwrap(), known("127.0.0.1:8001"));
         // Longer than a label may be, so that no server is asked for it.
         let unknown = format!("{}:8001", "a".repeat(64));
-        assert!(!is_entrypoint(&unknown));
-        config.gossip.entrypoints = vec![unknown.clone()];
-        let why = entrypoints(&config).unwrap_err().to_string();
+        let why = entrypoints(&[unknown.as_str()]).unwrap_err().to_string();
         assert!(why.contains("gossip.entrypoints") && why.contains(&unknown), "{why}");
-        config.gossip.entrypoints.push("127.0.0.1:8002".into());
-        assert_eq!(entrypoints(&config).unwrap(), ["127.0.0.1:8002".parse().unwrap()]);
+        assert_eq!(entrypoints(&[unknown.as_str(), "127.0.0.1:8002"]).unwrap(), known("127.0.0.1:8002"));
     }
 
     #[test]
     fn a_listener_at_all_addresses_is_told_where_gossip_is() {
         let mut config = Config::default();
-        (config.gossip.enabled, config.gossip.bind_address) = (true, "203.0.113.7".into());
+        (config.gossip.enabled, config.gossip.bind_address) = (true, "203.0.113.7".parse().unwrap());
         let ports = ClusterPorts::of(&config).unwrap();
         let told = |listener: &str| ports.told(listener.parse().unwrap()).map(|address| address.to_string());
         assert_eq!(told("0.0.0.0:8899").as_deref(), Some("203.0.113.7:8899"));

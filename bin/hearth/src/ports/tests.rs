@@ -110,9 +110,9 @@ fn two_keys_for_one_port_clash() {
     let expected = Some(("rpc.port", "tiles.metric.prometheus_listen_port", 8900));
     assert_eq!(Ports::of(&config).clash(), expected);
     // Another address of this machine has ports of its own; all addresses include each.
-    config.rpc.bind_address = "127.0.0.2".into();
+    config.rpc.bind_address = "127.0.0.2".parse().unwrap();
     assert_eq!(Ports::of(&config).clash(), None);
-    config.rpc.bind_address = "0.0.0.0".into();
+    config.rpc.bind_address = "0.0.0.0".parse().unwrap();
     assert_eq!(Ports::of(&config).clash(), expected);
     // TCP and UDP do not meet.
     let mut config = Config::default();

@@ -4,10 +4,10 @@
 //! writes  an HTML file, and what `hearth bench` writes
 //! memory  the sampler's table and one profile; a number a second; two looks at the workspace
 
-use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
 use hearth_monitor::{AttachError, Look, Sample, Watch};
@@ -17,11 +17,25 @@ use super::STACKS_MAX;
 use super::page::Page;
 use super::words::{self, Cost};
 use crate::bench::{self, BenchError, Witness};
-use crate::cli;
 use crate::config::Config;
+use crate::exit_code::{ExitCode, FAILED};
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
+
+/// `hearth profile bench`
+#[derive(Args)]
+pub struct ReportOptions {
+    /// The bench.
+    #[command(flatten)]
+    pub bench: bench::Options,
+    /// The report, to be opened in a browser.
+    #[arg(long, short, value_name = "FILE", default_value = "hearth-bench.html")]
+    pub output: PathBuf,
+    /// Samples a second of CPU time.
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub hz: u32,
+}
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -40,18 +54,17 @@ pub enum ReportError {
     Write(#[from] Unwritable),
 }
 
-impl ReportError {
-    /// What a bench alone would have failed with, where that is it: its exit code is the same.
-    pub fn or_bench(self) -> Box<dyn Error> {
+impl ExitCode for ReportError {
+    fn exit_code(&self) -> u8 {
         match self {
-            Self::Bench(why) => why.into(),
-            why => why.into(),
+            Self::Bench(why) => why.exit_code(),
+            Self::Profile(_) | Self::Attach(_) | Self::Write(_) => FAILED,
         }
     }
 }
 
 /// Runs the bench, prints its result, writes the page.
-pub fn run(config: Config, options: &cli::ProfileBench, stop: &StopSignal, say: &Say) -> Result<(), ReportError> {
+pub fn run(config: Config, options: &ReportOptions, stop: &StopSignal, say: &Say) -> Result<(), ReportError> {
     if options.bench.target.url.is_some() {
         let what =
             "a bench of a node of its own is profiled; of another: `hearth profile --url` while `hearth bench` runs";

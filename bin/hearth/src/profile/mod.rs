@@ -5,6 +5,7 @@
 //! memory  one profile
 
 pub mod bench;
+mod options;
 mod page;
 mod service;
 mod words;
@@ -18,14 +19,15 @@ use hearth_ring::Observer;
 use serde_json::{Value, json};
 
 use crate::boot::workspace_path;
-use crate::cli;
 use crate::config::Config;
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::node_rpc::{Rpc, RpcError, message};
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
 use crate::why::{self, WhyError};
 
+pub use options::{NodeOptions, Of, Options};
 pub use service::Service;
 
 /// Fewer samples tell nothing of where the time goes.
@@ -92,12 +94,16 @@ pub enum ProfileError {
     Interrupted(u64),
 }
 
-impl ProfileError {
-    /// Whether the command line is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Rpc(RpcError::Url(_) | RpcError::Host(_)))
+impl ExitCode for ProfileError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Rpc(RpcError::Url(_) | RpcError::Host(_)) => WRONG_USE,
+            _ => FAILED,
+        }
     }
+}
 
+impl ProfileError {
     fn of(url: &str, error: RpcError) -> Self {
         let error = match error {
             RpcError::Refused { error, .. } => error,
@@ -114,7 +120,7 @@ impl ProfileError {
 }
 
 /// Has the node sample itself, waits, and writes what it saw. Ctrl-C ends it early.
-pub fn run(config: &Config, options: &cli::ProfileNode, stop: &StopSignal, say: &Say) -> Result<(), ProfileError> {
+pub fn run(config: &Config, options: &NodeOptions, stop: &StopSignal, say: &Say) -> Result<(), ProfileError> {
     let folded = options.folded.clone().unwrap_or_else(|| options.output.with_extension("folded"));
     // Better known now than after the profile.
     [&options.output, &folded].into_iter().try_for_each(|path| out::can_be_written(path))?;
@@ -149,7 +155,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(config: &Config, options: &cli::ProfileNode) -> Result<Self, ProfileError> {
+    fn of(config: &Config, options: &NodeOptions) -> Result<Self, ProfileError> {
         let (url, pid) = match &options.url {
             Some(url) => (url.clone(), None),
             None => {
@@ -179,7 +185,7 @@ impl Asked {
     }
 
     /// The number of the profile that begins.
-    fn start(&mut self, options: &cli::ProfileNode) -> Result<u64, ProfileError> {
+    fn start(&mut self, options: &NodeOptions) -> Result<u64, ProfileError> {
         let mut plan = json!({ "tile": options.tile, "hz": options.hz });
         match options.next_block {
             true => plan["nextBlock"] = true.into(),

@@ -20,6 +20,7 @@ use hearth_machine::memory::file_system_of;
 use hearth_tile::affinity::Cores;
 
 use super::{TuneError, write};
+use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
 use crate::out::can_be_written;
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -109,10 +110,14 @@ pub enum MachineError {
     Stopped,
 }
 
-impl MachineError {
-    /// Whether the command line or the requirements are at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Open { .. } | Self::Requirements(_))
+impl ExitCode for MachineError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Open { .. } | Self::Requirements(_) => WRONG_USE,
+            Self::Failed(_) => FAILED,
+            Self::Missed(_) => MISSED,
+            Self::Stopped => INTERRUPTED,
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use hearth_lab::tune::text::text;
 use hearth_workload::block::BlockError;
 use serde_json::Value;
 
+use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
 use crate::out::{Unwritable, can_be_written};
 use crate::say::Say;
 use crate::stop::StopSignal;
@@ -199,23 +200,16 @@ pub enum TuneError {
     Out(#[from] Unwritable),
 }
 
-impl TuneError {
-    /// Whether the command line is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Question(_) | Self::Spec(_) | Self::Study(StudyError::Asked(_)) | Self::Medians)
-            || matches!(self, Self::Layout(why) if why.is_wrong_use())
-            || matches!(self, Self::Machine(why) if why.is_wrong_use())
-    }
-
-    /// Whether all was measured, and not as good as was asked.
-    pub fn is_missed(&self) -> bool {
-        matches!(self, Self::Machine(machine::MachineError::Missed(_)) | Self::Worse(_))
-    }
-
-    /// Whether it was asked to stop.
-    pub fn is_interruption(&self) -> bool {
-        matches!(self, Self::Study(StudyError::Stopped { .. }) | Self::Layout(layout::LayoutError::Stopped(_)))
-            || matches!(self, Self::Interrupted | Self::Machine(machine::MachineError::Stopped))
+impl ExitCode for TuneError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Question(_) | Self::Spec(_) | Self::Study(StudyError::Asked(_)) | Self::Medians => WRONG_USE,
+            Self::Study(StudyError::Stopped { .. }) | Self::Interrupted => INTERRUPTED,
+            Self::Layout(why) => why.exit_code(),
+            Self::Machine(why) => why.exit_code(),
+            Self::Worse(_) => MISSED,
+            _ => FAILED,
+        }
     }
 }
 

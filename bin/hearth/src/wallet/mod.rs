@@ -19,6 +19,7 @@ use hearth_utxo::tx::{Action, BuildError, Builder};
 use hearth_utxo::{AssetId, Output, asset, prism};
 use zeroize::Zeroizing;
 
+use crate::exit_code::ExitCode;
 use crate::keys::{self, KeyError};
 use crate::node_rpc::{RpcError, message};
 use crate::say::Say;
@@ -108,6 +109,8 @@ pub enum WalletError {
         wanted: Address,
     },
 }
+
+impl ExitCode for WalletError {}
 
 impl From<RpcError> for WalletError {
     fn from(error: RpcError) -> Self {

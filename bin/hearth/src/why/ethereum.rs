@@ -184,6 +184,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::exit_code::{ExitCode, WRONG_USE};
 
     const HASH: &str = "0xabababababababababababababababababababababababababababababababab";
 
@@ -293,7 +294,7 @@ mod tests {
         assert!(is_hash(&address).unwrap_err().to_string().contains("is an address"));
         for wrong in ["0x", "0xabc", &format!("0x{}", "zz".repeat(32))] {
             let error = is_hash(wrong).unwrap_err();
-            assert!(error.is_wrong_use() && error.to_string().contains("64 hexadecimal digits"), "{error}");
+            assert!(error.exit_code() == WRONG_USE && error.to_string().contains("64 hexadecimal digits"), "{error}");
         }
     }
 }

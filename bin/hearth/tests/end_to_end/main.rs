@@ -17,6 +17,7 @@ mod developer;
 mod durability;
 mod ending;
 mod evm;
+mod exit_codes;
 mod fates;
 mod faults;
 mod follow;

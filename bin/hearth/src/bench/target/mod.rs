@@ -33,9 +33,8 @@ use super::observe::{Observed, Snapshot};
 use super::report::{Asked, Rate, Report, Target, Waited};
 use super::summary::is_kept;
 use super::verdict::{LoadSummary, limit_of_load};
-use super::{BenchError, Nobody, asked, machine, presign_count, progress};
+use super::{BenchError, Nobody, Options, asked, machine, presign_count, progress};
 use crate::boot::{self, BootError};
-use crate::cli;
 use crate::config::Config;
 use crate::keys;
 use crate::node_rpc::{Rpc, RpcError};
@@ -63,13 +62,7 @@ impl From<RpcError> for BenchError {
 }
 
 /// Drives the node at `url`; gives the report.
-pub fn run(
-    config: &Config,
-    options: &cli::Bench,
-    url: &str,
-    stop: &StopSignal,
-    say: &Say,
-) -> Result<Report, BenchError> {
+pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say: &Say) -> Result<Report, BenchError> {
     let mut rpc = Rpc::at(url)?;
     let (mut target, tpu) = find(&mut rpc, url, options.target.tpu)?;
     say.line(format_args!("  target     {url} ({}), TPU {}", target.version, target.tpu));
@@ -87,7 +80,7 @@ pub fn run(
 
     let control = Arc::new(Control::default());
     let (sender, samples) = channel();
-    let cores = boot::cores(config)?.allowed.len();
+    let cores = boot::cores(&config.layout)?.allowed.len();
     let presign = presign_count(options, cores);
     let benchg = benchg::Config {
         accounts: Arc::new(accounts),
@@ -141,7 +134,7 @@ pub fn run(
     let (probes, others) = (target.latency.confirmed(), transaction_count(&mut rpc)?.saturating_sub(count + landed));
     let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
     target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
-    let asked = (asked(config, options), options);
+    let asked = (asked(&config.development.genesis, options), options);
     Ok(seen.report_of_target(target, landed, asked, cores))
 }
 
@@ -190,13 +183,13 @@ fn boot_load(
     bencho: bencho::Config,
 ) -> Result<Node, BenchError> {
     let affinity = &config.development.bench.affinity;
-    let cores = boot::cores(config)?;
+    let cores = boot::cores(&config.layout)?;
     let counts = config.tile_counts().auto(cores.allowed.len(), true);
     let topology = topology::build_load(&config.name, counts, affinity, &cores).map_err(BootError::Layout)?;
     let config = NodeConfig {
         workspace: boot::workspace_path(config),
         huge_pages: HugePages::None,
-        idle: boot::idle(config),
+        idle: boot::idle(&config.layout),
         tiles: boot::load_configs(TileConfigs::default(), &topology, benchg, benchs, bencho),
     };
     Ok(Node::boot(topology, Clock::real(), config).map_err(BootError::from)?)
@@ -257,7 +250,7 @@ impl Observed {
         &mut self,
         target: Target,
         landed: u64,
-        (asked, options): (Asked, &cli::Bench),
+        (asked, options): (Asked, &Options),
         cores: f64,
     ) -> Report {
         let elapsed = self.measured_s();

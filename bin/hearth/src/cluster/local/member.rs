@@ -464,7 +464,7 @@ mod tests {
             assert_eq!(named.len(), if node.role == Role::Leader { 1 } else { 0 });
             let given = &loaded.config.consensus.vote_account_path;
             assert_eq!(given.exists(), node.role == Role::Validator);
-            assert_eq!(loaded.config.gossip.bind_address, node.address.to_string());
+            assert_eq!(loaded.config.gossip.bind_address, node.address);
             assert_eq!(crate::boot::workspace_path(&loaded.config), cluster.workspace(node));
             assert!(loaded.notices.is_empty());
         }

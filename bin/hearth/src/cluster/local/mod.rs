@@ -26,6 +26,7 @@ use hearth_cluster::simulate::WorldError;
 
 use crate::boot;
 use crate::config::{self, Config};
+use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::keys::KeyError;
 use crate::node_rpc::RpcError;
 use crate::say::{Say, note};
@@ -250,10 +251,12 @@ pub enum LocalError {
     Signals(io::Error),
 }
 
-impl LocalError {
-    /// Whether the command line or a file of it is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Option(_) | Self::World(_) | Self::Map { .. })
+impl ExitCode for LocalError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Option(_) | Self::World(_) | Self::Map { .. } => WRONG_USE,
+            _ => FAILED,
+        }
     }
 }
 
@@ -314,7 +317,7 @@ impl Which {
 
 /// The cores that nodes may have.
 pub fn cores() -> Result<Vec<usize>, LocalError> {
-    Ok(boot::cores(&Config::default())?.allowed)
+    Ok(boot::cores(&config::Layout::default())?.allowed)
 }
 
 /// `hearth cluster up`

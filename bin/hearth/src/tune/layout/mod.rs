@@ -25,8 +25,8 @@ use serde_json::json;
 
 use super::{TuneError, json_file};
 use crate::boot::{self, BootError};
-use crate::cli::ConfigFile;
-use crate::config::{self as file, Config, ConfigError};
+use crate::config::{ConfigError, ConfigFile};
+use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use crate::out::{Unwritable, can_be_written};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -153,10 +153,15 @@ pub enum LayoutError {
     Default(String),
 }
 
-impl LayoutError {
-    /// Whether the command line or the configuration is at fault.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Asked(_) | Self::Config(_)) || matches!(self, Self::Boot(why) if why.is_wrong_use())
+impl ExitCode for LayoutError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Asked(_) => WRONG_USE,
+            Self::Config(why) => why.exit_code(),
+            Self::Boot(why) => why.exit_code(),
+            Self::Stopped(_) => INTERRUPTED,
+            _ => FAILED,
+        }
     }
 }
 
@@ -166,8 +171,8 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     let quiet = Quiet { steal, foreign, pressure, pace };
     quiet.check().map_err(|why| LayoutError::Asked(why.replace('`', "--").replacen("--:", ":", 1)))?;
     has_time(options)?;
-    let base = base(&options.config)?;
-    let cores = boot::cores(&base).map_err(LayoutError::from)?;
+    let base = options.config.read().map_err(LayoutError::from)?;
+    let cores = boot::cores(&base.layout).map_err(LayoutError::from)?;
     let topology = boot::topology(&base, &cores, true).map_err(|why| LayoutError::from(BootError::from(why)))?;
     let (space, default) = config::space(&base, &topology, cores);
     let folder = Folder::take(&options.out)?;
@@ -246,13 +251,6 @@ fn failed(why: SearchError<JournalError<Stopped>>, folder: &Path) -> LayoutError
 
 fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
     fs::write(path, text).map_err(|source| Unwritable { path: path.into(), source })
-}
-
-fn base(file: &ConfigFile) -> Result<Config, LayoutError> {
-    let Some(path) = &file.config else { return Ok(Config::default()) };
-    let loaded = file::load(path)?;
-    loaded.notices.iter().for_each(|notice| note(format_args!("notice: {notice}")));
-    Ok(loaded.config)
 }
 
 fn program() -> Result<PathBuf, LayoutError> {

@@ -1,0 +1,59 @@
+//! `hearth config`: shows and checks the configuration.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::config::{Config, ConfigFile};
+use crate::exit_code::Failure;
+use crate::say::Say;
+use crate::{check, memory, metrics, tile_kinds};
+
+/// `hearth config`
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print the configuration in effect.
+    Show {
+        /// The file.
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Print the default file with a text for every key.
+        #[arg(long, conflicts_with_all = ["config", "memory", "counters", "tiles"])]
+        default: bool,
+        /// Print what memory `hearth run` and `hearth bench` take at the start, part by part.
+        #[arg(long, conflicts_with_all = ["counters", "tiles"])]
+        memory: bool,
+        /// Print every counter with its meaning, as Markdown.
+        #[arg(long, conflicts_with_all = ["config", "tiles"])]
+        counters: bool,
+        /// Print every kind of tile: which nodes have it, how many, and what it needs; as Markdown.
+        #[arg(long, conflicts_with = "config")]
+        tiles: bool,
+    },
+    /// Check a configuration: keys, values, and whether the layout fits this machine.
+    ///
+    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. Of a file with mistakes all are
+    /// told at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes
+    /// each other.
+    Check {
+        /// The file to check; without one, the defaults are checked.
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// The file, given as other commands take it.
+        #[arg(long, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
+    },
+}
+
+/// Runs the command.
+pub fn run(command: Command, say: &Say) -> Result<(), Failure> {
+    match command {
+        Command::Show { default: true, .. } => say.text(Config::annotated_default()),
+        Command::Show { counters: true, .. } => say.text(metrics::markdown()),
+        Command::Show { tiles: true, .. } => say.text(tile_kinds::markdown()),
+        Command::Show { config, memory: true, .. } => say.text(memory::table(&config.read()?)?),
+        Command::Show { config, .. } => say.text(toml::to_string_pretty(&config.read()?)?),
+        Command::Check { file, config } => check::run(file.or(config).as_deref(), say)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Exit codes: each error that a command can end with says its own.
+//!
+//! An error becomes a [`Failure`] only if it implements [`ExitCode`], so no command can be forgotten here. A panic ends
+//! the process with 101, see [`crate::panics`].
+
+use std::error::Error;
+use std::{fmt, io};
+
+/// The command failed.
+pub const FAILED: u8 = 1;
+/// The command line or the configuration is wrong.
+pub const WRONG_USE: u8 = 2;
+/// A machine or a comparison falls short of what was asked.
+pub const MISSED: u8 = 3;
+/// The command was interrupted: the shell's code for SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// An error that a command can end with.
+pub trait ExitCode: Error {
+    /// The code that the process ends with.
+    fn exit_code(&self) -> u8 {
+        FAILED
+    }
+
+    /// Whether the command has printed the error as its result, so that no message follows.
+    fn is_printed(&self) -> bool {
+        false
+    }
+}
+
+impl ExitCode for io::Error {}
+
+impl ExitCode for serde_json::Error {}
+
+impl ExitCode for toml::ser::Error {}
+
+/// The error of any command.
+pub struct Failure(Box<dyn ExitCode>);
+
+impl Failure {
+    /// The code that the process ends with.
+    pub fn exit_code(&self) -> u8 {
+        self.0.exit_code()
+    }
+
+    /// Whether the command has printed the error as its result.
+    pub fn is_printed(&self) -> bool {
+        self.0.is_printed()
+    }
+}
+
+impl<E: ExitCode + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::BenchError;
+    use crate::configure::Ended;
+    use crate::load::CommandError;
+    use crate::profile::bench::ReportError;
+    use crate::tune::TuneError;
+    use crate::why::WhyError;
+
+    #[test]
+    fn error_within_error_keeps_its_code() {
+        let interrupted = || BenchError::Interrupted { landed: 0 };
+        let cases: [(Failure, u8); 5] = [
+            (interrupted().into(), INTERRUPTED),
+            (ReportError::Bench(interrupted()).into(), INTERRUPTED),
+            (TuneError::Interrupted.into(), INTERRUPTED),
+            (TuneError::Worse("a".into()).into(), MISSED),
+            (CommandError::Worse("a".into()).into(), MISSED),
+        ];
+        for (failure, code) in cases {
+            assert_eq!(failure.exit_code(), code, "{failure}");
+            assert!(!failure.is_printed(), "{failure}");
+        }
+    }
+
+    #[test]
+    fn printed_result_needs_no_message() {
+        for (failure, code) in [(Failure::from(WhyError::Told(4)), 4), (Ended::ToMend.into(), FAILED)] {
+            assert_eq!(failure.exit_code(), code, "{failure}");
+            assert!(failure.is_printed(), "{failure}");
+        }
+    }
+}

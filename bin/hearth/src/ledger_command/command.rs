@@ -1,0 +1,99 @@
+//! The command line of `hearth ledger`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::config::{Config, ConfigError, ConfigFile};
+
+/// `hearth ledger`
+#[derive(Subcommand)]
+pub enum Command {
+    /// Check checksums, hash chain, signatures, the transaction history and snapshots.
+    Verify {
+        /// Which chain.
+        #[command(flatten)]
+        chain: ChainOf,
+    },
+    /// Execute all blocks again and print each bank's hash; compare those that snapshots have.
+    Replay {
+        /// Which chain.
+        #[command(flatten)]
+        chain: ChainOf,
+        /// Begin with the snapshot of this slot, 0 is the genesis.
+        #[arg(long, value_name = "SLOT", default_value_t = 0)]
+        from: u64,
+        /// End with this slot [default: the last].
+        #[arg(long, value_name = "SLOT")]
+        to: Option<u64>,
+    },
+    /// List the blocks: FEC sets, entries, transactions, bytes.
+    Blocks {
+        /// Which chain.
+        #[command(flatten)]
+        chain: ChainOf,
+        /// Which.
+        #[command(flatten)]
+        slots: Slots,
+    },
+    /// Write blocks and transactions as JSON, one a line.
+    Export {
+        /// Which chain.
+        #[command(flatten)]
+        chain: ChainOf,
+        /// Which.
+        #[command(flatten)]
+        slots: Slots,
+        /// Write to this file [default: standard output].
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+impl Command {
+    /// Which chain.
+    pub fn chain(&self) -> &ChainOf {
+        match self {
+            Self::Verify { chain }
+            | Self::Replay { chain, .. }
+            | Self::Blocks { chain, .. }
+            | Self::Export { chain, .. } => chain,
+        }
+    }
+}
+
+/// Which chain on disk.
+#[derive(Args, Default)]
+pub struct ChainOf {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// The chain of the node of this name, as `hearth run --name` has it.
+    #[arg(long, value_name = "NODE")]
+    pub name: Option<String>,
+    /// The chain in this folder.
+    #[arg(short = 'l', long, value_name = "DIR")]
+    pub ledger: Option<PathBuf>,
+}
+
+impl ChainOf {
+    /// The configuration of the node whose chain it is, with the chain's folder.
+    pub fn read(&self) -> Result<Config, ConfigError> {
+        let mut config = self.config.named(self.name.as_deref())?;
+        if let Some(ledger) = &self.ledger {
+            config.ledger.path.clone_from(ledger);
+        }
+        Ok(config)
+    }
+}
+
+/// A range of slots.
+#[derive(Args, Default)]
+pub struct Slots {
+    /// Begin with this slot [default: the first].
+    #[arg(long, value_name = "SLOT")]
+    pub from: Option<u64>,
+    /// End with this slot [default: the last].
+    #[arg(long, value_name = "SLOT")]
+    pub to: Option<u64>,
+}

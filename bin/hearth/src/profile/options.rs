@@ -1,0 +1,72 @@
+//! The options of `hearth profile`, but those of a bench's.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::bench;
+use crate::config::ConfigFile;
+
+/// `hearth profile`
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Options {
+    /// Not a node that runs, but a bench.
+    #[command(subcommand)]
+    pub of: Option<Of>,
+    /// What of which node.
+    #[command(flatten)]
+    pub node: NodeOptions,
+}
+
+/// What else can be profiled.
+#[derive(Subcommand)]
+pub enum Of {
+    /// Profile a bench, and write one report of it: an HTML file that needs nothing else.
+    ///
+    /// Takes the options of `hearth bench`. The report has the rate over time, what limited it, tiles, links, latency
+    /// by stage, the flame graph of node and load, the configuration and the machine.
+    Bench(bench::ReportOptions),
+}
+
+/// A profile of a node that runs.
+#[derive(Args)]
+pub struct NodeOptions {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// Which node, by its `--name`.
+    #[arg(long, value_name = "NODE", conflicts_with = "url")]
+    pub name: Option<String>,
+    /// Its RPC, on this machine or another.
+    #[arg(long, short, value_name = "URL")]
+    pub url: Option<String>,
+    /// For how long.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        conflicts_with = "next_block",
+        value_parser = clap::value_parser!(u64).range(1..=600)
+    )]
+    pub seconds: u64,
+    /// The next block, from its begin to its end.
+    #[arg(long)]
+    pub next_block: bool,
+    /// One kind of tile alone.
+    #[arg(long, value_name = "KIND")]
+    pub tile: Option<String>,
+    /// Samples a second of CPU time.
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub hz: u32,
+    /// The graph, to be opened in a browser.
+    #[arg(long, short, value_name = "FILE", default_value = "hearth-profile.svg")]
+    pub output: PathBuf,
+    /// The stacks, one a line, for other tools [default: beside the graph, `.folded`].
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// The node's `rpc.admin_token`; others see it here, so rather give it in the variable `HEARTH_ADMIN_TOKEN`. By
+    /// default that of this configuration.
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
+}
