@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use alloy_consensus::{Transaction, TxEip1559};
@@ -30,6 +30,7 @@ use hearth_evm::pool::PoolConfig;
 use hearth_evm::tx::Tx;
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 const CHAIN: u64 = 777;
@@ -177,7 +178,7 @@ fn hammer(chain: &Chain) {
 /// One test at a time: each has several processes.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 fn cometbft() -> Option<PathBuf> {
