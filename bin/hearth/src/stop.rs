@@ -11,10 +11,11 @@
 use std::io::{Error, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// From the first request to end until the process ends, whatever happens.
@@ -70,7 +71,7 @@ pub struct Save(Arc<Mutex<Option<Unsaved>>>);
 impl Save {
     /// It is further than before.
     pub fn progress(&self) {
-        if let Some(unsaved) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(unsaved) = self.0.lock().as_mut() {
             unsaved.progress = Instant::now();
         }
     }
@@ -78,7 +79,7 @@ impl Save {
 
 impl Drop for Save {
     fn drop(&mut self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 }
 
@@ -126,7 +127,7 @@ impl StopSignal {
             std::thread::sleep(GRACE);
         }
         let seconds = asked.elapsed().as_secs();
-        let parts = self.explain.try_lock().ok().and_then(|explain| explain.as_ref().map(|explain| explain()));
+        let parts = self.explain.try_lock().and_then(|explain| explain.as_ref().map(|explain| explain()));
         let left = unstopped(parts.unwrap_or_default(), threads());
         last_words(format!("error: not stopped within {seconds} s, and ended as by a kill: {left}"));
         signal_hook::low_level::exit(NOT_STOPPED);
@@ -135,7 +136,7 @@ impl StopSignal {
     /// Waits while a save makes progress, or may still make some; whether one was under way and has ended.
     fn wait_for_save(&self, asked: Instant) -> bool {
         let unsaved = || {
-            let unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
+            let unsaved = self.unsaved.lock();
             unsaved.as_ref().map(|unsaved| (unsaved.what, unsaved.progress.max(asked) + unsaved.patience))
         };
         let Some((what, _)) = unsaved() else { return false };
@@ -153,7 +154,7 @@ impl StopSignal {
     /// `patience` each time. For one at a time.
     pub fn save(&self, what: &'static str, patience: Duration) -> Save {
         let unsaved = Unsaved { what, patience, progress: Instant::now() };
-        *self.unsaved.lock().unwrap_or_else(PoisonError::into_inner) = Some(unsaved);
+        *self.unsaved.lock() = Some(unsaved);
         Save(Arc::clone(&self.unsaved))
     }
 
@@ -174,13 +175,13 @@ impl StopSignal {
 
     /// Names the parts that have not stopped, should the process not end in time.
     pub fn explain(&self, parts: impl Fn() -> Vec<String> + Send + 'static) {
-        *self.explain.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(parts));
+        *self.explain.lock() = Some(Box::new(parts));
     }
 
     /// Stops as the first Ctrl-C does.
     pub fn set(&self) {
         self.set.store(true, Ordering::Release);
-        self.waiter.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Thread::unpark);
+        self.waiter.lock().iter().for_each(Thread::unpark);
         // The watchdog waits for the first alone.
         let _ = self.begun.as_ref().map(|begun| begun.try_send(()));
     }
@@ -192,7 +193,7 @@ impl StopSignal {
 
     /// Waits until the signal is set, at most `longest`; may return early. Only one thread may wait at a time.
     pub fn wait(&self, longest: Duration) {
-        *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+        *self.waiter.lock() = Some(std::thread::current());
         // A thread that sets it from here on finds this one.
         if !self.is_set() {
             std::thread::park_timeout(longest);

@@ -26,13 +26,15 @@ const DOES_IO: [&str; 5] = [
     "crates/solana/pipeline/src/tower/saved.rs",
 ];
 
-const TIME_AND_CHANCE: [&str; 9] = [
+const TIME_AND_CHANCE: [&str; 11] = [
     "Instant::now",
     "SystemTime::now",
     "UNIX_EPOCH.elapsed",
     "thread_rng",
     "rand::rng",
     "rand::random",
+    "fastrand::u64",
+    "Rng::new",
     "OsRng",
     "getrandom",
     "sys::random",

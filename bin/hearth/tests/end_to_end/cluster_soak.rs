@@ -72,7 +72,7 @@ impl Drop for Load {
 struct Killer<'a> {
     cluster: &'a Cluster,
     every: u64,
-    random: u64,
+    random: fastrand::Rng,
     down: Option<(usize, Instant)>,
     next: Instant,
     kills: u64,
@@ -81,7 +81,8 @@ struct Killer<'a> {
 
 impl<'a> Killer<'a> {
     fn new(cluster: &'a Cluster) -> Self {
-        let (every, random) = (number("HEARTH_KILL_EVERY", 15), 2 * number("HEARTH_SEED", 1) + 1);
+        let every = number("HEARTH_KILL_EVERY", 15);
+        let random = fastrand::Rng::with_seed(number("HEARTH_SEED", 1));
         let next = Instant::now() + Duration::from_secs(every);
         Self { cluster, every, random, down: None, next, kills: 0, most_memory: 0 }
     }
@@ -102,9 +103,8 @@ impl<'a> Killer<'a> {
                 self.down = None;
             }
             None if self.every > 0 && Instant::now() >= self.next => {
-                self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
                 // Not the first: it has the load, and leads alone where no other one does.
-                let node = 2 + (self.random >> 33) as usize % (NODES - 1);
+                let node = self.random.usize(2..=NODES);
                 self.cluster.run("kill", &[&format!("node-{node}")]);
                 (self.down, self.kills) = (Some((node, Instant::now())), self.kills + 1);
                 self.next += Duration::from_secs(self.every);

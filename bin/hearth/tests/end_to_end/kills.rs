@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use hearth_ledger::genesis::funded_account_key;
 use hearth_testkit::random::Random;
 use hearth_wire::Signature;
 use hearth_wire::base58::decode_32;
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -44,14 +44,14 @@ fn load(quic: SocketAddr, rpc: Rpc, sent: &Sent, stop: &AtomicBool) {
     let mut sender = Sender::connect(quic, 1);
     let mut blockhash = rpc.latest_blockhash();
     while !stop.load(Acquire) {
-        let number = sent.lock().unwrap().len();
+        let number = sent.lock().len();
         if number % BLOCKHASH_FOR == 0
             && let Ok(latest) = rpc.try_call("getLatestBlockhash", json!([{ "commitment": "processed" }]))
         {
             blockhash = decode_32(latest["value"]["blockhash"].as_str().expect("a text")).expect("a blockhash");
         }
         let bytes = transfer(&funded_account_key(number % 64), &fresh_address(1, number), amount(number), &blockhash);
-        sent.lock().unwrap().push(signature_of(&bytes));
+        sent.lock().push(signature_of(&bytes));
         // Several between two looks at the socket, so that the pipeline is never without work.
         while !sender.offer(&bytes) && !stop.load(Acquire) {
             sender.step(Duration::from_millis(1));
@@ -84,7 +84,7 @@ fn is_confirmed(status: &Value) -> bool {
 fn wait_for_confirmed(sent: &Sent, confirmed: &mut BTreeSet<usize>, rpc: Rpc, from: usize) {
     let enough = confirmed.len() + CONFIRMED;
     wait_until("confirmed transfers", || {
-        let signatures = sent.lock().unwrap()[from..].to_vec();
+        let signatures = sent.lock()[from..].to_vec();
         let statuses = rpc.statuses(&signatures);
         let newly = statuses.iter().enumerate().filter(|(_, status)| is_confirmed(status));
         confirmed.extend(newly.map(|(at, _)| from + at));
@@ -135,7 +135,7 @@ fn kills(seed: u64, count: u64) {
     for kill in 0..=count {
         let node = setup.start();
         let rpc = node.rpc();
-        let number_sent = sent.lock().unwrap().len();
+        let number_sent = sent.lock().len();
         landed_before += landed(number_sent, &confirmed, rpc, known).len();
         known = number_sent;
         if !votes && !full {
@@ -176,7 +176,7 @@ fn kills(seed: u64, count: u64) {
     same_hashes(&setup);
     println!(
         "seed {seed}: {count} kills, {} transfers sent, {landed_before} landed, slot {last_slot}",
-        sent.lock().unwrap().len()
+        sent.lock().len()
     );
     if full {
         rates.sort_by(f64::total_cmp);

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hearth_ledger::genesis::funded_account_key;
 use hearth_wire::Signature;
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ impl Load {
         for number in 0.. {
             let to = fresh_address(1, number);
             let bytes = transfer(&funded_account_key(number % 64), &to, amount(number), &blockhash);
-            self.sent.lock().unwrap().push(bytes.clone());
+            self.sent.lock().push(bytes.clone());
             while !sender.try_send(&bytes) {
                 if self.stop.load(Ordering::Acquire) {
                     return;
@@ -48,7 +48,7 @@ impl Load {
     }
 
     fn signatures(&self) -> Vec<Signature> {
-        self.sent.lock().unwrap().iter().map(|bytes| signature_of(bytes)).collect()
+        self.sent.lock().iter().map(|bytes| signature_of(bytes)).collect()
     }
 }
 
@@ -116,7 +116,7 @@ fn kill_9_under_load_and_restart() {
         load.stop.store(true, Ordering::Release);
         (confirmed, count, slot, hashes)
     });
-    let (signatures, sent) = (load.signatures(), load.sent.into_inner().unwrap());
+    let (signatures, sent) = (load.signatures(), load.sent.into_inner());
     assert!(count >= confirmed.len() as u64 && sent.len() > confirmed.len());
 
     let node = setup.start();

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -37,7 +38,7 @@ impl Terminal {
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = drawn.read(&mut bytes) {
-                into.lock().expect("the parser").process(&bytes[..count]);
+                into.lock().process(&bytes[..count]);
             }
         });
         Self { child: child.expect("the program starts"), keys, parser, reader }
@@ -45,12 +46,12 @@ impl Terminal {
 
     /// What stands on the screen.
     pub fn screen(&self) -> String {
-        self.parser.lock().expect("the parser").screen().contents()
+        self.parser.lock().screen().contents()
     }
 
     /// Whether the program has taken the whole screen.
     pub fn is_taken_over(&self) -> bool {
-        self.parser.lock().expect("the parser").screen().alternate_screen()
+        self.parser.lock().screen().alternate_screen()
     }
 
     /// Waits until the screen shows all of `texts`.
@@ -81,7 +82,7 @@ impl Terminal {
 
     /// Gives the terminal another size.
     pub fn resize(&self, columns: u16, rows: u16) {
-        self.parser.lock().expect("the parser").screen_mut().set_size(rows, columns);
+        self.parser.lock().screen_mut().set_size(rows, columns);
         set_size(&self.keys, columns, rows);
     }
 

@@ -15,10 +15,11 @@ use crate::plan::{Layout, LinkPlan, WorkspacePlan};
 use crate::producer::Producer;
 use crate::protocol::{Entry, initial_seq};
 use crate::sync::{AtomicU64, Ordering};
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A workspace held by this process. Clones share it; the file goes when the last clone, producer, consumer and
@@ -157,7 +158,7 @@ impl Workspace {
     }
 
     fn take(&self, link: usize, consumer: Option<usize>, what: impl Fn() -> String) -> Result<(), WorkspaceError> {
-        let fresh = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner).insert((link, consumer));
+        let fresh = self.0.taken.lock().insert((link, consumer));
         if fresh { Ok(()) } else { Err(WorkspaceError::Taken { what: what() }) }
     }
 

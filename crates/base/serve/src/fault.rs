@@ -11,8 +11,9 @@
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// How often the log gets the same fault.
 const LOG_EVERY: Duration = Duration::from_secs(60);
@@ -28,7 +29,7 @@ pub fn report(reason: &str, error: &dyn Display) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let number = hasher.finish() as u32;
-    if is_due(&mut LOGGED.lock().unwrap_or_else(PoisonError::into_inner), number, Instant::now()) {
+    if is_due(&mut LOGGED.lock(), number, Instant::now()) {
         tracing::error!("fault {number:08x}: {reason}: {text}");
     }
     format!("{reason} (fault {number:08x}; the node's log says more)")

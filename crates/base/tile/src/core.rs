@@ -9,9 +9,11 @@
 //! thread parks, until another core publishes to it, a descriptor becomes readable or a deadline passes; where there is
 //! little to do on all cores, it [lends](lend) its tiles to another.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::panics;
@@ -135,7 +137,7 @@ impl Fleet {
 
     /// The first tile that died, if any.
     pub fn died(&self) -> Option<Died> {
-        self.shared.died.lock().unwrap_or_else(|p| p.into_inner()).clone()
+        self.shared.died.lock().clone()
     }
 
     /// Stops every core and waits for it. Tiles publish no more after this.
@@ -176,7 +178,7 @@ fn run(index: usize, core: Core, shared: &Shared) {
             tile.name().to_owned()
         });
         let died = Died { tile, message: panic_text(&*panic) };
-        shared.died.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(died);
+        shared.died.lock().get_or_insert(died);
         shared.halt();
     }
     thread.stop();

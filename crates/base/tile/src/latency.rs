@@ -178,10 +178,10 @@ fn bounds(bucket: usize) -> Range<u64> {
 mod tests {
     use super::*;
 
-    /// Latencies of all sizes: numbers of 27 bits and fewer, from a full-period generator.
+    /// Latencies of all sizes: numbers of 27 bits and fewer.
     fn latencies() -> impl Iterator<Item = u32> {
-        let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-        std::iter::successors(Some(1), next).map(|state: u64| (state >> 37) as u32 >> (state >> 32 & 31).min(26))
+        let mut random = fastrand::Rng::with_seed(1);
+        std::iter::repeat_with(move || random.u32(..1 << 27) >> random.u32(..27))
     }
 
     #[test]

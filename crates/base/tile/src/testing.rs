@@ -5,11 +5,12 @@
 //! memory  small links
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hearth_ring::{Consumer, Counters, HugePages, Producer, Workspace};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::counters::{CounterSet, LoopCounters};
 use crate::runner::{Parts, Runner};
@@ -179,7 +180,7 @@ pub fn script() -> Shared {
 
 /// Reads or changes a script, also after its tile has panicked.
 pub fn look(script: &Shared) -> MutexGuard<'_, Script> {
-    script.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    script.lock()
 }
 
 /// A tile that does as its script says. `BURST` frags at most are published at a time; what it publishes are

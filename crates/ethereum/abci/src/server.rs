@@ -8,10 +8,12 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::address::{Address, Listener, Stream};
 use crate::application::{Application, Exception, answer};
@@ -74,7 +76,7 @@ struct Open {
 impl Shared {
     /// Nothing that panics is done under this lock, and what it guards is whole at any time.
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

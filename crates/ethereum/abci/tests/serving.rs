@@ -1,26 +1,33 @@
 //! The server as CometBFT uses it: four connections, flushes, frames that are none, an application that gives up.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use hearth_abci::application::Answer;
 use hearth_abci::client::ClientError;
 use hearth_abci::server::Limits;
 use hearth_abci::{Address, Application, Bytes, Client, Exception, Server, request, response};
+use parking_lot::{Condvar, Mutex};
 use proptest::prelude::*;
 
 /// Blocks wait at a gate, so that a test can see what goes on meanwhile.
 #[derive(Default)]
 struct Gated {
-    open: Mutex<bool>,
+    gate: Mutex<Gate>,
     changed: Condvar,
-    executing: Mutex<bool>,
+}
+
+#[derive(Default)]
+struct Gate {
+    is_open: bool,
+    /// A block has come to it.
+    is_reached: bool,
 }
 
 impl Gated {
     fn set_open(&self) {
-        *self.open.lock().unwrap() = true;
+        self.gate.lock().is_open = true;
         self.changed.notify_all();
     }
 }
@@ -46,10 +53,10 @@ impl Application for Gated {
         Ok(response::ProcessProposal { status: response::Proposal::Accept.into() })
     }
     fn finalize_block(&self, _: request::FinalizeBlock) -> Answer<response::FinalizeBlock> {
-        *self.executing.lock().unwrap() = true;
+        let mut gate = self.gate.lock();
+        gate.is_reached = true;
         self.changed.notify_all();
-        let open = self.open.lock().unwrap();
-        drop(self.changed.wait_while(open, |open| !*open).unwrap());
+        self.changed.wait_while(&mut gate, |gate| !gate.is_open);
         Ok(response::FinalizeBlock { app_hash: Bytes::from_static(&[9; 32]), ..Default::default() })
     }
     fn commit(&self, _: request::Commit) -> Answer<response::Commit> {
@@ -87,8 +94,7 @@ fn check_goes_on_while_a_block_is_executed() {
         let [consensus, mempool, query, snapshot] = &mut clients[..] else { unreachable!() };
         consensus.send(request::Value::FinalizeBlock(request::FinalizeBlock::default())).unwrap();
         consensus.flush().unwrap();
-        let executing = application.executing.lock().unwrap();
-        drop(application.changed.wait_while(executing, |executing| !*executing).unwrap());
+        application.changed.wait_while(&mut application.gate.lock(), |gate| !gate.is_reached);
         // The block waits at its gate.
         let check = request::CheckTx { tx: Bytes::from_static(b"transfer"), r#type: 0 };
         let checked = mempool.call(request::Value::CheckTx(check)).unwrap();

@@ -11,8 +11,8 @@
 //! source  CometBFT's `spec/abci`; docs/cometbft.md says of each answer whether it is deterministic
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use hearth_abci::application::{Answer, Application};
@@ -21,6 +21,7 @@ use hearth_abci::{Exception, request, response};
 use hearth_evm::chain::{BlockInput, Chain, Ready};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::tx::SharedTx;
+use parking_lot::Mutex;
 
 use crate::app_hash::app_hash;
 use crate::block::{self, Part};
@@ -87,11 +88,6 @@ pub struct App {
     restoring: Mutex<Option<Restoring>>,
 }
 
-/// A thread that panics here ends its connection and so CometBFT; what is behind the lock is whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl App {
     /// Over a chain that makes no blocks by itself.
     pub fn new(chain: Chain, config: Config) -> Self {
@@ -149,18 +145,18 @@ impl App {
     /// The block of this input, if it was executed on the newest one.
     fn take_made(&self, input: &Input) -> Option<Made> {
         let parent = self.chain.head().hash;
-        let mut made = lock(&self.made);
+        let mut made = self.made.lock();
         let at = made.iter().position(|made| made.input == *input && made.ready.block.header.parent_hash == parent)?;
         Some(made.swap_remove(at))
     }
 
     fn has_made(&self, input: &Input) -> bool {
         let parent = self.chain.head().hash;
-        lock(&self.made).iter().any(|made| made.input == *input && made.ready.block.header.parent_hash == parent)
+        self.made.lock().iter().any(|made| made.input == *input && made.ready.block.header.parent_hash == parent)
     }
 
     fn remember(&self, new: Made) {
-        let mut made = lock(&self.made);
+        let mut made = self.made.lock();
         made.retain(|made| made.input.height == new.input.height);
         if made.len() >= MADE_MAX {
             made.remove(0);
@@ -195,7 +191,7 @@ impl App {
         match restoring.give(&self.chain) {
             Ok(()) => {
                 tracing::info!(height = self.chain.head().number(), "begun with a snapshot");
-                lock(&self.made).clear();
+                self.made.lock().clear();
                 response::Applied::Accept
             }
             Err(Wrong(why)) => {
@@ -323,15 +319,15 @@ impl Application for App {
         };
         let tx_results = made.results.clone();
         let app_hash = app_hash(&made.ready.block.hash);
-        *lock(&self.decided) = Some(made);
+        *self.decided.lock() = Some(made);
         Ok(response::FinalizeBlock { tx_results, app_hash, ..Default::default() })
     }
 
     fn commit(&self, _: request::Commit) -> Answer<response::Commit> {
-        let decided = lock(&self.decided).take();
+        let decided = self.decided.lock().take();
         let made = decided.ok_or_else(|| Exception("a commit without a block before it".into()))?;
         let block = self.chain.commit(made.ready).map_err(Exception::new)?;
-        lock(&self.made).clear();
+        self.made.lock().clear();
         if let Some(maker) = &self.maker {
             maker.committed(&self.chain, block.number());
         }
@@ -350,7 +346,7 @@ impl Application for App {
     }
 
     fn offer_snapshot(&self, request: request::OfferSnapshot) -> Answer<response::OfferSnapshot> {
-        let mut restoring = lock(&self.restoring);
+        let mut restoring = self.restoring.lock();
         *restoring = None;
         let folder = self.maker.as_ref().map(|maker| maker.store().part("incoming"));
         let result = if self.is_new() {
@@ -369,7 +365,7 @@ impl Application for App {
     }
 
     fn apply_snapshot_chunk(&self, request: request::ApplySnapshotChunk) -> Answer<response::ApplySnapshotChunk> {
-        let mut restoring = lock(&self.restoring);
+        let mut restoring = self.restoring.lock();
         let Some(underway) = restoring.as_mut() else { return Ok(restore::say(response::Applied::RejectSnapshot)) };
         match underway.apply(request).map_err(Exception::new)? {
             Step::Say(said) => Ok(said),

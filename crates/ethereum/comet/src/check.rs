@@ -10,13 +10,13 @@
 //! drops   nothing: what is not taken has a code and geth's words
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
 
 use alloy_primitives::B256;
 use bytes::Bytes;
 use hearth_abci::response;
 use hearth_crypto::keccak::keccak256_burst;
 use hearth_evm::chain::{Chain, SubmitError};
+use parking_lot::Mutex;
 
 use crate::envelope;
 
@@ -40,7 +40,7 @@ pub struct Came {
 
 impl Came {
     fn note(&self, hashes: &[B256]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let (set, order) = &mut *kept;
         for hash in hashes {
             if set.insert(*hash) {
@@ -56,7 +56,7 @@ impl Came {
 
     /// Forgets what was noted last.
     fn forget(&self, hash: &B256) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let (set, order) = &mut *kept;
         if set.remove(hash)
             && let Some(at) = order.iter().rposition(|one| one == hash)
@@ -67,7 +67,7 @@ impl Came {
 
     /// Whether it did.
     pub fn has(&self, hash: &B256) -> bool {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).0.contains(hash)
+        self.kept.lock().0.contains(hash)
     }
 }
 

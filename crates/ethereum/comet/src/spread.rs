@@ -12,8 +12,8 @@
 //! drops   nothing: what CometBFT does not take now is handed over again
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use hearth_evm::chain::Chain;
 use hearth_evm::pool::{Feed, Pool};
 use hearth_evm::tx::SharedTx;
 use hearth_utxo::Pool as OutputPool;
+use parking_lot::{Condvar, Mutex};
 
 use crate::check::{Came, hashes};
 use crate::envelope::Sealer;
@@ -60,15 +61,15 @@ struct Bell {
 
 impl Bell {
     fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.rung.lock() = true;
         self.heard.notify_all();
     }
 
     /// Waits until it is rung; says whether it was within `patience`.
     fn wait(&self, patience: Duration) -> bool {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.heard.wait_timeout_while(rung, patience, |rung| !*rung);
-        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+        let mut rung = self.rung.lock();
+        self.heard.wait_while_for(&mut rung, |rung| !*rung, patience);
+        std::mem::take(&mut *rung)
     }
 }
 

@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use alloy_consensus::{Transaction, TxEip1559};
@@ -30,6 +30,7 @@ use hearth_evm::pool::PoolConfig;
 use hearth_evm::tx::Tx;
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 const CHAIN: u64 = 777;
@@ -177,7 +178,7 @@ fn hammer(chain: &Chain) {
 /// One test at a time: each has several processes.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 fn cometbft() -> Option<PathBuf> {
@@ -409,18 +410,6 @@ fn four_validators_commit_one_that_was_killed_catches_up_and_one_joins_by_a_snap
     assert_eq!(hashes[0], hashes[1]);
 }
 
-/// Numbers that follow from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 #[test]
 fn killed_in_any_order_both_go_on_with_the_same_hash() {
     let (_alone, Some(program)) = (alone(), cometbft()) else { return };
@@ -435,16 +424,16 @@ fn kill_by(program: &Path, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut nodes = network(program, folder.path(), 1);
     let node = &mut nodes[0];
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut dice = fastrand::Rng::with_seed(seed);
     node.start();
     node.wait_for_height(2);
     for _ in 0..5 {
-        let height = node.height().unwrap_or(0) + 1 + dice.below(4);
+        let height = node.height().unwrap_or(0) + 1 + dice.u64(..4);
         node.wait_for_height(height);
         // At any moment within a block.
         let (_nobody, pause) = mpsc::channel::<()>();
-        let _ = pause.recv_timeout(Duration::from_millis(dice.below(120)));
-        match dice.below(5) {
+        let _ = pause.recv_timeout(Duration::from_millis(dice.u64(..120)));
+        match dice.u64(..5) {
             0 => node.app = None,
             1 => node.comet = None,
             3 => {

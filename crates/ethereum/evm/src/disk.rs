@@ -11,8 +11,10 @@ pub(crate) use slow::{Pace, Slow};
 mod slow {
     use std::fs::File;
     use std::io;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+    use parking_lot::{Condvar, Mutex};
 
     use super::Disk;
 
@@ -26,14 +28,14 @@ mod slow {
     impl Pace {
         /// Lets so many more syncs end.
         pub(crate) fn allow(&self, syncs: u64) {
-            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut left = self.left.lock();
             *left = left.saturating_add(syncs);
             self.more.notify_all();
         }
 
         fn wait(&self) {
-            let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut left = self.more.wait_while(left, |left| *left == 0).unwrap_or_else(PoisonError::into_inner);
+            let mut left = self.left.lock();
+            self.more.wait_while(&mut left, |left| *left == 0);
             *left -= 1;
         }
     }

@@ -9,9 +9,10 @@
 //! room. Order by arrival keeps makers before spenders; there is no auction, as the fee goes by the byte.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use alloy_primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::ledger::Ledger;
 use crate::ledger::set::{Overlaid, Overlay};
@@ -89,7 +90,7 @@ impl Pool {
 
     /// From now on `wake` is called when something has come, in the place of what was called before. It must not wait.
     pub fn on_came(&self, wake: impl Fn() + Send + Sync + 'static) {
-        *self.wake.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(wake));
+        *self.wake.lock() = Some(Arc::new(wake));
     }
 
     /// Those that wait of all that have come but the first `seen`, in order; and how many have come.
@@ -104,7 +105,7 @@ impl Pool {
         let taken: Vec<_> = burst.into_iter().map(|tx| self.add_one(&mut inner, ledger, tx)).collect();
         drop(inner);
         if taken.iter().any(Result::is_ok) {
-            let wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let wake = self.wake.lock().clone();
             wake.into_iter().for_each(|wake| wake());
         }
         taken
@@ -216,7 +217,7 @@ impl Pool {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

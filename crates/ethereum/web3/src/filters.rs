@@ -12,11 +12,12 @@
 //! is told at the next.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use alloy_primitives::{B256, U256};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::config::Limits;
@@ -122,7 +123,7 @@ impl Filters {
 
     /// All filters that are alive.
     fn live(&self) -> MutexGuard<'_, HashMap<U256, Filter>> {
-        let mut filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filters = self.filters.lock();
         let before = filters.len();
         filters.retain(|_, filter| filter.asked.elapsed() < self.limits.filter_life);
         count_many(&self.counters.filters_expired, before - filters.len());

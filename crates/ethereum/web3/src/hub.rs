@@ -7,12 +7,13 @@
 //! source  `eth_subscribe` of go-ethereum 1.16
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 use hearth_evm::tx::SharedTx;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Limits;
 use crate::counters::{Counters, count};
@@ -63,7 +64,7 @@ impl Hub {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes a connection in: its number, and the line from which it sends. The line ends when the client was too slow.

@@ -345,8 +345,8 @@ pub fn notification(subscription: &str, result: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
 
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
     use super::*;
@@ -371,7 +371,7 @@ mod tests {
         }
 
         async fn send(&self, burst: Vec<Bytes>) -> Vec<Result<B256, Failure>> {
-            self.bursts.lock().unwrap().push(burst.len());
+            self.bursts.lock().push(burst.len());
             burst.iter().map(|bytes| Ok(B256::left_padding_from(bytes))).collect()
         }
     }
@@ -454,7 +454,7 @@ mod tests {
         let answer = ask_of(&echo, &format!("[{long},{long},{},{send},5]", one(3)));
         let codes: Vec<i64> = answer.as_array().unwrap().iter().map(code).collect();
         assert_eq!(codes, [0, -32003, -32003, -32003, -32600]);
-        assert!(echo.bursts.lock().unwrap().is_empty(), "who is told that there is no answer has sent nothing");
+        assert!(echo.bursts.lock().is_empty(), "who is told that there is no answer has sent nothing");
         // What a contract says when it reverts is measured like any answer.
         let revert = |id: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"revert"}}"#);
         let answer = ask_of(&echo, &format!("[{}]", (0..9).map(revert).collect::<Vec<_>>().join(",")));
@@ -464,7 +464,7 @@ mod tests {
         let burst = format!("[{}]", vec![send; 9].join(","));
         let answer = ask_of(&echo, &burst);
         assert!(answer.as_array().unwrap().iter().all(|answer| code(answer) == -32003));
-        assert!(echo.bursts.lock().unwrap().is_empty(), "who is told that there is no answer has sent nothing");
+        assert!(echo.bursts.lock().is_empty(), "who is told that there is no answer has sent nothing");
         // One answer alone is as long as it is.
         let longer = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(7_000));
         assert_eq!(ask(&longer)["result"].as_str().map(str::len), Some(7_000));
@@ -490,7 +490,7 @@ mod tests {
         let other = r#"{"jsonrpc":"2.0","id":9,"method":"echo","params":[]}"#;
         let batch = [send(0, "0x01"), send(1, "0xzz"), send(2, "0x02"), other.into(), send(3, "0x03")];
         let answer = ask_of(&echo, &format!("[{}]", batch.join(",")));
-        assert_eq!(*echo.bursts.lock().unwrap(), [2, 1]);
+        assert_eq!(*echo.bursts.lock(), [2, 1]);
         let hash = |last: u8| json!(format!("0x{}{last:02x}", "00".repeat(31)));
         assert_eq!((&answer[0]["result"], &answer[2]["result"]), (&hash(1), &hash(2)));
         assert_eq!((code(&answer[1]), &answer[1]["id"]), (-32602, &1.into()));

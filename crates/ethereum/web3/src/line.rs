@@ -10,13 +10,14 @@
 //! and of one that does not read a few blocks are kept, not texts.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 use hearth_evm::tx::SharedTx;
 use hearth_serve::websocket::{self, Utf8Bytes};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::counters::{Counters, count};
@@ -106,7 +107,7 @@ struct Shared {
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn is_over(&self) -> bool {

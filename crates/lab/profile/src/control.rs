@@ -5,9 +5,10 @@
 //! memory  none before the first; then the last profile, until the next is asked for or [`KEPT`] has passed
 //! drops   the profile before, when another begins
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 
 use crate::Profile;
@@ -101,7 +102,7 @@ enum Stage {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Keeps what was taken, and lets go of it in the end.
@@ -109,8 +110,7 @@ impl Shared {
         let mut state = self.lock();
         state.stage = stage;
         self.changed.notify_all();
-        let waited = self.changed.wait_timeout_while(state, KEPT, |state| state.id == id);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.changed.wait_while_for(&mut state, |state| state.id == id, KEPT);
         if state.id == id {
             state.stage = Stage::Expired;
         }
@@ -133,9 +133,8 @@ impl UnderWay<'_> {
 
     /// Sleeps for so long, less when it is to end early.
     pub fn sleep(&self, time: Duration) {
-        let state = self.shared.lock();
         let is_going_on = |state: &mut State| !(state.stopped && state.id == self.id);
-        drop(self.shared.changed.wait_timeout_while(state, time, is_going_on));
+        self.shared.changed.wait_while_for(&mut self.shared.lock(), is_going_on, time);
     }
 
     /// Its samples begin now.
@@ -195,8 +194,9 @@ impl Control {
 
     /// Waits until what is told is as it should be, for so long at most; gives whether it was.
     pub fn wait(&self, most: Duration, is: impl Fn(&Value) -> bool) -> bool {
-        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), most, |state| !is(&told(state)));
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let mut state = self.shared.lock();
+        self.shared.changed.wait_while_for(&mut state, |state| !is(&told(state)), most);
+        is(&told(&state))
     }
 }
 

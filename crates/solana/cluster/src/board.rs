@@ -7,10 +7,11 @@
 //! Gossip's tile posts, and so does the thread of a node that joins, before it has tiles.
 
 use std::net::SocketAddrV4;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
+use parking_lot::Mutex;
 
 use crate::gossip::Gossip;
 
@@ -42,18 +43,18 @@ impl Board {
             let (slot, hash) = gossip.snapshot_hashes(&contact.pubkey)?.full;
             Some(Served { identity: contact.pubkey, rpc: gossip.socket(contact, SocketKind::Rpc), slot, hash })
         });
-        *self.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = served.collect();
+        *self.snapshots.lock() = served.collect();
         let nodes = gossip.contact_infos().map(|contact| gossip.reachable(contact)).collect();
-        *self.nodes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(nodes);
+        *self.nodes.lock() = Arc::new(nodes);
     }
 
     /// The nodes that gossip knows, this one too, each with the sockets that something may be sent to.
     pub fn nodes(&self) -> Arc<Vec<ContactInfo>> {
-        Arc::clone(&self.nodes.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.nodes.lock())
     }
 
     /// The snapshots that nodes say they have.
     pub fn snapshots(&self) -> Vec<Served> {
-        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.snapshots.lock().clone()
     }
 }

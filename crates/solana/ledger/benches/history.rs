@@ -61,11 +61,9 @@ fn look_up(bench: &Bench, history: &History, last: u64) {
         std::thread::yield_now();
     }
     // The first block left may have lost a part.
-    let (first, mut n) = (reader.first_slot().expect("there are blocks") + 1, 0u64);
-    let mut some = || {
-        n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        (first + (n >> 20) % (last - first), (n >> 7) % BLOCK)
-    };
+    let first = reader.first_slot().expect("there are blocks") + 1;
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut some = || (random.u64(first..last), random.u64(..BLOCK));
     bench.run("history by signature, anywhere", Unit::NanosPerItem, Some(1e6), || {
         let (slot, number) = some();
         let found = reader.transaction(&signature(slot, number)).expect("readable").expect("kept");

@@ -20,11 +20,11 @@ mod rewind;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hashbrown::HashTable;
 use hearth_crypto::prefetch::prefetch;
 use hearth_wire::Pubkey;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::account::Account;
 use crate::seed::Seed;
@@ -77,11 +77,11 @@ struct Shard(RwLock<Contents>);
 impl Shard {
     // A panic while a lock is held leaves whole accounts behind: each is written by one move.
     fn read(&self) -> RwLockReadGuard<'_, Contents> {
-        self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Contents> {
-        self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.write()
     }
 }
 

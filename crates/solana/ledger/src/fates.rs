@@ -14,11 +14,11 @@
 mod reason;
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
 use hearth_wire::consts::Signature;
 use hearth_wire::hash64;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{PackedStatus, TransactionError};
 
@@ -189,7 +189,7 @@ impl Fates {
     fn shard(&self, tag: u64) -> MutexGuard<'_, Shard> {
         // The table inside uses the low bits and the top seven.
         let shard = &self.shards[(tag >> 32) as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        shard.lock()
     }
 
     /// Notes a drop, with the bank's error if there is one.
@@ -224,7 +224,7 @@ impl Fates {
 
     /// How far back it is known.
     pub fn window(&self) -> Window {
-        let kept = |shard: &Mutex<Shard>| shard.lock().unwrap_or_else(PoisonError::into_inner).entries.len();
+        let kept = |shard: &Mutex<Shard>| shard.lock().entries.len();
         let forgotten = self.forgotten_unix_s.load(Relaxed);
         Window {
             capacity: self.per_shard * SHARDS,

@@ -20,10 +20,10 @@ mod points;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use hearth_wire::consts::{STAKE_PROGRAM, VOTE_PROGRAM};
 use hearth_wire::{Hash, Pubkey};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::account::Account;
 use crate::accounts::changes::Change;
@@ -189,7 +189,7 @@ impl Hashing {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// A slot has ended. The one before must be complete.
@@ -221,11 +221,8 @@ impl Hashing {
         if !self.is_behind() {
             return false;
         }
-        match self.state.try_lock() {
-            Ok(mut state) => self.work(&mut state, accounts, limit),
-            Err(TryLockError::Poisoned(poisoned)) => self.work(&mut poisoned.into_inner(), accounts, limit),
-            Err(TryLockError::WouldBlock) => return false,
-        }
+        let Some(mut state) = self.state.try_lock() else { return false };
+        self.work(&mut state, accounts, limit);
         true
     }
 

@@ -19,7 +19,9 @@ mod line;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use changed::{ChangedAccount, SlotChanges};
 pub use forks::{Forks, Frozen, KeptForks, RewindError};
@@ -272,11 +274,11 @@ impl Ledger {
     }
 
     pub(crate) fn chain(&self) -> RwLockReadGuard<'_, Chain> {
-        self.chain.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.chain.read()
     }
 
     fn chain_mut(&self) -> RwLockWriteGuard<'_, Chain> {
-        self.chain.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.chain.write()
     }
 
     /// Begins a slot on the last block.

@@ -17,10 +17,10 @@
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard};
 
 use hearth_crypto::prefetch::prefetch;
 use hearth_wire::{Signature, Txn};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::blockhash::last_valid_block_height;
 use crate::error::{PackedStatus, TransactionError};
@@ -264,7 +264,7 @@ impl<B: Bucket> Shard<B> {
 
     // A panic while the lock is held (an assertion on the slot) leaves the table as it was.
     fn lock(&self) -> MutexGuard<'_, Table<B>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 
     /// Shards that hold `entries` in two thirds of their ways.
@@ -414,8 +414,8 @@ impl StatusCache {
 
     /// Bytes that the tables take now.
     pub fn memory_bytes(&self) -> usize {
-        let messages = self.messages.iter().map(|shard| shard.0.lock().map_or(0, |table| table.buckets.len()));
-        let signatures = self.signatures.iter().map(|shard| shard.0.lock().map_or(0, |table| table.buckets.len()));
+        let messages = self.messages.iter().map(|shard| shard.lock().buckets.len());
+        let signatures = self.signatures.iter().map(|shard| shard.lock().buckets.len());
         128 * (messages.sum::<usize>() + signatures.sum::<usize>())
     }
 }

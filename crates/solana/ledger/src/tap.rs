@@ -8,10 +8,10 @@
 //! While nobody listens it costs a bank one load a microblock.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::{Pubkey, Txn};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::account::Account;
 use crate::error::TransactionError;
@@ -95,7 +95,7 @@ const ACCOUNTS: u8 = 4;
 
 impl Tap {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// Says what is wanted from now on; with nothing wanted the queue is emptied.

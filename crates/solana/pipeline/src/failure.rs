@@ -5,7 +5,9 @@
 //! A tile that panics is a defect of the program. One that finds that the node can no longer be in its cluster says why
 //! here and stays idle: whoever runs the node looks into that, and ends it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// A place for a reason; copies share it.
 pub struct Failure<E>(Arc<Mutex<Option<E>>>);
@@ -25,11 +27,11 @@ impl<E> Default for Failure<E> {
 impl<E> Failure<E> {
     /// Takes the reason, once there is one.
     pub fn take(&self) -> Option<E> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 
     /// Says why.
     pub(crate) fn set(&self, why: E) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        *self.0.lock() = Some(why);
     }
 }

@@ -12,8 +12,9 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::crypto::{
     ClientConfig as CryptoConfig, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
@@ -73,8 +74,8 @@ impl fmt::Debug for Wanted {
 }
 
 impl Wanted {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock()
     }
 
     /// What is to be signed; once.

@@ -6,12 +6,13 @@
 //! drops   what the block store no longer has
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::HistoryReader;
 use hearth_wire::Txn;
 use hearth_wire::entry::Entries;
+use parking_lot::Mutex;
 
 use crate::jsonrpc::Failure;
 
@@ -79,7 +80,7 @@ impl HistoryView {
     }
 
     fn cached(&self, slot: u64) -> Option<Arc<StoredBlock>> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock();
         let at = cache.iter().position(|block| block.slot == slot)?;
         let block = cache.remove(at)?;
         cache.push_front(block.clone());
@@ -87,7 +88,7 @@ impl HistoryView {
     }
 
     fn keep(&self, block: Arc<StoredBlock>) {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock();
         cache.retain(|other| other.slot != block.slot);
         cache.push_front(block);
         while cache.len() > 1 && cache.iter().map(|block| block.size()).sum::<usize>() > CACHE_BYTES {

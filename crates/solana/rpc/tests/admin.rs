@@ -2,11 +2,12 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use common::client::Client;
 use common::*;
 use hearth_rpc::{Admin, Counters, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// Notes what it is asked for, and takes one profile.
@@ -15,7 +16,7 @@ struct Noting(Mutex<Vec<ProfilePlan>>);
 
 impl Profiler for Noting {
     fn start(&self, plan: ProfilePlan) -> Result<Value, String> {
-        let mut plans = self.0.lock().unwrap();
+        let mut plans = self.0.lock();
         if !plans.is_empty() {
             return Err("it ends in 3 s".into());
         }
@@ -50,7 +51,7 @@ fn a_profile_is_started_once_and_fetched() {
     let plan = json!([{ "seconds": 600, "tile": "bank", "hz": 1000 }]);
     assert_eq!(chain.call("hearth_profileStart", plan.clone()), json!({ "state": "running", "id": 1 }));
     let asked = ProfilePlan { span: ProfileSpan::Seconds(600), tile: Some("bank".into()), hz: 1000 };
-    assert_eq!(*profiler.0.lock().unwrap(), [asked]);
+    assert_eq!(*profiler.0.lock(), [asked]);
     let (code, message, _) = chain.error("hearth_profileStart", plan);
     assert_eq!((code, message.as_str()), (-32041, "it ends in 3 s"));
     for (options, format, id) in [
@@ -86,10 +87,10 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     }
     let (code, message, _) = chain.error("hearth_profileFetch", json!([{ "format": "png" }]));
     assert!(code == -32602 && message.contains("`summary`, `svg` or `folded`"), "{message}");
-    assert!(profiler.0.lock().unwrap().is_empty());
+    assert!(profiler.0.lock().is_empty());
     chain.call("hearth_profileStart", json!([{ "nextBlock": true }]));
     let asked = ProfilePlan { span: ProfileSpan::Block, tile: None, hz: 99 };
-    assert_eq!(*profiler.0.lock().unwrap(), [asked]);
+    assert_eq!(*profiler.0.lock(), [asked]);
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn others_than_the_owner_are_refused_and_counted() {
         }
         assert_eq!(chain.counted(Counters::admin_refused), 3 * (n as u64 + 1));
     }
-    assert!(profiler.0.lock().unwrap().is_empty());
+    assert!(profiler.0.lock().is_empty());
     chain.call("hearth_profileStart", json!([{ "token": "a secret" }]));
     assert_eq!(chain.counted(Counters::admin_refused), 9);
 }
@@ -137,10 +138,10 @@ fn a_web_page_is_not_the_owner() {
         assert!(answer["error"]["code"] == -32040 && message.contains("no web page (`Origin`)"), "{headers}: {answer}");
         assert_eq!(open.counted(Counters::admin_refused), n as u64 + 1);
     }
-    assert!(profiler.0.lock().unwrap().is_empty());
+    assert!(profiler.0.lock().is_empty());
     // A node's own token is known to its owner's pages alone.
     assert_eq!(ask(&closed, pages[0], json!({ "token": "a secret" }))["result"]["id"], 1);
-    assert_eq!(closed_profiler.0.lock().unwrap().len(), 1);
+    assert_eq!(closed_profiler.0.lock().len(), 1);
     assert_eq!(ask(&open, "Host: [::1]:8899\r\n", json!({}))["result"]["id"], 1);
     // Nobody is the owner over WebSocket, which pages may open to anywhere.
     let answer = Client::new(&open).ask("hearth_profileStart", json!([{}]));

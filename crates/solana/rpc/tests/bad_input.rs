@@ -218,7 +218,7 @@ fn every_method_refuses_what_is_wrong_with_solanas_code() {
         }
     }
     // Nothing of all that has reached the pipeline, and the node is well.
-    assert!(chain.taken.lock().unwrap().is_empty());
+    assert!(chain.taken.lock().is_empty());
     assert_eq!(chain.call("getHealth", json!([])), "ok");
 }
 

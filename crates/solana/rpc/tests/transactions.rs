@@ -57,7 +57,7 @@ fn a_transfer_lands_and_its_status_grows_surer() {
     assert!(code == -32002 && message.contains("already been processed"), "{message}");
     assert_eq!(data["err"], "AlreadyProcessed");
     assert_eq!((chain.counted(|c| c.transactions_in()), chain.counted(|c| c.preflight_refused())), (1, 1));
-    assert_eq!(chain.taken.lock().unwrap().concat(), bytes);
+    assert_eq!(chain.taken.lock().concat(), bytes);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn an_overdrawn_transfer_is_refused_with_what_became_of_it() {
     // The engine that runs programs has more to say; here there is none.
     assert!(data["logs"].is_array());
     assert_eq!((&data["unitsConsumed"], &data["accounts"]), (&json!(150), &Value::Null));
-    assert!(chain.taken.lock().unwrap().is_empty());
+    assert!(chain.taken.lock().is_empty());
     // Without preflight it lands and fails.
     let signature = chain.call("sendTransaction", in_base64(&bytes, json!({ "skipPreflight": true })));
     let landed = status(&chain, signature.as_str().unwrap());
@@ -104,7 +104,7 @@ fn what_cannot_land_is_refused_by_name() {
         assert!(code == -32002 && message.contains(what), "{message}");
         assert_eq!(data["err"], err, "{message}");
     }
-    assert!(chain.taken.lock().unwrap().is_empty());
+    assert!(chain.taken.lock().is_empty());
 }
 
 #[test]

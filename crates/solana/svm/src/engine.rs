@@ -14,8 +14,9 @@ use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::AcqRel;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::Mutex;
 use solana_builtins::BUILTINS;
 use solana_program_runtime::loaded_programs::{BlockRelation, ForkGraph};
 use solana_program_runtime::program_cache_entry::ProgramCacheEntry;

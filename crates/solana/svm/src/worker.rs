@@ -74,7 +74,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let state = shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let state = shared.idle.lock().pop();
         Self { shared, state }
     }
 }
@@ -82,7 +82,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
-            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+            self.shared.idle.lock().push(state);
         }
     }
 }

@@ -14,9 +14,11 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::bench::{Bench, threads};
 use super::median;
@@ -68,7 +70,7 @@ impl Observers {
 
     /// The median time of a scrape.
     pub fn scrape_ms(&self) -> f64 {
-        median(self.scrapes.lock().expect("never poisoned").clone())
+        median(self.scrapes.lock().clone())
     }
 
     fn scrape(&self, port: u16) {
@@ -77,7 +79,7 @@ impl Observers {
             while !ended.load(Ordering::Relaxed) {
                 let begun = Instant::now();
                 if super::bench::get(port, "/metrics").is_ok() {
-                    scrapes.lock().expect("never poisoned").push(begun.elapsed().as_secs_f64() * 1e3);
+                    scrapes.lock().push(begun.elapsed().as_secs_f64() * 1e3);
                 }
                 std::thread::sleep(SCRAPE_EVERY.saturating_sub(begun.elapsed()));
             }

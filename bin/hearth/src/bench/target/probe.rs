@@ -8,13 +8,14 @@
 //!         those behind it too
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hearth_wire::base58::encode_32;
 use hearth_wire::{Hash, Pubkey};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::fund::{self, Payer};
@@ -136,7 +137,7 @@ impl Prober {
     pub fn each_second(&self) -> Box<dyn Fn() -> String> {
         let (shared, before) = (self.shared.clone(), Cell::new([0; 4]));
         Box::new(move || {
-            let found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = shared.found.lock();
             let times = [&found.submitted_ms, &found.processed_ms, &found.confirmed_ms, &found.answers_ms];
             let before = before.replace(times.map(Vec::len));
             let names = ["submitted", "processed", "confirmed", "answered"].into_iter().zip(times);
@@ -153,7 +154,7 @@ impl Prober {
     pub fn end(self) -> Latency {
         self.shared.quit.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-        let mut found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.shared.found.lock();
         Latency {
             probes: found.probes,
             probes_refused: found.refused,
@@ -178,13 +179,13 @@ fn submit(mut rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, 
         count += 1;
         // Each of another amount, so that no two are the same transaction.
         let sent = payer.send(&mut rpc, &[(*to, count)], &hash, true);
-        let mut found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = shared.found.lock();
         found.probes += 1;
         match sent {
             Ok(signature) => {
                 found.submitted_ms.push(ms(due));
                 let under = Under { signature, due, processed: false };
-                shared.under.lock().unwrap_or_else(PoisonError::into_inner).push(under);
+                shared.under.lock().push(under);
             }
             Err(_) => found.refused += 1,
         }
@@ -203,7 +204,7 @@ fn watch(mut rpc: Rpc, shared: &Shared) {
     loop {
         let sent_all = shared.sent_all.load(Ordering::Relaxed);
         let asked: Vec<String> = {
-            let under = shared.under.lock().unwrap_or_else(PoisonError::into_inner);
+            let under = shared.under.lock();
             under.iter().take(STATUSES).map(|probe| probe.signature.clone()).collect()
         };
         if asked.is_empty() && sent_all {
@@ -220,8 +221,8 @@ fn watch(mut rpc: Rpc, shared: &Shared) {
 
 /// Takes in the statuses of the first probes under way.
 fn note(statuses: &Value, shared: &Shared) {
-    let mut found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut under = shared.under.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = shared.found.lock();
+    let mut under = shared.under.lock();
     let mut statuses = statuses.as_array().map(Vec::as_slice).unwrap_or_default().iter();
     under.retain_mut(|probe| {
         // What was submitted since has no status yet.
@@ -250,7 +251,7 @@ fn ask(mut rpc: Rpc, mut schedule: Schedule, shared: &Shared, about: &Pubkey) {
     for (method, params) in questions.iter().cycle() {
         let Some(due) = schedule.next(&shared.quit) else { return };
         let answer = rpc.call(method, params.clone());
-        let mut found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = shared.found.lock();
         match answer {
             Ok(_) => found.answers_ms.push(ms(due)),
             Err(_) => found.questions_failed += 1,
@@ -267,12 +268,12 @@ mod tests {
         let shared = Shared::default();
         let due = Instant::now();
         let probe = |name: &str| Under { signature: name.into(), due, processed: false };
-        *shared.under.lock().unwrap() = vec![probe("a"), probe("b"), probe("c")];
+        *shared.under.lock() = vec![probe("a"), probe("b"), probe("c")];
         note(&json!([null, { "confirmationStatus": "processed" }]), &shared);
         note(&json!([null, { "confirmationStatus": "confirmed" }, { "confirmationStatus": "finalized" }]), &shared);
-        let found = shared.found.lock().unwrap();
+        let found = shared.found.lock();
         assert_eq!((found.processed_ms.len(), found.confirmed_ms.len()), (2, 2));
-        assert_eq!(shared.under.lock().unwrap()[0].signature, "a");
+        assert_eq!(shared.under.lock()[0].signature, "a");
     }
 
     #[test]
@@ -280,10 +281,10 @@ mod tests {
         let prober = Prober { shared: Arc::new(Shared::default()), threads: vec![] };
         let line = prober.each_second();
         assert_eq!(line(), "–");
-        prober.shared.found.lock().unwrap().confirmed_ms = vec![5.0, 1.0, 3.0];
+        prober.shared.found.lock().confirmed_ms = vec![5.0, 1.0, 3.0];
         assert_eq!(line(), "3 confirmed p50 3.0 max 5.0 ms");
-        prober.shared.found.lock().unwrap().confirmed_ms.push(9.0);
-        prober.shared.found.lock().unwrap().answers_ms.push(0.5);
+        prober.shared.found.lock().confirmed_ms.push(9.0);
+        prober.shared.found.lock().answers_ms.push(0.5);
         assert_eq!(line(), "1 confirmed p50 9.0 max 9.0 ms   1 answered p50 0.5 max 0.5 ms");
         assert_eq!(line(), "–");
     }

@@ -7,10 +7,10 @@
 //! drops   an answer that comes after the node was stopped
 
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hearth_wire::Hash;
 use hearth_wire::base58::encode_32;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::DivergenceError;
 
@@ -44,7 +44,7 @@ pub struct Asking(Mutex<Option<Question>>);
 
 impl Asking {
     fn question(&self) -> MutexGuard<'_, Option<Question>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Waits for the answer to this question from now on.

@@ -6,15 +6,9 @@ use reed_solomon_erasure::galois_8::ReedSolomon as Oracle;
 
 /// Deterministic bytes that look random.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut x = seed | 1;
-    std::iter::repeat_with(|| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        (x >> 24) as u8
-    })
-    .take(len)
-    .collect()
+    let mut bytes = vec![0; len];
+    fastrand::Rng::with_seed(seed).fill(&mut bytes);
+    bytes
 }
 
 /// Data shards followed by the parity that the oracle gives them.

@@ -7,12 +7,13 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
 use hyper::body::Frame;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -47,7 +48,7 @@ impl Live {
 
     /// A stream of its own; `None` where there are too many.
     pub(super) fn join(&self) -> Option<Events> {
-        let mut streams = self.streams.lock().expect("never poisoned");
+        let mut streams = self.streams.lock();
         let streams = streams.as_mut()?;
         streams.retain(|stream| !stream.is_closed());
         if streams.len() >= STREAMS {
@@ -79,7 +80,7 @@ impl Live {
             _ = stopped.changed() => {}
         }
         // Their clients see the end of the stream.
-        self.streams.lock().expect("never poisoned").take();
+        self.streams.lock().take();
     }
 
     /// Tells everybody a second at a time, until nobody is left.
@@ -94,12 +95,12 @@ impl Live {
     }
 
     fn is_heard(&self) -> bool {
-        self.streams.lock().expect("never poisoned").as_ref().is_some_and(|streams| !streams.is_empty())
+        self.streams.lock().as_ref().is_some_and(|streams| !streams.is_empty())
     }
 
     /// Queues an event for each stream; without one the streams end, and their clients come back.
     fn tell(&self, second: Option<String>) {
-        let mut streams = self.streams.lock().expect("never poisoned");
+        let mut streams = self.streams.lock();
         let Some(streams) = streams.as_mut() else { return };
         let Some(second) = second else { return streams.clear() };
         let event = Bytes::from(format!("data: {second}\n\n"));

@@ -26,11 +26,10 @@ fn v4(number: u32) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + number), 8001))
 }
 
-/// Numbers from a full-period generator.
+/// Random numbers.
 fn numbers(seed: u64) -> impl Iterator<Item = u64> {
-    let next =
-        |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
-    std::iter::successors(Some(seed), next).map(|state: u64| state >> 20)
+    let mut random = fastrand::Rng::with_seed(seed);
+    std::iter::repeat_with(move || random.u64(..))
 }
 
 #[test]

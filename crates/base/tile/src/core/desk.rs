@@ -44,19 +44,19 @@ impl<L> Desk<L> {
 
     /// Takes what has come.
     pub fn open(&self) -> Vec<L> {
-        let mut inbox = self.inbox.lock().unwrap_or_else(|p| p.into_inner());
+        let mut inbox = self.inbox.lock();
         self.has_mail.store(false, Ordering::Release);
         inbox.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Takes what has come, and no more.
     pub fn close(&self) -> Vec<L> {
-        self.inbox.lock().unwrap_or_else(|p| p.into_inner()).take().unwrap_or_default()
+        self.inbox.lock().take().unwrap_or_default()
     }
 
     /// Sends a list; it comes back where the core has stopped.
     fn send(&self, list: L) -> Result<(), L> {
-        match &mut *self.inbox.lock().unwrap_or_else(|p| p.into_inner()) {
+        match &mut *self.inbox.lock() {
             None => return Err(list),
             Some(inbox) => inbox.push(list),
         }

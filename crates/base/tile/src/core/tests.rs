@@ -269,15 +269,15 @@ fn a_pinned_core_runs_where_it_was_told() {
     let (script, cores) = (script(), Arc::new(Mutex::new(vec![])));
     let seen = cores.clone();
     look(&script).on_poll = Box::new(move || {
-        *seen.lock().unwrap() = sys::thread::allowed_cores().unwrap();
+        *seen.lock() = sys::thread::allowed_cores().unwrap();
         Poll::Idle
     });
     let mut pinned = core("a", vec![tile(&wires, "a:0", &script)], &waker(), &wires, PARK_AT_ONCE);
     pinned.pin = allowed.last().copied();
     let fleet = Fleet::start(vec![pinned]).unwrap();
-    until("it runs", || !cores.lock().unwrap().is_empty());
+    until("it runs", || !cores.lock().is_empty());
     fleet.stop().unwrap();
-    assert_eq!(*cores.lock().unwrap(), allowed[allowed.len() - 1..]);
+    assert_eq!(*cores.lock(), allowed[allowed.len() - 1..]);
 }
 
 #[test]

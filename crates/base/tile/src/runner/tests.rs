@@ -207,18 +207,16 @@ fn no_callback_is_called_without_room_for_its_burst() {
             if polls % 5 == 0 { Poll::Busy } else { Poll::Idle }
         });
     }
-    let (mut seed, mut got) = (1u64, [vec![], vec![]]);
+    let (mut random, mut got) = (fastrand::Rng::with_seed(1), [vec![], vec![]]);
     let mut given = 0u64;
     for _ in 0..20_000 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let dice = seed >> 33;
-        if dice % 3 == 0 && feed.credits(1) > 0 {
+        if random.u8(..3) == 0 && feed.credits(1) > 0 {
             give(&mut feed, [given as u8]);
             given += 1;
         }
         stage.runner.turn(0);
-        got[0].extend(take(&mut first, (dice / 3 % 4) as usize));
-        got[1].extend(take(&mut second, (dice / 12 % 4) as usize));
+        got[0].extend(take(&mut first, random.usize(..4)));
+        got[1].extend(take(&mut second, random.usize(..4)));
     }
     while stage.runner.turn(0) == Activity::Worked {
         got[0].extend(take(&mut first, usize::MAX));

@@ -7,15 +7,16 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use hearth_evm::blocks;
 use hearth_evm::chain::{Chain, Frozen};
 use hearth_evm::state;
+use parking_lot::Mutex;
 
 use super::codec::{Entry, PIECE_BYTES_MAX};
 use super::store::Store;
@@ -70,7 +71,7 @@ impl Maker {
                 error.to_string()
             }),
         };
-        let sender = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = self.frozen.lock();
         let is_sent = match (frozen, &*sender) {
             // The thread may have panicked.
             (Ok(Some(frozen)), Some(sender)) => sender.send(frozen).is_ok(),
@@ -91,7 +92,7 @@ impl Maker {
 impl Drop for Maker {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        drop(self.frozen.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.frozen.lock().take());
         if let Some(thread) = self.thread.take() {
             // A panic there has told what it had to tell.
             let _ = thread.join();

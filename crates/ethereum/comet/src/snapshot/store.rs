@@ -10,7 +10,6 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -18,6 +17,7 @@ use alloy_consensus::Header;
 use alloy_primitives::B256;
 use bytes::Bytes;
 use hearth_abci::types::Snapshot;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::codec::{Entry, FORMAT, Writer, chunk_hash, encode_headers};
 
@@ -93,7 +93,7 @@ impl Store {
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     /// Where what is not whole may be; gone at the next start.

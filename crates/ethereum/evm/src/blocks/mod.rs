@@ -27,11 +27,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::block::{Block, Body, Roots};
 #[cfg(test)]
@@ -222,7 +223,7 @@ impl BlockStore {
                 tracing::error!(%error, "blocks cannot be synced to the disk");
                 return;
             }
-            let _one = lock(&shared.letting_go);
+            let _one = shared.letting_go.lock();
             if let Err(error) = retain::let_go(&shared.inner, &dir, &of, blocks) {
                 tracing::error!(%error, "old blocks stay");
             }
@@ -253,7 +254,7 @@ impl BlockStore {
 
     /// No block is let go of for its age while this is held.
     pub fn hold(&self) -> MutexGuard<'_, ()> {
-        lock(&self.shared.letting_go)
+        self.shared.letting_go.lock()
     }
 
     /// The header of that number: of a block that is kept, or one of the 256 before the first. Of its block little more
@@ -269,7 +270,7 @@ impl BlockStore {
     /// Lets go of everything and begins with this block; `before` are the headers of those before it, newest first.
     pub fn begin_with(&self, block: &Block, before: &[Header]) -> Result<(), BlocksError> {
         {
-            let (_writing, _syncing) = (lock(&self.writing), lock(&self.shared.syncing));
+            let (_writing, _syncing) = (self.writing.lock(), self.shared.syncing.lock());
             self.status()?.go_back(0)?;
             let mut inner = self.lock();
             inner.check_failure()?;
@@ -295,7 +296,7 @@ impl BlockStore {
         let (number, hashes) = (block.number(), Hashes::of(block));
         let mut record = Tail::room();
         record::encode(block, altered, &mut record);
-        let _writing = lock(&self.writing);
+        let _writing = self.writing.lock();
         let status = self.status()?;
         self.shared.keep_up(number)?;
         let (mut tail, synced) = self.tail(number)?;
@@ -391,7 +392,7 @@ impl BlockStore {
 
     /// Lets go of all blocks after `number`, on disk too.
     pub fn truncate(&self, number: u64) -> Result<(), BlocksError> {
-        let _writing = lock(&self.writing);
+        let _writing = self.writing.lock();
         // Else what goes would count as lost, where the program ends before the next block.
         self.status.get().map_or(Ok(()), |status| status.go_back(number))?;
         for gone in (number + 1..=self.newest()).rev() {
@@ -399,7 +400,7 @@ impl BlockStore {
                 self.lock().forget(&Hashes::of(&block));
             }
         }
-        let _syncing = lock(&self.shared.syncing);
+        let _syncing = self.shared.syncing.lock();
         let mut inner = self.lock();
         inner.synced = inner.synced.min(number);
         inner.blooms.truncate(number);
@@ -432,7 +433,7 @@ impl BlockStore {
 
     /// Nothing is brought to disk while this is held, as tests of a slow disk do.
     pub(crate) fn hold_syncs(&self) -> MutexGuard<'_, ()> {
-        lock(&self.shared.syncing)
+        self.shared.syncing.lock()
     }
 
     /// Writes to the disk what is not there yet.
@@ -585,10 +586,6 @@ pub fn decode_foreign(bytes: &[u8], header: &Header, chain_id: u64) -> Result<Bl
     }
     let Body { txs, receipts, withdrawals } = body;
     Ok(Block { header, hash, txs, receipts, withdrawals })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@
 
 use std::hash::BuildHasher;
 use std::path::Path;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 use super::base::{Base, HEADERS_MAX};
 use super::record::Hashes;
 use super::segment::{Place, SegmentHead};
-use super::{BlocksError, Inner, lock};
+use super::{BlocksError, Inner};
 
 /// A file has at least so many blocks.
 const BLOCKS_MIN: u64 = 16;
@@ -26,7 +27,7 @@ pub(super) fn blocks_max(retain: u64) -> u64 {
 pub(super) fn let_go(inner: &Mutex<Inner>, dir: &Path, of: &SegmentHead, retain: u64) -> Result<(), BlocksError> {
     loop {
         let found = {
-            let inner = lock(inner);
+            let inner = inner.lock();
             oldest(&inner, retain)
         };
         let Some((first, places)) = found else { return Ok(()) };
@@ -34,10 +35,10 @@ pub(super) fn let_go(inner: &Mutex<Inner>, dir: &Path, of: &SegmentHead, retain:
         base.write(dir, of)?;
         for (number, place) in &places {
             let hashes = place.hashes()?;
-            lock(inner).forget_at(*number, &hashes);
+            inner.lock().forget_at(*number, &hashes);
         }
         let gone = {
-            let mut inner = lock(inner);
+            let mut inner = inner.lock();
             // The chain may have been set back meanwhile.
             if inner.segments.get(1).is_none_or(|segment| segment.first() != first) {
                 return Ok(());
@@ -64,7 +65,7 @@ fn headers_before(inner: &Mutex<Inner>, first: u64) -> Result<Vec<alloy_consensu
     let mut headers = Vec::new();
     for number in (first.saturating_sub(HEADERS_MAX)..first).rev() {
         let (place, kept) = {
-            let inner = lock(inner);
+            let inner = inner.lock();
             (inner.find(number), inner.base.header(number))
         };
         match (place, kept) {

@@ -17,7 +17,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::BlocksError;
 
@@ -163,8 +164,8 @@ impl Status {
         written.map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.record.lock()
     }
 }
 

@@ -7,9 +7,11 @@
 //! A failed sync is the last: the kernel may have given up what it could not write, and a later sync would not say so.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use super::{AHEAD_MAX, BlocksError, Inner, lock};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{AHEAD_MAX, BlocksError, Inner};
 use crate::disk::Disk;
 
 type Sync<T> = Box<dyn Fn() -> T + Send + std::marker::Sync>;
@@ -47,12 +49,12 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
+        self.inner.lock()
     }
 
     /// Brings to disk what was written before the call, and what that builds on.
     pub(super) fn bring(&self) -> Result<(), BlocksError> {
-        let one = lock(&self.syncing);
+        let one = self.syncing.lock();
         self.bring_alone(&one)
     }
 
@@ -62,7 +64,7 @@ impl Shared {
         if is_near() {
             return Ok(());
         }
-        let one = lock(&self.syncing);
+        let one = self.syncing.lock();
         // Another thread may have synced meanwhile.
         if is_near() { Ok(()) } else { self.bring_alone(&one) }
     }

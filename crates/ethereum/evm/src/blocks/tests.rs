@@ -180,10 +180,10 @@ fn filling(dir: &Path) -> Arc<Filling> {
 fn noting(calls: &Arc<Mutex<Vec<String>>>) -> SyncOrder {
     let [before, after, failed] = [0; 3].map(|_| calls.clone());
     SyncOrder {
-        before: Box::new(move || Ok(lock(&before).push("before".into()))),
-        after: Box::new(move || Ok(lock(&after).push("after".into()))),
+        before: Box::new(move || Ok(before.lock().push("before".into()))),
+        after: Box::new(move || Ok(after.lock().push("after".into()))),
         synced: Box::new(|| {}),
-        failed: Box::new(move |why| lock(&failed).push(why)),
+        failed: Box::new(move |why| failed.lock().push(why)),
     }
 }
 
@@ -294,7 +294,7 @@ fn a_failed_sync_is_the_last() {
     assert!(refused.iter().all(|result| matches!(result, Err(BlocksError::NotSynced(_)))), "{refused:?}");
     assert_eq!((store.newest(), store.synced()), (2, 1));
     drop(store);
-    let calls = lock(&calls);
+    let calls = calls.lock();
     let failures = calls.iter().filter(|call| call.contains("the disk is broken")).count();
     let at = |what: &str| calls.iter().filter(|call| *call == what).count();
     assert_eq!(failures, 1, "{calls:?}");

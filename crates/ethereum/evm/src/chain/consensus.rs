@@ -9,7 +9,7 @@ use alloy_primitives::{Address, B256};
 
 use super::produce::{Ready, Unsealed};
 use super::times::{BlockTimes, Lap};
-use super::{Chain, ChainError, lock};
+use super::{Chain, ChainError};
 use crate::block::Block;
 use crate::tx::SharedTx;
 
@@ -55,7 +55,7 @@ impl Chain {
             return Err(ChainError::NotNext { number: input.number, head: parent.number() });
         }
         let timestamp = input.timestamp.max(parent.header.timestamp);
-        let mut clock = lock(&self.inner.dev).clock.clone();
+        let mut clock = self.inner.dev.lock().clock.clone();
         clock.beneficiary = input.beneficiary;
         clock.prevrandao = input.prevrandao;
         let mut env = self.inner.env_at(&(&*parent).into(), input.number, timestamp, &clock);

@@ -6,7 +6,7 @@
 //! drops   the oldest snapshots beyond that
 //! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil and Hardhat
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use alloy_primitives::map::AddressSet;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -16,7 +16,7 @@ use super::clock::{Clock, ClockFile, TIME_MAX_S};
 use super::dump::Load;
 use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
-use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, lock, sequencer};
+use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, sequencer};
 use crate::block::Block;
 use crate::blocks::BlockStore;
 use crate::pool::DropReason;
@@ -80,7 +80,7 @@ impl Chain {
             let mut state = self.inner.writer()?;
             if let Some(interval_s) = interval_s.filter(|_| made > 0) {
                 let next = self.head().header.timestamp.saturating_add(interval_s);
-                lock(&self.inner.dev).clock.timestamp = Some(next);
+                self.inner.dev.lock().clock.timestamp = Some(next);
             }
             self.inner.make(&mut state)?;
         }
@@ -104,7 +104,7 @@ impl Chain {
     /// neither go by it nor use it up.
     fn set_clock<T>(&self, how: impl FnOnce(&mut Clock) -> T) -> T {
         let _between = self.inner.between_blocks();
-        let mut dev = lock(&self.inner.dev);
+        let mut dev = self.inner.dev.lock();
         let result = how(&mut dev.clock);
         dev.keep_clock();
         result
@@ -168,22 +168,22 @@ impl Chain {
 
     /// From now on transactions need not be signed by this account.
     pub fn impersonate(&self, account: Address) {
-        lock(&self.inner.dev).impersonated.insert(account);
+        self.inner.dev.lock().impersonated.insert(account);
     }
 
     /// Ends [`Chain::impersonate`].
     pub fn stop_impersonating(&self, account: &Address) {
-        lock(&self.inner.dev).impersonated.remove(account);
+        self.inner.dev.lock().impersonated.remove(account);
     }
 
     /// Whether every account is taken as impersonated.
     pub fn impersonate_all(&self, all: bool) {
-        lock(&self.inner.dev).impersonate_all = all;
+        self.inner.dev.lock().impersonate_all = all;
     }
 
     /// Whether transactions need not be signed by this account.
     pub fn is_impersonated(&self, account: &Address) -> bool {
-        let dev = lock(&self.inner.dev);
+        let dev = self.inner.dev.lock();
         dev.impersonate_all || dev.impersonated.contains(account)
     }
 
@@ -241,7 +241,7 @@ impl Chain {
     pub fn snapshot(&self) -> u64 {
         let _between = self.inner.between_blocks();
         let (head, view) = self.head_and_view();
-        let mut dev = lock(&self.inner.dev);
+        let mut dev = self.inner.dev.lock();
         dev.snapshots_taken += 1;
         let id = dev.snapshots_taken;
         let clock = dev.clock.clone();
@@ -251,7 +251,7 @@ impl Chain {
 
     /// The snapshots that can be gone back to, oldest first: id, and the number and hash of the block.
     pub fn snapshots(&self) -> Vec<(u64, u64, B256)> {
-        let dev = lock(&self.inner.dev);
+        let dev = self.inner.dev.lock();
         dev.snapshots.iter().map(|taken| (taken.id, taken.head.number(), taken.head.hash)).collect()
     }
 
@@ -263,13 +263,13 @@ impl Chain {
         // Else its block could go while it is gone back to.
         let _held = self.inner.store.as_ref().map(BlockStore::hold);
         let (head, view, clock) = {
-            let dev = lock(&self.inner.dev);
+            let dev = self.inner.dev.lock();
             let Some(snapshot) = dev.snapshots.iter().find(|snapshot| snapshot.id == id) else { return Ok(false) };
             (snapshot.head.clone(), snapshot.view.clone(), snapshot.clock.clone())
         };
         if !self.is_kept(head.number()) {
             let gone = {
-                let mut dev = lock(&self.inner.dev);
+                let mut dev = self.inner.dev.lock();
                 let at = dev.snapshots.iter().position(|snapshot| snapshot.id == id);
                 at.map(|at| dev.snapshots.remove(at))
             };
@@ -281,11 +281,11 @@ impl Chain {
         self.inner.keep_waiting()?;
         self.inner.rewind(&mut state, &head, &view)?;
         let unaware = {
-            let mut dev = lock(&self.inner.dev);
+            let mut dev = self.inner.dev.lock();
             dev.snapshots.retain(|snapshot| snapshot.id < id);
             dev.clock = clock;
             dev.keep_clock();
-            let mut published = self.inner.published.write().unwrap_or_else(PoisonError::into_inner);
+            let mut published = self.inner.published.write();
             let gone = published.rewind(head.clone(), state.head());
             self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone))
         };
@@ -310,7 +310,7 @@ impl Inner {
     /// Lets go of the oldest snapshots, as far as they keep too much beside the newest state.
     pub(super) fn forget_snapshots(&self, newest: &StateView) {
         let gone: Vec<Snapshot> = {
-            let mut dev = lock(&self.dev);
+            let mut dev = self.dev.lock();
             let is_small = |snapshot: &Snapshot| newest.bytes_since(&snapshot.view) <= dev.snapshot_bytes_max;
             let kept = dev.snapshots.iter().position(is_small).unwrap_or(dev.snapshots.len());
             dev.snapshots.drain(..kept).collect()
@@ -328,14 +328,14 @@ impl Inner {
         mut lap: Lap,
     ) -> Result<(), ChainError> {
         let (parent, view) = self.head_and_view();
-        let mut env = self.next_env(&(&*parent).into(), &lock(&self.dev).clock);
+        let mut env = self.next_env(&(&*parent).into(), &self.dev.lock().clock);
         let mut part = self.outputs.begin(&mut env, &[]);
         load.map_or(Ok(()), |load| part.load(&mut env, load))?;
         let executed = self.execute(&view, &env, &[], &[])?;
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
         let mut block = Unsealed::new(env, Vec::new(), executed, part, times);
         block.alter(changes);
-        lock(&self.dev).clock.block_made(block.env.timestamp);
+        self.dev.lock().clock.block_made(block.env.timestamp);
         self.finish(state, block).map(drop)
     }
 

@@ -9,7 +9,7 @@ use hearth_utxo::ledger::Loading;
 use serde_json::Value;
 
 use super::times::Lap;
-use super::{Chain, ChainError, lock};
+use super::{Chain, ChainError};
 use crate::genesis::{Genesis, Outputs, dump};
 
 /// What goes to the ledger of outputs with a block that loads it.
@@ -32,7 +32,7 @@ impl Chain {
         };
         let items = capture.map(|capture| capture.items().collect::<Result<Vec<_>, _>>()).transpose()?;
         let outputs = items.map(|items| Outputs::of(items).expect("the ledger's own set can be"));
-        let clock_offset_s = lock(&self.inner.dev).clock.offset_s;
+        let clock_offset_s = self.inner.dev.lock().clock.offset_s;
         Ok(dump::of(&head, &view, outputs.as_ref(), clock_offset_s, config))
     }
 

@@ -8,10 +8,11 @@
 //! Events are numbered from 1. Whoever notes how many there have been knows of each whether it came later.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::lock;
+use parking_lot::{Condvar, Mutex};
+
 use crate::block::Block;
 
 /// Events that wait for one subscriber, at most.
@@ -44,7 +45,7 @@ struct Queue {
 impl Events {
     /// What has come, if anything.
     pub fn try_next(&self) -> Option<ChainEvent> {
-        lock(&self.queue.events).pop_front().map(|(_, event)| event)
+        self.queue.events.lock().pop_front().map(|(_, event)| event)
     }
 
     /// What comes next within `patience`.
@@ -55,13 +56,13 @@ impl Events {
     /// What comes next within `patience`, with its number. [`ChainEvent::Lagged`] has that of the last that is missing.
     pub fn next_numbered_within(&self, patience: Duration) -> Option<(u64, ChainEvent)> {
         let end = Instant::now() + patience;
-        let mut events = lock(&self.queue.events);
+        let mut events = self.queue.events.lock();
         loop {
             if let Some(event) = events.pop_front() {
                 return Some(event);
             }
             let left = end.checked_duration_since(Instant::now())?;
-            events = self.queue.came.wait_timeout(events, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.queue.came.wait_for(&mut events, left);
         }
     }
 }
@@ -85,12 +86,12 @@ pub(super) struct Unaware(Vec<Arc<Queue>>);
 impl Hub {
     /// How many events there have been.
     pub(super) fn events(&self) -> u64 {
-        lock(&self.told).events
+        self.told.lock().events
     }
 
     pub(super) fn subscribe(&self, wake: Option<Wake>) -> Events {
         let queue = Arc::new(Queue { events: Mutex::default(), came: Condvar::new(), wake });
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         // Those who are gone would be kept until the next event, which an idle chain does not have.
         told.queues.retain(|queue| queue.strong_count() > 0);
         told.queues.push(Arc::downgrade(&queue));
@@ -100,12 +101,12 @@ impl Hub {
 
     /// Tells of what readers come to see with it: the caller holds the lock of what is published.
     pub(super) fn tell(&self, event: &ChainEvent) -> Unaware {
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         told.events += 1;
         told.queues.retain(|queue| queue.strong_count() > 0);
         let live: Vec<Arc<Queue>> = told.queues.iter().filter_map(Weak::upgrade).collect();
         for queue in &live {
-            let mut events = lock(&queue.events);
+            let mut events = queue.events.lock();
             if events.len() >= QUEUE {
                 events.clear();
                 events.push_back((told.events - 1, ChainEvent::Lagged));

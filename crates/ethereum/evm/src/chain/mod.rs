@@ -34,12 +34,12 @@ mod times;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::{Address, B256, Bloom, Bytes};
-use parking_lot::{FairMutex, FairMutexGuard};
+use parking_lot::{FairMutex, FairMutexGuard, Mutex, RwLock, RwLockReadGuard};
 use revm::primitives::hardfork::SpecId;
 
 pub use consensus::BlockInput;
@@ -223,14 +223,14 @@ impl Chain {
         inner.add_again(waiting.unwrap_or_default());
         inner.keep_pool()?;
         let thread = sequencer::start(&inner)?;
-        *lock(&inner.sequencer) = Some(thread);
+        *inner.sequencer.lock() = Some(thread);
         Ok(Self { inner })
     }
 
     /// Makes no more blocks by itself. What was acknowledged and is in no block stays in the pool.
     pub fn stop(&self) {
         self.inner.signal.stop();
-        let thread = lock(&self.inner.sequencer).take();
+        let thread = self.inner.sequencer.lock().take();
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
@@ -252,7 +252,7 @@ impl Chain {
 
     /// Why no more blocks can be made, if that is so.
     pub fn failure(&self) -> Option<String> {
-        let panicked = || lock(&self.inner.sequencer).as_ref().is_some_and(JoinHandle::is_finished);
+        let panicked = || self.inner.sequencer.lock().as_ref().is_some_and(JoinHandle::is_finished);
         let ended =
             || (!self.inner.signal.stopped() && panicked()).then(|| "the sequencer's thread has panicked".into());
         self.inner.failure.get().cloned().or_else(ended)
@@ -379,7 +379,7 @@ impl Chain {
 
     /// The block that would be made now.
     pub fn pending_env(&self) -> BlockEnv {
-        let clock = lock(&self.inner.dev).clock.clone();
+        let clock = self.inner.dev.lock().clock.clone();
         self.inner.next_env(&(&*self.head()).into(), &clock)
     }
 
@@ -465,7 +465,7 @@ impl Inner {
     }
 
     fn published(&self) -> RwLockReadGuard<'_, Published> {
-        self.published.read().unwrap_or_else(PoisonError::into_inner)
+        self.published.read()
     }
 
     fn head_and_view(&self) -> (Arc<Block>, StateView) {
@@ -478,11 +478,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.signal.stop();
     }
-}
-
-/// A thread that panicked under one of these locks has told so; what they guard is whole between two calls.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Seconds since 1970 by this machine's clock.

@@ -19,7 +19,7 @@ use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
 use super::overlay::Overlay;
-use super::{Chain, ChainError, Inner, lock};
+use super::{Chain, ChainError, Inner};
 use crate::block::{Block, Body, Roots};
 use crate::exec::{BlockEnv, BlockExecutor, Executed};
 use crate::state::{Account, State, StateError, StateView};
@@ -187,7 +187,7 @@ impl Chain {
     /// pending blocks.
     pub fn pending(&self) -> Result<Arc<Pending>, ChainError> {
         let arrived = Instant::now();
-        let mut last = lock(&self.inner.pending);
+        let mut last = self.inner.pending.lock();
         let is_recent = |pending: &&Arc<Pending>| {
             pending.plan.made_at >= arrived && pending.plan.env.parent_hash == Some(self.head().hash)
         };
@@ -227,7 +227,7 @@ impl Inner {
     /// Lets go of a pending block whose parent is no longer the newest: it would keep what later blocks replace.
     pub(super) fn forget_pending(&self) {
         // If one is being executed, the next block drops it.
-        let gone = self.pending.try_lock().ok().and_then(|mut last| {
+        let gone = self.pending.try_lock().and_then(|mut last| {
             let head = self.published().head().hash;
             last.take_if(|pending| pending.plan.env.parent_hash != Some(head))
         });
@@ -238,7 +238,7 @@ impl Inner {
     fn plan(&self, _between: &State) -> (Plan, StateView, super::outputs::Part) {
         let made_at = Instant::now();
         let (parent, base) = self.head_and_view();
-        let clock = lock(&self.dev).clock.clone();
+        let clock = self.dev.lock().clock.clone();
         let mut env = self.next_env(&(&*parent).into(), &clock);
         let txs = self.pool.best(env.base_fee, env.gas_limit);
         let outputs = self.outputs.best();

@@ -28,7 +28,7 @@ use hearth_utxo::prism;
 use super::ahead::{AheadView, Teller};
 use super::parent::Parent;
 use super::produce::{Empty, Unsealed};
-use super::{ChainError, Inner, lock};
+use super::{ChainError, Inner};
 use crate::block::Block;
 use crate::exec::Verdict;
 use crate::pool::Taken;
@@ -140,7 +140,7 @@ impl Inner {
             look = false;
             #[cfg(test)]
             self.looked.store(true, Ordering::Release);
-            let clock = lock(&self.dev).clock.clone();
+            let clock = self.dev.lock().clock.clone();
             let Some(begun) = self.begin(&ahead.parent, &clock, empty, &ahead.taken) else { continue };
             ahead.view.begin(begun.env.spec);
             let block = self.run(&ahead.view, begun)?;
@@ -148,7 +148,7 @@ impl Inner {
                 // What was refused is refused again, and given up, once the block before is there.
                 return Ok(None);
             }
-            lock(&self.dev).clock.block_made(block.env.timestamp);
+            self.dev.lock().clock.block_made(block.env.timestamp);
             return Ok(Some(block));
         }
         #[cfg(test)]

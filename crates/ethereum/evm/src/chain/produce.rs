@@ -7,7 +7,7 @@
 //!
 //! The root of the transactions is made on another thread while those of state and receipts are made here.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
@@ -199,7 +199,7 @@ impl Inner {
     /// skipped.
     pub(super) fn execute_next(&self, empty: Empty) -> Result<Option<Unsealed>, ChainError> {
         let (parent, view) = self.head_and_view();
-        let clock = super::lock(&self.dev).clock.clone();
+        let clock = self.dev.lock().clock.clone();
         let Some(begun) = self.begin(&(&*parent).into(), &clock, empty, &Taken::default()) else { return Ok(None) };
         let block = self.run(&view, begun)?;
         if block.is_empty() && empty == Empty::Skipped {
@@ -207,7 +207,7 @@ impl Inner {
             block.part.give_up(&self.outputs);
             return Ok(None);
         }
-        super::lock(&self.dev).clock.block_made(block.env.timestamp);
+        self.dev.lock().clock.block_made(block.env.timestamp);
         Ok(Some(block))
     }
 
@@ -284,7 +284,7 @@ impl Inner {
         let mut lap = Lap::new();
         let view = state.head();
         let (gone, unaware) = {
-            let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+            let mut published = self.published.write();
             published.push(block.clone(), view.clone());
             let gone = match (&self.store, self.config.retain_blocks) {
                 (Some(_), _) => published.shrink(RECENT_BLOCKS, RECENT_TXS),
@@ -312,7 +312,7 @@ impl Inner {
         drop(gone);
         self.forget_snapshots(&view);
         self.forget_pending();
-        super::lock(&self.dev).keep_clock();
+        self.dev.lock().keep_clock();
         times.commit_us += lap.us();
         self.times.made(&block, times);
         self.signal.made();

@@ -10,14 +10,15 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{B256, Bytes};
 use hearth_utxo::ledger::LedgerError;
+use parking_lot::Mutex;
 
 use super::outputs::Outputs;
 use super::synced::SyncWaiters;
-use super::{ChainConfig, ChainError, lock, schedule};
+use super::{ChainConfig, ChainError, schedule};
 use crate::block::{Block, Body, Roots};
 use crate::blocks::{BlockStore, RunEnd, SyncOrder};
 use crate::state::{State, Syncer};
@@ -110,7 +111,7 @@ pub(super) fn keep_synced(
     store.start(SyncOrder {
         before: Box::new(move || outputs.sync().map_err(|error| error.to_string())),
         after: Box::new(move || {
-            let state = lock(&state).clone();
+            let state = state.lock().clone();
             state.sync().map_err(|error| error.to_string())
         }),
         synced: Box::new(move || waiters.wake()),

@@ -12,14 +12,14 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use hearth_utxo::Ledger;
 use hearth_utxo::ledger::{Capture, Head, LedgerError, Loading};
 
-use super::{Chain, ChainError, ChainEvent, Inner, Published, lock};
+use super::{Chain, ChainError, ChainEvent, Inner, Published};
 use crate::block::Block;
 use crate::blocks::BlocksError;
 use crate::prism;
@@ -145,10 +145,10 @@ impl Chain {
             return Err(error.into());
         }
         state.adopt(fresh);
-        *lock(&inner.syncer) = state.syncer();
+        *inner.syncer.lock() = state.syncer();
         let (block, view) = (Arc::new(block), state.head());
         let (gone, unaware) = {
-            let mut published = inner.published.write().unwrap_or_else(PoisonError::into_inner);
+            let mut published = inner.published.write();
             let gone = std::mem::replace(&mut *published, Published::new(block.clone(), view.clone()));
             (gone, inner.hub.tell(&ChainEvent::Block(block.clone())))
         };

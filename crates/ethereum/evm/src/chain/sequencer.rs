@@ -7,12 +7,14 @@
 //!
 //! It sleeps while there is nothing to do, and ends when the last handle of the chain is gone.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
+
 use super::produce::Empty;
-use super::{BlockTime, ChainError, Inner, lock};
+use super::{BlockTime, ChainError, Inner};
 
 /// Longer than anybody waits for a block, and short enough to be counted from now on.
 pub(super) const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
@@ -57,20 +59,19 @@ impl Signal {
 
     /// Whether the sequencer has yet to look at something that came into the pool, or is making blocks of it.
     pub(super) fn is_catching_up(&self) -> bool {
-        let told = lock(&self.told);
+        let told = self.told.lock();
         told.block_time == BlockTime::Instant && (told.transactions || told.turn) && !told.stopped
     }
 
     /// How often a block came to be seen, or a turn of the sequencer ended.
     pub(super) fn moves(&self) -> u64 {
-        lock(&self.told).moves
+        self.told.lock().moves
     }
 
     /// Waits until that happened more often than `seen`, or `patience` is over.
     pub(super) fn wait_for_move(&self, seen: u64, patience: Duration) {
         let waiting = |told: &mut Told| told.moves == seen && !told.stopped;
-        let told = self.moved.wait_timeout_while(lock(&self.told), patience, waiting);
-        drop(told);
+        self.moved.wait_while_for(&mut self.told.lock(), waiting, patience);
     }
 
     /// A block can be seen, and the pool knows.
@@ -79,7 +80,7 @@ impl Signal {
     }
 
     fn moved_by(&self, change: impl FnOnce(&mut Told)) {
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         change(&mut told);
         told.moves += 1;
         self.moved.notify_all();
@@ -87,7 +88,7 @@ impl Signal {
 
     /// Something came into the pool.
     pub(super) fn transactions(&self) {
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         if !told.transactions {
             told.transactions = true;
             self.wake.notify_all();
@@ -95,22 +96,22 @@ impl Signal {
     }
 
     pub(super) fn stop(&self) {
-        lock(&self.told).stopped = true;
+        self.told.lock().stopped = true;
         self.wake.notify_all();
         self.moved.notify_all();
     }
 
     pub(super) fn stopped(&self) -> bool {
-        lock(&self.told).stopped
+        self.told.lock().stopped
     }
 
     pub(super) fn block_time(&self) -> BlockTime {
-        lock(&self.told).block_time
+        self.told.lock().block_time
     }
 
     /// From now on blocks come so.
     pub(super) fn set_block_time(&self, block_time: BlockTime) {
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         told.block_time = block_time;
         told.set += 1;
         told.due = None;
@@ -121,12 +122,12 @@ impl Signal {
 
     /// A block is being sealed from now on,
     pub(super) fn sealing(&self) {
-        lock(&self.told).sealed = false;
+        self.told.lock().sealed = false;
     }
 
     /// and up to now.
     pub(super) fn sealed(&self) {
-        lock(&self.told).sealed = true;
+        self.told.lock().sealed = true;
         self.wake.notify_all();
     }
 
@@ -138,31 +139,33 @@ impl Signal {
 
     /// How often it was set how blocks come.
     fn set(&self) -> u64 {
-        lock(&self.told).set
+        self.told.lock().set
     }
 
     /// Waits for the next block's time while one is being sealed; nothing once that is done, or at the end. `look`:
     /// where blocks come as transactions do, there may be some that are not news.
     pub(super) fn meanwhile(&self, look: bool) -> Option<Empty> {
         if look {
-            lock(&self.told).transactions = true;
+            self.told.lock().transactions = true;
         }
         self.wait_unless(|told| told.sealed).map(|(empty, _)| empty)
     }
 
     fn wait_unless(&self, over: impl Fn(&Told) -> bool) -> Option<(Empty, u64)> {
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         loop {
             if told.stopped || over(&told) {
                 return None;
             }
-            told = match told.due() {
+            match told.due() {
                 Due::Now(empty) => {
                     told.turn = true;
                     return Some((empty, told.set));
                 }
-                Due::In(left) => self.wake.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0,
-                Due::WhenTold => self.wake.wait(told).unwrap_or_else(PoisonError::into_inner),
+                Due::In(left) => {
+                    self.wake.wait_for(&mut told, left);
+                }
+                Due::WhenTold => self.wake.wait(&mut told),
             }
         }
     }

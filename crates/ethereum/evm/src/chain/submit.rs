@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{Address, B256, Bytes};
 
 use super::times::{self, Burst};
-use super::{Chain, Inner, SubmitError, lock};
+use super::{Chain, Inner, SubmitError};
 use crate::pool::{DropReason, PoolError};
 use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction};
 
@@ -202,7 +202,7 @@ impl Inner {
         let (head, view) = self.head_and_view();
         let base_fee = self.base_fee_after(&(&*head).into());
         // The next block's: what it can never hold is refused now.
-        let gas_limit = lock(&self.dev).clock.gas_limit.unwrap_or(head.header.gas_limit);
+        let gas_limit = self.dev.lock().clock.gas_limit.unwrap_or(head.header.gas_limit);
         let results = self.pool.add_seen(txs, &view, base_fee, gas_limit, resets);
         if results.iter().any(Result::is_ok) {
             self.signal.transactions();

@@ -9,11 +9,12 @@
 //! that [`Chain::finalized`] has ever named, unless the chain itself went back.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use alloy_primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 
-use super::{Chain, lock};
+use super::Chain;
 use crate::block::Block;
 use crate::blocks::{AHEAD_MAX, BlockStore, RunEnd};
 
@@ -30,14 +31,14 @@ pub struct SyncWatch {
 
 impl SyncWaiters {
     fn add(&self, wake: Arc<Wake>) -> SyncWatch {
-        lock(&self.0).push(Arc::downgrade(&wake));
+        self.0.lock().push(Arc::downgrade(&wake));
         SyncWatch { _wake: wake }
     }
 
     /// Wakes all of them.
     pub(super) fn wake(&self) {
         let live: Vec<Arc<Wake>> = {
-            let mut waiting = lock(&self.0);
+            let mut waiting = self.0.lock();
             waiting.retain(|wake| wake.strong_count() > 0);
             waiting.iter().filter_map(Weak::upgrade).collect()
         };

@@ -335,7 +335,7 @@ fn all_agrees_at_any_instant_in_a_folder() {
 #[test]
 fn a_chain_that_nobody_holds_ends_its_thread() {
     let chain = chain(BlockTime::Every(Duration::from_millis(5)));
-    let thread = lock(&chain.inner.sequencer).take().expect("it runs");
+    let thread = chain.inner.sequencer.lock().take().expect("it runs");
     drop(chain);
     let end = Instant::now() + PATIENCE;
     while !thread.is_finished() {
@@ -496,7 +496,7 @@ fn contracts_can_ask_for_the_same_hashes_after_going_far_back_and_a_start() {
 #[test]
 fn the_oldest_snapshots_go_where_they_keep_too_much() {
     let chain = chain(BlockTime::Manual);
-    let (beginning, kept) = (chain.head_and_view(), lock(&chain.inner.dev).snapshot_bytes_max);
+    let (beginning, kept) = (chain.head_and_view(), chain.inner.dev.lock().snapshot_bytes_max);
     assert_eq!(kept, 256 << 20);
     let oldest = chain.snapshot();
     chain.mine_many(10_000, None).expect("they are made");
@@ -504,14 +504,14 @@ fn the_oldest_snapshots_go_where_they_keep_too_much() {
     let bytes = chain.view().bytes_since(&beginning.1);
     assert!(bytes < 10_000 * 2_048, "{bytes}");
     let later = chain.snapshot();
-    lock(&chain.inner.dev).snapshot_bytes_max = bytes + 4_096;
+    chain.inner.dev.lock().snapshot_bytes_max = bytes + 4_096;
     chain.mine_many(100, None).expect("they are made");
     assert!(!chain.revert(oldest).expect("there is none"), "it would keep more than it may");
     let head = chain.head().number();
     assert!(chain.revert(later).expect("it goes back") && chain.head().number() == head - 100);
     // What is gone back over counts, too: it is in memory as well.
     let again = chain.snapshot();
-    lock(&chain.inner.dev).snapshot_bytes_max = 1;
+    chain.inner.dev.lock().snapshot_bytes_max = 1;
     chain.mine().expect("it is made");
     assert!(!chain.revert(again).expect("there is none") && chain.head().number() == head - 99);
 }
@@ -794,7 +794,7 @@ fn pending_block_is_executed_once() {
     let second = chain.pending().expect("it is executed");
     assert_eq!((first.txs().len(), second.txs().len()), (1, 2));
     let head = chain.mine().expect("it is made");
-    assert!(lock(&chain.inner.pending).is_none(), "it would keep what blocks replace");
+    assert!(chain.inner.pending.lock().is_none(), "it would keep what blocks replace");
     let third = chain.pending().expect("it is executed");
     assert_eq!(third.env().parent_hash, Some(head.hash));
     assert!(third.txs().is_empty());

@@ -5,11 +5,11 @@
 //! drops   the times of the oldest of them
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::lock;
+use parking_lot::Mutex;
+
 use crate::block::Block;
 use crate::pool;
 
@@ -155,14 +155,14 @@ impl Times {
             evm_commit_us,
             "block"
         );
-        let mut last = lock(&self.last);
+        let mut last = self.last.lock();
         if last.kept.len() == KEPT {
             last.kept.pop_front();
         }
         last.kept.push_back((block.number(), times));
         last.made += 1;
         drop(last);
-        let mut made = lock(&self.made);
+        let mut made = self.made.lock();
         made.head = block.number();
         made.blocks += 1;
         made.txs += block.txs.len() as u64;
@@ -189,14 +189,14 @@ impl Times {
             pool_ns: of(&self.pool_ns),
             pool,
             pool_status,
-            ..*lock(&self.made)
+            ..*self.made.lock()
         }
     }
 
     /// How many blocks were made here, and those after the first `seen`, as far as they are kept: number and times,
     /// oldest first.
     pub(super) fn after(&self, seen: u64) -> (u64, Vec<(u64, BlockTimes)>) {
-        let last = lock(&self.last);
+        let last = self.last.lock();
         let new = last.made.saturating_sub(seen).min(last.kept.len() as u64) as usize;
         (last.made, last.kept.range(last.kept.len() - new..).copied().collect())
     }

@@ -20,10 +20,10 @@ use crate::exec::{BlockEnv, Refusal, Verdict};
 use crate::tx::SharedTx;
 use alloy_consensus::Transaction;
 use alloy_primitives::U256;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use revm::DatabaseRef;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How far execution runs ahead of what is settled, in transactions per thread.
@@ -208,7 +208,7 @@ impl Run {
             }
             let in_order = self.in_order.load(Ordering::Acquire);
             if in_order || self.is_ready(settled) {
-                if let Ok(mut ledger) = ledger.try_lock() {
+                if let Some(mut ledger) = ledger.try_lock() {
                     let (ledger, pace) = &mut *ledger;
                     self.settle(shared, worker, ledger, pace, &mut ahead);
                     pause = Pause::default();
@@ -229,7 +229,7 @@ impl Run {
     }
 
     fn slot(&self, index: usize) -> MutexGuard<'_, Slot> {
-        self.slots[(index - self.range.start) % self.slots.len()].lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots[(index - self.range.start) % self.slots.len()].lock()
     }
 
     fn is_ready(&self, index: usize) -> bool {
@@ -316,14 +316,14 @@ impl Run {
     }
 
     fn sleep(&self) {
-        let nap = self.nap.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nap = self.nap.lock();
         if self.in_order.load(Ordering::Acquire) && self.settled.load(Ordering::Acquire) < self.range.end {
-            let _ = self.woken.wait_timeout(nap, NAP);
+            self.woken.wait_for(&mut nap, NAP);
         }
     }
 
     fn wake(&self) {
-        let _nap = self.nap.lock().unwrap_or_else(PoisonError::into_inner);
+        let _nap = self.nap.lock();
         self.woken.notify_all();
     }
 }

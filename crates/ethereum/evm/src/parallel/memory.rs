@@ -12,10 +12,10 @@
 use crate::exec::Accounts;
 use alloy_primitives::map::{AddressMap, B256Map, HashMap};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
+use parking_lot::{Mutex, MutexGuard};
 use revm::DatabaseRef;
 use revm::state::{AccountInfo, Bytecode};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A writer's place in the block: [`BEFORE`] it, [`OPENING`] it, or the transaction's index plus [`FIRST`].
 pub(super) type Place = u32;
@@ -360,7 +360,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
     }
 
     fn codes(&self) -> MutexGuard<'_, B256Map<Bytecode>> {
-        self.codes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.codes.lock()
     }
 
     /// Makes a code known. What has a hash is the same whoever wrote it, so that codes have no versions.
@@ -385,7 +385,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
 
     /// One shard's lock. What a thread that panicked left is never used: the panic ends the block.
     pub fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
-        self.shards[index].0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[index].0.lock()
     }
 
     /// The account as a transaction at `place` finds it.

@@ -16,10 +16,11 @@ use super::worker::{Worker, with_fees};
 use crate::exec::{Accounts, BlockEnv, Executed, Verdict, system};
 use crate::tx::SharedTx;
 use alloy_primitives::{Bytes, U256};
+use parking_lot::Mutex;
 use revm::primitives::hardfork::SpecId;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Plain transfers in a row from which on they are a run of their own.
 const RUN_MIN: usize = 48;
@@ -58,10 +59,6 @@ pub(super) struct Block<'a, D> {
     parts: Mutex<Vec<Part>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<'a, D: Accounts> Block<'a, D> {
     pub fn new(memory: &'a Memory<'a, D>, env: &'a BlockEnv, txs: &'a [SharedTx], threads: usize) -> Self {
         let ledger = Ledger { verdicts: Vec::with_capacity(txs.len()), ..Ledger::default() };
@@ -96,14 +93,14 @@ impl<'a, D: Accounts> Block<'a, D> {
         self.barrier.wait();
         loop {
             if thread == 0 {
-                let stage = self.next(&mut lock(&self.plan));
+                let stage = self.next(&mut self.plan.lock());
                 if matches!(stage, Stage::End) {
                     self.end(self.worker(&mut worker));
                 }
-                *lock(&self.stage) = stage;
+                *self.stage.lock() = stage;
             }
             self.barrier.wait();
-            let stage = lock(&self.stage).clone();
+            let stage = self.stage.lock().clone();
             match stage {
                 Stage::Transfers(run) => self.transfers(&run, thread),
                 Stage::General(run) => self.general(&run, self.worker(&mut worker)),
@@ -112,17 +109,17 @@ impl<'a, D: Accounts> Block<'a, D> {
             self.barrier.wait();
         }
         let part = collect(self.memory, thread, self.threads);
-        lock(&self.parts).push(part);
+        self.parts.lock().push(part);
     }
 
     /// The changes of all threads, once all have ended.
     pub fn finish(self) -> Executed {
-        let (ledger, _) = self.ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let parts = self.parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (ledger, _) = self.ledger.into_inner();
+        let parts = self.parts.into_inner();
         let changes = merge(self.memory, parts).unwrap_or_else(|error| {
             panic!("the state before block {} cannot be read: {error}", self.env.number);
         });
-        let requests = self.plan.into_inner().unwrap_or_else(PoisonError::into_inner).requests;
+        let requests = self.plan.into_inner().requests;
         Executed { verdicts: ledger.verdicts, changes, gas_used: ledger.gas_used, requests, console: false }
     }
 
@@ -154,13 +151,13 @@ impl<'a, D: Accounts> Block<'a, D> {
             self.memory.settle(Origin { place, attempt: 0 }, &mut worker.writes);
             if !output.is_empty() {
                 let request = std::iter::once(call.request_type).chain(output.iter().copied()).collect();
-                lock(&self.plan).requests.push(request);
+                self.plan.lock().requests.push(request);
             }
         }
     }
 
     fn pay_beneficiary(&self, place: Place) {
-        let (ledger, _) = &mut *lock(&self.ledger);
+        let (ledger, _) = &mut *self.ledger.lock();
         if !ledger.any_included {
             return;
         }
@@ -181,7 +178,7 @@ impl<'a, D: Accounts> Block<'a, D> {
     }
 
     fn next(&self, plan: &mut Plan) -> Stage {
-        let (ledger, pace) = &mut *lock(&self.ledger);
+        let (ledger, pace) = &mut *self.ledger.lock();
         let count = self.txs.len();
         if plan.at >= count {
             return Stage::End;
@@ -236,13 +233,13 @@ impl<'a, D: Accounts> Block<'a, D> {
         if broken_at == run.to {
             run.receive(&mut owned, &self.cells, ends());
             if thread == 0 {
-                lock(&self.plan).at = run.to;
+                self.plan.lock().at = run.to;
                 self.enter(run.from..run.to);
             }
         } else {
             run.take_back(&mut owned, before);
             if thread == 0 {
-                let mut plan = lock(&self.plan);
+                let mut plan = self.plan.lock();
                 plan.breaks += 1;
                 plan.broken_at = Some(broken_at);
             }
@@ -251,7 +248,7 @@ impl<'a, D: Accounts> Block<'a, D> {
 
     /// Enters a run of transfers that holds into the ledger.
     fn enter(&self, range: Range<usize>) {
-        let (ledger, _) = &mut *lock(&self.ledger);
+        let (ledger, _) = &mut *self.ledger.lock();
         ledger.gas_used += GAS * range.len() as u64;
         ledger.any_included = true;
         let fees = self.plains.within(range.clone()).map(|(_, plain)| plain.fee);
@@ -262,7 +259,7 @@ impl<'a, D: Accounts> Block<'a, D> {
     fn general(&self, run: &general::Run, worker: &mut Worker<'a, D>) {
         let shared = self.shared();
         match self.threads {
-            1 => run.work_alone(&shared, worker, &mut lock(&self.ledger).0),
+            1 => run.work_alone(&shared, worker, &mut self.ledger.lock().0),
             threads => run.work(&shared, worker, &self.ledger, &self.barrier, threads),
         }
     }

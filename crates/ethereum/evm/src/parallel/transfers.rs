@@ -14,8 +14,8 @@
 use super::memory::{Before, FIRST, Memory, Place, SHARDS, Shard};
 use super::plain::{End, Plain, is_simple};
 use crate::exec::Accounts;
+use parking_lot::MutexGuard;
 use revm::DatabaseRef;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// The cell of an account that is no simple one.

@@ -7,10 +7,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use alloy_primitives::B256;
+use parking_lot::{Condvar, Mutex};
 
 /// Hashes that are kept for readers who come late.
 pub const RING: usize = 16_384;
@@ -51,7 +52,7 @@ impl Source {
         if hashes.is_empty() || self.readers.load(Ordering::Acquire) == 0 {
             return false;
         }
-        let mut ring = lock(&self.ring);
+        let mut ring = self.ring.lock();
         ring.hashes.extend(hashes);
         let over = ring.hashes.len().saturating_sub(RING);
         ring.hashes.drain(..over);
@@ -63,23 +64,23 @@ impl Source {
     pub(super) fn wake(&self) {
         self.news.notify_all();
         // A reader's function may subscribe or leave: none of our locks is held while it runs.
-        let wakes: Vec<_> = lock(&self.wakes).iter().filter_map(Weak::upgrade).collect();
+        let wakes: Vec<_> = self.wakes.lock().iter().filter_map(Weak::upgrade).collect();
         wakes.iter().for_each(|wake| wake());
     }
 
     /// How many hashes there have been.
     pub(super) fn hashes(&self) -> u64 {
-        lock(&self.ring).end()
+        self.ring.lock().end()
     }
 
     pub(super) fn subscribe(self: &Arc<Self>, wake: Option<Arc<Wake>>) -> Feed {
         if let Some(wake) = &wake {
-            let mut wakes = lock(&self.wakes);
+            let mut wakes = self.wakes.lock();
             wakes.retain(|wake| wake.strong_count() > 0);
             wakes.push(Arc::downgrade(wake));
         }
         self.readers.fetch_add(1, Ordering::AcqRel);
-        let next = lock(&self.ring).end();
+        let next = self.ring.lock().end();
         Feed { source: self.clone(), next, _wake: wake }
     }
 }
@@ -111,7 +112,7 @@ impl std::fmt::Debug for Feed {
 impl Feed {
     /// All there is; never waits.
     pub fn take(&mut self) -> News {
-        let ring = lock(&self.source.ring);
+        let ring = self.source.ring.lock();
         let missed = ring.first.saturating_sub(self.next);
         let skipped = self.next.saturating_sub(ring.first) as usize;
         let hashes = ring.hashes.iter().skip(skipped).copied().collect();
@@ -122,10 +123,9 @@ impl Feed {
 
     /// Waits until there is something, at most for `timeout`; says whether there is.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let ring = lock(&self.source.ring);
-        let nothing = |ring: &mut Ring| ring.end() == self.next;
-        let waited = self.source.news.wait_timeout_while(ring, timeout, nothing);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let mut ring = self.source.ring.lock();
+        self.source.news.wait_while_for(&mut ring, |ring| ring.end() == self.next, timeout);
+        ring.end() != self.next
     }
 }
 
@@ -133,10 +133,6 @@ impl Drop for Feed {
     fn drop(&mut self) {
         self.source.readers.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -22,12 +22,13 @@ mod table;
 mod taken;
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use alloy_consensus::Transaction;
 use alloy_primitives::map::{AddressMap, B256Set};
 use alloy_primitives::{Address, B256};
+use parking_lot::{Mutex, MutexGuard};
 use revm::primitives::hardfork::SpecId;
 
 pub use check::{Checked, Rules, check, least_gas};
@@ -514,7 +515,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Locked> {
-        lock(&self.locked)
+        self.locked.lock()
     }
 
     /// Notes what a change brought while nobody else changes anything, then tells of it.
@@ -573,8 +574,4 @@ fn read_senders(view: &dyn Accounts, checked: &[Result<Checked, PoolError>]) -> 
         Err(_) => SenderState::default(),
     };
     checked.iter().map(state_of).collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

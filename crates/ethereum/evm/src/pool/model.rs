@@ -545,7 +545,7 @@ fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
     let told = Arc::new(Mutex::new(vec![]));
     let notes = told.clone();
     assert!(
-        pool.on_drop(move |dropped| lock(&notes).extend(dropped.iter().map(|one| (one.tx.hash, one.reason.clone()))))
+        pool.on_drop(move |dropped| notes.lock().extend(dropped.iter().map(|one| (one.tx.hash, one.reason.clone()))))
     );
     assert!(!pool.on_drop(|_| {}));
     let mut feed = pool.subscribe();
@@ -570,7 +570,7 @@ fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
     for (hash, reason) in &expected {
         assert_eq!(pool.fate(hash).map(|reason| reason.to_string()).as_ref(), Some(reason));
     }
-    assert_eq!(lock(&told).iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
+    assert_eq!(told.lock().iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
     assert_eq!(feed.take(), News { hashes: vec![a.hash, b.hash, c.hash, d.hash], before: 0, missed: 0 });
     let world = world.with(sender(2), |state| state.balance = U256::from(10_000_000));
     assert_eq!(add(&pool, &d, &world), Ok(()), "the pool has not heard of this block, and takes the caller's word");
@@ -685,7 +685,7 @@ fn many_senders_and_a_sequencer() {
                 let burst: Vec<_> = (start..start + 20)
                     .flat_map(|nonce| mine.iter().map(move |from| dynamic(*from, nonce, 99, 1 + u128::from(*from), 0)))
                     .collect();
-                let view = lock(&world).clone();
+                let view = world.lock().clone();
                 for result in pool.add(burst, &view, 0, GAS_LIMIT) {
                     result.expect("it is taken");
                 }
@@ -698,7 +698,7 @@ fn many_senders_and_a_sequencer() {
     while included < u64::from(SENDERS) * EACH {
         assert!(Instant::now() < deadline, "{included} are included");
         let block = pool.best(0, 21_000 * 97);
-        let mut next = lock(&world).clone();
+        let mut next = world.lock().clone();
         next.number += 1;
         let mut accounts = (*next.accounts).clone();
         for tx in &block {
@@ -707,7 +707,7 @@ fn many_senders_and_a_sequencer() {
             state.nonce += 1;
         }
         next.accounts = Arc::new(accounts);
-        *lock(&world) = next.clone();
+        *world.lock() = next.clone();
         pool.after_block(&block, block.iter().map(|tx| &tx.sender), &next, 0);
         included += block.len() as u64;
     }

@@ -3,10 +3,11 @@
 //! memory  each code once, as long as the state is held: codes are never removed
 //! source  a list in chunks that double, each entry written once: what is there never moves
 
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
 
 use alloy_primitives::map::HashMap;
 use alloy_primitives::{B256, Bytes, KECCAK256_EMPTY};
+use parking_lot::RwLock;
 use revm::bytecode::Bytecode;
 
 /// The number of the code of an account without code.
@@ -35,12 +36,12 @@ impl Codes {
         if *hash == KECCAK256_EMPTY {
             return Some(NO_CODE);
         }
-        self.numbers.read().unwrap_or_else(PoisonError::into_inner).get(hash).copied()
+        self.numbers.read().get(hash).copied()
     }
 
     /// Adds a code, if it is not there, and gives its number. Panics beyond 2^32 − 64 codes.
     pub(crate) fn add(&self, hash: B256, code: Bytecode) -> u32 {
-        let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.numbers.write();
         if let Some(number) = numbers.get(&hash) {
             return *number;
         }
@@ -67,7 +68,7 @@ impl Codes {
 
     /// How many codes there are, the empty one included.
     pub(crate) fn count(&self) -> u32 {
-        let count = self.numbers.read().unwrap_or_else(PoisonError::into_inner).len();
+        let count = self.numbers.read().len();
         u32::try_from(count).expect("numbers are 32 bits")
     }
 }

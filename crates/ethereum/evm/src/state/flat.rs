@@ -7,10 +7,10 @@
 //! source  a table of 1,024 shards doubles in 1,024 small steps, so that nobody waits for a copy of everything
 
 use std::hash::BuildHasher;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use alloy_primitives::map::{DefaultHashBuilder, HashMap};
 use alloy_primitives::{Address, U256};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::code::Codes;
 
@@ -120,11 +120,11 @@ impl<K: std::hash::Hash + Eq + Copy, V: Copy> Table<K, V> {
     }
 
     fn read(&self, shard: usize) -> RwLockReadGuard<'_, HashMap<K, V>> {
-        self.shards[shard].read().unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].read()
     }
 
     fn write(&self, shard: usize) -> RwLockWriteGuard<'_, HashMap<K, V>> {
-        self.shards[shard].write().unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].write()
     }
 
     fn get(&self, key: &K) -> Option<V> {

@@ -36,10 +36,11 @@ pub use view::{Account, StateView};
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::B256;
+use parking_lot::{Mutex, RwLock};
 
 use applied::{Applied, Fingerprint};
 use disk::Checkpoint;
@@ -86,25 +87,25 @@ pub struct StateHandle {
 impl StateHandle {
     /// The newest state.
     pub fn head(&self) -> StateView {
-        let window = self.window.read().unwrap_or_else(PoisonError::into_inner);
+        let window = self.window.read();
         window.back().expect("a state has a head").clone()
     }
 
     /// The state after block `number`, if it is one of the last [`WINDOW`].
     pub fn at(&self, number: u64) -> Option<StateView> {
-        let window = self.window.read().unwrap_or_else(PoisonError::into_inner);
+        let window = self.window.read();
         let oldest = window.front()?.number();
         window.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
     }
 
     /// The oldest block whose state is kept.
     pub fn oldest(&self) -> u64 {
-        self.window.read().unwrap_or_else(PoisonError::into_inner).front().map_or(0, StateView::number)
+        self.window.read().front().map_or(0, StateView::number)
     }
 
     /// Makes `view` the newest, in the place of all from its number on.
     fn publish(&self, view: StateView) {
-        let mut window = self.window.write().unwrap_or_else(PoisonError::into_inner);
+        let mut window = self.window.write();
         let kept = window.iter().take_while(|older| older.number() < view.number()).count();
         let mut dropped: Vec<StateView> = window.drain(kept..).collect();
         window.push_back(view);
@@ -165,7 +166,7 @@ impl State {
     pub fn root_after(&self, changes: &Changes) -> B256 {
         let ahead = self.prepare(changes).expect("a new code comes with the change that sets it");
         let root = ahead.prepared.root();
-        let before = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).replace(ahead);
+        let before = self.ahead.lock().replace(ahead);
         self.forget(before);
         root
     }
@@ -214,7 +215,7 @@ impl State {
     /// Learns the hashes that contracts can ask for, where a start has not found all of them: the state was set back by
     /// more blocks than what it was made from knows. `hash_of` gives those of older blocks.
     pub fn complete_hashes<E>(&self, hash_of: impl Fn(u64) -> Result<Option<B256>, E>) -> Result<(), E> {
-        let window = self.handle.window.read().unwrap_or_else(PoisonError::into_inner);
+        let window = self.handle.window.read();
         for version in window.iter().map(|view| &view.version).filter(|version| version.lacks_hashes()) {
             let mut hashes = version.hashes().to_vec();
             hashes.reverse();
@@ -316,7 +317,7 @@ impl State {
     /// What `changes` make of the head: what was computed ahead, where it was of the same changes.
     fn prepare(&self, changes: &Changes) -> Result<Ahead, StateError> {
         let (on, of) = (self.head().version, self.fingerprint.of(changes));
-        let known = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let known = self.ahead.lock().take();
         match known {
             Some(known) if known.of == of && Arc::ptr_eq(&known.on, &on) => return Ok(known),
             other => self.forget(other),

@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
+use parking_lot::{Mutex, RwLock};
 
 use super::applied::Fingerprint;
 use super::code::bytecode;
@@ -81,9 +82,9 @@ impl State {
     /// Becomes another state: who finds views by a handle finds that one's from now on.
     pub fn adopt(&mut self, other: Self) {
         let Self { tables, handle, disk, .. } = other;
-        let versions = std::mem::take(&mut *handle.window.write().unwrap_or_else(PoisonError::into_inner));
+        let versions = std::mem::take(&mut *handle.window.write());
         let gone = {
-            let mut window = self.handle.window.write().unwrap_or_else(PoisonError::into_inner);
+            let mut window = self.handle.window.write();
             std::mem::replace(&mut *window, versions)
         };
         (self.tables, self.disk, self.ahead) = (tables, disk, Mutex::default());

@@ -9,13 +9,14 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Encodable;
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount};
 use hearth_crypto::keccak::{keccak256, keccak256_burst};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::WINDOW;
 use super::code::NO_CODE;
@@ -158,8 +159,8 @@ impl Tries {
         accounts: &[(Address, Option<Slim>)],
         slots: &[(SlotKey, Word)],
     ) -> Prepared {
-        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let arena = self.accounts.read();
+        let slot_arena = self.slots.read();
         let touched = touched(flat, accounts, slots);
         let keys = hash_all(touched.iter().map(|touched| touched.address.as_slice()));
         let threads = self.threads.load(Relaxed);
@@ -179,8 +180,8 @@ impl Tries {
     /// Puts a version's nodes into the arenas, and frees those that no version kept needs.
     pub(crate) fn install(&self, prepared: Prepared) -> Top {
         let Prepared { accounts, slots } = prepared;
-        let mut arena = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
-        let mut slot_arena = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let mut arena = self.accounts.write();
+        let mut slot_arena = self.slots.write();
         let mut kept = self.kept();
         let undo = (
             advance(&mut arena, accounts.nodes, accounts.patches),
@@ -218,16 +219,16 @@ impl Tries {
 
     /// Forgets what was prepared.
     pub(crate) fn discard(&self, prepared: Prepared) {
-        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        let arena = self.accounts.read();
         prepared.accounts.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));
-        let arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let arena = self.slots.read();
         prepared.slots.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));
     }
 
     /// All slots that an account of the newest version, which is `top`, has written, big-endian.
     pub(crate) fn slots_of(&self, top: &Top, address: &Address) -> Vec<Word> {
-        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let arena = self.accounts.read();
+        let slot_arena = self.slots.read();
         let newest = View::newest(&arena);
         let storage = find_account(&newest, top.child.as_ref(), &keccak256(address.as_slice()), address);
         let mut slots = Vec::new();
@@ -251,8 +252,8 @@ impl Tries {
             undo.0.order();
             undo.1.order();
         }
-        let arena = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-        let slot_arena = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let arena = self.accounts.read();
+        let slot_arena = self.slots.read();
         let later = self.kept().since(top.sequence)?;
         let view = View::before(&arena, later.iter().map(|undo| &undo.0));
         let slot_view = View::before(&slot_arena, later.iter().map(|undo| &undo.1));
@@ -269,13 +270,13 @@ impl Tries {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     /// Bytes that the nodes of all versions take, and of those what only older versions need.
     pub(crate) fn size(&self) -> (usize, usize) {
-        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner).size();
-        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner).size();
+        let accounts = self.accounts.read().size();
+        let slots = self.slots.read().size();
         (accounts + slots, self.kept().size)
     }
 }

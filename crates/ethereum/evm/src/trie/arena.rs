@@ -6,10 +6,9 @@
 //!         by walking lists through memory that nobody has touched for long, and the way to the children led over
 //!         an entry that was as far away as they
 
-use std::sync::{Mutex, PoisonError};
-
 use alloy_primitives::map::HashMap;
 use hearth_ring::prefer_large_pages;
+use parking_lot::Mutex;
 
 use super::nodes::{Nodes, Patch};
 use super::{Child, Ref};
@@ -109,7 +108,7 @@ impl<L: Copy> Arena<L> {
     pub(crate) fn take(&self, own: &mut Taken, count: usize, prefixed: bool) -> u32 {
         let own = &mut own.0[count];
         if own.is_empty() {
-            let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut numbers = self.numbers.lock();
             let Numbers { free, next } = &mut *numbers;
             let (free, next) = (&mut free[count], &mut next[count]);
             own.extend(free.drain(free.len().saturating_sub(HANDFUL)..));
@@ -126,7 +125,7 @@ impl<L: Copy> Arena<L> {
 
     /// Takes back places that were not used.
     pub(crate) fn give_back(&self, own: Taken) {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.numbers.lock();
         for (free, own) in numbers.free.iter_mut().zip(own.0) {
             free.extend(own);
         }
@@ -134,7 +133,7 @@ impl<L: Copy> Arena<L> {
 
     /// Gives numbers back at which there is no node.
     pub(crate) fn give_back_ids(&self, ids: &[u32]) {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.numbers.lock();
         for id in ids {
             numbers.free[count(*id)].push(id & (PLACES - 1));
         }

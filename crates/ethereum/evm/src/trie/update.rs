@@ -1,7 +1,8 @@
 //! Changes of whole tries, spread over threads and cut into batches of bounded size.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 use super::arena::{Arena, Taken};
 use super::batch::{At, Batch};
@@ -129,7 +130,7 @@ fn in_parts<L: Leaf, S: Source<L>>(
         loop {
             let digit = next.fetch_add(1, Ordering::Relaxed);
             let Some(place) = done.get(digit) else { break };
-            *place.lock().expect("nobody panicked") = Some(part(digit as u8));
+            *place.lock() = Some(part(digit as u8));
         }
     };
     std::thread::scope(|scope| {
@@ -138,7 +139,7 @@ fn in_parts<L: Leaf, S: Source<L>>(
         }
         work();
     });
-    done.map(|place| place.into_inner().expect("nobody panicked").expect("every part was done")).into()
+    done.map(|place| place.into_inner().expect("every part was done")).into()
 }
 
 /// The branch over sixteen parts, at least two of which are not empty.

@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use alloy_primitives::B256;
+use parking_lot::Mutex;
 
 use super::dump::{Item, items};
 use super::session::Session;
@@ -43,10 +44,6 @@ impl Since {
     pub(super) fn go_back(&mut self) {
         self.went_back = true;
     }
-}
-
-pub(super) fn lock(since: &Mutex<Since>) -> MutexGuard<'_, Since> {
-    since.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// After which block a set is, and what its header says of it.
@@ -110,7 +107,7 @@ struct Outputs {
 impl Outputs {
     fn next_piece(&mut self) -> Result<(), LedgerError> {
         let state = self.ledger.read();
-        let since = lock(&self.since);
+        let since = self.since.lock();
         if since.went_back {
             return Err(LedgerError::Stale);
         }

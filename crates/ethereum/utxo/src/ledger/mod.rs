@@ -29,9 +29,10 @@ pub use set::Totals;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use alloy_primitives::B256;
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::address::OwnerKey;
 use crate::asset::{Asset, AssetId};
@@ -252,7 +253,7 @@ impl Ledger {
 
     fn append(&self, log: &mut Log, record: &Record) -> Result<u64, LedgerError> {
         #[cfg(test)]
-        if let Some(on_write) = &*self.0.on_write.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(on_write) = &*self.0.on_write.lock() {
             on_write();
         }
         log.append(record)
@@ -602,15 +603,15 @@ impl Ledger {
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
         // A writer that panicked has found its own books wrong, and the process ends with it.
-        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.read()
     }
 
     fn writing(&self) -> MutexGuard<'_, ()> {
-        self.0.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.writing.lock()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.write()
     }
 }
 
@@ -646,7 +647,7 @@ impl State {
     /// Whoever reads the set as it was is told that it is no more.
     fn go_back(&mut self) {
         for since in self.captures.drain(..).filter_map(|capture| capture.upgrade()) {
-            capture::lock(&since).go_back();
+            since.lock().go_back();
         }
     }
 
@@ -664,7 +665,7 @@ impl State {
     /// Takes over a block whose record is at `place`.
     fn take(&mut self, chain_id: u64, place: Place, session: Session) {
         for since in self.captures.iter().filter_map(Weak::upgrade) {
-            capture::lock(&since).note(&session);
+            since.lock().note(&session);
         }
         let came = came_points(chain_id, place.number, &session.incoming);
         let number = place.number;

@@ -11,7 +11,6 @@
 //! drops   logs and bases whose records are not to be kept
 
 use std::path::PathBuf;
-use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
 use alloy_primitives::B256;
@@ -33,7 +32,7 @@ impl Ledger {
     /// where that is worth it. Never waits for the writing of the set. A ledger in memory keeps all.
     pub fn shorten(&self, number: u64, hash: B256, retain: u64) -> Result<(), LedgerError> {
         let Some(dir) = &self.0.dir else { return Ok(()) };
-        let mut running = self.0.shortening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.0.shortening.lock();
         if running.as_ref().is_some_and(|shortening| !shortening.thread.is_finished()) {
             return Ok(());
         }
@@ -84,7 +83,7 @@ impl Ledger {
     /// Waits until no base is being written.
     pub(super) fn written(&self) {
         let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
-        while self.0.shortening.lock().unwrap().as_ref().is_some_and(|shortening| !shortening.thread.is_finished()) {
+        while self.0.shortening.lock().as_ref().is_some_and(|shortening| !shortening.thread.is_finished()) {
             assert!(std::time::Instant::now() < end, "a base is still being written");
             std::thread::yield_now();
         }

@@ -1,8 +1,9 @@
 //! Signatures of transactions, in bursts.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig, VerifyItem};
+use parking_lot::Mutex;
 
 use super::{SharedTx, Tx, TxError};
 use crate::address::OwnerKey;
@@ -71,7 +72,7 @@ impl Checker {
     /// The transactions of `burst` whose every signature is right, in its order.
     pub fn verify(&self, burst: Vec<Unverified>) -> Vec<Result<SharedTx, TxError>> {
         // A verifier that panicked half way holds tables only, and a table is whole before it is found.
-        verify(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner), burst)
+        verify(&mut self.0.lock(), burst)
     }
 }
 

@@ -6,11 +6,12 @@
 //! drops   requests that are beyond the chain: error -32000
 //! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil 1.5 and Hardhat 2
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use hearth_evm::chain::{BlockTime, Chain, ChainError};
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::Caller;
@@ -39,12 +40,12 @@ impl Dev {
 
     /// Which chain it is.
     pub(super) fn instance(&self) -> B256 {
-        *self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.instance.lock()
     }
 
     /// Whether a snapshot is the server's own, of which no client was told.
     pub(super) fn is_beginning(&self, id: u64) -> bool {
-        *self.beginning.lock().unwrap_or_else(PoisonError::into_inner) == Some(id)
+        *self.beginning.lock() == Some(id)
     }
 }
 
@@ -229,13 +230,13 @@ impl Caller<'_> {
         }
         let api = Arc::clone(self.api);
         self.blocking(move |chain| {
-            let mut beginning = api.dev.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut beginning = api.dev.beginning.lock();
             let was = beginning.map_or(Ok(false), |id| chain.revert(id)).map_err(failed)?;
             if !was {
                 return Err(Failure::server("the chain as it was when the server began is no longer kept"));
             }
             *beginning = Some(chain.snapshot());
-            *api.dev.instance.lock().unwrap_or_else(PoisonError::into_inner) = new_instance();
+            *api.dev.instance.lock() = new_instance();
             Ok(())
         })
         .await

@@ -46,7 +46,7 @@ impl Api {
     /// The tip that gets a transaction into the next blocks.
     pub fn suggested_tip(&self) -> u128 {
         let head = self.chain.head();
-        let mut last = self.last_tip.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = self.last_tip.lock();
         if last.0 == head.hash {
             return last.1;
         }

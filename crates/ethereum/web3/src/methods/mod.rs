@@ -26,7 +26,7 @@ mod sign;
 mod typed_data;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
 use hearth_evm::block::Block;
@@ -35,6 +35,7 @@ use hearth_evm::exec::BlockEnv;
 use hearth_evm::state::StateView;
 use hearth_serve::dashboard::{Dashboard, Ledger, LookAt};
 use hearth_serve::rate::RateLimit;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::config::Config;

@@ -17,7 +17,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy_consensus::Transaction;
@@ -25,6 +25,7 @@ use alloy_primitives::{B256, Bytes};
 use hearth_evm::chain::{Chain, SubmitError};
 use hearth_evm::pool::PoolError;
 use hearth_evm::tx::SharedTx;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -106,7 +107,7 @@ pub fn start(api: &Api) -> std::io::Result<()> {
     let (waiting, requests) = std::sync::mpsc::channel();
     let (chain, settled) = (api.chain.clone(), api.sender.settled.clone());
     std::thread::Builder::new().name("web3-mined".into()).spawn(move || look_after(&chain, &requests, &settled))?;
-    *api.sender.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
+    *api.sender.waiting.lock() = Some(waiting);
     let (queue, mut waiting) = mpsc::channel::<(Bytes, oneshot::Sender<SubmitResult>)>(QUEUE);
     let (chain, counters) = (api.chain.clone(), Arc::clone(&api.counters));
     let thread = std::thread::Builder::new().name("web3-send".into()).stack_size(crate::server::STACK_BYTES);
@@ -223,7 +224,7 @@ impl Api {
             return 0;
         }
         let until = std::time::Instant::now() + self.config.limits.until_mined;
-        let queue = self.sender.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.sender.waiting.lock();
         let number = self.sender.last.load(Relaxed) + 1;
         match queue.as_ref().map(|queue| queue.send(Waiting { number, hashes, until })) {
             Some(Ok(())) => self.sender.last.store(number, Release),

@@ -6,7 +6,7 @@
 //! drops   requests for accounts that are not here: error -32000, `unknown account`
 //! source  `internal/ethapi` of go-ethereum 1.16; EIP-191, EIP-712
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
 use alloy_eips::eip2718::Encodable2718;
@@ -14,6 +14,7 @@ use alloy_primitives::{Address, Bytes, TxKind, U256};
 use hearth_crypto::keccak::keccak256;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::tx::{Tx, TypedTransaction};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::call::Message;
 use super::{Caller, shapes, typed_data};
@@ -45,7 +46,7 @@ impl Accounts {
     }
 
     fn turn(&self, address: &Address) -> MutexGuard<'_, ()> {
-        self.turns[usize::from(address[19]) % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.turns[usize::from(address[19]) % TURNS].lock()
     }
 
     fn signer(&self, address: &Address) -> Result<&Signer, Failure> {

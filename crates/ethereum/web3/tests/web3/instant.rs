@@ -1,11 +1,11 @@
 //! Where blocks are made as transactions come: what is answered when, and what contracts print.
 
 use std::net::TcpStream;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use alloy_primitives::{Address, TxKind, U256, address, hex, keccak256};
 use hearth_evm::chain::BlockTime;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::node::{DEADLINE, KEEPS, LOOPS, Node, Plan, REVERTS, account, connect, creates, send, word};
@@ -243,14 +243,14 @@ fn the_node_says_which_chain_it_is() {
 static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn print(text: &str) {
-    PRINTED.lock().unwrap().push(text.to_owned());
+    PRINTED.lock().push(text.to_owned());
 }
 
 /// Waits for the next text.
 fn printed() -> String {
     let end = Instant::now() + DEADLINE;
     loop {
-        let mut texts = PRINTED.lock().unwrap();
+        let mut texts = PRINTED.lock();
         if !texts.is_empty() {
             return texts.remove(0);
         }
@@ -275,5 +275,5 @@ fn what_contracts_log_is_printed() {
     node.call("eth_sendTransaction", json!([{ "from": account(2), "to": keeps, "data": word(1) }]));
     let hash = node.call("eth_sendTransaction", json!([message]));
     assert_eq!(printed(), format!("console.log of transaction {}:\n    42", hash.as_str().unwrap()));
-    assert!(PRINTED.lock().unwrap().is_empty());
+    assert!(PRINTED.lock().is_empty());
 }

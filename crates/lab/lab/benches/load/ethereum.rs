@@ -5,7 +5,6 @@
 //! memory  the hashes
 
 use std::fmt::Write;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use alloy_primitives::{B256, hex, keccak256};
@@ -14,6 +13,7 @@ use hearth_lab::load::report::Report;
 use hearth_lab::load::run::{connect, drive};
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::{Contracts, Kind};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::asked;
@@ -57,12 +57,12 @@ fn take(chain: &Chain, body: &[u8]) -> Reply {
         write!(text, r#"{first}{{"jsonrpc":"2.0","id":{id},"result":"{hash}"}}"#).expect("a string takes all");
     }
     text.push(']');
-    chain.lock().expect("nobody panics with it").take(&mut hashes);
+    chain.lock().take(&mut hashes);
     Reply::Answer(text)
 }
 
 fn result(chain: &Chain, method: &str, params: &Value) -> Option<Value> {
-    let mut chain = chain.lock().expect("nobody panics with it");
+    let mut chain = chain.lock();
     let last = chain.advance();
     Some(match method {
         "eth_chainId" | "eth_maxPriorityFeePerGas" => json!("0x1"),

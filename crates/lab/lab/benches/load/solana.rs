@@ -5,7 +5,7 @@
 //! memory  the signatures
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use hearth_tile::sys::event::{EventFd, wait_readable};
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
 use hearth_wire::Signature;
 use hearth_wire::base58::{encode_32, encode_64};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::asked;
@@ -66,7 +67,7 @@ fn take(socket: &UdpSocket, chain: &Chain) {
             let _ = socket.send(&[Message { to: transmit.to, data: &buffer, segment }]);
         }
         if !signatures.is_empty() {
-            chain.lock().expect("nobody panics with it").take(&mut signatures);
+            chain.lock().take(&mut signatures);
         }
         if count == 0 {
             wait_readable(&event, &[socket.raw_fd()], 1_000_000);
@@ -81,7 +82,7 @@ fn hash_of(slot: usize) -> String {
 }
 
 fn result(chain: &Chain, tpu: SocketAddr, method: &str, params: &Value) -> Option<Value> {
-    let mut chain = chain.lock().expect("nobody panics with it");
+    let mut chain = chain.lock();
     let last = chain.advance();
     let number = |index: usize| params[index].as_u64().map_or(last, |slot| slot as usize);
     Some(match method {

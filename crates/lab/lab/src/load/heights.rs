@@ -8,10 +8,11 @@
 //! node's: latency ends when the node first named a block's number, and the reader's delay is reported apart.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// How often the node is asked for its newest number.
 pub const POLL: Duration = Duration::from_millis(20);
@@ -36,7 +37,7 @@ struct State {
 impl Heights {
     /// The node names this number as its newest.
     pub fn note(&self, newest: u64, at: Instant) {
-        let state = &mut *self.0.lock().expect("nobody panics with it");
+        let state = &mut *self.0.lock();
         state.asked = Some(at);
         if state.newest.is_none_or(|before| newest > before) {
             state.newest = Some(newest);
@@ -46,12 +47,12 @@ impl Heights {
 
     /// The node could not give a block that it had named: when it can is known only when it does.
     pub fn cannot_give(&self, number: u64) {
-        self.0.lock().expect("nobody panics with it").not_yet = Some(number);
+        self.0.lock().not_yet = Some(number);
     }
 
     /// When this block could first be read, which has been read at `read`. Blocks are asked for in their order.
     pub fn readable(&self, number: u64, read: Instant) -> Instant {
-        let state = &mut *self.0.lock().expect("nobody panics with it");
+        let state = &mut *self.0.lock();
         while state.named.front().is_some_and(|(named, _)| *named < number) {
             state.named.pop_front();
         }
@@ -66,7 +67,7 @@ impl Heights {
     pub fn watch<E>(&self, newest: impl Fn() -> Result<u64, E>, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
             thread::sleep(POLL);
-            let asked = self.0.lock().expect("nobody panics with it").asked;
+            let asked = self.0.lock().asked;
             if asked.is_some_and(|asked| asked.elapsed() < POLL) {
                 continue;
             }

@@ -9,12 +9,13 @@
 //! was no room, and that a block has all the same, is included.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
 use alloy_primitives::map::B256HashMap;
 use hdrhistogram::Histogram;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 const REASONS_MAX: usize = 64;
 /// Of a block's transactions, so many are counted at once.
@@ -176,7 +177,7 @@ impl State {
 
 impl Outcomes {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock()
     }
 
     /// Before they are sent, as a block may be read before the node's answer. One that is sent again, whatever the node
@@ -319,11 +320,8 @@ impl Outcomes {
 
     /// Waits until fewer than `limit` are under way, for `patience` at most; gives whether they are.
     pub fn wait_below(&self, limit: usize, patience: Duration) -> bool {
-        let state = self.state();
-        let (state, _) = self
-            .fewer
-            .wait_timeout_while(state, patience, |state| state.under_way.len() >= limit)
-            .expect("nobody panics with it");
+        let mut state = self.state();
+        self.fewer.wait_while_for(&mut state, |state| state.under_way.len() >= limit, patience);
         state.under_way.len() < limit
     }
 

@@ -10,12 +10,12 @@
 //! the same hash: nothing is sent twice.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256};
 use hearth_crypto::secp256k1::Signer;
+use parking_lot::Mutex;
 
 pub use super::course::Pace;
 use super::course::{Course, Stopwatch, Timetable, Told};
@@ -67,17 +67,17 @@ impl Fees {
 
     /// All levels, today's last.
     pub fn all(&self) -> Vec<Terms> {
-        self.0.lock().expect("nobody panics with it").clone()
+        self.0.lock().clone()
     }
 
     /// Today's.
     pub fn today(&self) -> Terms {
-        *self.0.lock().expect("nobody panics with it").last().expect("there is one from the beginning")
+        *self.0.lock().last().expect("there is one from the beginning")
     }
 
     /// A node asks for more than `max_fee`.
     fn dearer(&self, max_fee: u128) {
-        let mut levels = self.0.lock().expect("nobody panics with it");
+        let mut levels = self.0.lock();
         let today = *levels.last().expect("there is one from the beginning");
         let higher = max_fee.saturating_mul(DEARER);
         if today.max_fee <= max_fee && higher > today.max_fee {

@@ -5,8 +5,9 @@
 //! memory  an address, the words of an error
 //! drops   nothing
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::rpc::RpcError;
 
@@ -49,11 +50,11 @@ impl Silence {
             resumed: now,
             is_said: false,
         };
-        *self.0.lock().expect("nobody panics with it") = Some(state);
+        *self.0.lock() = Some(state);
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        if let Some(state) = self.0.lock().expect("nobody panics with it").as_mut() {
+        if let Some(state) = self.0.lock().as_mut() {
             change(state);
         }
     }
@@ -78,7 +79,7 @@ impl Silence {
 
     /// When the node last answered anything; none before it is read from.
     pub fn last_answer(&self) -> Option<Instant> {
-        let state = self.0.lock().expect("nobody panics with it");
+        let state = self.0.lock();
         state.as_ref().map(|state| state.heard.max(state.read))
     }
 
@@ -90,7 +91,7 @@ impl Silence {
 
     /// Returns once why the node is taken for silent, when it is. To be called several times a second.
     pub fn look(&self, now: Instant) -> Option<String> {
-        let mut state = self.0.lock().expect("nobody panics with it");
+        let mut state = self.0.lock();
         let state = state.as_mut()?;
         if now.saturating_duration_since(state.looked) > LOOK_LATE {
             state.resumed = now;

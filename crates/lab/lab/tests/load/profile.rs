@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use hearth_lab::load::profile::{Plan, ProfileError, Span, take};
 use hearth_lab::load::run::{connect, drive};
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::{Contracts, Kind};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::http::{Reply, answered, serve, serve_on};
@@ -59,7 +59,7 @@ fn pprof(answer: fn() -> Reply) -> (String, &'static Mutex<Vec<String>>) {
     let asked: &Mutex<Vec<String>> = Box::leak(Box::default());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = serve_on(listener, move |place, _| {
-        asked.lock().unwrap().push(place.to_owned());
+        asked.lock().push(place.to_owned());
         answer()
     });
     (url, asked)
@@ -78,12 +78,12 @@ fn a_go_server_is_profiled_in_pieces() {
     };
     let taken = take(&plan(url.clone() + "/", Span::Time(Duration::from_secs(12))), &when_begun, &|| false).unwrap();
     let pieces = ["5", "5", "2"].map(|seconds| format!("/debug/pprof/profile?seconds={seconds}"));
-    assert_eq!(*asked.lock().unwrap(), pieces);
+    assert_eq!(*asked.lock(), pieces);
     // Three pieces of ten samples each.
     assert_eq!(taken.folded, "main.main;core.Insert 21\nruntime.gc 9\n");
     assert_eq!((taken.source.as_str(), taken.seconds, begun.into_inner()), ("by pprof", 12.0, 1));
     // Told to stop it asks for no further piece, and keeps what it has.
-    let stop = || asked.lock().unwrap().len() > 3;
+    let stop = || asked.lock().len() > 3;
     let taken = take(&plan(url, Span::Time(Duration::from_secs(60))), &|| {}, &stop).unwrap();
     assert_eq!((taken.folded.as_str(), taken.seconds), ("main.main;core.Insert 7\nruntime.gc 3\n", 5.0));
 }

@@ -5,8 +5,8 @@
 //! memory  the chain
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use alloy_consensus::{EthereumTxEnvelope, Transaction, TxEip4844};
 use alloy_eips::eip2718::Decodable2718;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::http::{Refusal, Reply, answered, is_send, serve};
@@ -145,7 +146,7 @@ impl Stub {
         thread::spawn(move || {
             let pause = Duration::from_millis(manners.block_ms.max(5));
             while !matches!(ended.recv_timeout(pause), Err(std::sync::mpsc::RecvTimeoutError::Disconnected)) {
-                lock(&chain).mine();
+                chain.lock().mine();
             }
         });
         let chain = world.clone();
@@ -155,27 +156,23 @@ impl Stub {
 
     /// Looks at the chain.
     pub fn with<T>(&self, look: impl FnOnce(&World) -> T) -> T {
-        look(&lock(&self.world))
+        look(&self.world.lock())
     }
 
     /// From now on it has these manners, but for the time between blocks.
     pub fn behave(&self, manners: Manners) {
-        lock(&self.world).manners = manners;
+        self.world.lock().manners = manners;
     }
 
     /// Makes a block now.
     pub fn mine(&self) {
-        lock(&self.world).mine();
+        self.world.lock().mine();
     }
 
     /// The pool loses what waits, but for the highest nonce of each account.
     pub fn evict(&self) {
-        lock(&self.world).evict();
+        self.world.lock().evict();
     }
-}
-
-fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
-    world.lock().unwrap()
 }
 
 /// An answer that is something else: the first is what another question would have got.
@@ -191,14 +188,14 @@ fn garbled(answers: &Value, turn: u64) -> Reply {
 fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     let request: Value = serde_json::from_slice(body).unwrap();
     let sends = is_send(&request, "eth_sendRawTransaction");
-    let slow_ms = lock(world).manners.slow_ms;
+    let slow_ms = world.lock().manners.slow_ms;
     if sends && slow_ms > 0 {
         wait(Duration::from_millis(slow_ms));
     }
-    while is_send(&request, "eth_getBlockByNumber") && lock(world).holds_blocks() {
+    while is_send(&request, "eth_getBlockByNumber") && world.lock().holds_blocks() {
         wait(Duration::from_millis(5));
     }
-    let mut world = lock(world);
+    let mut world = world.lock();
     if world.dead {
         return Reply::Silence;
     }

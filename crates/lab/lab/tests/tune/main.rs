@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hearth_lab::tune::build::report::{Layouts, Report};
 use hearth_lab::tune::build::spec::Spec;
@@ -11,6 +10,7 @@ use hearth_lab::tune::build::study::Study;
 use hearth_lab::tune::build::{Control, Judge, StudyError};
 use hearth_lab::tune::paired::Verdict;
 use hearth_lab::tune::run::quiet::Seen;
+use parking_lot::{Mutex, MutexGuard};
 
 /// A project whose program says how it was built: `panic` and a feature decide its figures, so that a study has one
 /// right answer on every machine.
@@ -22,7 +22,7 @@ struct Project {
 /// One at a time: a child that another test's thread begins holds, until it is another program, files that were open.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 const MAIN: &str = r#"

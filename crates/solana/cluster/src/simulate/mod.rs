@@ -20,10 +20,10 @@ pub mod traffic;
 mod world;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::{io, thread};
 
 use hearth_wire::shred::SHREDS_PER_SET;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 pub use self::calibrate::{Bandwidth, Calibration, Growth, SHOWN, ShownLoad, calibrate};
@@ -235,13 +235,13 @@ impl Plan {
                             break;
                         }
                         let seed = plan.slot(&stakes, plan.seed.wrapping_add(nth as u64));
-                        found.lock().unwrap_or_else(PoisonError::into_inner).push((nth, seed));
+                        found.lock().push((nth, seed));
                     }
                 })?;
             }
             io::Result::Ok(())
         })?;
-        let mut seeds = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut seeds = found.into_inner();
         seeds.sort_unstable_by_key(|(nth, _)| *nth);
         let sets = plan.sets_of_slot();
         Ok(Report {

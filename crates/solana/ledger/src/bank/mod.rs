@@ -25,11 +25,12 @@ mod tapped;
 mod transfer;
 mod working_set;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hearth_wire::vote::is_vote;
 use hearth_wire::{Hash, Pubkey, Txn};
+use parking_lot::{Mutex, RwLock};
 
 pub use checks::advances_nonce;
 pub use executor::{Executor, Simulation};
@@ -191,7 +192,7 @@ impl Bank {
     /// writes: the scheduler sees to it.
     pub fn execute(&self, executor: &mut Executor, txns: &[Txn<'_>], outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
-        let ended = self.ended.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let ended = self.ended.read();
         if *ended {
             outcomes.resize(txns.len(), Outcome::SlotEnded);
             return;
@@ -218,7 +219,7 @@ impl Bank {
             counts.add(txn, outcome);
         }
         if let Some(landed) = &self.landed {
-            landed.lock().unwrap_or_else(PoisonError::into_inner).append(&mut executor.landed);
+            landed.lock().append(&mut executor.landed);
         }
         executor.set.write_back(&self.shared.accounts);
         self.add_counts(&counts);
@@ -245,7 +246,7 @@ impl Bank {
 
     /// What would become of a transaction now; nothing changes.
     pub fn simulate(&self, executor: &mut Executor, txn: &Txn<'_>) -> Simulation {
-        let _still = self.shared.trials.read().unwrap_or_else(PoisonError::into_inner);
+        let _still = self.shared.trials.read();
         executor.simulate(self, txn)
     }
 
@@ -280,18 +281,17 @@ impl Bank {
 
     /// Whether the block has ended: nothing lands any more.
     pub fn has_ended(&self) -> bool {
-        *self.ended.read().unwrap_or_else(PoisonError::into_inner)
+        *self.ended.read()
     }
 
     /// Waits for the microblocks that are running, and lets no other begin.
     pub(crate) fn end(&self) {
-        *self.ended.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        *self.ended.write() = true;
     }
 
     /// What has landed since it was last asked, where the block may be undone.
     pub(crate) fn take_landed(&self) -> LandedKeys {
-        let take =
-            |landed: &Mutex<LandedKeys>| std::mem::take(&mut *landed.lock().unwrap_or_else(PoisonError::into_inner));
+        let take = |landed: &Mutex<LandedKeys>| std::mem::take(&mut *landed.lock());
         self.landed.as_ref().map(take).unwrap_or_default()
     }
 }

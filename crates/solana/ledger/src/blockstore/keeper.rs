@@ -9,13 +9,14 @@
 use super::index::{Checkpoint, Index};
 use super::medium::Medium;
 use super::{Config, LogPosition, StoreError, SyncPolicy, index_path, log_path};
+use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Index entries forgotten under one hold of the lock.
@@ -97,7 +98,7 @@ impl Shared {
     /// The first segment in which a block after `slot` begins; `None` when none does.
     pub fn first_segment_after(&self, slot: u64) -> Option<u32> {
         let from = slot.checked_add(1)?;
-        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.index.read();
         index.slots.range(from..).map(|(_, entry)| entry.first.segment()).min()
     }
 
@@ -107,14 +108,14 @@ impl Shared {
         let bytes = log_bytes + index_bytes;
         self.oldest_segment.store(segment + 1, SeqCst);
         self.doomed_bytes.fetch_add(bytes, SeqCst);
-        self.doomed.lock().unwrap_or_else(PoisonError::into_inner).push_back(Doomed { segment, bytes });
+        self.doomed.lock().push_back(Doomed { segment, bytes });
     }
 
     /// Deletes what is marked; returns when it is gone, even if another thread was at it.
     pub fn delete_doomed(&self) {
-        let mut doomed = self.doomed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut doomed = self.doomed.lock();
         while let Some(Doomed { segment, bytes }) = doomed.pop_front() {
-            while self.index.write().unwrap_or_else(PoisonError::into_inner).forget(segment, FORGET_AT_ONCE) {}
+            while self.index.write().forget(segment, FORGET_AT_ONCE) {}
             // Readers that have the file open keep it until they are done. A file that cannot be deleted is
             // found and counted at the next start.
             let _ = fs::remove_file(index_path(&self.dir, segment));

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::RangeBounds;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, PoisonError};
 
 /// Reads blocks; cheap to clone, and usable after the store itself was closed.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Reader {
 
     /// The slots in `range`, ascending, at most `count` of them.
     pub fn slots(&self, range: impl RangeBounds<u64>, count: usize) -> Vec<SlotInfo> {
-        let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.shared.index.read();
         index.slots.range(range).take(count).map(|(_, e)| e.into()).collect()
     }
 
@@ -76,13 +76,13 @@ impl Reader {
 
     /// The lowest slot kept.
     pub fn first_slot(&self) -> Option<u64> {
-        let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.shared.index.read();
         index.slots.first_key_value().map(|(slot, _)| *slot)
     }
 
     /// The highest slot kept, whole or not.
     pub fn last_slot(&self) -> Option<u64> {
-        let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.shared.index.read();
         index.slots.last_key_value().map(|(slot, _)| *slot)
     }
 
@@ -198,7 +198,7 @@ impl Reader {
     }
 
     fn entry(&self, slot: u64) -> Option<SlotEntry> {
-        self.shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.get(&slot).copied()
+        self.shared.index.read().slots.get(&slot).copied()
     }
 
     /// Calls `visit` with the sets of one slot; false when a segment was dropped meanwhile.

@@ -23,9 +23,9 @@ use slot::{OpenSlot, malformed};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 pub(super) use segments::{Tail, create_segment};
@@ -106,7 +106,7 @@ impl BlockStore {
             let _ = self.jobs.send(Job::Checkpoint(checkpoint));
         }
         let unfinished: Vec<SlotEntry> = {
-            let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+            let index = self.shared.index.read();
             index.slots.values().rev().filter(|e| !e.complete).take(OPEN_SLOTS_MAX).copied().collect()
         };
         for entry in unfinished {
@@ -180,7 +180,7 @@ impl BlockStore {
     pub fn discard_from(&mut self, slot: u64) -> Result<usize, StoreError> {
         self.publish(None);
         let shared = self.shared.clone();
-        if shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.range(slot..).next().is_none() {
+        if shared.index.read().slots.range(slot..).next().is_none() {
             return Ok(0);
         }
         // A sync that ends later would bring the marks of the forgotten slots back.
@@ -194,7 +194,7 @@ impl BlockStore {
         let bytes = encode_discard(slot, self.tail.position());
         let written = append_all(&*self.tail.file, &mut [IoSlice::new(&bytes)]);
         self.settle(written, DISCARD_SIZE)?;
-        let mut index = shared.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = shared.index.write();
         let forgotten = index.discard(slot);
         let whole = index.slots.values().rev().find(|e| e.complete).map_or(0, |e| e.slot + 1);
         drop(index);
@@ -221,7 +221,7 @@ impl BlockStore {
             return Err(StoreError::SyncFailed(why.clone()));
         }
         let shared = self.shared.clone();
-        let is_indexed = shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.contains_key(&slot);
+        let is_indexed = shared.index.read().slots.contains_key(&slot);
         if !is_indexed && !self.unpublished.iter().any(|e| e.slot == slot) {
             return Ok(false);
         }
@@ -232,7 +232,7 @@ impl BlockStore {
         self.open_slots.remove(&slot);
         self.whole.retain(|(_, s)| *s != slot);
         self.unpublished.retain(|e| e.slot != slot);
-        let mut index = shared.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = shared.index.write();
         index.remove(slot);
         let whole = index.slots.values().rev().find(|e| e.complete).map_or(0, |e| e.slot + 1);
         drop(index);
@@ -258,8 +258,7 @@ impl BlockStore {
     /// Begins to track a slot. False when it is whole already.
     fn open_slot(&mut self, set: &FecSetRecord<'_>) -> Result<bool, StoreError> {
         let kept_back = self.unpublished.iter().rev().find(|e| e.slot == set.slot).copied();
-        let held = kept_back
-            .or_else(|| self.shared.index.read().unwrap_or_else(PoisonError::into_inner).slots.get(&set.slot).copied());
+        let held = kept_back.or_else(|| self.shared.index.read().slots.get(&set.slot).copied());
         let open = match held {
             Some(entry) if entry.complete => return Ok(false),
             Some(entry) => self.track(entry)?,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::sha256::sha256;
 use hearth_wire::Pubkey;
+use parking_lot::Mutex;
 
 /// The seed of funded account `index`. It is public: the account is there for measuring and trying.
 pub fn funded_account_seed(index: usize) -> [u8; 32] {
@@ -26,7 +27,7 @@ pub fn derive_funded_accounts(count: usize, mut progress: impl FnMut(usize)) -> 
     const PART: usize = 256;
     let mut funded = vec![[0; 32]; count];
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let parts = std::sync::Mutex::new(funded.chunks_mut(PART).enumerate());
+    let parts = Mutex::new(funded.chunks_mut(PART).enumerate());
     let done = AtomicUsize::new(0);
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -34,7 +35,7 @@ pub fn derive_funded_accounts(count: usize, mut progress: impl FnMut(usize)) -> 
             let (tell, parts, done) = (tell.clone(), &parts, &done);
             scope.spawn(move || {
                 loop {
-                    let part = parts.lock().map_or(None, |mut parts| parts.next());
+                    let part = parts.lock().next();
                     let Some((part, keys)) = part else { break };
                     let first = part * PART;
                     let count = keys.len();

@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+use parking_lot::Mutex;
 
 use super::batch::Batch;
 use super::meta::BlockMeta;
@@ -102,11 +102,11 @@ pub(super) fn segments(
             if let Ok(check) = &check {
                 progress(read.fetch_add(check.bytes, SeqCst) + check.bytes);
             }
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(check);
+            done.lock().push(check);
         }
     };
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let done = done.into_inner();
     let mut checks = done.into_iter().collect::<Result<Vec<_>, _>>()?;
     checks.sort_unstable_by_key(|check| check.segment);
     Ok(checks)

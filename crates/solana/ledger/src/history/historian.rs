@@ -10,9 +10,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::batch::Batch;
 use super::index::{ClosedSlot, Index, Pending, push_run};
@@ -63,17 +65,17 @@ pub(super) struct Shared {
 
 impl Shared {
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     /// What `look` sees in the index of the segment that is being written.
     pub fn open<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
         let open = self.state().open.clone();
-        look(&open.read().unwrap_or_else(PoisonError::into_inner))
+        look(&open.read())
     }
 
     /// Makes a block findable.
@@ -83,7 +85,7 @@ impl Shared {
         push_run(&mut signatures, std::mem::take(&mut closed.signatures));
         push_run(&mut addresses, std::mem::take(&mut closed.addresses));
         let open = self.state().open.clone();
-        open.write().unwrap_or_else(PoisonError::into_inner).join(&closed, signatures, addresses);
+        open.write().join(&closed, signatures, addresses);
         self.indexed_slot.store(closed.slot.slot + 1, SeqCst);
     }
 
@@ -103,14 +105,14 @@ impl Shared {
     pub fn fill(&self, next: u32, pending: &Pending) -> InMemory {
         let mut state = self.state_mut();
         let full = std::mem::replace(&mut state.open, Arc::new(RwLock::new(Index::new(next))));
-        full.write().unwrap_or_else(PoisonError::into_inner).unclosed_from = pending.first().unwrap_or((next, 0));
+        full.write().unclosed_from = pending.first().unwrap_or((next, 0));
         state.full.push_back(full.clone());
         full
     }
 
     /// Writes the table of a full segment and shows it in place of the index in memory.
     pub fn seal(&self, full: &InMemory) -> Result<(), HistoryError> {
-        let index = &*full.read().unwrap_or_else(PoisonError::into_inner);
+        let index = &*full.read();
         let log = log_path(&self.dir, index.segment);
         let file = File::open(&log).map_err(|e| HistoryError::io("opening", &log, e))?;
         if self.config.sync {

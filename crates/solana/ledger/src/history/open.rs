@@ -15,7 +15,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
 
 use super::batch::Batch;
 use super::check::{self, SegmentCheck, TableState};

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::batch::{Batch, Entry};
 use super::historian::{InMemory, Shared};
@@ -37,7 +37,7 @@ impl Part {
 
     fn with_index<T>(&self, ask: impl FnOnce(&Index) -> T) -> Result<T, &Table> {
         match self {
-            Self::InMemory(index) => Ok(ask(&index.read().unwrap_or_else(PoisonError::into_inner))),
+            Self::InMemory(index) => Ok(ask(&index.read())),
             Self::Sealed(table) => Err(table),
         }
     }

@@ -17,7 +17,6 @@
 //! Microblocks that run are waited for, none begins after that.
 
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_wire::{Hash, Pubkey};
@@ -181,7 +180,7 @@ impl Ledger {
     /// accounts and transactions of the undone blocks (`cargo bench --bench bank -- forks`); who has a view goes on
     /// reading, and finds each account as it was or as it is. On an error nothing has changed.
     pub fn rewind(&self, slot: u64) -> Result<(), RewindError> {
-        let _no_trials = self.shared.trials.write().unwrap_or_else(PoisonError::into_inner);
+        let _no_trials = self.shared.trials.write();
         let mut chain = self.chain_mut();
         let at = self.rewindable(&chain, slot)?;
         let (head, working) = (chain.last().slot, chain.working.take());

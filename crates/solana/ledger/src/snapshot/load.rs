@@ -10,10 +10,10 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Mutex, PoisonError};
 
 use hearth_crypto::sha256::sha256;
 use hearth_wire::Hash;
+use parking_lot::Mutex;
 
 use super::account;
 use super::error::{Fault, SnapshotError};
@@ -253,7 +253,7 @@ impl<'p> Chunks<'p> {
 fn work(inbox: &Mutex<Receiver<Stored>>, take: &Take<'_>) -> Result<Summary, (u64, Fault)> {
     let (mut sums, mut wrong) = (Summary::default(), None);
     loop {
-        let chunk = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let chunk = inbox.lock().recv();
         let Ok(chunk) = chunk else { return wrong.map_or(Ok(sums), Err) };
         // After a fault the rest is taken off the line unread, so that the sender comes to its end.
         if wrong.is_some() {

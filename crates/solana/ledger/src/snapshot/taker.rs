@@ -10,15 +10,16 @@
 //! Where forks are kept it waits until its block is rooted, and is given up when the ledger goes back below it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hearth_wire::Hash;
+use parking_lot::Mutex;
 
 use super::error::SnapshotError;
 use super::folder::{Folder, SnapshotFile};
@@ -108,7 +109,7 @@ impl Snapshots {
     /// The newest that is whole and the hash of its bank; `None` where there is none, or its hash is not known: of one
     /// that is older than the ledger's recent blocks at the start.
     pub fn newest(&self) -> Option<(u64, Hash)> {
-        let proved = *self.proved.lock().unwrap_or_else(PoisonError::into_inner);
+        let proved = *self.proved.lock();
         proved.filter(|(slot, _)| Some(*slot) == self.newest_slot())
     }
 
@@ -288,7 +289,7 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
         std::thread::park_timeout(LOOK_EVERY);
     };
     let (file, bytes) = writer.finish(&manifest)?;
-    *snapshots.proved.lock().unwrap_or_else(PoisonError::into_inner) = Some((slot, manifest.bank_hash()));
+    *snapshots.proved.lock() = Some((slot, manifest.bank_hash()));
     let oldest = folder.prune(snapshots.config.keep)?.map_or(slot, |oldest| oldest.slot);
     snapshots.hold(oldest, slot);
     Ok((file, bytes))

@@ -124,7 +124,7 @@ pub struct Benchg {
     first: usize,
     step: usize,
     sequence: u64,
-    random: u64,
+    random: fastrand::Rng,
     /// Transfers signed and not yet sent: a batch, or all that was signed ahead.
     pool: Vec<[u8; TRANSFER_SIZE]>,
     signatures: Vec<[u8; 64]>,
@@ -160,7 +160,7 @@ impl Tile for Benchg {
             first: index,
             step: peers,
             sequence: 0,
-            random: host.entropy() | 1,
+            random: fastrand::Rng::with_seed(host.entropy()),
             pool: Vec::with_capacity((quota as usize).max(BATCH)),
             signatures: Vec::with_capacity(BATCH),
             sent_from_pool: 0,
@@ -284,18 +284,10 @@ impl Benchg {
 
     /// Another account than `from`: the hot one for the conflicting share, else any.
     fn receiver(&mut self, from: usize) -> usize {
-        let hot = (self.next_random() >> 11) as f64 / (1u64 << 53) as f64 >= 1.0 - self.config.conflict;
-        let other = self.next_random() % (self.config.receivers as u64 - 1);
-        let to = if hot { 0 } else { (from + 1 + other as usize) % self.config.receivers };
+        let hot = self.random.f64() >= 1.0 - self.config.conflict;
+        let other = self.random.usize(..self.config.receivers - 1);
+        let to = if hot { 0 } else { (from + 1 + other) % self.config.receivers };
         if to == from { (to + 1) % self.config.receivers } else { to }
-    }
-
-    /// xorshift64*: spread is all that is asked of it.
-    fn next_random(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
     fn per_tile_rate(&self) -> Option<f64> {

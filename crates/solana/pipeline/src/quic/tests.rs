@@ -263,24 +263,20 @@ fn plain_udp_passes_and_its_drops_are_counted() {
 #[test]
 fn garbage_is_counted_and_disturbs_nobody() {
     let mut world = World::new();
-    let (mut seed, mut buffer) = (7u64, vec![]);
-    let mut random = move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize
-    };
+    let (mut random, mut buffer) = (fastrand::Rng::with_seed(7), vec![]);
     let mut stranger = Client::new(ClientConfig::local(), None, &[5; 32]).unwrap();
     stranger.connect(world.rig.clock().instant(0), "127.0.0.1:8009".parse().unwrap());
     stranger.poll_transmit(world.rig.clock().instant(0), &mut buffer).expect("a first datagram");
     world.here = "127.0.0.1:9001".parse().unwrap();
     for round in 0..600 {
         let mut data: Vec<u8> = match round % 3 {
-            0 => (0..random() % 1500).map(|_| random() as u8).collect(),
-            1 => buffer[..random() % buffer.len()].to_vec(),
+            0 => (0..random.usize(..1500)).map(|_| random.u8(..)).collect(),
+            1 => buffer[..random.usize(..buffer.len())].to_vec(),
             _ => buffer.clone(),
         };
         if round % 3 == 2 {
-            let at = random() % data.len();
-            data[at] ^= 1 << (random() % 8);
+            let at = random.usize(..data.len());
+            data[at] ^= 1 << random.usize(..8);
         }
         world.give(PortKind::Quic, &data);
         world.rig.run();

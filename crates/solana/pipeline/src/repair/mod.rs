@@ -166,7 +166,8 @@ pub struct Repair {
     looked_at: Option<u64>,
     /// When all slots above the root are looked at again.
     deep_at: u64,
-    random: u64,
+    /// Draws which peer is asked.
+    random: fastrand::Rng,
     gaps: Vec<In>,
     peer_news: In,
     signatures: In,
@@ -203,7 +204,7 @@ impl Tile for Repair {
             look_at: 0,
             looked_at: None,
             deep_at: 0,
-            random: host.entropy() | 1,
+            random: fastrand::Rng::with_seed(host.entropy()),
             gaps: host.inputs_named(SHRED_REPAIR),
             peer_news: host.input(GOSSIP_REPAIR)?,
             signatures: host.input(SIGN_REPAIR)?,
@@ -371,7 +372,7 @@ impl Repair {
     fn ask(&mut self, wanted: Wanted, out: &mut Out<'_, Self>) {
         let now = out.now();
         self.asked_at.insert(wanted, now);
-        let random = self.draw();
+        let random = self.random.u64(..);
         // Where nobody says that it goes back so far it is looked for again no sooner than an answer is.
         let Some(peer) = peer_for(wanted.slot(), self.view.repair(), random).copied() else { return };
         let nonce = self.config.nonces.nonce(&wanted, &peer.identity, now);
@@ -514,14 +515,6 @@ impl Repair {
             buffer[Outgoing::HEADER..][..bytes.len()].copy_from_slice(&bytes);
             Outgoing::write_header(buffer, (to, PortKind::Repair), 0, bytes.len())
         });
-    }
-
-    /// A number (xorshift64*): which peer is asked.
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 }
 

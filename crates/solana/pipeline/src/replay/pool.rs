@@ -5,9 +5,8 @@
 //! memory  that of the block's state machine and of each worker
 //! drops   nothing
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-
 use hearth_ledger::{Bank, Ledger};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::block::{Executed, Job, Replay, Step};
 use super::error::ReplayError;
@@ -60,7 +59,7 @@ impl Pool {
                 board.work(own, &block);
             });
         }
-        let state = board.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = board.state.into_inner();
         state.end.expect("the threads work until the end")
     }
 }
@@ -87,7 +86,7 @@ struct State<'a> {
 
 impl<'b> Board<'b> {
     fn lock(&self) -> MutexGuard<'_, State<'b>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Works at the block until it ends.
@@ -112,7 +111,7 @@ impl<'b> Board<'b> {
                     state = self.lock();
                     state.replay.take(report, block.data);
                 }
-                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(&mut state),
             }
         }
         drop(state);

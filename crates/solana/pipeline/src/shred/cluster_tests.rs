@@ -145,7 +145,7 @@ struct World {
     packets: BinaryHeap<Reverse<Packet>>,
     sent: u64,
     now_ms: u64,
-    random: u64,
+    random: fastrand::Rng,
     seed: u64,
     loss_percent: u64,
     /// Of each slot the sets that the cluster agrees on.
@@ -203,16 +203,11 @@ impl World {
             packets: BinaryHeap::new(),
             sent: 0,
             now_ms: 0,
-            random: 2 * seed + 1,
+            random: fastrand::Rng::with_seed(seed),
             seed,
             loss_percent: 0,
             blocks: BTreeMap::new(),
         }
-    }
-
-    fn draw(&mut self, end: u64) -> u64 {
-        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (self.random >> 33) % end
     }
 
     fn leader(&self, slot: u64) -> usize {
@@ -279,10 +274,10 @@ impl World {
     }
 
     fn send(&mut self, from: SocketAddr, to: SocketAddr, data: Vec<u8>) {
-        if self.draw(100) < self.loss_percent {
+        if self.random.u64(..100) < self.loss_percent {
             return;
         }
-        let at = self.now_ms + 1 + self.draw(30);
+        let at = self.now_ms + 1 + self.random.u64(..30);
         self.sent += 1;
         self.packets.push(Reverse((at, self.sent, from, to, data)));
     }
@@ -450,14 +445,14 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
         let mut world = World::new(5, 32, (64, 256), seed);
         world.loss_percent = 15;
         for slot in 1..=52 {
-            let sets = 1 + world.draw(4) as usize;
+            let sets = 1 + world.random.usize(..4);
             let block = world.make(slot, sets, 5);
             let leader = world.leader(slot);
             World::keep(&mut world.peers[leader].store, &block);
             world.broadcast(&block);
             if TWO.contains(&slot) {
                 // Alike or not in length, and sent to the same nodes.
-                let sets = 1 + world.draw(4) as usize;
+                let sets = 1 + world.random.usize(..4);
                 let other = world.make(slot, sets, 6);
                 world.broadcast(&other);
             }

@@ -96,11 +96,7 @@ proptest! {
         let sets = block(9, 7, 3, 5);
         let mut given: Vec<Vec<u8>> =
             sets.iter().flat_map(|set| chosen.iter().map(|place| set.shreds().nth(*place).unwrap().to_vec())).collect();
-        let mut random = order | 1;
-        for place in (1..given.len()).rev() {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            given.swap(place, (random >> 33) as usize % (place + 1));
-        }
+        fastrand::Rng::with_seed(order).shuffle(&mut given);
         let mut receiver = receiver(4, 8);
         let mut complete = vec![];
         for shred in &given {

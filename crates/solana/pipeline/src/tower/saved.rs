@@ -13,9 +13,9 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use hearth_cluster::consensus::{BankId, SavedError as TowerError, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_tile::wake::Waker;
 use hearth_wire::Pubkey;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 const TOWER: &str = "tower.bin";
 const ROOT: &str = "root.bin";
@@ -149,7 +150,7 @@ impl Drop for Writer {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock()
     }
 
     /// The thread.
@@ -174,7 +175,7 @@ impl Shared {
             } else if jobs.must_end {
                 return;
             } else {
-                jobs = self.changed.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut jobs);
             }
         }
     }

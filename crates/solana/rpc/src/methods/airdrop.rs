@@ -9,12 +9,12 @@
 //! same. So each asks for another size of loaded account data, which costs nothing and is never reached.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hearth_ledger::Commitment;
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::{Hash, Pubkey, TransferTemplate};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Api;
@@ -102,7 +102,7 @@ impl Allowance {
             ));
         }
         let Some(most) = self.slice else { return Ok(()) };
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock();
         let under_way = given.filter(|(began, _)| now.saturating_duration_since(*began) < self.length);
         let (began, before) = under_way.unwrap_or((now, 0));
         let sum = before.saturating_add(lamports);

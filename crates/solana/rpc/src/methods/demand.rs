@@ -7,10 +7,10 @@
 //! source  `_pollNewBlockhash` of `@solana/web3.js` 1.98: it asks every 200 ms, for 10 s, until the hash is another,
 //!         when a transaction would be the same as one that it has sent before
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hearth_wire::Hash;
+use parking_lot::Mutex;
 
 use super::Api;
 
@@ -32,7 +32,7 @@ struct Asked {
 impl Calls {
     /// Notes that a client is told `blockhash`; whether it waits for another.
     fn note(&self, blockhash: &Hash, now: Instant) -> bool {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.lock();
         let within = |since: Instant, time| now.saturating_duration_since(since) < time;
         let again = asked.last.is_some_and(|(hash, at)| hash == *blockhash && within(at, AGAIN_WITHIN));
         let calls = again && !asked.called.is_some_and(|at| within(at, CALL_EVERY));

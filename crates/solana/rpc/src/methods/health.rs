@@ -5,10 +5,10 @@
 //! memory  a slot, a number and two instants
 //! source  `rpc_health.rs` of `solana-rpc` 4.2 for the distance and the answers
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hearth_ledger::Commitment;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Api;
@@ -38,7 +38,7 @@ struct Standstill {
 impl Standstill {
     /// How long nothing was executed, if that is too long for what waits.
     fn since(&self, at: (u64, u64), pending: u64) -> Option<Duration> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         match *seen {
             Some((last, since)) if last == at && pending > 0 => {
                 Some(since.elapsed()).filter(|time| *time > self.patience)
@@ -62,7 +62,7 @@ impl Progress {
 
     /// How long no slot has come after `slot`, if that is too long.
     fn stalled(&self, slot: u64) -> Option<Duration> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         match *seen {
             Some((last, since)) if last == slot => Some(since.elapsed()).filter(|time| *time > self.patience),
             _ => {

@@ -26,8 +26,8 @@ mod transactions;
 mod validators;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
@@ -36,6 +36,7 @@ use hearth_serve::dashboard::{self, Dashboard};
 use hearth_serve::file::Downloads;
 use hearth_serve::rate::RateLimit;
 use hearth_wire::{Pubkey, Txn};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

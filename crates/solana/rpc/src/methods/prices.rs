@@ -11,10 +11,11 @@
 //! before. That takes about a second for a million transactions, and is done one request at a time.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hearth_ledger::{Budget, Commitment, tap};
 use hearth_wire::{Pubkey, Txn};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Api;
@@ -76,12 +77,12 @@ pub struct Prices(Mutex<VecDeque<Arc<BlockPrices>>>);
 
 impl Prices {
     fn of(&self, slot: u64) -> Option<Arc<BlockPrices>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         known.iter().find(|block| block.slot == slot).cloned()
     }
 
     fn keep(&self, block: &Arc<BlockPrices>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.len() >= BLOCKS {
             known.pop_front();
         }

@@ -10,14 +10,15 @@
 //!         left for another fork is kept
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hearth_ledger::Commitment;
 use hearth_ledger::blockhash::last_valid_block_height;
 use hearth_ledger::fates::DropReason;
 use hearth_wire::{Signature, Txn};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::Api;
@@ -61,7 +62,7 @@ pub struct ResendQueue {
 
 impl ResendQueue {
     fn waiting(&self) -> MutexGuard<'_, HashMap<Signature, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// The transaction of this signature, if it waits to be handed over again.

@@ -6,7 +6,6 @@
 //! source  `simulateTransaction` of `solana-rpc` 4.2
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use hearth_ledger::bank::{self, LoadedAddresses, Record};
 use hearth_ledger::fates::DropReason;
@@ -155,7 +154,7 @@ impl Api {
 
     async fn simulate(&self, txn: &Txn<'_>) -> Result<Simulation, Failure> {
         let bank = self.working_bank().await?;
-        let idle = || self.executors.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || self.executors.lock();
         let mut executor = idle().pop().unwrap_or_default();
         // A program may run for milliseconds.
         let simulation = tokio::task::block_in_place(|| bank.simulate(&mut executor, txn));

@@ -7,7 +7,6 @@
 //!         -32005, counted
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and the order of the checks
 
-use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_ledger::bank::advances_nonce;
@@ -71,7 +70,7 @@ impl Api {
 
     /// Hands a transaction to the pipeline, if it has room.
     pub fn hand_over(&self, wire: &[u8], again: bool) -> Result<(), Busy> {
-        self.inlet.lock().unwrap_or_else(PoisonError::into_inner).send(wire, again)
+        self.inlet.lock().send(wire, again)
     }
 
     /// Hands a transaction to the pipeline, waiting a moment for room.

@@ -19,13 +19,14 @@ mod tell;
 mod watch;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hearth_ledger::Ledger;
 use hearth_ledger::tap::Wanted;
 use hearth_serve::websocket::Utf8Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
 
 use crate::config::Limits;
@@ -100,7 +101,7 @@ impl Hub {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes a connection in: its number, and the queue from which it sends. The queue ends when the client was

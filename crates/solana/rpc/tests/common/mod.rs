@@ -10,8 +10,8 @@ pub mod client;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hearth_ledger::blockstore::{self, BlockStore};
@@ -24,6 +24,7 @@ use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::message::{Instruction, Message};
 use hearth_wire::program::system;
 use hearth_wire::{Hash, Pubkey, Txn};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// What a funded account holds at genesis.
@@ -82,7 +83,7 @@ impl TransactionInlet for Executing {
         if self.full.load(Relaxed) {
             return Err(Busy);
         }
-        self.taken.lock().unwrap().push(wire.to_vec());
+        self.taken.lock().push(wire.to_vec());
         self.again.fetch_add(u64::from(again), Relaxed);
         let txn = Txn::parse(wire).unwrap();
         if verify(&txn) {
@@ -238,7 +239,7 @@ impl Chain {
             wake_chain: Box::new(|| {}),
             admin: extra.admin,
             newest_snapshot: Box::new(|| None),
-            liveness: Box::new(move || shown.lock().unwrap().clone()),
+            liveness: Box::new(move || shown.lock().clone()),
             look_at: extra.look_at,
         };
         let server = RpcServer::start(config, node)?;

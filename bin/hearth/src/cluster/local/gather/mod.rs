@@ -13,12 +13,13 @@ mod shown;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_cluster::simulate::World;
+use parking_lot::Mutex;
 
 use super::member::{Cluster, Member};
 use super::process::Process;
@@ -74,7 +75,7 @@ impl Gatherer {
                 let due = Instant::now() + EVERY;
                 // What cannot be read in this second is in the next: the last look stays.
                 if let Some(shown) = rounds.round() {
-                    *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(shown));
+                    *told.lock() = Some(Arc::new(shown));
                 }
                 while let Some(rest) = due.checked_duration_since(Instant::now()).filter(|_| !stopped.load(Relaxed)) {
                     std::thread::park_timeout(rest);
@@ -87,7 +88,7 @@ impl Gatherer {
 
     /// The last second.
     pub fn newest(&self) -> Option<Arc<Shown>> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.newest.lock().clone()
     }
 }
 

@@ -7,10 +7,11 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::B256;
+use parking_lot::Mutex;
 
 use super::bytes::{Take, checksum};
 use super::files::{UNFINISHED, finish};
@@ -55,7 +56,7 @@ impl Syncer {
     /// Returns when every block committed before the call is on disk. What is committed meanwhile may not be.
     pub fn sync(&self) -> Result<(), StateError> {
         let Some(shared) = &self.0 else { return Ok(()) };
-        let (disk, path, last) = shared.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (disk, path, last) = shared.current.lock().clone();
         if shared.synced.load(Ordering::Acquire) < last {
             disk.sync().map_err(io("cannot sync", &path))?;
             shared.synced.fetch_max(last, Ordering::AcqRel);
@@ -112,7 +113,7 @@ impl Log {
         }
         self.len += framed.len() as u64;
         let shared = self.syncer.0.as_ref().expect("a log has a file");
-        shared.current.lock().unwrap_or_else(PoisonError::into_inner).2 = sequence;
+        shared.current.lock().2 = sequence;
         Ok(())
     }
 
@@ -126,8 +127,7 @@ impl Log {
         self.syncer.sync()?;
         let next = Self::create(path, genesis, before)?;
         let shared = self.syncer.0.as_ref().expect("a log has a file");
-        *shared.current.lock().unwrap_or_else(PoisonError::into_inner) =
-            (next.disk.clone(), path.to_path_buf(), before);
+        *shared.current.lock() = (next.disk.clone(), path.to_path_buf(), before);
         *self = Self { syncer: self.syncer.clone(), ..next };
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Log {
     #[cfg(test)]
     pub(crate) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
         let shared = self.syncer.0.as_ref().expect("a log has a file");
-        shared.current.lock().unwrap_or_else(PoisonError::into_inner).0 = disk.clone();
+        shared.current.lock().0 = disk.clone();
         self.disk = disk;
     }
 }

@@ -9,7 +9,6 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::B256;
 use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, decode_64};
+use parking_lot::Mutex;
 use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -115,7 +115,7 @@ pub struct Targets {
 impl Targets {
     /// Sets them.
     pub fn set(&self, addresses: Vec<SocketAddr>) {
-        let mut now = self.addresses.lock().expect("nobody panics with it");
+        let mut now = self.addresses.lock();
         if *now != addresses {
             *now = addresses;
             self.version.fetch_add(1, Ordering::Release);
@@ -129,7 +129,7 @@ impl Targets {
 
     /// Where to send now.
     pub fn get(&self) -> Vec<SocketAddr> {
-        self.addresses.lock().expect("nobody panics with it").clone()
+        self.addresses.lock().clone()
     }
 }
 

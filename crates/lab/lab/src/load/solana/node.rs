@@ -6,13 +6,13 @@
 //! source  the JSON-RPC of Agave 4.2
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::{Hash, Pubkey, TransferTemplate};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -61,12 +61,12 @@ impl ChainTime {
 
     /// The newest blockhash.
     pub fn newest(&self) -> Blockhash {
-        *self.newest.lock().expect("nobody panics with it")
+        *self.newest.lock()
     }
 
     /// There is a newer one.
     pub fn renew(&self, newest: Blockhash) {
-        *self.newest.lock().expect("nobody panics with it") = newest;
+        *self.newest.lock() = newest;
     }
 
     /// All blocks up to this height have been read.

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use hearth_quic::{Server, ServerConfig};
 use hearth_wire::base58::{decode_32, encode_32, encode_64};
 use hearth_wire::program::system::SystemInstruction;
 use hearth_wire::{Hash, Pubkey, Signature, Txn};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::http::{self, Refusal, Reply, answered, is_send};
@@ -119,10 +120,6 @@ pub struct Stub {
     _end: Sender<()>,
 }
 
-fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
-    world.lock().unwrap()
-}
-
 fn hash_of(slot: u64) -> Hash {
     let mut hash = [9; 32];
     hash[..8].copy_from_slice(&slot.to_le_bytes());
@@ -161,7 +158,7 @@ impl Stub {
         thread::spawn(move || {
             let pause = Duration::from_millis(manners.slot_ms.max(5));
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                lock(&chain).advance();
+                chain.lock().advance();
             }
         });
         let chain = Arc::downgrade(&world);
@@ -177,7 +174,7 @@ impl Stub {
                 }
                 server.handle_timeout(now);
                 while let Some(raw) = server.poll_transaction(now, |_, raw| raw.to_vec()) {
-                    lock(&chain).take(raw);
+                    chain.lock().take(raw);
                 }
                 while let Some(transmit) = server.poll_transmit(now, &mut buffer) {
                     let _ = socket.send_to(&buffer, transmit.to);
@@ -192,7 +189,7 @@ impl Stub {
 
     /// Looks at the chain.
     pub fn with<T>(&self, look: impl FnOnce(&World) -> T) -> T {
-        look(&lock(&self.world))
+        look(&self.world.lock())
     }
 }
 
@@ -202,7 +199,7 @@ fn every(count: u64, each: u64) -> bool {
 
 fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     let request: Value = serde_json::from_slice(body).unwrap();
-    let mut world = lock(world);
+    let mut world = world.lock();
     let manners = world.manners;
     // As Agave has it.
     let bytes_max = if manners.request_bytes_max == 0 { 50 << 10 } else { manners.request_bytes_max };

@@ -1,11 +1,12 @@
 //! The general path's seam, simulation, and the end of a slot.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 use hearth_wire::consts::{LAMPORTS_PER_SOL, VOTE_PROGRAM};
 use hearth_wire::message::Instruction;
 use hearth_wire::program::system;
+use parking_lot::Mutex;
 
 use crate::TransactionError::{self, *};
 use crate::account::Account;
@@ -48,7 +49,7 @@ impl GeneralWorker for Scripted {
 impl Scripted {
     fn run(&self, request: &GeneralTxn<'_>, accounts: &dyn AccountReader) -> GeneralOutcome {
         self.calls.fetch_add(1, Relaxed);
-        if let Some(error) = *self.refuse.lock().unwrap() {
+        if let Some(error) = *self.refuse.lock() {
             return GeneralOutcome::Refused(error);
         }
         let payer = accounts.load(request.txn.fee_payer()).unwrap();
@@ -87,7 +88,7 @@ fn the_general_path_sees_and_leaves_what_the_microblock_has() {
     assert_eq!((chain.total_lamports(), general.calls.load(Relaxed)), (total, 1));
     assert_eq!(chain.run(&txns[1..2])[0], Outcome::NotCommitted(AlreadyProcessed));
     // What it refuses may be tried again.
-    *general.refuse.lock().unwrap() = Some(InsufficientFundsForFee);
+    *general.refuse.lock() = Some(InsufficientFundsForFee);
     for _ in 0..2 {
         assert_eq!(chain.run_one(&wallet(0), &[call(2)]), Outcome::NotCommitted(InsufficientFundsForFee));
     }

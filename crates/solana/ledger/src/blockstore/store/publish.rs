@@ -9,7 +9,6 @@ use super::super::keeper::Job;
 use super::super::{LogPosition, SyncPolicy};
 use super::BlockStore;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{PoisonError, TryLockError};
 
 /// The log is at most this far ahead of its index, so that a start scans little.
 const CHECKPOINT_BYTES: u64 = 16 << 20;
@@ -50,13 +49,11 @@ impl BlockStore {
         if self.unpublished.is_empty() {
             return;
         }
-        let index = match self.shared.index.try_write() {
-            Ok(index) => Some(index),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if self.unpublished.len() < UNPUBLISHED_MAX => None,
-            Err(TryLockError::WouldBlock) => Some(self.shared.index.write().unwrap_or_else(PoisonError::into_inner)),
+        let mut index = match self.shared.index.try_write() {
+            Some(index) => index,
+            None if self.unpublished.len() < UNPUBLISHED_MAX => return,
+            None => self.shared.index.write(),
         };
-        let Some(mut index) = index else { return };
         let oldest = self.shared.oldest_segment.load(SeqCst);
         // A slot longer than the whole log loses its beginning while it is written: it is not kept.
         self.unpublished.drain(..).filter(|e| e.first.segment() >= oldest).for_each(|e| index.put(e));

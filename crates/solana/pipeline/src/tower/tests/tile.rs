@@ -1,11 +1,10 @@
 //! The tile between its links.
 
-use std::sync::Mutex;
-
 use hearth_cluster::gossip::{NEAR_WORDS, NearSlots};
 use hearth_cluster::view::Peer;
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::vote::is_vote_message_by;
+use parking_lot::Mutex;
 
 use super::super::{Config as TileConfig, Membership, Tower as TowerTile};
 use super::*;
@@ -28,11 +27,11 @@ struct Shared(Arc<Mutex<Disk>>);
 
 impl Files for Shared {
     fn save_tower(&mut self, bytes: &[u8]) -> std::task::Poll<Result<(), SavedError>> {
-        self.0.lock().unwrap().save_tower(bytes)
+        self.0.lock().save_tower(bytes)
     }
 
     fn save_root(&mut self, root: BankId) -> Result<(), SavedError> {
-        self.0.lock().unwrap().save_root(root)
+        self.0.lock().save_root(root)
     }
 }
 
@@ -133,7 +132,7 @@ fn event_becomes_a_vote_that_sign_signs() {
     assert_eq!(first.len(), 1, "where it stands");
     trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![voted(1, &[]), voted(2, &[])]))), 100);
     assert_eq!(trial.commands(), [Command::BuildOn(id(1))]);
-    assert_eq!(trial.disk.lock().unwrap().towers.len(), 1);
+    assert_eq!(trial.disk.lock().towers.len(), 1);
     let asked = trial.rig.take("tower_sign");
     let [(tag, message)] = &asked[..] else { panic!("{asked:?}") };
     assert!(is_vote_message_by(message, &node(0), &node(0), &account(0)), "sign signs it");
@@ -382,7 +381,7 @@ fn slow_disk_keeps_no_vote_back_for_good() {
     trial.commands();
     trial.rig.take("tower_sign");
     // Two blocks come while a tower is written.
-    trial.disk.lock().unwrap().delay = 2;
+    trial.disk.lock().delay = 2;
     let mut signed = 0;
     for slot in 1..=30 {
         trial.give(&Event::Frozen(Box::new(block(id(slot), id(slot - 1), vec![]))), 1_000);
@@ -393,10 +392,10 @@ fn slow_disk_keeps_no_vote_back_for_good() {
         }
     }
     assert!(signed >= 5, "{signed} votes");
-    trial.disk.lock().unwrap().delay = 0;
+    trial.disk.lock().delay = 0;
     trial.rig.advance(TICK);
     trial.commands();
-    let disk = trial.disk.lock().unwrap();
+    let disk = trial.disk.lock();
     let last = disk.towers.last().map(|tower| hearth_cluster::consensus::Tower::restore(tower, &node(0)).unwrap());
     assert!(
         last.and_then(|tower| tower.last_vote()).is_some_and(|vote| vote.id.slot == 30),
@@ -408,7 +407,7 @@ fn slow_disk_keeps_no_vote_back_for_good() {
 fn broken_disk_stops_the_tile_and_is_said() {
     let mut trial = Trial::new();
     trial.commands();
-    trial.disk.lock().unwrap().fault = Some(io::ErrorKind::PermissionDenied);
+    trial.disk.lock().fault = Some(io::ErrorKind::PermissionDenied);
     trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![]))), 1_000);
     trial.rig.take("tower_sign");
     trial.rig.run();
