@@ -9,8 +9,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use hearth_wal::Disk;
+
 use super::{AHEAD_MAX, BlocksError, Inner, lock};
-use crate::disk::Disk;
 
 type Sync<T> = Box<dyn Fn() -> T + Send + std::marker::Sync>;
 
