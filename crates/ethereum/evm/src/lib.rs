@@ -4,7 +4,6 @@ pub mod block;
 pub mod blocks;
 pub mod chain;
 mod checksummed;
-mod disk;
 pub mod exec;
 pub mod genesis;
 pub mod parallel;

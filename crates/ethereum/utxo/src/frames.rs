@@ -1,23 +1,48 @@
-//! Records one after the other in a file: each tells by itself whether it is whole, torn, or damaged.
+//! Records one after the other in a file, of the log of outputs and of the files of what waits: each tells by itself
+//! whether it is whole, torn, or damaged.
 //!
 //! ```text
 //! record  length u32 | crc of its place and its length u32 | crc of its bytes u32 | bytes
 //! ```
 //!
-//! A process that is killed leaves the beginning of what it was writing, and a machine that loses power zeros in its
-//! place: the last record, of which nobody was told that it is there. What does not match before that is damage: what
-//! comes after it was acknowledged. Numbers are little endian, checksums CRC-32.
+//! Of what waits, a process that is killed leaves the beginning of what it was writing, and a machine that loses power
+//! zeros in its place: the last record, of which nobody was told that it is there. What does not match before that is
+//! damage: what comes after it was acknowledged. Numbers are little endian, checksums CRC-32.
 //!
 //! memory  none of its own
 
+use hearth_wal::{Fault, Framing, crc};
+
 /// Bytes before a record's own.
-const HEAD: usize = 12;
+pub const HEAD: usize = 12;
+/// No record is longer: a block has 4 MiB of transactions, and logs of the EVM that cost 3,000 gas each.
+const BYTES_MAX: u32 = 1 << 30;
+
+/// The bytes around a record. Heads have nothing in common, but no head verifies in another place.
+#[derive(Clone, Copy)]
+pub struct Frame;
+
+impl Framing for Frame {
+    const HEAD: usize = HEAD;
+
+    fn length(&self, head: &[u8], at: u64) -> Result<u64, Fault> {
+        match word(head, 0) {
+            _ if crc(&[&at.to_le_bytes(), &head[..4]]) != word(head, 4) => Err(Fault::Magic),
+            length if length > BYTES_MAX => Err(Fault::Length(length)),
+            length => Ok(HEAD as u64 + u64::from(length)),
+        }
+    }
+
+    fn verify(&self, record: &[u8], _: u64) -> Result<(), Fault> {
+        Fault::unless_equal(word(record, 8), crc(&[&record[HEAD..]]))
+    }
+}
 
 /// Adds a record of these bytes to `out`, which will be written at `begin`.
 pub fn push(out: &mut Vec<u8>, begin: u64, parts: &[&[u8]]) {
     let place = begin + out.len() as u64;
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    let length = u32::try_from(length).expect("a transaction is small").to_le_bytes();
+    let length = u32::try_from(length).expect("a record is below 4 GiB").to_le_bytes();
     out.extend(length);
     out.extend(crc(&[&place.to_le_bytes(), &length]).to_le_bytes());
     out.extend(crc(parts).to_le_bytes());
@@ -36,25 +61,24 @@ pub struct Read<'a> {
 /// The records of a file; where it is damaged, the byte.
 pub fn read(bytes: &[u8]) -> Result<Read<'_>, u64> {
     let (mut records, mut at) = (Vec::new(), 0);
-    while let Some((head, rest)) = bytes[at..].split_first_chunk::<HEAD>() {
-        let word = |from: usize| u32::from_le_bytes(*head[from..].first_chunk().expect("four bytes"));
+    while let Some(head) = bytes[at..].first_chunk::<HEAD>() {
         let place = at as u64;
-        if crc(&[&place.to_le_bytes(), &head[..4]]) != word(4) {
+        let Ok(length) = Frame.length(head, place) else {
             // Its head is torn where nothing lies behind that, whatever its length would be.
-            if is_zero(rest) {
+            if is_zero(&bytes[at + HEAD..]) {
                 break;
             }
             return Err(place);
-        }
-        let Some((body, after)) = rest.split_at_checked(word(0) as usize) else { break };
-        if crc(&[body]) != word(8) {
+        };
+        let Some((record, after)) = bytes[at..].split_at_checked(length as usize) else { break };
+        if Frame.verify(record, place).is_err() {
             if is_zero(after) {
                 break;
             }
             return Err(place);
         }
-        records.push((place, body));
-        at += HEAD + body.len();
+        records.push((place, &record[HEAD..]));
+        at += record.len();
     }
     Ok(Read { records, whole: at as u64 })
 }
@@ -63,10 +87,8 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-fn crc(parts: &[&[u8]]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    parts.iter().for_each(|part| hasher.update(part));
-    hasher.finalize()
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(*bytes[at..].first_chunk().expect("a head has these four bytes"))
 }
 
 #[cfg(test)]

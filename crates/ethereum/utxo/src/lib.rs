@@ -21,7 +21,6 @@ pub mod address;
 pub mod amount;
 pub mod asset;
 mod codec;
-pub mod disk;
 pub mod frames;
 pub mod lattice;
 pub mod ledger;

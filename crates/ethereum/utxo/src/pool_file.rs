@@ -10,13 +10,13 @@
 //! Nothing here waits for the disk: the end of the machine may cost what it has not written yet.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, IoSlice, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hearth_wal::{Appender, Disk};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::disk::Disk;
 use crate::frames;
 
 /// From how many bytes on the file is emptied when the pool is.
@@ -70,13 +70,10 @@ impl Records {
 }
 
 struct Written {
-    disk: Arc<dyn Disk>,
-    /// Of the file's bytes, those that are records.
-    length: u64,
-    /// How many it had when it was last written anew.
+    /// Where the records end.
+    end: Appender,
+    /// How many bytes the file had when it was last written anew.
     kept: u64,
-    /// Whether bytes of a record that failed may lie behind the end.
-    rest: bool,
     buffer: Vec<u8>,
 }
 
@@ -115,8 +112,8 @@ impl PoolFile {
         // What comes into the pool meanwhile waits for this lock to be appended.
         let mut written = self.written();
         // Twice what was kept last time: else a full pool would be written again with every block.
-        let full = written.length >= BYTES_MAX.max(2 * written.kept);
-        if !full && (written.length < EMPTY_BYTES || !is_empty()) {
+        let full = written.end.end() >= BYTES_MAX.max(2 * written.kept);
+        if !full && (written.end.end() < EMPTY_BYTES || !is_empty()) {
             return Ok(());
         }
         written.rewrite(&self.path, put).map_err(|source| self.failed(source))
@@ -125,7 +122,7 @@ impl PoolFile {
     /// Keeps what `put` puts, the pool's content, and nothing else.
     pub fn rewrite(&self, put: impl FnOnce(&mut Records)) -> Result<(), PoolFileError> {
         let mut written = self.written();
-        if written.length == 0 {
+        if written.end.end() == 0 {
             return Ok(());
         }
         written.rewrite(&self.path, put).map_err(|source| self.failed(source))
@@ -133,7 +130,7 @@ impl PoolFile {
 
     /// Has the file written through another, as tests of a full disk do.
     pub fn put_disk(&self, disk: Arc<dyn Disk>) {
-        self.written().disk = disk;
+        self.written().end.put_disk(disk);
     }
 
     fn failed(&self, source: io::Error) -> PoolFileError {
@@ -147,28 +144,18 @@ impl PoolFile {
 
 impl Written {
     fn of(file: File, length: u64) -> Self {
-        Self { disk: Arc::new(file), length, kept: 0, rest: false, buffer: Vec::new() }
+        Self { end: Appender::new(Arc::new(file), length), kept: 0, buffer: Vec::new() }
     }
 
     fn append(&mut self, put: impl FnOnce(&mut Records)) -> io::Result<()> {
-        let mut records = Records { bytes: std::mem::take(&mut self.buffer), begin: self.length };
+        let mut records = Records { bytes: std::mem::take(&mut self.buffer), begin: self.end.end() };
         records.bytes.clear();
         put(&mut records);
         self.buffer = records.bytes;
         if self.buffer.is_empty() {
             return Ok(());
         }
-        if self.rest {
-            self.disk.cut(self.length)?;
-            self.rest = false;
-        }
-        if let Err(error) = self.disk.write(&self.buffer, self.length) {
-            // Shorter records over these bytes would leave some of them behind themselves.
-            self.rest = self.disk.cut(self.length).is_err();
-            return Err(error);
-        }
-        self.length += self.buffer.len() as u64;
-        Ok(())
+        self.end.append(&mut [IoSlice::new(&self.buffer)])
     }
 
     /// Puts another file in the place of this one: there is a whole one at any time.
@@ -179,13 +166,15 @@ impl Written {
         fresh.append(put)?;
         std::fs::rename(next, path)?;
         // What one block took is not held for ever.
-        *self = Self { kept: fresh.length, buffer: Vec::new(), ..fresh };
+        *self = Self { kept: fresh.end.end(), buffer: Vec::new(), ..fresh };
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hearth_wal::write_all;
+
     use super::*;
 
     fn open(dir: &tempfile::TempDir) -> Result<(PoolFile, Vec<Vec<u8>>), PoolFileError> {
@@ -242,11 +231,11 @@ mod tests {
         let (file, _) = open(&dir).unwrap();
         let records: Vec<Vec<u8>> = (1..4u8).map(|n| vec![n; 50]).collect();
         append(&file, &records[..1]).unwrap();
-        let right = std::mem::replace(&mut file.written().disk, Arc::new(File::open(&file.path).unwrap()));
+        let right = file.written().end.put_disk(Arc::new(File::open(&file.path).unwrap()));
         assert!(matches!(append(&file, &records[1..]), Err(PoolFileError::Io { .. })));
-        assert!(file.written().rest, "it could not be cut off either");
-        // As if some of it had been written.
-        right.write(&[9; 500], file.written().length).unwrap();
+        // As if some of it had been written, which could not be cut off either.
+        let length = file.written().end.end();
+        write_all(&*right, &mut [IoSlice::new(&[9; 500])], length).unwrap();
         file.put_disk(right);
         append(&file, &records[2..]).unwrap();
         assert_eq!(open(&dir).unwrap().1, [records[0].clone(), records[2].clone()]);
@@ -270,13 +259,14 @@ mod tests {
         assert_eq!(open(&dir).unwrap().1, [two[1].clone(), two[0].clone()]);
         // However much waits, a file of long ago goes; but not again before it has doubled.
         File::options().write(true).open(&file.path).unwrap().set_len(BYTES_MAX).unwrap();
-        file.written().length = BYTES_MAX;
+        file.written().end.move_to(BYTES_MAX);
         file.shrink(|| false, keep).unwrap();
         assert_eq!(open(&dir).unwrap().1, two[1..]);
         let mut written = file.written();
-        (written.length, written.kept) = (BYTES_MAX, BYTES_MAX);
+        written.end.move_to(BYTES_MAX);
+        written.kept = BYTES_MAX;
         drop(written);
         file.shrink(|| false, keep).unwrap();
-        assert_eq!(file.written().length, BYTES_MAX);
+        assert_eq!(file.written().end.end(), BYTES_MAX);
     }
 }

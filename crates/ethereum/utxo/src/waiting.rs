@@ -53,9 +53,10 @@ mod tests {
     use std::fs::File;
     use std::sync::Arc;
 
+    use hearth_wal::Disk;
+
     use super::*;
     use crate::AssetId;
-    use crate::disk::Disk;
     use crate::pool::PoolConfig;
     use crate::rules::Refusal;
     use crate::testing::{all_of, funded, pay};

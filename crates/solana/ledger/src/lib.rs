@@ -46,7 +46,6 @@ mod testing;
 pub mod validators;
 pub mod view;
 pub mod vote_state;
-mod window;
 
 pub use account::Account;
 pub use accounts::Accounts;

@@ -14,6 +14,7 @@ use std::path::Path;
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use alloy_rlp::{Decodable, Encodable};
+use hearth_wal::files;
 
 use super::BlocksError;
 use super::segment::SegmentHead;
@@ -75,8 +76,7 @@ impl Base {
             let mut file = File::create(&part)?;
             file.write_all(&bytes)?;
             file.sync_all()?;
-            fs::rename(&part, &path)?;
-            File::open(dir)?.sync_all()
+            files::finish(&part, &path)
         };
         write().map_err(|source| BlocksError::Io { what: "write", path: path.clone(), source })
     }

@@ -32,11 +32,12 @@ use std::thread::JoinHandle;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
+#[cfg(test)]
+use hearth_wal::Disk;
+use hearth_wal::files;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::block::{Block, Body, Roots};
-#[cfg(test)]
-use crate::disk::Disk;
 use crate::state::Changes;
 use crate::tx;
 use base::Base;
@@ -153,8 +154,7 @@ impl BlockStore {
     pub fn open(dir: &Path, chain_id: u64, zero: B256) -> Result<Self, BlocksError> {
         let failed = |what| move |source| BlocksError::Io { what, path: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(failed("make the folder"))?;
-        let file = File::create(dir.join("lock")).map_err(failed("lock"))?;
-        file.try_lock().map_err(|error| match error {
+        let file = files::lock(&dir.join("lock")).map_err(|error| match error {
             TryLockError::WouldBlock => BlocksError::InUse(dir.to_owned()),
             TryLockError::Error(error) => failed("lock")(error),
         })?;
@@ -305,7 +305,7 @@ impl BlockStore {
         let segment = inner.segments.last_mut().expect("it is being written to");
         segment.set_tail(&tail);
         written?;
-        inner.unsynced = Some(Unsynced { disk: tail.disk, path: tail.path, upto: number });
+        inner.unsynced = Some(Unsynced { disk: tail.disk(), path: tail.path, upto: number });
         inner.index(number, &hashes);
         drop(inner);
         status.note(number, synced);
@@ -412,10 +412,10 @@ impl BlockStore {
         let cut = last.truncate(number)?;
         let (tail, upto) = (last.tail(), last.next() - 1);
         if cut {
-            inner.unsynced = Some(Unsynced { disk: tail.disk.clone(), path: tail.path.clone(), upto });
+            inner.unsynced = Some(Unsynced { disk: tail.disk(), path: tail.path.clone(), upto });
         }
         drop(inner);
-        match cut.then(|| tail.disk.sync()) {
+        match cut.then(|| tail.disk().sync()) {
             Some(Err(error)) => Err(self.shared.fail(format!("cannot sync {}: {error}", tail.path.display()))),
             _ => Ok(()),
         }
@@ -502,7 +502,7 @@ impl Inner {
             if last {
                 // What is in it may be in the system's memory alone.
                 let tail = segment.tail();
-                inner.unsynced = Some(Unsynced { disk: tail.disk, path: tail.path, upto: segment.next() - 1 });
+                inner.unsynced = Some(Unsynced { disk: tail.disk(), path: tail.path, upto: segment.next() - 1 });
             }
             inner.segments.push(segment);
         }

@@ -15,19 +15,19 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
+use hearth_wal::{Appender, Disk, Fault, Framing, Step, Walk, crc, files, is_blank};
 
 use super::record::{self, Hashes};
 use super::status::LastRun;
 use super::{AHEAD_MAX, BlocksError};
 use crate::block::Block;
-use crate::disk::Disk;
 use crate::state::Changes;
 
 const MAGIC: &[u8; 8] = b"HRTHBLK2";
@@ -80,16 +80,30 @@ impl RecordHead {
         bytes
     }
 
-    fn decode(bytes: &[u8; RECORD_HEAD_BYTES], salt: u32) -> Option<Self> {
-        let (length, checksum_of_body) = (word(bytes, 4), word(bytes, 24));
-        let whole = bytes[..4] == MARK && checksum(salt, &bytes[..28]) == word(bytes, 28);
-        let (number, synced) = (long(bytes, 8), long(bytes, 16));
-        whole.then_some(Self { length, number, synced, checksum: checksum_of_body })
+    /// Of a record that has been verified.
+    fn of(record: &[u8]) -> Self {
+        let (length, checksum) = (word(record, 4), word(record, 24));
+        Self { length, number: long(record, 8), synced: long(record, 16), checksum }
+    }
+}
+
+/// The bytes around a record in a file of this salt.
+#[derive(Clone, Copy)]
+struct Frame {
+    salt: u32,
+}
+
+impl Framing for Frame {
+    const HEAD: usize = RECORD_HEAD_BYTES;
+    const MARK: &'static [u8] = &MARK;
+
+    fn length(&self, head: &[u8], _: u64) -> Result<u64, Fault> {
+        let is_whole = head[..4] == MARK && checksum(self.salt, &head[..28]) == word(head, 28);
+        if is_whole { Ok(RECORD_HEAD_BYTES as u64 + u64::from(word(head, 4))) } else { Err(Fault::Magic) }
     }
 
-    /// With the body, in bytes.
-    fn bytes(&self) -> u64 {
-        RECORD_HEAD_BYTES as u64 + u64::from(self.length)
+    fn verify(&self, record: &[u8], _: u64) -> Result<(), Fault> {
+        Fault::unless_equal(word(record, 24), checksum(self.salt, &record[RECORD_HEAD_BYTES..]))
     }
 }
 
@@ -107,27 +121,26 @@ pub(super) struct Segment {
     path: PathBuf,
     file: Arc<File>,
     /// The same file, for writing.
-    disk: Arc<dyn Disk>,
+    end: Appender,
     salt: u32,
     first: u64,
     /// Where each record begins.
     offsets: Vec<u64>,
-    /// Where the next record begins.
-    end: u64,
-    /// Whether bytes of a record that failed may lie behind the end.
-    rest: bool,
 }
 
 /// What writing the next record takes, so that readers can use the segment meanwhile.
 pub(super) struct Tail {
     pub path: PathBuf,
-    pub disk: Arc<dyn Disk>,
+    end: Appender,
     salt: u32,
-    end: u64,
-    rest: bool,
 }
 
 impl Tail {
+    /// The file.
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        self.end.disk().clone()
+    }
+
     /// Bytes to leave before a record's body.
     pub(super) fn room() -> Vec<u8> {
         vec![0; RECORD_HEAD_BYTES]
@@ -139,24 +152,15 @@ impl Tail {
         let length = u32::try_from(body.len()).expect("a block is below 4 GiB");
         let checksum = checksum(self.salt, body);
         head.copy_from_slice(&RecordHead { length, number, synced, checksum }.encode(self.salt));
-        let failed = |source| BlocksError::Io { what: "write", path: self.path.clone(), source };
-        if self.rest {
-            self.disk.cut(self.end).map_err(failed)?;
-            self.rest = false;
-        }
-        if let Err(error) = self.disk.write(record, self.end) {
-            // A shorter record over these bytes would leave some of them behind itself.
-            self.rest = self.disk.cut(self.end).is_err();
-            return Err(failed(error));
-        }
-        self.end += record.len() as u64;
-        Ok(())
+        let written = self.end.append(&mut [IoSlice::new(record)]);
+        written.map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })
     }
 
     /// Says behind the last record that everything up to block `synced` is on disk.
-    pub(super) fn close(&self, synced: u64) -> Result<(), BlocksError> {
+    pub(super) fn close(&mut self, synced: u64) -> Result<(), BlocksError> {
         let head = RecordHead { length: 0, number: synced, synced, checksum: checksum(self.salt, &[]) };
-        let written = self.disk.write(&head.encode(self.salt), self.end).and_then(|()| self.disk.sync());
+        let written = self.end.append(&mut [IoSlice::new(&head.encode(self.salt))]);
+        let written = written.and_then(|()| self.end.disk().sync());
         written.map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })
     }
 }
@@ -206,11 +210,8 @@ impl Place {
         let mut bytes = vec![0; self.bytes];
         let read = self.file.read_exact_at(&mut bytes, self.offset);
         read.map_err(|source| BlocksError::Io { what: "read", path: self.path.clone(), source })?;
-        let payload = bytes.split_off(RECORD_HEAD_BYTES);
-        if checksum(self.salt, &payload) != word(&bytes, 24) {
-            return Err(self.damaged("a block's checksum is wrong"));
-        }
-        Ok(payload)
+        Frame { salt: self.salt }.verify(&bytes, self.offset).map_err(|fault| self.damaged(fault.what()))?;
+        Ok(bytes.split_off(RECORD_HEAD_BYTES))
     }
 
     fn damaged(&self, what: &'static str) -> BlocksError {
@@ -225,25 +226,11 @@ pub(super) fn first_of(path: &Path) -> Option<u64> {
 
 /// The files of a folder, oldest first.
 pub(super) fn paths(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "blocks") {
-            paths.push(path);
-        }
-    }
-    // The names hold numbers of one width.
-    paths.sort();
-    Ok(paths)
+    Ok(files::numbered(dir, "blocks")?.into_iter().map(|first| path_of(dir, first)).collect())
 }
 
-/// What whole records behind a damaged one say.
-#[derive(Default)]
-struct LaterRecords {
-    /// How far the log was synced.
-    synced: u64,
-    /// The newest block among them.
-    newest: u64,
+fn path_of(dir: &Path, first: u64) -> PathBuf {
+    dir.join(format!("{first:020}.blocks"))
 }
 
 impl SegmentScan {
@@ -255,20 +242,20 @@ impl SegmentScan {
             () if newest + AHEAD_MAX < last.newest => "more blocks are missing behind it than the disk can have lost",
             () => return Ok(()),
         };
-        Err(BlocksError::Damaged { path: self.segment.path.clone(), offset: self.segment.end, what })
+        Err(BlocksError::Damaged { path: self.segment.path.clone(), offset: self.segment.bytes(), what })
     }
 }
 
 impl Segment {
     /// A new file that begins with block `first`.
     pub(super) fn create(dir: &Path, head: &SegmentHead, first: u64) -> Result<Self, BlocksError> {
-        let path = dir.join(format!("{first:020}.blocks"));
+        let path = path_of(dir, first);
         let failed = |source| BlocksError::Io { what: "write", path: path.clone(), source };
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
         let salt = salt();
         let begun = file.write_all_at(&head.encode(first, salt), 0).and_then(|()| file.sync_all());
         // The name itself lasts, too.
-        let begun = begun.and_then(|()| File::open(dir)).and_then(|dir| dir.sync_all());
+        let begun = begun.and_then(|()| files::sync_dir(dir));
         if let Err(error) = begun {
             // Else the next attempt would find it there.
             let _ = fs::remove_file(&path);
@@ -279,8 +266,8 @@ impl Segment {
 
     fn over(path: PathBuf, file: File, salt: u32, first: u64) -> Self {
         let file = Arc::new(file);
-        let (offsets, end) = (Vec::new(), HEAD_BYTES as u64);
-        Self { path, disk: file.clone(), file, salt, first, offsets, end, rest: false }
+        let end = Appender::new(file.clone(), HEAD_BYTES as u64);
+        Self { path, file, end, salt, first, offsets: Vec::new() }
     }
 
     /// Reads a file that begins with block `first`; tells the hashes of each block to `found`. What the last file ends
@@ -296,7 +283,7 @@ impl Segment {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         if let Some(last) = last
-            && is_unbegun(&file, length).map_err(failed)?
+            && (length < HEAD_BYTES as u64 || is_blank(&file).map_err(failed)?)
         {
             return Self::begin_again(path, file, wanted, first, last);
         }
@@ -305,45 +292,50 @@ impl Segment {
         // Of the files before the last, everything is on disk.
         let mut synced = last.map_or(first - 1, |last| last.synced.max(first - 1));
         let mut seen = first - 1;
-        let handle = segment.file.clone();
-        (&*handle).seek(SeekFrom::Start(HEAD_BYTES as u64)).map_err(failed)?;
-        let mut reader = BufReader::with_capacity(1 << 20, &*handle);
-        let (mut offset, mut body) = (segment.end, Vec::new());
-        while offset < length {
-            let damaged = |what| BlocksError::Damaged { path: path.to_owned(), offset, what };
+        let (handle, mut end) = (segment.file.clone(), segment.bytes());
+        let mut walk = Walk::new(&*handle, Frame { salt }, end, length);
+        let bad = loop {
             let number = segment.next();
-            let head = match read_record(&mut reader, length - offset, salt, &mut body).map_err(failed)? {
-                Ok(head) if head.length == 0 && head.number.checked_add(1) == Some(number) => {
-                    synced = synced.max(head.synced);
-                    offset += head.bytes();
-                    continue;
-                }
-                Ok(head) if head.number == number && segment.end == offset => Ok(head),
-                Ok(_) => Err("the numbers of blocks do not follow each other"),
-                Err(what) => Err(what),
+            let (record, at, behind) = match walk.step().map_err(failed)? {
+                Step::Record { bytes, at, end } => (bytes, at, end),
+                Step::Damage(bad) => break Some((bad.at, bad.fault.what())),
+                Step::End | Step::Skipped => break None,
             };
-            let head = match head {
-                Ok(head) => head,
-                Err(what) => {
-                    let later = segment.later(offset, length).map_err(failed)?;
-                    synced = synced.max(later.synced);
-                    if last.is_none() || synced >= number {
-                        return Err(damaged(what));
-                    }
-                    seen = seen.max(later.newest);
-                    let bytes = length - offset;
-                    tracing::warn!(file = %path.display(), offset, bytes, what, "cut off what was never synced");
-                    segment.file.set_len(offset).map_err(failed)?;
-                    break;
-                }
-            };
-            found(number, &Hashes::read(&body).map_err(|_| damaged("the record is no block"))?);
+            let head = RecordHead::of(record);
+            if head.length == 0 && head.number.checked_add(1) == Some(number) {
+                synced = synced.max(head.synced);
+                continue;
+            }
+            if head.number != number || end != at {
+                break Some((at, "the numbers of blocks do not follow each other"));
+            }
+            let hashes = Hashes::read(&record[RECORD_HEAD_BYTES..]);
+            let wrong = |_| BlocksError::Damaged { path: path.to_owned(), offset: at, what: "the record is no block" };
+            found(number, &hashes.map_err(wrong)?);
             synced = synced.max(head.synced);
             seen = seen.max(number);
-            segment.offsets.push(offset);
-            offset += head.bytes();
-            segment.end = offset;
+            segment.offsets.push(at);
+            end = behind;
+        };
+        if let Some((offset, what)) = bad {
+            let number = segment.next();
+            let mut newest = 0;
+            let later = walk.rest(|record, _| {
+                let head = RecordHead::of(record);
+                synced = synced.max(head.synced);
+                newest = newest.max(head.number);
+            });
+            later.map_err(failed)?;
+            if last.is_none() || synced >= number {
+                return Err(BlocksError::Damaged { path: path.to_owned(), offset, what });
+            }
+            seen = seen.max(newest);
+            let bytes = length - offset;
+            tracing::warn!(file = %path.display(), offset, bytes, what, "cut off what was never synced");
+            segment.file.set_len(offset).map_err(failed)?;
         }
+        // What says at a run's end how much is on disk is shorter than any block, and the next one takes its place.
+        segment.end = Appender::new(segment.file.clone(), end);
         let opened = SegmentScan { segment, synced, seen };
         last.map_or(Ok(()), |last| opened.check_end(last))?;
         Ok(opened)
@@ -369,27 +361,6 @@ impl Segment {
         Ok(SegmentScan { segment, synced: first - 1, seen: first - 1 })
     }
 
-    /// What whole records say that lie behind `offset`.
-    fn later(&self, offset: u64, length: u64) -> io::Result<LaterRecords> {
-        let mut bytes = vec![0; usize::try_from(length - offset).expect("a file fits into the memory")];
-        self.file.read_exact_at(&mut bytes, offset)?;
-        let (mut later, mut from) = (LaterRecords::default(), 1);
-        while let Some(found) = bytes.get(from..).and_then(|rest| rest.windows(4).position(|some| some == MARK)) {
-            from += found;
-            let mut rest = &bytes[from..];
-            let mut body = Vec::new();
-            match read_record(&mut rest, (bytes.len() - from) as u64, self.salt, &mut body)? {
-                Ok(head) => {
-                    later.synced = later.synced.max(head.synced);
-                    later.newest = later.newest.max(head.number);
-                    from += RECORD_HEAD_BYTES + body.len();
-                }
-                Err(_) => from += 1,
-            }
-        }
-        Ok(later)
-    }
-
     pub(super) fn first(&self) -> u64 {
         self.first
     }
@@ -400,38 +371,37 @@ impl Segment {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.end
+        self.end.end()
     }
 
     /// That blocks are missing behind the last.
     pub(super) fn ends_early(&self) -> BlocksError {
         let what = "the blocks between it and the next file are missing";
-        BlocksError::Damaged { path: self.path.clone(), offset: self.end, what }
+        BlocksError::Damaged { path: self.path.clone(), offset: self.bytes(), what }
     }
 
     #[cfg(test)]
     pub(super) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
-        self.disk = disk;
+        self.end.put_disk(disk);
     }
 
     /// What writing the next record takes.
     pub(super) fn tail(&self) -> Tail {
-        let (path, disk) = (self.path.clone(), self.disk.clone());
-        Tail { path, disk, salt: self.salt, end: self.end, rest: self.rest }
+        Tail { path: self.path.clone(), end: self.end.clone(), salt: self.salt }
     }
 
     /// Takes note of what was done with [`Segment::tail`]: a record was written, or failed.
     pub(super) fn set_tail(&mut self, tail: &Tail) {
-        if tail.end > self.end {
-            self.offsets.push(self.end);
+        if tail.end.end() > self.end.end() {
+            self.offsets.push(self.end.end());
         }
-        (self.end, self.rest) = (tail.end, tail.rest);
+        self.end = tail.end.clone();
     }
 
     pub(super) fn find(&self, number: u64) -> Option<Place> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let offset = *self.offsets.get(at)?;
-        let end = self.offsets.get(at + 1).copied().unwrap_or(self.end);
+        let end = self.offsets.get(at + 1).copied().unwrap_or(self.bytes());
         let (path, file, bytes) = (self.path.clone(), self.file.clone(), (end - offset) as usize);
         Some(Place { path, file, salt: self.salt, offset, bytes })
     }
@@ -440,29 +410,13 @@ impl Segment {
     pub(super) fn truncate(&mut self, number: u64) -> Result<bool, BlocksError> {
         let keep = (number + 1).saturating_sub(self.first) as usize;
         let Some(&end) = self.offsets.get(keep) else { return Ok(false) };
-        self.disk.cut(end).map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })?;
+        self.end.cut(end).map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })?;
         self.offsets.truncate(keep);
-        self.end = end;
         Ok(true)
     }
 
     pub(super) fn remove(self) -> Result<(), BlocksError> {
         fs::remove_file(&self.path).map_err(|source| BlocksError::Io { what: "remove", path: self.path, source })
-    }
-}
-
-/// Whether a file's head was never written: the file is too short, or holds zeros alone.
-fn is_unbegun(mut file: &File, length: u64) -> io::Result<bool> {
-    if length < HEAD_BYTES as u64 {
-        return Ok(true);
-    }
-    let mut chunk = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(true),
-            bytes if chunk[..bytes].iter().any(|byte| *byte != 0) => return Ok(false),
-            _ => {}
-        }
     }
 }
 
@@ -486,39 +440,13 @@ fn check_head(path: &Path, file: &File, wanted: &SegmentHead, first: u64) -> Res
     Ok(word(&head, 56))
 }
 
-/// The next record of `left` bytes, its body in `body`; or what is wrong with it.
-fn read_record(
-    reader: &mut impl Read,
-    left: u64,
-    salt: u32,
-    body: &mut Vec<u8>,
-) -> io::Result<Result<RecordHead, &'static str>> {
-    const TORN: &str = "the file ends within a record";
-    let mut head = [0; RECORD_HEAD_BYTES];
-    if left < RECORD_HEAD_BYTES as u64 {
-        return Ok(Err(TORN));
-    }
-    reader.read_exact(&mut head)?;
-    let Some(head) = RecordHead::decode(&head, salt) else { return Ok(Err("no record begins here")) };
-    if left < head.bytes() {
-        return Ok(Err(TORN));
-    }
-    body.resize(head.length as usize, 0);
-    reader.read_exact(body)?;
-    let whole = checksum(salt, body) == head.checksum;
-    Ok(if whole { Ok(head) } else { Err("a block's checksum is wrong") })
-}
-
 /// Random enough that nobody outside knows it.
 fn salt() -> u32 {
     RandomState::new().hash_one(std::time::SystemTime::now()) as u32
 }
 
 fn checksum(salt: u32, bytes: &[u8]) -> u32 {
-    let mut checksum = crc32fast::Hasher::new();
-    checksum.update(&salt.to_le_bytes());
-    checksum.update(bytes);
-    checksum.finalize()
+    crc(&[&salt.to_le_bytes(), bytes])
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {

@@ -9,10 +9,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use hearth_wal::Disk;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{AHEAD_MAX, BlocksError, Inner};
-use crate::disk::Disk;
 
 type Sync<T> = Box<dyn Fn() -> T + Send + std::marker::Sync>;
 

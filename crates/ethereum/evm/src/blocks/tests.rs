@@ -3,12 +3,12 @@
 use alloy_consensus::TxLegacy;
 use alloy_primitives::{Address, Bytes, Log, TxKind, U256};
 use hearth_crypto::secp256k1::Signer;
+use hearth_wal::faulty::Faulty;
 use proptest::prelude::*;
 use revm::primitives::hardfork::SpecId;
 
 use super::*;
 use crate::block::{Body, Receipt, Roots};
-use crate::disk::Filling;
 use crate::exec::BlockEnv;
 use crate::tx::{Tx, TypedTransaction};
 
@@ -172,8 +172,8 @@ fn the_blocks_before_must_be_there() {
 }
 
 /// The newest file, which may refuse what is asked of it.
-fn filling(dir: &Path) -> Arc<Filling> {
-    Arc::new(Filling::new(File::options().write(true).open(the_file(dir)).expect("a file"), 1 << 30))
+fn filling(dir: &Path) -> Arc<Faulty> {
+    Arc::new(Faulty::new(File::options().write(true).open(the_file(dir)).expect("a file")))
 }
 
 /// An order that notes what is called in which order.
@@ -239,12 +239,14 @@ fn a_record_that_failed_leaves_nothing_behind_a_shorter_one() {
     let disk = filling(dir.path());
     store.put_disk(disk.clone());
     for broken in [false, true] {
-        (disk.leave(2_000), disk.refuse_cuts(broken));
+        disk.faults().leave(2_000);
+        disk.faults().refuse_cuts(broken);
         let error = store.append(&block(2, 40), &Changes::default()).err().expect("no room").to_string();
         assert!(error.contains("cannot write"), "{error}");
         assert_eq!(store.newest(), 1);
     }
-    (disk.leave(1 << 20), disk.refuse_cuts(false));
+    disk.faults().leave(1 << 20);
+    disk.faults().refuse_cuts(false);
     store.append(&block(2, 1), &Changes::default()).expect("it is kept");
     drop(store);
     assert_eq!(open(dir.path()).expect("nothing is behind it").newest(), 2);
@@ -259,7 +261,7 @@ fn a_file_is_on_disk_before_the_next_is_begun() {
         let disk = filling(dir.path());
         store.put_disk(disk.clone());
         store.append(&block(2, 4), &Changes::default()).expect("it is kept");
-        disk.refuse_syncs(broken);
+        disk.faults().refuse_syncs(broken);
         store.segment_bytes = 1;
         let appended = store.append(&block(3, 4), &Changes::default());
         let files = segment::paths(dir.path()).expect("a folder").len();
@@ -285,11 +287,11 @@ fn a_failed_sync_is_the_last() {
     let calls = Arc::new(Mutex::new(Vec::new()));
     store.start(noting(&calls)).expect("a thread");
     store.shared.bring_all().expect("the disk works");
-    disk.refuse_syncs(true);
+    disk.faults().refuse_syncs(true);
     store.append(&block(2, 1), &Changes::default()).expect("it is kept");
     let failed = store.shared.bring_all().err().expect("it is not on disk");
     assert!(matches!(&failed, BlocksError::NotSynced(why) if why.contains("the disk is broken")), "{failed}");
-    disk.refuse_syncs(false);
+    disk.faults().refuse_syncs(false);
     let refused = [store.sync(), store.append(&block(3, 1), &Changes::default())];
     assert!(refused.iter().all(|result| matches!(result, Err(BlocksError::NotSynced(_)))), "{refused:?}");
     assert_eq!((store.newest(), store.synced()), (2, 1));

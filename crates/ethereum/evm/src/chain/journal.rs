@@ -66,7 +66,7 @@ impl Journal {
 
     /// Has the file written through another.
     #[cfg(test)]
-    pub(super) fn put_disk(&self, disk: Arc<dyn crate::disk::Disk>) {
+    pub(super) fn put_disk(&self, disk: Arc<dyn hearth_wal::Disk>) {
         self.0.put_disk(disk);
     }
 }

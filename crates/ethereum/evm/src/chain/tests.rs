@@ -581,12 +581,13 @@ fn what_cannot_be_kept_is_not_acknowledged() {
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     accepted(chain.submit(vec![transfer(1, 0)]));
     let file = std::fs::File::options().write(true).open(dir.path().join("pool.log")).expect("a file");
-    let disk = Arc::new(crate::disk::Filling::new(file, 60));
+    let disk = Arc::new(hearth_wal::faulty::Faulty::new(file));
+    disk.faults().leave(60);
     chain.inner.journal.as_ref().expect("a folder").put_disk(disk.clone());
     let refused = chain.submit(vec![transfer(2, 0), transfer(2, 1)]);
     assert!(refused.iter().all(|result| matches!(result, Err(SubmitError::NotKept(_)))), "{refused:?}");
     assert_eq!(chain.pool().status().pending, 1);
-    disk.leave(1 << 20);
+    disk.faults().leave(1 << 20);
     accepted(chain.submit(vec![transfer(2, 0)]));
     drop(chain);
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");

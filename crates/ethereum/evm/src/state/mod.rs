@@ -270,7 +270,7 @@ impl State {
 
     /// Has the log written through another.
     #[cfg(test)]
-    pub(crate) fn put_disk(&mut self, disk: Arc<dyn crate::disk::Disk>) {
+    pub(crate) fn put_disk(&mut self, disk: Arc<dyn hearth_wal::Disk>) {
         self.disk.as_mut().expect("it is on disk").log.put_disk(disk);
     }
 

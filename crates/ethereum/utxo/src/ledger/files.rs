@@ -18,11 +18,12 @@ use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::B256;
+use hearth_wal::{crc, files};
 
 use super::LedgerError;
 use super::capture::Footing;
 use super::dump::{Item, Loading};
-use super::log::{Log, crc};
+use super::log::Log;
 
 const MAGIC: &[u8; 8] = b"HRTHUTB1";
 const HEAD: usize = 8 + 8 + 8 + 32 + 32 + 32 + 4;
@@ -153,8 +154,7 @@ pub(super) fn save(
     let mut out = BufWriter::new(File::create(&part).map_err(said)?);
     write(&mut out, chain_id, footing, items, said)?;
     out.get_ref().sync_all().map_err(said)?;
-    fs::rename(&part, &path).map_err(said)?;
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(said)?;
+    files::finish(&part, &path).map_err(said)?;
     Ok(path)
 }
 

@@ -216,7 +216,7 @@ impl Ledger {
     /// Takes a block over: writes its record, then changes the set. To be called before the chain commits its block.
     pub fn commit(&self, number: u64, hash: B256, session: Session) -> Result<(), LedgerError> {
         let _writing = self.writing();
-        let (from, log) = {
+        let (from, mut log) = {
             let state = self.read();
             if state.version != session.version {
                 return Err(LedgerError::Stale);
@@ -225,7 +225,7 @@ impl Ledger {
                 return Ok(());
             }
             let newest = state.generations.last().expect("there is always one");
-            (newest.from, newest.log.reader())
+            (newest.from, newest.log.clone())
         };
         let record = Record {
             number,
@@ -236,17 +236,11 @@ impl Ledger {
             incoming: session.incoming.clone(),
         };
         // The disk takes its time: those who read do not wait for it.
-        let mut log = log;
-        let written = log.as_mut().map(|log| self.append(log, &record)).transpose()?;
+        let written = self.append(&mut log, &record);
         let mut state = self.write();
-        let newest = &mut state.newest().log;
-        let offset = match (written, log) {
-            (Some(offset), Some(log)) => {
-                newest.go_on_after(&log);
-                offset
-            }
-            _ => newest.append(&record)?,
-        };
+        // Also where it failed: the log knows what that has left behind its end.
+        state.newest().log = log;
+        let offset = written?;
         state.take(self.0.chain_id, Place { number, from, offset }, session);
         Ok(())
     }
@@ -584,15 +578,9 @@ impl Ledger {
             let state = self.read();
             let Some((at, more)) = find(&state) else { return Ok(None) };
             let place = &state.blocks[at as usize];
-            let (log, number, offset, version) = (state.log(place), place.number, place.offset, state.version);
-            let read = match log.reader() {
-                Some(reader) => {
-                    drop(state);
-                    reader.read(offset)
-                }
-                None => log.read(offset),
-            };
-            match read {
+            let (log, number, offset, version) = (state.log(place).clone(), place.number, place.offset, state.version);
+            drop(state);
+            match log.read(offset) {
                 Ok(record) if record.number == number => return Ok(Some((record, more))),
                 _ if self.read().version != version => {}
                 Ok(_) => return Err(LedgerError::Undecodable(number)),

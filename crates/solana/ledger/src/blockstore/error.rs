@@ -5,7 +5,7 @@
 //! memory  none
 //! source  `std::io::ErrorKind` tells a full disk from a broken one
 
-use super::record::Fault;
+use hearth_wal::Fault;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -7,11 +7,11 @@
 //! source  fdatasync(2): after it failed the kernel may have dropped the pages, so a failure is final
 
 use super::index::{Checkpoint, Index};
-use super::medium::Medium;
 use super::{Config, LogPosition, StoreError, SyncPolicy, index_path, log_path};
+use hearth_wal::{Disk, files};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -129,7 +129,7 @@ impl Shared {
 /// What the writer tells the keeper.
 pub(super) enum Job {
     /// A new segment is being written; the one before it is finished.
-    Segment { segment: u32, file: Arc<dyn Medium> },
+    Segment { segment: u32, file: Arc<dyn Disk> },
     /// To be written once the log is durable that far.
     Checkpoint(Checkpoint),
     /// Segments were marked for deletion.
@@ -145,7 +145,7 @@ pub(super) struct Keeper {
     jobs: Receiver<Job>,
     policy: SyncPolicy,
     /// Segments written to since they were last synced for good; the last is the one being written.
-    unsynced: VecDeque<(u32, Arc<dyn Medium>)>,
+    unsynced: VecDeque<(u32, Arc<dyn Disk>)>,
     checkpoints: VecDeque<Checkpoint>,
     new_names: bool,
     last_sync: Instant,
@@ -265,7 +265,7 @@ impl Keeper {
     fn try_sync(&mut self) -> Result<(), StoreError> {
         let dir = &self.shared.dir;
         if self.new_names {
-            File::open(dir).and_then(|d| d.sync_all()).map_err(|e| StoreError::io("syncing", dir, e))?;
+            files::sync_dir(dir).map_err(|e| StoreError::io("syncing", dir, e))?;
             self.new_names = false;
         }
         while let Some((segment, file)) = self.unsynced.front() {

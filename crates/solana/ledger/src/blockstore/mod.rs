@@ -18,7 +18,6 @@
 mod error;
 mod index;
 mod keeper;
-mod medium;
 mod open;
 mod reader;
 mod record;
@@ -28,9 +27,10 @@ mod store;
 mod tests;
 
 pub use error::{Damage, Finding, StoreError};
+pub use hearth_wal::Fault;
 pub use open::Recovery;
 pub use reader::{Block, Reader, SlotInfo};
-pub use record::{Fault, FecSetRecord, SET_DATA_SIZE_MAX, VERSION, block_size};
+pub use record::{FecSetRecord, SET_DATA_SIZE_MAX, VERSION, block_size};
 pub use store::{Appended, BlockStore};
 
 use std::path::{Path, PathBuf};

@@ -8,15 +8,15 @@
 
 use super::index::{self, Checkpoint, Index, SlotEntry};
 use super::keeper::Shared;
-use super::medium::{FileSystem, Volume};
-use super::record::{Fault, Record, SEGMENT_HEAD_SIZE, VERSION};
+use super::record::{Record, SEGMENT_HEAD_SIZE, VERSION};
 use super::scan::{Step, Walk};
 use super::store::{BlockStore, Tail, create_segment};
 use super::{Config, Damage, Finding, LogPosition, StoreError, SyncPolicy, index_path, log_path, reader};
+use hearth_wal::{Appender, Fault, FileSystem, Volume, files};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -303,7 +303,7 @@ impl Found {
         self.recovery.first_slot = slots.first_key_value().map(|(slot, _)| *slot);
         self.recovery.last_whole_slot = slots.values().rev().find(|e| e.complete).map(|e| e.slot);
         if self.recovery.segment_count == 0 {
-            self.disk_bytes += tail.at;
+            self.disk_bytes += tail.at();
             self.recovery.segment_count = 1;
         }
         let shared = Shared::new(dir, &config, self.index, tail.position(), self.oldest_segment, self.disk_bytes);
@@ -324,18 +324,8 @@ pub(super) fn list_segments(dir: &Path) -> Result<Vec<u32>, StoreError> {
 }
 
 fn numbered(dir: &Path, extension: &str) -> Result<Vec<u32>, StoreError> {
-    let failed = |e| StoreError::io("listing", dir, e);
-    let mut numbers = vec![];
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|e| e == extension)
-            && let Some(number) = path.file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok())
-        {
-            numbers.push(number);
-        }
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
+    let numbers = files::numbered(dir, extension).map_err(|e| StoreError::io("listing", dir, e))?;
+    Ok(numbers.into_iter().filter_map(|number| number.try_into().ok()).collect())
 }
 
 fn remove_orphan_indexes(dir: &Path, segments: &[u32]) -> Result<(), StoreError> {
@@ -399,25 +389,21 @@ fn open_active(volume: &dyn Volume, dir: &Path, segment: u32, config: &Config) -
     if config.sync != SyncPolicy::Kernel {
         file.sync().map_err(|e| StoreError::io("syncing", &path, e))?;
     }
-    Ok(Tail { segment, file, at: file_len(&path)? })
+    Ok(Tail { segment, end: Appender::new(file, file_len(&path)?) })
 }
 
 fn take_lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("lock");
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = open.map_err(|e| StoreError::io("opening", &path, e))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            let read = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
-            let pid = if read { pid.trim().to_owned() } else { "unknown".to_owned() };
-            return Err(StoreError::InUse { dir: dir.to_path_buf(), pid });
+    let mut file = files::lock(&path).map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            let pid = fs::read_to_string(&path).map(|pid| pid.trim().to_owned()).unwrap_or_default();
+            let pid = if pid.is_empty() { "unknown".to_owned() } else { pid };
+            StoreError::InUse { dir: dir.to_path_buf(), pid }
         }
-        Err(TryLockError::Error(e)) => return Err(StoreError::io("locking", &path, e)),
-    }
+        TryLockError::Error(e) => StoreError::io("locking", &path, e),
+    })?;
     // The number only serves the message above: a disk too full for it is no reason to refuse reading blocks.
     let pid = format!("{}\n", std::process::id());
-    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(pid.as_bytes()));
+    let _ = file.set_len(0).and_then(|()| file.write_all(pid.as_bytes()));
     Ok(file)
 }

@@ -3,7 +3,7 @@
 //! reads   bytes of a segment at a known position
 //! writes  record headers and bodies into a caller's buffer
 //! memory  none of its own
-//! drops   nothing; a record that does not verify is a [`Fault`] with its reason
+//! drops   nothing; a record that does not verify is a [`Fault`] with its reason, and `hearth_wal` walks over it
 //! source  our own format, version [`VERSION`]; all integers little endian
 //!
 //! A record is `magic u32 | kind u32 | length u32 | crc u32 | body | zero padding to 8 bytes`. `length` covers all
@@ -11,6 +11,7 @@
 //! body and its padding, so that a block which lands in the wrong place does not verify there either.
 
 use super::LogPosition;
+use hearth_wal::{Fault, Framing};
 
 /// The format's version, kept in each segment's first record.
 pub const VERSION: u32 = 1;
@@ -29,8 +30,7 @@ pub(super) const DISCARD_SIZE: usize = HEADER_SIZE + 8;
 /// Bytes of the record that closes a slot.
 pub(super) const COMPLETE_SIZE: usize = HEADER_SIZE + 64;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"hRec");
-pub(super) const MAGIC_BYTES: [u8; 4] = *b"hRec";
+const MAGIC_BYTES: [u8; 4] = *b"hRec";
 const KIND_SEGMENT: u32 = 1;
 const KIND_SET: u32 = 2;
 const KIND_COMPLETE: u32 = 3;
@@ -95,68 +95,33 @@ pub(super) enum Record<'a> {
     Dump(u64),
 }
 
-/// Why bytes at a position are not a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// Fewer bytes than a header.
-    #[error("the record's header is cut off")]
-    HeaderCut,
-    /// The four bytes that begin every record are not there.
-    #[error("no record begins here")]
-    Magic,
-    /// A length no record can have.
-    #[error("impossible record length {0}")]
-    Length(u32),
-    /// The record is longer than what is left of the file.
-    #[error("the record is cut off: {length} bytes, {available} are there")]
-    Cut {
-        /// The record's length in bytes.
-        length: u32,
-        /// Bytes from the record's start to the end of the file.
-        available: u64,
-    },
-    /// The checksum differs.
-    #[error("checksum mismatch: {stored:08x} is written, {computed:08x} was computed")]
-    Checksum {
-        /// The checksum in the record's header.
-        stored: u32,
-        /// The checksum of the bytes found.
-        computed: u32,
-    },
-    /// The checksum is right but the content is not of this format.
-    #[error("unknown record kind {0} or malformed body")]
-    Body(u32),
+/// The bytes around a record in a segment.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    pub segment: u32,
 }
 
-/// The length of the record that `header` begins, in bytes, padding included.
-pub(super) fn record_length(header: &[u8], available: u64) -> Result<usize, Fault> {
-    if header.len() < HEADER_SIZE {
-        return Err(Fault::HeaderCut);
-    }
-    if u32_at(header, 0) != MAGIC {
-        return Err(Fault::Magic);
-    }
-    let length = u32_at(header, 8);
-    let valid = (HEADER_SIZE..=RECORD_SIZE_MAX).contains(&(length as usize)) && length.is_multiple_of(8);
-    match valid {
-        false => Err(Fault::Length(length)),
-        true if u64::from(length) > available => Err(Fault::Cut { length, available }),
-        true => Ok(length as usize),
-    }
-}
+impl Framing for Frame {
+    const HEAD: usize = HEADER_SIZE;
+    const ALIGN: u64 = 8;
+    const MARK: &'static [u8] = &MAGIC_BYTES;
 
-/// Checks the record that fills `bytes` exactly and was read at `position`; then [`parse`] may read it.
-pub(super) fn verify(bytes: &[u8], position: LogPosition) -> Result<(), Fault> {
-    let length = record_length(bytes, bytes.len() as u64)?;
-    if length != bytes.len() {
-        return Err(Fault::Length(length as u32));
+    fn length(&self, head: &[u8], _: u64) -> Result<u64, Fault> {
+        let length = u32_at(head, 8);
+        let is_sane = (HEADER_SIZE..=RECORD_SIZE_MAX).contains(&(length as usize)) && length.is_multiple_of(8);
+        match () {
+            () if !head.starts_with(&MAGIC_BYTES) => Err(Fault::Magic),
+            () if !is_sane => Err(Fault::Length(length)),
+            () => Ok(length.into()),
+        }
     }
-    let stored = u32_at(bytes, 12);
-    let computed = checksum(position, &bytes[..12], &[&bytes[HEADER_SIZE..]]);
-    if stored != computed {
-        return Err(Fault::Checksum { stored, computed });
+
+    fn verify(&self, record: &[u8], at: u64) -> Result<(), Fault> {
+        let position = LogPosition::new(self.segment, at as u32);
+        let computed = checksum(position, &record[..12], &[&record[HEADER_SIZE..]]);
+        Fault::unless_equal(u32_at(record, 12), computed)?;
+        parse(record).map(|_| ())
     }
-    parse(bytes).map(|_| ())
 }
 
 /// Reads a record without checking its checksum.
@@ -322,7 +287,12 @@ mod tests {
     use super::*;
 
     fn decode(bytes: &[u8], position: LogPosition) -> Result<Record<'_>, Fault> {
-        verify(bytes, position).and_then(|()| parse(bytes))
+        let (frame, at) = (Frame { segment: position.segment() }, position.offset().into());
+        let length = frame.length(&bytes[..HEADER_SIZE], at)?;
+        if length != bytes.len() as u64 {
+            return Err(Fault::Length(length as u32));
+        }
+        frame.verify(bytes, at).and_then(|()| parse(bytes))
     }
 
     const AT: LogPosition = LogPosition::new(3, 4096);

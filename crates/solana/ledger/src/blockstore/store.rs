@@ -12,13 +12,13 @@ mod slot;
 
 use super::index::{Checkpoint, SlotEntry};
 use super::keeper::{Job, Keeper, Shared};
-use super::medium::{Volume, append_all};
 use super::open::gone;
 use super::record::{
     COMPLETE_SIZE, DISCARD_SIZE, FecSetRecord, encode_complete, encode_discard, encode_dump, encode_set,
     set_record_size,
 };
 use super::{Config, LogPosition, Reader, SHREDS_PER_SET, StoreError};
+use hearth_wal::Volume;
 use slot::{OpenSlot, malformed};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -55,8 +55,6 @@ pub struct BlockStore {
     jobs: Sender<Job>,
     keeper: Option<JoinHandle<()>>,
     tail: Tail,
-    /// An append failed and its bytes could not be cut off yet.
-    tail_dirty: bool,
     sealed: VecDeque<(u32, u64)>,
     open_slots: BTreeMap<u64, OpenSlot>,
     /// Entries that could not be put into the index because a reader held it.
@@ -80,16 +78,15 @@ impl BlockStore {
         let (jobs, inbox) = channel();
         let keeper = Keeper::new(shared.clone(), inbox, config.sync);
         let spawned = std::thread::Builder::new().name("blockstore".into()).spawn(move || keeper.run());
-        let _ = jobs.send(Job::Segment { segment: tail.segment, file: tail.file.clone() });
+        let _ = jobs.send(Job::Segment { segment: tail.segment, file: tail.end.disk().clone() });
         Self {
             config,
             volume,
             shared,
             jobs,
             keeper: Some(spawned.expect("a process that cannot start a thread cannot start tiles either")),
-            checkpoint_at: tail.at,
+            checkpoint_at: tail.at(),
             tail,
-            tail_dirty: false,
             sealed,
             open_slots: BTreeMap::new(),
             unpublished: Vec::new(),
@@ -192,8 +189,7 @@ impl BlockStore {
         }
         self.reserve(DISCARD_SIZE)?;
         let bytes = encode_discard(slot, self.tail.position());
-        let written = append_all(&*self.tail.file, &mut [IoSlice::new(&bytes)]);
-        self.settle(written, DISCARD_SIZE)?;
+        self.append(&mut [IoSlice::new(&bytes)])?;
         let mut index = shared.index.write();
         let forgotten = index.discard(slot);
         let whole = index.slots.values().rev().find(|e| e.complete).map_or(0, |e| e.slot + 1);
@@ -227,8 +223,7 @@ impl BlockStore {
         }
         self.reserve(DISCARD_SIZE)?;
         let bytes = encode_dump(slot, self.tail.position());
-        let written = append_all(&*self.tail.file, &mut [IoSlice::new(&bytes)]);
-        self.settle(written, DISCARD_SIZE)?;
+        self.append(&mut [IoSlice::new(&bytes)])?;
         self.open_slots.remove(&slot);
         self.whole.retain(|(_, s)| *s != slot);
         self.unpublished.retain(|e| e.slot != slot);
@@ -302,8 +297,7 @@ impl BlockStore {
         });
         let closing = closing.as_ref().map_or(&[][..], |c| &c[..]);
         let mut parts = [&head[..], set.data, padding, closing].map(IoSlice::new);
-        let written = append_all(&*self.tail.file, &mut parts);
-        self.settle(written, size + closing.len())?;
+        self.append(&mut parts)?;
         let open = self.open_slots.get_mut(&set.slot).expect("append_set opened it");
         if open.entry.set_count == 0 {
             open.entry.first = at;
@@ -321,8 +315,7 @@ impl BlockStore {
         let record = open.closing();
         self.reserve(COMPLETE_SIZE)?;
         let bytes = encode_complete(&record, self.tail.position());
-        let written = append_all(&*self.tail.file, &mut [IoSlice::new(&bytes)]);
-        self.settle(written, COMPLETE_SIZE)?;
+        self.append(&mut [IoSlice::new(&bytes)])?;
         self.finish_append(slot, true);
         Ok(())
     }

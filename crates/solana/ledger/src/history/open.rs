@@ -10,13 +10,14 @@
 //! [`Recovery`](super::Recovery) says where it is. Whether those blocks can be executed once more is for the caller to
 //! find out; then the log is opened again up to the block before them.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::IoSlice;
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
+use hearth_wal::{Appender, FileSystem, Volume, files};
 use parking_lot::RwLock;
 
 use super::batch::Batch;
@@ -60,9 +61,9 @@ impl History {
             on_indexed: OnceLock::new(),
         });
         let mut opening = Opening { shared: &shared, head: &head, keep_to, pending: Pending::default(), covered: None };
-        let tail = opening.run(checks)?;
+        let end = opening.run(checks)?;
         shared.make_room();
-        Self::start(shared, head, tail, (recovery, slots))
+        Self::start(shared, head, end, (recovery, slots))
     }
 }
 
@@ -76,8 +77,8 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Goes through the segments; returns the file to go on appending to, and its size.
-    fn run(&mut self, checks: Vec<SegmentCheck>) -> Result<(File, u64), HistoryError> {
+    /// Goes through the segments; returns where to go on appending.
+    fn run(&mut self, checks: Vec<SegmentCheck>) -> Result<Appender, HistoryError> {
         let numbers: Vec<u32> = checks.iter().map(|check| check.segment).collect();
         let mut next = numbers.first().copied().unwrap_or(1);
         for check in checks {
@@ -181,26 +182,25 @@ impl Opening<'_> {
 
     /// Opens a segment to go on behind its last block, and removes those of `numbers` that come after it. What was not
     /// closed by then is written again, and a mark says that the old batches do not count.
-    fn reopen(&mut self, segment: u32, numbers: &[u32]) -> Result<(File, u64), HistoryError> {
+    fn reopen(&mut self, segment: u32, numbers: &[u32]) -> Result<Appender, HistoryError> {
         numbers.iter().filter(|number| **number > segment).try_for_each(|n| remove_segment(&self.shared.dir, *n))?;
         let path = log_path(&self.shared.dir, segment);
         let failed = |e| HistoryError::io("truncating", &path, e);
         remove_table(&self.shared.dir, segment)?;
         let closed_to = self.shared.open(|index| index.closed_to);
-        let (mut file, len) = if closed_to == 0 {
+        let mut end = if closed_to == 0 {
             create_segment(&path, segment, self.head)?
         } else {
-            let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
-            file.set_len(closed_to).map_err(failed)?;
-            (file, closed_to)
+            let mut end = Appender::new(FileSystem.open(&path).map_err(failed)?, closed_to);
+            end.cut(closed_to).map_err(failed)?;
+            end
         };
         let mut mark = vec![];
-        record::write(&mut mark, segment, len, Kind::Reopened, &self.head.encode());
-        file.write_all(&mark).map_err(|e| HistoryError::io("appending to", &path, e))?;
-        let len = len + mark.len() as u64;
+        record::write(&mut mark, segment, end.end(), Kind::Reopened, &self.head.encode());
+        end.append(&mut [IoSlice::new(&mark)]).map_err(|e| HistoryError::io("appending to", &path, e))?;
         let sealed: u64 = self.shared.state().tables.iter().map(|table| table.disk_bytes).sum();
-        self.shared.disk_bytes.store(sealed + len, SeqCst);
-        Ok((file, len))
+        self.shared.disk_bytes.store(sealed + end.end(), SeqCst);
+        Ok(end)
     }
 }
 
@@ -241,17 +241,8 @@ fn set_aside(dir: &Path, checks: Vec<SegmentCheck>) -> Result<Vec<SegmentCheck>,
 
 /// The numbers of the segments in `dir`, ascending.
 pub(super) fn list_segments(dir: &Path) -> Result<Vec<u32>, HistoryError> {
-    let failed = |e| HistoryError::io("listing", dir, e);
-    let mut numbers = vec![];
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let number: Option<u32> = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
-        if path.extension().is_some_and(|extension| extension == "history") {
-            numbers.extend(number);
-        }
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
+    let numbers = files::numbered(dir, "history").map_err(|e| HistoryError::io("listing", dir, e))?;
+    Ok(numbers.into_iter().filter_map(|number| number.try_into().ok()).collect())
 }
 
 fn random_word() -> u64 {

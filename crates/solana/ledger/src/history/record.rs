@@ -3,24 +3,23 @@
 //! reads   bytes of a segment at a known position
 //! writes  whole records into a caller's buffer
 //! memory  none of its own
-//! drops   nothing; a record that does not verify is `None`
+//! drops   nothing; `hearth_wal` walks over records and says why one does not verify
 //! source  our own format, version [`VERSION`]; all integers little endian
 //!
 //! A record is `magic u32 | kind u32 | length u32 | crc u32 | body`. `length` covers all of it. The checksum
 //! (CRC-32, IEEE) covers segment and offset, the header without the checksum, and the body.
 
+use hearth_wal::{Fault, Framing, crc};
+
 /// The format's version, kept in each segment's first record.
 pub(super) const VERSION: u32 = 1;
 /// Bytes before a record's body.
 pub(super) const HEADER_SIZE: usize = 16;
-/// Bytes of the record at the head of a segment.
-pub(super) const HEAD_SIZE: usize = HEADER_SIZE + 48;
 /// The longest record.
 pub(super) const RECORD_SIZE_MAX: usize = 64 << 20;
 
 /// What every record begins with.
-pub(super) const MAGIC_BYTES: [u8; 4] = *b"hHis";
-const MAGIC: u32 = u32::from_le_bytes(MAGIC_BYTES);
+const MAGIC_BYTES: [u8; 4] = *b"hHis";
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +62,7 @@ impl Head {
 /// Appends a record that will stand at `offset` of `segment`.
 pub(super) fn write(out: &mut Vec<u8>, segment: u32, offset: u64, kind: Kind, body: &[u8]) {
     let mut header = [0; HEADER_SIZE];
-    header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+    header[0..4].copy_from_slice(&MAGIC_BYTES);
     header[4..8].copy_from_slice(&(kind as u32).to_le_bytes());
     header[8..12].copy_from_slice(&((HEADER_SIZE + body.len()) as u32).to_le_bytes());
     let crc = checksum(segment, offset, &header[..12], body);
@@ -72,36 +71,49 @@ pub(super) fn write(out: &mut Vec<u8>, segment: u32, offset: u64, kind: Kind, bo
     out.extend_from_slice(body);
 }
 
-/// The length of the record that `header` begins, header included.
-pub(super) fn length(header: &[u8; HEADER_SIZE]) -> Option<usize> {
-    let length = u32_at(header, 8) as usize;
-    let sane = u32_at(header, 0) == MAGIC && (HEADER_SIZE..=RECORD_SIZE_MAX).contains(&length);
-    sane.then_some(length)
+/// The bytes around a record in a segment.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    pub segment: u32,
 }
 
-/// The kind and body of the record that fills `bytes`, when it verifies at this place.
-pub(super) fn verified(bytes: &[u8], segment: u32, offset: u64) -> Option<(Kind, &[u8])> {
-    let (header, body) = bytes.split_first_chunk::<HEADER_SIZE>()?;
-    if length(header)? != bytes.len() || u32_at(header, 12) != checksum(segment, offset, &header[..12], body) {
-        return None;
+impl Framing for Frame {
+    const HEAD: usize = HEADER_SIZE;
+    const MARK: &'static [u8] = &MAGIC_BYTES;
+
+    fn length(&self, head: &[u8], _: u64) -> Result<u64, Fault> {
+        let length = u32_at(head, 8);
+        match () {
+            () if !head.starts_with(&MAGIC_BYTES) => Err(Fault::Magic),
+            () if !(HEADER_SIZE..=RECORD_SIZE_MAX).contains(&(length as usize)) => Err(Fault::Length(length)),
+            () => Ok(length.into()),
+        }
     }
-    let kind = match u32_at(header, 4) {
-        1 => Kind::Head,
-        2 => Kind::Batch,
-        3 => Kind::Close,
-        4 => Kind::Reopened,
-        _ => return None,
-    };
-    Some((kind, body))
+
+    fn verify(&self, record: &[u8], at: u64) -> Result<(), Fault> {
+        let computed = checksum(self.segment, at, &record[..12], &record[HEADER_SIZE..]);
+        Fault::unless_equal(u32_at(record, 12), computed)?;
+        kind_of(record).map(|_| ()).ok_or(Fault::Body(u32_at(record, 4)))
+    }
+}
+
+/// The kind and body of a record that verifies.
+pub(super) fn parse(record: &[u8]) -> (Kind, &[u8]) {
+    (kind_of(record).expect("a record that verifies is of a kind"), &record[HEADER_SIZE..])
+}
+
+fn kind_of(record: &[u8]) -> Option<Kind> {
+    match u32_at(record, 4) {
+        1 => Some(Kind::Head),
+        2 => Some(Kind::Batch),
+        3 => Some(Kind::Close),
+        4 => Some(Kind::Reopened),
+        _ => None,
+    }
 }
 
 fn checksum(segment: u32, offset: u64, head: &[u8], body: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&segment.to_le_bytes());
-    hasher.update(&offset.to_le_bytes());
-    hasher.update(head);
-    hasher.update(body);
-    hasher.finalize()
+    crc(&[&segment.to_le_bytes(), &offset.to_le_bytes(), head, body])
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -119,6 +131,13 @@ pub(super) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn verified(bytes: &[u8], segment: u32, offset: u64) -> Option<(Kind, &[u8])> {
+        let frame = Frame { segment };
+        let length = frame.length(bytes.get(..HEADER_SIZE)?, offset).ok()?;
+        let is_whole = length == bytes.len() as u64 && frame.verify(bytes, offset).is_ok();
+        is_whole.then(|| parse(bytes))
+    }
 
     #[test]
     fn every_bit_and_the_place_are_checked() {

@@ -14,6 +14,8 @@ use crate::bank::{InnerCall, TokenAmount};
 use crate::error::{InstructionError, TransactionError};
 
 const GENESIS: [u8; 32] = [9; 32];
+/// Bytes of the record at the head of a segment.
+const HEAD_SIZE: u64 = record::HEADER_SIZE as u64 + 48;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn config() -> Config {
@@ -389,7 +391,7 @@ fn damage_before_good_records_is_no_torn_tail() {
     let (found, last_slot, _) = damaged(20);
     assert_eq!((found.torn, found.damage.len(), last_slot), (None, 1, end));
     let Damage { file, offset, length, after_slot, until_slot, .. } = &found.damage[0];
-    assert_eq!((file.file_name(), *offset, *length), (last.file_name(), 0, record::HEAD_SIZE as u64));
+    assert_eq!((file.file_name(), *offset, *length), (last.file_name(), 0, HEAD_SIZE));
     assert!(*after_slot > 2 && *after_slot < end && until_slot.is_some_and(|until| until > *after_slot));
     // In its last record.
     let (found, last_slot, _) = damaged(fs::metadata(&last).unwrap().len() - 1);
@@ -405,7 +407,7 @@ fn no_damage_is_silent() {
     let (dir, model) = closed(&blocks);
     let (mut files, last) = (vec![log_path(dir.path(), 1), log_path(dir.path(), 2)], last_log(dir.path()));
     files.extend([last, table_path(dir.path(), 1), table_path(dir.path(), 2)]);
-    let head = record::HEAD_SIZE as u64;
+    let head = HEAD_SIZE;
     for file in files {
         let length = fs::metadata(&file).unwrap().len();
         for mutation in Mutation::around(&[0, head, 2 * head + 16, length / 2, length - 2], length) {

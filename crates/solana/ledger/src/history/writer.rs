@@ -7,18 +7,19 @@
 //! source  mod.rs
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hearth_wal::{Appender, FileSystem, Volume};
+
 use super::batch::Batch;
 use super::historian::{Historian, Job, Shared};
 use super::meta::BlockMeta;
-use super::record::{self, HEAD_SIZE, Head, Kind};
+use super::record::{self, Head, Kind};
 use super::{HistoryError, HistoryKey, HistoryReader, Recovery, log_path};
 
 /// Bytes that are collected before they are written, unless a block is closed.
@@ -29,9 +30,8 @@ pub struct History {
     shared: Arc<Shared>,
     head: Head,
     segment: u32,
-    file: File,
-    /// Bytes of the segment that are written.
-    written: u64,
+    /// The end of what is written of the segment.
+    end: Appender,
     /// Bytes written since the start.
     written_bytes: u64,
     buffer: Vec<u8>,
@@ -51,11 +51,11 @@ impl History {
     pub(super) fn start(
         shared: Arc<Shared>,
         head: Head,
-        (file, written): (File, u64),
+        end: Appender,
         (recovery, found_slots): (Recovery, Vec<u64>),
     ) -> Result<Self, HistoryError> {
         let (jobs, inbox) = channel();
-        let historian = Historian::new(shared.clone(), inbox, written);
+        let historian = Historian::new(shared.clone(), inbox, end.end());
         let spawned = std::thread::Builder::new().name("history".into()).spawn(move || historian.run());
         let historian = spawned.map_err(|e| HistoryError::io("starting a thread for", &shared.dir, e))?;
         let (segment, last_slot) =
@@ -64,8 +64,7 @@ impl History {
             shared,
             head,
             segment,
-            file,
-            written,
+            end,
             written_bytes: 0,
             buffer: Vec::with_capacity(BUFFER_SIZE),
             seen: BTreeMap::new(),
@@ -118,7 +117,7 @@ impl History {
     pub fn append(&mut self, batch: &[u8]) {
         let read = Batch::read(batch);
         *self.seen.entry(read.slot).or_default() += u64::from(read.count);
-        let at = self.written + self.buffer.len() as u64;
+        let at = self.end.end() + self.buffer.len() as u64;
         record::write(&mut self.buffer, self.segment, at, Kind::Batch, batch);
     }
 
@@ -144,7 +143,7 @@ impl History {
     pub fn close(&mut self, block: &BlockMeta) -> Result<(), HistoryError> {
         self.check()?;
         if self.closing != Some(block.slot) {
-            let at = self.written + self.buffer.len() as u64;
+            let at = self.end.end() + self.buffer.len() as u64;
             record::write(&mut self.buffer, self.segment, at, Kind::Close, &block.encode());
             self.closing = Some(block.slot);
         }
@@ -152,7 +151,7 @@ impl History {
         self.closing = None;
         self.seen = self.seen.split_off(&(block.slot + 1));
         self.last_slot = block.slot;
-        if self.written >= self.shared.config.segment_size {
+        if self.end.end() >= self.shared.config.segment_size {
             self.roll()?;
         }
         Ok(())
@@ -197,24 +196,13 @@ impl History {
     }
 
     fn write(&mut self) -> Result<(), HistoryError> {
-        let mut done = 0;
-        let result = loop {
-            if done == self.buffer.len() {
-                break Ok(());
-            }
-            match self.file.write(&self.buffer[done..]) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => done += count,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => break Err(e),
-            }
-        };
-        self.buffer.drain(..done);
-        self.written += done as u64;
-        self.written_bytes += done as u64;
-        self.shared.disk_bytes.fetch_add(done as u64, SeqCst);
-        result.map_err(|e| HistoryError::io("appending to", &log_path(&self.shared.dir, self.segment), e))?;
-        let _ = self.jobs.send(Job::Written(self.written));
+        let count = self.buffer.len() as u64;
+        let appended = self.end.append(&mut [IoSlice::new(&self.buffer)]);
+        appended.map_err(|e| HistoryError::io("appending to", &log_path(&self.shared.dir, self.segment), e))?;
+        self.buffer.clear();
+        self.written_bytes += count;
+        self.shared.disk_bytes.fetch_add(count, SeqCst);
+        let _ = self.jobs.send(Job::Written(self.end.end()));
         Ok(())
     }
 
@@ -222,10 +210,12 @@ impl History {
     fn roll(&mut self) -> Result<(), HistoryError> {
         let segment = self.segment + 1;
         let path = log_path(&self.shared.dir, segment);
-        let Ok((file, written)) = create_segment(&path, segment, &self.head) else { return Ok(()) };
+        let Ok(end) = create_segment(&path, segment, &self.head) else { return Ok(()) };
+        let written = end.end();
         self.shared.disk_bytes.fetch_add(written, SeqCst);
         self.written_bytes += written;
-        (self.segment, self.file, self.written) = (segment, file, written);
+        self.segment = segment;
+        self.end = end;
         let _ = self.jobs.send(Job::Next(segment));
         let _ = self.jobs.send(Job::Written(written));
         Ok(())
@@ -243,17 +233,17 @@ impl Drop for History {
     }
 }
 
-/// A new segment's file with its head, and its size.
-pub(super) fn create_segment(path: &std::path::Path, segment: u32, head: &Head) -> Result<(File, u64), HistoryError> {
+/// The end of a new segment, behind its head.
+pub(super) fn create_segment(path: &std::path::Path, segment: u32, head: &Head) -> Result<Appender, HistoryError> {
     let mut bytes = vec![];
     record::write(&mut bytes, segment, 0, Kind::Head, &head.encode());
     let failed = |e| HistoryError::io("creating", path, e);
     // An earlier attempt on a full disk may have left one.
     let _ = std::fs::remove_file(path);
-    let mut file = OpenOptions::new().append(true).create_new(true).open(path).map_err(failed)?;
-    if let Err(e) = file.write_all(&bytes) {
+    let mut end = Appender::new(FileSystem.create(path).map_err(failed)?, 0);
+    if let Err(e) = end.append(&mut [IoSlice::new(&bytes)]) {
         let _ = std::fs::remove_file(path);
         return Err(failed(e));
     }
-    Ok((file, HEAD_SIZE as u64))
+    Ok(end)
 }

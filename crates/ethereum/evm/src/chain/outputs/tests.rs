@@ -15,10 +15,10 @@ use hearth_utxo::amount::{WEI_PER_UNIT, to_wei};
 use hearth_utxo::prism::{ADDRESS, call_data};
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
+use hearth_wal::faulty::Faulty;
 use proptest::prelude::*;
 
 use crate::chain::{BlockInput, BlockTime, Chain, ChainConfig};
-use crate::disk::Filling;
 use crate::genesis::Genesis;
 use crate::prism::call;
 use crate::tx::{Tx, TypedTransaction};
@@ -461,12 +461,14 @@ fn with_both(dir: &Path) -> Chain {
     chain
 }
 
-fn filling(path: &Path) -> Arc<Filling> {
-    Arc::new(Filling::new(File::options().write(true).open(path).unwrap(), 40))
+fn filling(path: &Path) -> Arc<Faulty> {
+    let disk = Arc::new(Faulty::new(File::options().write(true).open(path).unwrap()));
+    disk.faults().leave(40);
+    disk
 }
 
 /// The disk that the blocks, or the state, of a chain of one block are written to from now on.
-fn fill(chain: &Chain, dir: &Path, blocks: bool) -> Arc<Filling> {
+fn fill(chain: &Chain, dir: &Path, blocks: bool) -> Arc<Faulty> {
     if blocks {
         let disk = filling(&dir.join(format!("blocks/{:020}.blocks", 1)));
         chain.inner.store.as_ref().unwrap().put_disk(disk.clone());
@@ -493,7 +495,7 @@ fn a_block_that_cannot_be_kept_whole_is_not_kept_at_all() {
             assert!(chain.inner.store.as_ref().unwrap().block(2).unwrap().is_none());
             check(&chain);
         }
-        disk.leave(1 << 20);
+        disk.faults().leave(1 << 20);
         let block = chain.mine().unwrap();
         assert_eq!((block.number(), block.txs.len(), native(&chain, 3)), (2, 1, u128::from(COIN)));
         check(&chain);
@@ -512,12 +514,13 @@ fn nothing_is_made_after_a_block_that_can_neither_be_kept_nor_taken_back() {
     let chain = with_both(dir.path());
     let id = chain.snapshot();
     let (blocks, state) = (fill(&chain, dir.path(), true), fill(&chain, dir.path(), false));
-    blocks.leave(1 << 20);
-    blocks.refuse_cuts(true);
+    blocks.faults().leave(1 << 20);
+    blocks.faults().refuse_cuts(true);
     chain.mine().unwrap_err();
     let why = chain.failure().unwrap();
     assert!(why.contains("block 2 is kept in part"), "{why}");
-    (blocks.refuse_cuts(false), state.leave(1 << 20));
+    blocks.faults().refuse_cuts(false);
+    state.faults().leave(1 << 20);
     for error in [
         chain.mine().err(),
         chain.set_balance(CALLER, U256::ZERO).err(),

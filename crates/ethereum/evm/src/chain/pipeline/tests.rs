@@ -8,12 +8,13 @@ use alloy_consensus::{SignableTransaction, Transaction, TxLegacy};
 use alloy_eips::eip2935::HISTORY_STORAGE_ADDRESS;
 use alloy_primitives::map::B256Set;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use hearth_wal::Disk;
+use hearth_wal::faulty::Faulty;
 use proptest::prelude::*;
 
 use super::*;
 use crate::block::next_base_fee;
 use crate::chain::{BlockTime, Chain, ChainConfig};
-use crate::disk::{Disk, Filling};
 use crate::genesis::Genesis;
 use crate::pool::PoolConfig;
 use crate::tx::{SharedTx, Tx};
@@ -305,7 +306,9 @@ fn a_block_that_the_disk_has_no_room_for_takes_the_next_with_it_and_no_transacti
     let chain = open();
     chain.mine().expect("made");
     let file = File::options().write(true).open(dir.path().join(format!("blocks/{:020}.blocks", 1))).expect("there");
-    chain.inner.store.as_ref().expect("in a folder").put_disk(Arc::new(Filling::new(file, 200_000)));
+    let disk = Arc::new(Faulty::new(file));
+    disk.faults().leave(200_000);
+    chain.inner.store.as_ref().expect("in a folder").put_disk(disk);
     let txs: Vec<SharedTx> = (0..700u64).flat_map(|nonce| (1..=4).map(move |from| transfer(from, nonce))).collect();
     let hashes: Vec<B256> = chain.submit_recovered(txs).into_iter().flatten().collect();
     chain.set_block_time(BlockTime::Instant).expect("it is");
@@ -341,13 +344,13 @@ fn a_block_that_the_disk_has_no_room_for_takes_the_next_with_it_and_no_transacti
 struct Panics(File, AtomicBool);
 
 impl Disk for Panics {
-    fn write(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+    fn write(&self, parts: &[std::io::IoSlice<'_>], at: u64) -> std::io::Result<usize> {
         assert!(!self.1.swap(false, Ordering::Relaxed), "this panic is wanted");
-        Disk::write(&self.0, bytes, offset)
+        Disk::write(&self.0, parts, at)
     }
 
-    fn cut(&self, len: u64) -> std::io::Result<()> {
-        Disk::cut(&self.0, len)
+    fn cut(&self, length: u64) -> std::io::Result<()> {
+        Disk::cut(&self.0, length)
     }
 
     fn sync(&self) -> std::io::Result<()> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, U256};
+use hearth_wal::faulty::{Faults, Faulty};
 
 use super::super::{BlockTime, ChainConfig};
 use super::*;
-use crate::disk::{Pace, Slow};
 use crate::genesis::Genesis;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -27,23 +27,23 @@ fn wait_until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-/// A chain whose blocks and state are on a disk that syncs when `pace` lets it.
+/// A chain whose blocks and state are on a disk that syncs when `faults` let it.
 struct SlowChain {
     // Before the chain, which waits for its last sync.
     _release: Release,
     chain: Chain,
     dir: tempfile::TempDir,
-    pace: Arc<Pace>,
-    blocks: (PathBuf, Arc<Slow>),
-    state: (PathBuf, Arc<Slow>),
+    faults: Arc<Faults>,
+    blocks: (PathBuf, Arc<Faulty>),
+    state: (PathBuf, Arc<Faulty>),
 }
 
 /// Ends all waiting for the disk, also where a test fails.
-struct Release(Arc<Pace>);
+struct Release(Arc<Faults>);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        self.0.allow(u64::MAX);
+        self.0.allow_syncs(u64::MAX);
     }
 }
 
@@ -51,19 +51,20 @@ impl SlowChain {
     /// With a first block, which is on disk.
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let (chain, pace) = (open(dir.path()), Arc::new(Pace::default()));
+        let (chain, faults) = (open(dir.path()), Arc::new(Faults::default()));
         chain.mine().expect("it is made");
         wait_until("the first block is on disk", || chain.synced() == 1);
         chain.inner.syncer.lock().sync().expect("the disk works");
+        faults.hold_syncs();
         let slow = |path: &str| {
             let path = PathBuf::from(path);
             let file = File::options().write(true).open(dir.path().join(&path)).expect("it is there");
-            (path, Arc::new(Slow::new(file, &pace)))
+            (path, Arc::new(Faulty::sharing(file, &faults)))
         };
         let (blocks, state) = (slow(&format!("blocks/{:020}.blocks", 1)), slow(&format!("state/{:020}.log", 0)));
         chain.inner.store.as_ref().expect("a folder").put_disk(blocks.1.clone());
         chain.inner.writer().expect("it goes on").put_disk(state.1.clone());
-        Self { _release: Release(pace.clone()), chain, dir, pace, blocks, state }
+        Self { _release: Release(faults.clone()), chain, dir, faults, blocks, state }
     }
 
     /// The folder as a power loss leaves it now: each log cut to what a completed sync has covered.
@@ -95,13 +96,13 @@ fn copy_all(from: &Path, to: &Path) {
 #[test]
 fn finalized_waits_for_the_disk_and_latest_does_not() {
     let slow = SlowChain::new();
-    let (chain, pace) = (&slow.chain, &slow.pace);
+    let (chain, faults) = (&slow.chain, &slow.faults);
     chain.mine_many(9, None).expect("they are made");
     assert_eq!((chain.head().number(), chain.synced(), chain.finalized().number()), (10, 1, 1));
     let woken = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let wake = woken.clone();
     let _watch = chain.watch_synced(move || wake.store(true, std::sync::atomic::Ordering::SeqCst));
-    pace.allow(u64::MAX);
+    faults.allow_syncs(u64::MAX);
     wait_until("all is on disk", || chain.synced() == 10);
     assert_eq!(chain.finalized().hash, chain.head().hash);
     wait_until("those who wait are woken", || woken.load(std::sync::atomic::Ordering::SeqCst));
@@ -110,10 +111,10 @@ fn finalized_waits_for_the_disk_and_latest_does_not() {
 #[test]
 fn every_finalized_block_survives_a_power_loss() {
     let slow = SlowChain::new();
-    let (chain, pace) = (&slow.chain, &slow.pace);
+    let (chain, faults) = (&slow.chain, &slow.faults);
     for round in 0..12 {
         chain.mine_many(1 + round % 5 * 5, None).expect("they are made");
-        pace.allow(round % 3);
+        faults.allow_syncs(round % 3);
         // Whatever has been answered before the power is lost.
         let finalized = chain.finalized();
         let folder = slow.after_power_loss();
@@ -136,9 +137,9 @@ fn every_finalized_block_survives_a_power_loss() {
 #[test]
 fn no_block_is_further_ahead_of_the_disk_than_may_be_lost() {
     let slow = SlowChain::new();
-    let (chain, pace) = (&slow.chain, &slow.pace);
+    let (chain, faults) = (&slow.chain, &slow.faults);
     std::thread::scope(|scope| {
-        let _release = Release(pace.clone());
+        let _release = Release(faults.clone());
         scope.spawn(|| chain.mine_many(3 * AHEAD_MAX, None).expect("they are made"));
         wait_until("it is as far ahead as it may be", || chain.head().number() == 1 + AHEAD_MAX);
         let folder = slow.after_power_loss();
@@ -147,7 +148,7 @@ fn no_block_is_further_ahead_of_the_disk_than_may_be_lost() {
         let recovery = again.recovery().expect("blocks are lost");
         assert_eq!((recovery.lost_min, recovery.lost_max), (AHEAD_MAX, AHEAD_MAX));
         assert_eq!(chain.head().number(), 1 + AHEAD_MAX, "it waits for the disk");
-        pace.allow(u64::MAX);
+        faults.allow_syncs(u64::MAX);
     });
     assert_eq!(chain.head().number(), 1 + 3 * AHEAD_MAX);
 }

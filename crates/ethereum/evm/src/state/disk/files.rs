@@ -1,7 +1,9 @@
 //! Which files there are: the lock, checkpoints and logs, each named by the records before it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+
+use hearth_wal::files;
 
 use super::{StateError, io};
 
@@ -22,34 +24,20 @@ impl Files {
     pub(crate) fn open(dir: &Path) -> Result<Self, StateError> {
         fs::create_dir_all(dir).map_err(io("cannot make", dir))?;
         let path = dir.join("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path);
-        let lock = lock.map_err(io("cannot open", &path))?;
-        if lock.try_lock().is_err() {
-            return Err(StateError::InUse(dir.to_path_buf()));
-        }
+        let lock = files::lock(&path).map_err(|error| match error {
+            TryLockError::WouldBlock => StateError::InUse(dir.to_path_buf()),
+            TryLockError::Error(error) => io("cannot lock", &path)(error),
+        })?;
         let files = Self { dir: dir.to_path_buf(), _lock: lock };
-        for path in files.all()? {
-            if path.extension().is_some_and(|ending| ending == UNFINISHED) {
-                fs::remove_file(&path).map_err(io("cannot remove", &path))?;
-            }
+        for number in files.numbered(UNFINISHED)? {
+            let path = dir.join(format!("{number:020}.{UNFINISHED}"));
+            fs::remove_file(&path).map_err(io("cannot remove", &path))?;
         }
         Ok(files)
     }
 
-    fn all(&self) -> Result<Vec<PathBuf>, StateError> {
-        let entries = fs::read_dir(&self.dir).map_err(io("cannot list", &self.dir))?;
-        let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
-        paths.map_err(io("cannot list", &self.dir))
-    }
-
     fn numbered(&self, ending: &str) -> Result<Vec<u64>, StateError> {
-        let number = |path: &PathBuf| {
-            (path.extension()? == ending).then_some(())?;
-            path.file_stem()?.to_str()?.parse::<u64>().ok()
-        };
-        let mut numbers: Vec<u64> = self.all()?.iter().filter_map(number).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
+        files::numbered(&self.dir, ending).map_err(io("cannot list", &self.dir))
     }
 
     /// The checkpoints that are whole, by the number of the last record in them, oldest first.
@@ -79,7 +67,7 @@ impl Files {
         for sequence in self.checkpoints()?.into_iter().filter(|sequence| *sequence < base) {
             remove(self.checkpoint(sequence))?;
         }
-        sync_dir(&self.dir)?;
+        files::sync_dir(&self.dir).map_err(io("cannot sync", &self.dir))?;
         let logs = self.logs()?;
         for pair in logs.windows(2).filter(|pair| pair[1] <= base) {
             remove(self.log(pair[0]))?;
@@ -90,10 +78,5 @@ impl Files {
 
 /// Gives a file that is whole and synced its name, in one step.
 pub(super) fn finish(unfinished: &Path, path: &Path) -> Result<(), StateError> {
-    fs::rename(unfinished, path).map_err(io("cannot rename to", path))?;
-    path.parent().map_or(Ok(()), sync_dir)
-}
-
-fn sync_dir(dir: &Path) -> Result<(), StateError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io("cannot sync", dir))
+    files::finish(unfinished, path).map_err(io("cannot rename to", path))
 }

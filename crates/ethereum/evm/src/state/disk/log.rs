@@ -1,22 +1,29 @@
 //! The log: a file of checksummed records that only grows, until a checkpoint makes it needless.
 //!
-//! writes  a header, and records of 12 bytes and what a block set; each record in one write
-//! source  what a crash may leave is a tail that was never synced: it is cut off. A record that is not whole although
-//!         a later one says that it was synced is damage: it is named and refused
+//! ```text
+//! file    magic 8 | hash of block zero 32 | records before u64 | salt u64 | checksum u32, then records
+//! record  mark 4 | length u32 | checksum of the body u32 | body
+//! ```
+//!
+//! A checksum is keyed by the file's salt, so that bytes from outside cannot pass for a record. Each record says how
+//! far the log was synced when it was written. What a crash may leave is a tail that was never synced: it is cut off.
+//! A record that is not whole although a later one says that it was synced is damage: it is named and refused.
+//!
+//! memory  at the start a window over the file, later one record
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{IoSlice, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::B256;
+use hearth_wal::{Appender, Disk, Fault, Framing, Source, Step, Walk};
 use parking_lot::Mutex;
 
 use super::bytes::{Take, checksum};
 use super::files::{UNFINISHED, finish};
 use super::{Record, StateError, damaged, io};
-use crate::disk::Disk;
 
 const MAGIC: [u8; 8] = *b"hearthL1";
 /// Magic, the hash of block zero, records before, salt, checksum.
@@ -26,14 +33,36 @@ const MARK: [u8; 4] = *b"\xf1rec";
 /// Mark, length and checksum of what follows.
 const FRAME: usize = 12;
 
+/// The bytes around a record in a file of this salt.
+#[derive(Clone, Copy)]
+struct Frame {
+    salt: u64,
+}
+
+impl Framing for Frame {
+    const HEAD: usize = FRAME;
+    const MARK: &'static [u8] = &MARK;
+
+    fn length(&self, head: &[u8], _: u64) -> Result<u64, Fault> {
+        let mut take = Take(head);
+        let (mark, length) = (take.array::<4>(), take.u32());
+        let length = length.filter(|_| mark == Some(MARK)).ok_or(Fault::Magic)?;
+        Ok(FRAME as u64 + u64::from(length))
+    }
+
+    fn verify(&self, record: &[u8], _: u64) -> Result<(), Fault> {
+        let (frame, body) = record.split_at(FRAME);
+        let stored = Take(&frame[8..]).u32().ok_or(Fault::HeaderCut)?;
+        Fault::unless_equal(stored, checksum(self.salt, body))?;
+        Record::head(&mut Take(body)).map(|_| ()).ok_or(Fault::Length(body.len() as u32))
+    }
+}
+
 /// The log file that is written now.
 pub(crate) struct Log {
     path: PathBuf,
-    disk: Arc<dyn Disk>,
+    end: Appender,
     salt: u64,
-    len: u64,
-    /// Whether bytes of a record that failed may lie behind the end.
-    rest: bool,
     syncer: Syncer,
 }
 
@@ -90,16 +119,12 @@ impl Log {
     fn over(path: &Path, disk: Arc<dyn Disk>, salt: u64, len: u64, last: u64) -> Self {
         let current = Mutex::new((disk.clone(), path.to_path_buf(), last));
         let syncer = Syncer(Some(Arc::new(Shared { current, synced: AtomicU64::new(last) })));
-        Self { path: path.to_path_buf(), disk, salt, len, rest: false, syncer }
+        Self { path: path.to_path_buf(), end: Appender::new(disk, len), salt, syncer }
     }
 
     /// Appends a record whose bytes from [`Record::encode`] come after room for the frame: see [`Log::room`]. Where
     /// that fails, nothing was appended.
     pub(crate) fn append(&mut self, sequence: u64, framed: &mut [u8]) -> Result<(), StateError> {
-        if self.rest {
-            self.disk.cut(self.len).map_err(io("cannot cut", &self.path))?;
-            self.rest = false;
-        }
         let (frame, record) = framed.split_at_mut(FRAME);
         let len = u32::try_from(record.len()).map_err(|_| {
             io("cannot write", &self.path)(std::io::Error::other("a block of more than 4 GiB of changes"))
@@ -107,11 +132,7 @@ impl Log {
         frame[..4].copy_from_slice(&MARK);
         frame[4..8].copy_from_slice(&len.to_le_bytes());
         frame[8..].copy_from_slice(&checksum(self.salt, record).to_le_bytes());
-        if let Err(error) = self.disk.write(framed, self.len) {
-            self.rest = self.disk.cut(self.len).is_err();
-            return Err(io("cannot write", &self.path)(error));
-        }
-        self.len += framed.len() as u64;
+        self.end.append(&mut [IoSlice::new(framed)]).map_err(io("cannot write", &self.path))?;
         let shared = self.syncer.0.as_ref().expect("a log has a file");
         shared.current.lock().2 = sequence;
         Ok(())
@@ -127,14 +148,14 @@ impl Log {
         self.syncer.sync()?;
         let next = Self::create(path, genesis, before)?;
         let shared = self.syncer.0.as_ref().expect("a log has a file");
-        *shared.current.lock() = (next.disk.clone(), path.to_path_buf(), before);
+        *shared.current.lock() = (next.end.disk().clone(), path.to_path_buf(), before);
         *self = Self { syncer: self.syncer.clone(), ..next };
         Ok(())
     }
 
     /// Bytes of records in the file.
     pub(crate) fn size(&self) -> u64 {
-        self.len - HEADER as u64
+        self.end.end() - HEADER as u64
     }
 
     /// Up to which record everything is on disk.
@@ -156,52 +177,70 @@ impl Log {
         last: bool,
         mut each: impl FnMut(&[u8], usize) -> Result<(), StateError>,
     ) -> Result<(u64, Option<Self>), StateError> {
-        let bytes = std::fs::read(path).map_err(io("cannot read", path))?;
-        let salt = header(path, &bytes, genesis, before)?;
-        let (mut at, mut sequence) = (HEADER, before);
-        while at < bytes.len() {
-            match record(&bytes, at, salt) {
-                Ok((head, payload)) if head.sequence == sequence + 1 => {
-                    each(payload, at)?;
-                    at += FRAME + payload.len();
-                    sequence += 1;
-                }
-                Ok((head, _)) => {
-                    let what = format!("record {} where {} belongs", head.sequence, sequence + 1);
-                    return Err(damaged(path, at, what));
-                }
-                Err(what) => {
-                    if !last || synced_later(&bytes, at, salt) > sequence {
-                        return Err(damaged(path, at, what));
+        let file = File::options().read(true).write(last).open(path).map_err(io("cannot open", path))?;
+        let length = file.length().map_err(io("cannot read", path))?;
+        let salt = header(path, &file, genesis, before)?;
+        let mut walk = Walk::new(&file, Frame { salt }, HEADER as u64, length);
+        let mut sequence = before;
+        let bad = loop {
+            match walk.step().map_err(io("cannot read", path))? {
+                Step::End | Step::Skipped => break None,
+                Step::Damage(bad) => break Some(bad),
+                Step::Record { bytes, at, .. } => {
+                    let body = &bytes[FRAME..];
+                    let found = sequence_of(body);
+                    if found != sequence + 1 {
+                        let what = format!("record {found} where {} belongs", sequence + 1);
+                        return Err(damaged(path, at as usize, what));
                     }
-                    break;
+                    each(body, at as usize)?;
+                    sequence = found;
                 }
             }
+        };
+        let mut end = length;
+        if let Some(bad) = bad {
+            // How far the log was synced, by what whole records behind the bad one say.
+            let mut synced = 0;
+            let behind = walk.rest(|bytes, _| {
+                synced = Record::head(&mut Take(&bytes[FRAME..])).map_or(synced, |head| synced.max(head.synced));
+            });
+            behind.map_err(io("cannot read", path))?;
+            if !last || synced > sequence {
+                return Err(damaged(path, bad.at as usize, bad.fault.to_string()));
+            }
+            end = bad.at;
         }
         if !last {
             return Ok((sequence, None));
         }
-        let file = File::options().write(true).read(true).open(path).map_err(io("cannot open", path))?;
-        if at < bytes.len() {
-            let lost = bytes.len() - at;
-            tracing::warn!(file = %path.display(), offset = at, bytes = lost, "cut off what was never synced");
-            file.set_len(at as u64).map_err(io("cannot cut", path))?;
+        if end < length {
+            tracing::warn!(file = %path.display(), offset = end, bytes = length - end, "cut off what was never synced");
+            file.set_len(end).map_err(io("cannot cut", path))?;
         }
         // What is in the file may be in the system's memory alone; from here on it counts as synced.
         file.sync_all().map_err(io("cannot sync", path))?;
-        Ok((sequence, Some(Self::over(path, Arc::new(file), salt, at as u64, sequence))))
+        Ok((sequence, Some(Self::over(path, Arc::new(file), salt, end, sequence))))
     }
 
     #[cfg(test)]
     pub(crate) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
         let shared = self.syncer.0.as_ref().expect("a log has a file");
         shared.current.lock().0 = disk.clone();
-        self.disk = disk;
+        self.end.put_disk(disk);
     }
 }
 
+/// The number of the record whose body this is, which has been verified.
+fn sequence_of(body: &[u8]) -> u64 {
+    Record::head(&mut Take(body)).expect("a record that verifies has a head").sequence
+}
+
 /// Checks a log's header; gives its salt.
-fn header(path: &Path, bytes: &[u8], genesis: B256, before: u64) -> Result<u64, StateError> {
+fn header(path: &Path, file: &File, genesis: B256, before: u64) -> Result<u64, StateError> {
+    let mut bytes = [0; HEADER];
+    let have = Source::read(file, &mut bytes, 0).map_err(io("cannot read", path))?;
+    let bytes = &bytes[..have];
     let read = || {
         let mut take = Take(bytes);
         Some((take.array()?, take.array()?, take.u64()?, take.u64()?, take.u32()?))
@@ -222,43 +261,6 @@ fn header(path: &Path, bytes: &[u8], genesis: B256, before: u64) -> Result<u64, 
         return Err(damaged(path, 0, format!("{first} records are before it, and {before} were found")));
     }
     Ok(salt)
-}
-
-/// The record at an offset, or what is wrong with it.
-fn record(bytes: &[u8], at: usize, salt: u64) -> Result<(Record, &[u8]), String> {
-    let mut take = Take(&bytes[at..]);
-    let (mark, len, sum) = (take.array(), take.u32(), take.u32());
-    let (Some(mark), Some(len), Some(sum)) = (mark, len, sum) else {
-        return Err(format!("{} bytes are no record", bytes.len() - at));
-    };
-    if mark != MARK {
-        return Err("no record begins here".into());
-    }
-    let Some(payload) = take.slice(len as usize) else {
-        return Err(format!("a record of {len} bytes, of which {} are there", take.0.len()));
-    };
-    if checksum(salt, payload) != sum {
-        return Err(format!("the checksum of a record of {len} bytes is wrong"));
-    }
-    let head = Record::head(&mut Take(payload)).ok_or_else(|| format!("a record of {len} bytes is too short"))?;
-    Ok((head, payload))
-}
-
-/// How far the log was synced, by what whole records say that lie behind a damaged one at `at`.
-fn synced_later(bytes: &[u8], at: usize, salt: u64) -> u64 {
-    let mut synced = 0;
-    let mut from = at + 1;
-    while let Some(found) = bytes.get(from..).and_then(|rest| rest.windows(4).position(|some| some == MARK)) {
-        from += found;
-        match record(bytes, from, salt) {
-            Ok((head, payload)) => {
-                synced = synced.max(head.synced);
-                from += FRAME + payload.len();
-            }
-            Err(_) => from += 1,
-        }
-    }
-    synced
 }
 
 /// Random enough that nobody outside knows it.

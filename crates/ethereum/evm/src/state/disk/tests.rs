@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use hearth_wal::faulty::Faulty;
 use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
 use super::super::rebuild::{self, Everything};
 use super::super::{AccountChange, Changes, Shortened, State, StateError, StateFile, WINDOW};
-use crate::disk::Filling;
 use crate::genesis::Genesis;
 
 fn genesis() -> Genesis {
@@ -243,7 +243,8 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     let (dir, log, _) = written(3, true);
     let mut state = open(dir.path()).expect("whole");
     let file = std::fs::File::options().write(true).open(&log).expect("the log is there");
-    let disk = Arc::new(Filling::new(file, 150));
+    let disk = Arc::new(Faulty::new(file));
+    disk.faults().leave(150);
     state.put_disk(disk.clone());
     let before = everything(&state);
     for _ in 0..2 {
@@ -253,7 +254,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         assert!(matches!(refused, Err(StateError::Io { what: "cannot write", .. })));
         assert_eq!((state.head().number(), &everything(&state)), (3, &before));
     }
-    disk.leave(1 << 20);
+    disk.faults().leave(1 << 20);
     commit(&mut state, 4);
     drop(state);
     assert_eq!(everything(&open(dir.path()).expect("whole")), everything(&model(4)));

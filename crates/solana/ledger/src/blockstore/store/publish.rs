@@ -38,7 +38,7 @@ impl BlockStore {
         self.shared.written.store(end.to_bits(), SeqCst);
         self.publish(Some(entry));
         self.ask_for_sync(end, whole.then_some(slot));
-        if self.tail.at >= self.checkpoint_at + CHECKPOINT_BYTES || self.changed.len() >= CHECKPOINT_SLOTS {
+        if self.tail.at() >= self.checkpoint_at + CHECKPOINT_BYTES || self.changed.len() >= CHECKPOINT_SLOTS {
             self.checkpoint(false);
         }
     }
@@ -86,7 +86,7 @@ impl BlockStore {
 
     pub(super) fn checkpoint(&mut self, sealed: bool) {
         let entries = std::mem::take(&mut self.changed).into_values().collect();
-        self.checkpoint_at = self.tail.at;
+        self.checkpoint_at = self.tail.at();
         let _ = self.jobs.send(Job::Checkpoint(Checkpoint { upto: self.tail.position(), sealed, entries }));
     }
 }

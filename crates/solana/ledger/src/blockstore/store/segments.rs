@@ -5,27 +5,29 @@
 //! memory  the segments that are full, by number and size
 
 use super::super::keeper::{Job, Shared};
-use super::super::medium::{Medium, Volume, append_all};
-use super::super::record::{SEGMENT_HEAD_SIZE, SegmentRecord, VERSION, encode_segment};
+use super::super::record::{SegmentRecord, VERSION, encode_segment};
 use super::super::{Config, LogPosition, StoreError, log_path};
 use super::BlockStore;
+use hearth_wal::{Appender, Volume};
 use std::fs;
 use std::io::{self, IoSlice};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The end of the log.
 pub(in crate::blockstore) struct Tail {
     pub segment: u32,
-    pub file: Arc<dyn Medium>,
-    /// Bytes in the segment.
-    pub at: u64,
+    pub end: Appender,
 }
 
 impl Tail {
+    /// Bytes in the segment.
+    pub fn at(&self) -> u64 {
+        self.end.end()
+    }
+
     pub fn position(&self) -> LogPosition {
-        LogPosition::new(self.segment, self.at as u32)
+        LogPosition::new(self.segment, self.at() as u32)
     }
 }
 
@@ -33,32 +35,25 @@ impl BlockStore {
     /// Makes sure that `size` bytes fit into the last segment and that it ends where it should.
     pub(super) fn reserve(&mut self, size: usize) -> Result<(), StoreError> {
         self.cut_tail()?;
-        if self.tail.at + size as u64 > self.config.segment_size {
+        if self.tail.at() + size as u64 > self.config.segment_size {
             self.roll()?;
         }
         Ok(())
     }
 
-    /// After an append of `size` bytes: moves the end, or cuts off what was written of it.
-    pub(super) fn settle(&mut self, written: io::Result<()>, size: usize) -> Result<(), StoreError> {
-        if let Err(e) = written {
-            self.tail_dirty = true;
-            // When this fails too it is tried again before the next append.
-            let _ = self.cut_tail();
-            return Err(StoreError::io("appending to", &log_path(&self.shared.dir, self.tail.segment), e));
-        }
-        self.tail.at += size as u64;
-        self.shared.disk_bytes.fetch_add(size as u64, SeqCst);
+    /// Appends to the last segment, which has room for it: see [`BlockStore::reserve`].
+    pub(super) fn append(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), StoreError> {
+        let before = self.tail.at();
+        let appended = self.tail.end.append(parts);
+        appended.map_err(|e| StoreError::io("appending to", &log_path(&self.shared.dir, self.tail.segment), e))?;
+        self.shared.disk_bytes.fetch_add(self.tail.at() - before, SeqCst);
         Ok(())
     }
 
+    /// Cuts off what an append that failed has left.
     pub(super) fn cut_tail(&mut self) -> Result<(), StoreError> {
-        if self.tail_dirty {
-            let path = log_path(&self.shared.dir, self.tail.segment);
-            self.tail.file.truncate(self.tail.at).map_err(|e| StoreError::io("truncating", &path, e))?;
-            self.tail_dirty = false;
-        }
-        Ok(())
+        let cut = self.tail.end.clear_rest();
+        cut.map_err(|e| StoreError::io("truncating", &log_path(&self.shared.dir, self.tail.segment), e))
     }
 
     /// Begins a new segment. On an error nothing has changed.
@@ -67,10 +62,10 @@ impl BlockStore {
         self.refuse_to_drop()?;
         let next = create_segment(&*self.volume, &self.shared.dir, self.tail.segment + 1, &self.config.genesis_hash)?;
         self.checkpoint(true);
-        self.sealed.push_back((self.tail.segment, self.tail.at));
-        self.shared.disk_bytes.fetch_add(next.at, SeqCst);
-        let _ = self.jobs.send(Job::Segment { segment: next.segment, file: next.file.clone() });
-        self.checkpoint_at = next.at;
+        self.sealed.push_back((self.tail.segment, self.tail.at()));
+        self.shared.disk_bytes.fetch_add(next.at(), SeqCst);
+        let _ = self.jobs.send(Job::Segment { segment: next.segment, file: next.end.disk().clone() });
+        self.checkpoint_at = next.at();
         self.tail = next;
         Ok(())
     }
@@ -132,9 +127,10 @@ pub(in crate::blockstore) fn create_segment(
     let file = file.map_err(|e| StoreError::io("creating", &path, e))?;
     let head = SegmentRecord { version: VERSION, segment, genesis_hash: *genesis_hash };
     let bytes = encode_segment(&head, LogPosition::new(segment, 0));
-    if let Err(e) = append_all(&*file, &mut [IoSlice::new(&bytes)]) {
+    let mut end = Appender::new(file, 0);
+    if let Err(e) = end.append(&mut [IoSlice::new(&bytes)]) {
         let _ = fs::remove_file(&path);
         return Err(StoreError::io("appending to", &path, e));
     }
-    Ok(Tail { segment, file, at: SEGMENT_HEAD_SIZE as u64 })
+    Ok(Tail { segment, end })
 }

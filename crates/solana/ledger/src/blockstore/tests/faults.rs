@@ -1,65 +1,14 @@
-//! A disk that is full or fails, by a medium that behaves so, and a real small file system where one can be mounted.
+//! A disk that is full or fails, by a volume that behaves so, and a real small file system where one can be mounted.
 
 use super::*;
-use crate::blockstore::medium::{FileSystem, Medium, Volume};
-use std::io::{self, IoSlice};
+use hearth_wal::faulty::FaultyVolume;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 
-/// A file system with so many bytes left; writes what fits and then says that it is full.
-#[derive(Clone)]
-struct Limited {
-    left: Arc<AtomicI64>,
-    fail_sync: Arc<AtomicBool>,
-    fail_truncate: Arc<AtomicBool>,
-}
-
-impl Limited {
-    fn new(left: i64) -> Self {
-        Self { left: Arc::new(left.into()), fail_sync: Arc::default(), fail_truncate: Arc::default() }
-    }
-}
-
-struct LimitedFile {
-    file: Arc<dyn Medium>,
-    volume: Limited,
-}
-
-impl Volume for Limited {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn Medium>> {
-        Ok(Arc::new(LimitedFile { file: FileSystem.create(path)?, volume: self.clone() }))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn Medium>> {
-        Ok(Arc::new(LimitedFile { file: FileSystem.open(path)?, volume: self.clone() }))
-    }
-}
-
-impl Medium for LimitedFile {
-    fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let first = parts.iter().find(|p| !p.is_empty()).map_or(&[][..], |p| p);
-        let fits = first.len().min(self.volume.left.load(SeqCst).max(0) as usize);
-        if fits == 0 {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let written = self.file.append(&[IoSlice::new(&first[..fits])])?;
-        self.volume.left.fetch_sub(written as i64, SeqCst);
-        Ok(written)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        if self.volume.fail_truncate.load(SeqCst) {
-            return Err(io::ErrorKind::Other.into());
-        }
-        self.file.truncate(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        if self.volume.fail_sync.load(SeqCst) {
-            return Err(io::Error::other("the device is gone"));
-        }
-        self.file.sync()
-    }
+/// A file system with so many bytes left.
+fn limited(left: u64) -> FaultyVolume {
+    let volume = FaultyVolume::default();
+    volume.0.leave(left);
+    volume
 }
 
 /// At every amount of room from none to plenty: the append that does not fit leaves nothing behind, and succeeds
@@ -69,8 +18,8 @@ fn a_full_disk_loses_nothing_and_appending_resumes() {
     for room in (100..70_000).step_by(1571) {
         for fail_truncate in [false, true] {
             let dir = tempfile::tempdir().unwrap();
-            let volume = Limited::new(room);
-            volume.fail_truncate.store(fail_truncate, SeqCst);
+            let volume = limited(room);
+            volume.0.refuse_cuts(fail_truncate);
             let (mut store, _) = BlockStore::open_on(Arc::new(volume.clone()), dir.path(), config(4)).unwrap();
             let mut refused = 0;
             for slot in 1..=4 {
@@ -82,12 +31,12 @@ fn a_full_disk_loses_nothing_and_appending_resumes() {
                         assert_eq!(*file, log_path(dir.path(), 1));
                         refused += 1;
                         if fail_truncate {
-                            volume.left.store(0, SeqCst);
+                            volume.0.leave(0);
                             assert!(matches!(store.append_set(&set), Err(StoreError::Io { .. })));
-                            volume.fail_truncate.store(false, SeqCst);
+                            volume.0.refuse_cuts(false);
                         }
                         assert!(matches!(store.append_set(&set), Err(StoreError::NoRoom { .. })));
-                        volume.left.store(1 << 20, SeqCst);
+                        volume.0.leave(1 << 20);
                         outcome = store.append_set(&set);
                     }
                     assert_eq!(outcome.unwrap(), Appended::Stored { slot_whole: number == 2 });
@@ -107,19 +56,19 @@ fn a_full_disk_loses_nothing_and_appending_resumes() {
 #[test]
 fn a_segment_that_cannot_begin_is_begun_later() {
     let dir = tempfile::tempdir().unwrap();
-    let volume = Limited::new(SEGMENT_SIZE_MIN as i64);
+    let volume = limited(SEGMENT_SIZE_MIN);
     let (mut store, _) = BlockStore::open_on(Arc::new(volume.clone()), dir.path(), config(4)).unwrap();
     let data = data_of(1, 0, 60_000);
     for number in 0..4 {
         store.append_set(&set_of(1, number, false, &data)).unwrap();
     }
-    volume.left.store(10, SeqCst);
+    volume.0.leave(10);
     for _ in 0..3 {
         let refused = store.append_set(&set_of(1, 4, true, &data));
         assert!(matches!(refused, Err(StoreError::NoRoom { .. })));
     }
     assert_eq!(store.disk_bytes(), std::fs::metadata(log_path(dir.path(), 1)).unwrap().len());
-    volume.left.store(1 << 20, SeqCst);
+    volume.0.leave(1 << 20);
     let done = store.append_set(&set_of(1, 4, true, &data)).unwrap();
     assert_eq!(done, Appended::Stored { slot_whole: true });
     assert_eq!(store.reader().block(1).unwrap().unwrap().data, data.repeat(5));
@@ -155,7 +104,7 @@ fn child_on_a_small_disk() {
 }
 
 /// A real file system of 1 MB, mounted in a namespace of the child's own. Said to be skipped where the system
-/// allows no such namespace; the medium above covers the same cases.
+/// allows no such namespace; the volume above covers the same cases.
 #[test]
 fn a_real_small_disk_fills_up_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,22 +132,22 @@ fn a_real_small_disk_fills_up_and_goes_on() {
 #[test]
 fn a_failed_sync_is_final_and_nothing_more_counts_as_durable() {
     let dir = tempfile::tempdir().unwrap();
-    let volume = Limited::new(1 << 30);
+    let volume = FaultyVolume::default();
     let (mut store, _) = BlockStore::open_on(Arc::new(volume.clone()), dir.path(), config(4)).unwrap();
     append_slot(&mut store, 1, 1, 1000).unwrap();
     wait_for("the first sync", || store.durable_slot() == Some(1));
-    volume.fail_sync.store(true, SeqCst);
+    volume.0.refuse_syncs(true);
     let mut slot = 2;
     wait_for("the failure to be told", || {
         slot += 1;
         let data = data_of(slot, 0, 1000);
         match store.append_set(&set_of(slot, 0, true, &data)) {
             Ok(_) => false,
-            Err(StoreError::SyncFailed(why)) => why.contains("the device is gone"),
+            Err(StoreError::SyncFailed(why)) => why.contains("the disk is broken"),
             Err(other) => panic!("{other}"),
         }
     });
-    volume.fail_sync.store(false, SeqCst);
+    volume.0.refuse_syncs(false);
     assert!(matches!(store.append_set(&set_of(900, 0, true, b"")), Err(StoreError::SyncFailed(_))));
     assert_eq!(store.durable_slot(), Some(1));
 }
