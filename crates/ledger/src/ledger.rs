@@ -28,7 +28,7 @@ use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
 
 use crate::accounts::Accounts;
-use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath};
+use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
 use crate::blockhash::BlockhashQueue;
 use crate::clock::Times;
 use crate::epoch::EpochSchedule;
@@ -123,20 +123,6 @@ pub struct FeeReward {
     pub lamports: u64,
     /// The balance with it.
     pub post_balance: u64,
-}
-
-/// What banks and readers share.
-pub(crate) struct Shared {
-    pub(crate) accounts: Accounts,
-    pub(crate) statuses: StatusCache,
-    pub(crate) general: Box<dyn GeneralPath>,
-    pub(crate) transaction_count: AtomicU64,
-    pub(crate) hashing: Hashing,
-    pub(crate) tap: Tap,
-    /// Whether blocks may be undone.
-    pub(crate) keeps_forks: bool,
-    /// Held for reading by whoever tries a transaction, so that the chain does not go back beneath it.
-    pub(crate) trials: RwLock<()>,
 }
 
 /// The line of blocks.
