@@ -14,6 +14,7 @@
 pub mod account;
 pub mod accounts;
 pub mod bank;
+pub mod block;
 pub mod blockhash;
 pub mod blockstore;
 pub mod budget;
@@ -51,16 +52,14 @@ mod window;
 pub use account::Account;
 pub use accounts::Accounts;
 pub use bank::{AccountHash, Bank, BankCounts, Committed, Executor, Outcome};
+pub use block::{BlockSummary, FeeReward};
 pub use budget::Budget;
 pub use cost::{BlockLimits, Cost};
 pub use error::{InstructionError, TransactionError};
 pub use fates::{DropReason, Fates};
 pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
-pub use ledger::{
-    BlockSummary, ChangedAccount, FeeReward, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges,
-    SlotError,
-};
+pub use ledger::{ChangedAccount, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges, SlotError};
 pub use seed::Seed;
 pub use slot_history::SlotHistory;
 pub use status_cache::{StatusCache, StatusCacheConfig};
