@@ -32,6 +32,7 @@ use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
 use crate::block::{BlockSummary, FeeReward};
 use crate::blockhash::BlockhashQueue;
 use crate::clock::Times;
+use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::{Epochs, NewSlot};
 use crate::genesis::Genesis;
@@ -44,11 +45,10 @@ use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
 use crate::tap::Tap;
-use crate::view::Commitment;
 use forks::Checkpoint;
 
 /// No slot: the node does not vote, and blocks become final by their depth.
-pub(crate) const NO_VOTES: u64 = u64::MAX;
+const NO_VOTES: u64 = u64::MAX;
 /// Block summaries that are kept, beside those of blocks that may be undone or that somebody wants.
 pub(crate) const RECENT_BLOCKS: usize = 512;
 
@@ -122,9 +122,9 @@ struct State {
 pub struct Ledger {
     pub(crate) shared: Arc<Shared>,
     chain: RwLock<Chain>,
-    pub(crate) stored_slot: AtomicU64,
+    stored_slot: AtomicU64,
     /// The newest slot that votes have made final; [`NO_VOTES`] where the node does not vote.
-    pub(crate) rooted_slot: AtomicU64,
+    rooted_slot: AtomicU64,
     collector: Pubkey,
     burned_lamports: AtomicU64,
     genesis_hash: Hash,
