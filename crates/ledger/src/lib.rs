@@ -9,7 +9,7 @@
 //! The walk: [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
 //! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of it all)
 //! → [`view`] (what clients ask). [`sysvars`], [`stakes`] and [`leaders`] are what an epoch is made of.
-//! On disk: [`blockstore`], [`snapshot`].
+//! On disk: [`blockstore`], [`snapshot`], which [`snapshot_taker`] writes.
 
 pub mod account;
 pub mod accounts;
@@ -39,6 +39,7 @@ pub mod rent;
 mod seed;
 pub mod slot_history;
 pub mod snapshot;
+pub mod snapshot_taker;
 pub mod stakes;
 pub mod status_cache;
 pub mod sysvars;

@@ -1,7 +1,5 @@
 //! Files: whole, cut, changed, of another version, of another chain, and on a full disk.
 
-mod taking;
-
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
