@@ -20,10 +20,10 @@ use super::parent::Parent;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
-use crate::exec::{Accounts, BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict};
+use crate::exec::{BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict};
 use crate::genesis::FIRST_BASE_FEE;
 use crate::pool::{DropReason, Taken};
-use crate::state::{Changes, State, StateError};
+use crate::state::{Accounts, Changes, State, StateError};
 use crate::tx::SharedTx;
 
 /// From how many transactions on another thread makes their root.

@@ -13,7 +13,7 @@
 
 use super::memory::{Before, FIRST, Memory, Place, SHARDS, Shard};
 use super::plain::{End, Plain, is_simple};
-use crate::exec::Accounts;
+use crate::state::Accounts;
 use revm::DatabaseRef;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -32,7 +32,7 @@ pub use dump::{Dump, Entry};
 pub use error::StateError;
 pub use persist::Shortened;
 pub use proof::{AccountProof, StorageProof};
-pub use view::{Account, StateView};
+pub use view::{Account, Accounts, StateView};
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
