@@ -7,6 +7,7 @@ mod checksummed;
 mod disk;
 pub mod exec;
 pub mod genesis;
+pub mod limits;
 pub mod parallel;
 pub mod pool;
 pub mod prism;

@@ -33,7 +33,7 @@ pub use refusal::{Refusal, RefusalKind};
 pub use revm::primitives::hardfork::SpecId;
 pub use simulate::{AccountOverride, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
 
-use crate::genesis::TxLimits;
+use crate::limits::TxLimits;
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, to_tx_env};
 
