@@ -7,8 +7,8 @@
 use super::Found;
 use super::tree::{Tree, short_name};
 
-/// Where the table is, and the heading above it.
-const TABLE: &str = "ARCHITECTURE.md";
+/// Where the tables are, and the heading above that of imports.
+pub const TABLE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## Who may import whom";
 
 /// The crate of test helpers: a dev-dependency of anyone, and never more.
@@ -35,19 +35,27 @@ struct Row<'a> {
     all: bool,
 }
 
-/// The rows below the heading. The first cell names the crate, the last lists its imports: names in backticks, `–`
-/// for none, `all` for all but testkit.
-fn table(text: &str) -> Vec<Row<'_>> {
-    let section = text.lines().skip_while(|line| *line != HEADING).skip(1);
+/// The cells of the rows below a heading that begin with a name in backticks.
+pub fn rows<'a>(text: &'a str, heading: &'a str) -> impl Iterator<Item = Vec<&'a str>> {
+    let section = text.lines().skip_while(move |line| *line != heading).skip(1);
     let rows = section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| `"));
-    rows.map(|line| {
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let names = |cell: &'_ str| cell.len() > 1 && cell.starts_with('`');
+    rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+}
+
+/// The names in a cell: in backticks, with commas between them.
+pub fn names(cell: &str) -> impl Iterator<Item = &str> {
+    let is_name = |name: &&str| name.len() > 1 && name.starts_with('`');
+    cell.split(',').map(str::trim).filter(is_name).map(|name| name.trim_matches('`'))
+}
+
+/// The table of imports. The first cell names the crate, the last lists its imports: `–` for none, `all` for all but
+/// testkit.
+fn table(text: &str) -> Vec<Row<'_>> {
+    let rows = rows(text, HEADING).map(|cells| {
         let last = cells[cells.len() - 1];
-        let imports = last.split(',').map(str::trim).filter(|cell| names(cell)).map(|cell| cell.trim_matches('`'));
-        Row { name: cells[0].trim_matches('`'), imports: imports.collect(), all: last == "all" }
-    })
-    .collect()
+        Row { name: cells[0].trim_matches('`'), imports: names(last).collect(), all: last == "all" }
+    });
+    rows.collect()
 }
 
 /// Dependencies between our own crates are those of the table; only dev-dependencies may add testkit.
