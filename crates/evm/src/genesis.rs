@@ -27,6 +27,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::limits::TxLimits;
+use crate::prism;
 use crate::state::{Account, AccountChange, BlockZero, Changes, Entry, bytecode};
 
 /// The base fee of the first block under EIP-1559 where the genesis names none: 1 gwei.
@@ -184,7 +185,7 @@ impl Genesis {
             alloc.insert(address, contract);
         }
         alloc.insert(beginning::CREATE2_DEPLOYER, beginning::create2_deployer());
-        alloc.insert(hearth_utxo::prism::ADDRESS, crate::prism::account());
+        alloc.insert(prism::ADDRESS, prism::account());
         for (address, balance) in accounts {
             alloc.entry(*address).or_default().balance = *balance;
         }
@@ -216,7 +217,7 @@ impl Genesis {
                 return Err(GenesisError::Outputs("there is such a ledger from Cancun on".into()));
             }
             // What is sent there could never come back.
-            self.alloc.remove(&hearth_utxo::prism::ADDRESS);
+            self.alloc.remove(&prism::ADDRESS);
         }
         self.forks = Forks::all_until(spec);
         Ok(self)

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, Bytes};
 use revm::primitives::hardfork::SpecId;
 
 use super::clock::Clock;
@@ -48,18 +48,6 @@ pub struct Ready {
     /// Whether its contracts called the console.
     console: bool,
     pub(super) times: BlockTimes,
-}
-
-impl Ready {
-    /// Transactions of the ledger of outputs that are in it, in order.
-    pub fn outputs(&self) -> &[hearth_utxo::SharedTx] {
-        self.part.transactions()
-    }
-
-    /// The ids of those given that are not in it, and why.
-    pub fn outputs_refused(&self) -> &[(B256, hearth_utxo::rules::Refusal)] {
-        self.part.refused()
-    }
 }
 
 /// A block is being kept: a panic meanwhile is the last that is made.
