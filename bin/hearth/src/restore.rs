@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hearth_ledger::ledger::LedgerConfig;
-use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotError, SnapshotEvent, Snapshots, Taker};
+use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotError, Snapshots};
+use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
 use hearth_ledger::{Forks, Genesis, Ledger, StatusCacheConfig, blockstore};
 
 use hearth_svm::Svm;

@@ -3,14 +3,16 @@
 //! reads   the working tree's text, `cargo metadata`
 //! writes  one line per finding: `path:line: rule: what`
 //! memory  the text of the working tree
-//! source  CONTRIBUTING.md, and the tables «Layers» and «Who may import whom» of ARCHITECTURE.md
+//! source  CONTRIBUTING.md, and the tables «Layers», «Who may import whom» and «Circles that remain» of ARCHITECTURE.md
 
 mod code;
 mod crates;
 mod functions;
 mod host;
 mod layers;
+mod modules;
 mod pages;
+mod paths;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ type Rule = (&'static str, fn(&Tree, &mut Found));
 const RULES: &[Rule] = &[
     ("imports", crates::imports),
     ("layers", layers::imports),
+    ("circles", modules::circles),
     ("outside-crates", crates::outside_crates),
     ("features", crates::features),
     ("license", crates::license),

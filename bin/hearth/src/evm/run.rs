@@ -11,7 +11,8 @@ use hearth_evm::blocks::BlocksError;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
 use hearth_evm::exec::SpecId;
 use hearth_evm::genesis::beginning::Beginning;
-use hearth_evm::genesis::{Genesis, GenesisError, TxLimits};
+use hearth_evm::genesis::{Genesis, GenesisError};
+use hearth_evm::limits::TxLimits;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::{Shortened, StateError};
 

@@ -5,6 +5,7 @@
 //! memory  `mtu` bytes where it is lossy, for the copy that it hands out
 //! drops   where it is lossy, frags that the producer overtook: `overrun_poll`, `overrun_read`
 
+use crate::error::WorkspaceError;
 use crate::frag::FragMeta;
 use crate::lines::ConsumerLines;
 use crate::plan::{CHUNK, LinkPlan};
@@ -63,8 +64,28 @@ pub struct Consumer {
 // SAFETY: `payload` points into the workspace, which the consumer keeps and which is not tied to a thread.
 unsafe impl Send for Consumer {}
 
+impl Workspace {
+    /// The consumer called `consumer` of `link`. Each can be taken once.
+    pub fn consumer(&self, link: &str, consumer: &str) -> Result<Consumer, WorkspaceError> {
+        let (index, plan) = self.link(link)?;
+        let position = plan.consumers.iter().position(|plan| plan.name == consumer);
+        let position =
+            position.ok_or_else(|| WorkspaceError::Unknown { what: format!("consumer {consumer} of link {link}") })?;
+        self.take(index, Some(position), || format!("consumer {consumer} of link {link}"))?;
+        let place = self.layout_of(index);
+        // SAFETY: `Consumer` keeps the workspace; these ranges are only ever used as atomics.
+        let (entries, lines) = unsafe {
+            (
+                self.slice::<Entry>(place.entries, plan.depth as usize),
+                &self.slice::<ConsumerLines>(place.consumers[position], 1)[0],
+            )
+        };
+        Ok(Consumer::new(self.clone(), plan, position, entries, self.payload(index), lines))
+    }
+}
+
 impl Consumer {
-    pub(crate) fn new(
+    fn new(
         workspace: Workspace,
         plan: &LinkPlan,
         position: usize,

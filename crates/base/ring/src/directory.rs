@@ -59,15 +59,6 @@ pub(crate) struct CountersEntry {
     pub(crate) start: u64,
 }
 
-/// Bytes of the directory of `plan`.
-pub(crate) fn encoded_size(plan: &WorkspacePlan) -> u64 {
-    let name = |name: &String| 2 + name.len() as u64;
-    let consumers = |link: &crate::plan::LinkPlan| link.consumers.iter().map(|c| name(&c.name) + 1 + 8).sum::<u64>();
-    let links = plan.links.iter().map(|link| name(&link.name) + 4 + 4 + 8 + 8 + 4 + consumers(link)).sum::<u64>();
-    let counters = plan.counters.iter().map(|region| name(&region.name) + 8 + 8).sum::<u64>();
-    4 + links + 4 + counters
-}
-
 /// The directory of a plan laid out as `layout`.
 pub(crate) fn encode(plan: &WorkspacePlan, layout: &Layout) -> Vec<u8> {
     let mut out = Vec::with_capacity(layout.directory_size as usize);
@@ -91,7 +82,7 @@ pub(crate) fn encode(plan: &WorkspacePlan, layout: &Layout) -> Vec<u8> {
         out.extend((region.words as u64).to_le_bytes());
         out.extend(start.to_le_bytes());
     }
-    assert_eq!(out.len() as u64, layout.directory_size, "encoded_size and encode agree");
+    assert_eq!(out.len() as u64, layout.directory_size, "the layout leaves as much room as the directory takes");
     out
 }
 

@@ -194,7 +194,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn of(plan: &WorkspacePlan) -> Self {
-        let directory_size = crate::directory::encoded_size(plan);
+        let directory_size = directory_size(plan);
         let mut place = Place(HEADER);
         place.take(directory_size);
         let topology = place.take(plan.topology.len() as u64);
@@ -204,6 +204,15 @@ impl Layout {
         let size = end.checked_next_multiple_of(plan.huge_pages.page_size()).unwrap_or(u64::MAX);
         Self { directory_size, topology, links, counters, end, size }
     }
+}
+
+/// Bytes of the directory of `plan`, in which each name has two bytes for its length before it.
+fn directory_size(plan: &WorkspacePlan) -> u64 {
+    let name = |name: &String| 2 + name.len() as u64;
+    let consumers = |link: &LinkPlan| link.consumers.iter().map(|c| name(&c.name) + 1 + 8).sum::<u64>();
+    let links = plan.links.iter().map(|link| name(&link.name) + 4 + 4 + 8 + 8 + 4 + consumers(link)).sum::<u64>();
+    let counters = plan.counters.iter().map(|region| name(&region.name) + 8 + 8).sum::<u64>();
+    4 + links + 4 + counters
 }
 
 impl LinkLayout {

@@ -5,6 +5,7 @@
 //! memory  `mtu` bytes of scratch where a consumer is lossy
 //! drops   nothing: without a credit it must not publish, and a lossy consumer counts what it misses
 
+use crate::error::WorkspaceError;
 use crate::lines::{ConsumerLines, ProducerLines};
 use crate::plan::{CHUNK, LinkPlan};
 use crate::protocol::{Entry, Label, Sender, store_words};
@@ -40,8 +41,26 @@ pub struct Producer {
 // SAFETY: `payload` points into the workspace, which the producer keeps and which is not tied to a thread.
 unsafe impl Send for Producer {}
 
+impl Workspace {
+    /// The producer of `link`. Each can be taken once.
+    pub fn producer(&self, link: &str) -> Result<Producer, WorkspaceError> {
+        let (index, plan) = self.link(link)?;
+        self.take(index, None, || format!("the producer of link {link}"))?;
+        let place = self.layout_of(index);
+        // SAFETY: `Producer` keeps the workspace; these ranges are only ever used as atomics.
+        let (entries, shared) = unsafe {
+            (self.slice::<Entry>(place.entries, plan.depth as usize), &self.slice::<ProducerLines>(place.start, 1)[0])
+        };
+        // SAFETY: as above.
+        let consumers = place.consumers.iter().map(|&lines| unsafe { &self.slice::<ConsumerLines>(lines, 1)[0] });
+        let reliable =
+            consumers.zip(&plan.consumers).filter(|(_, plan)| plan.reliable).map(|(lines, _)| lines).collect();
+        Ok(Producer::new(self.clone(), plan, entries, self.payload(index), shared, reliable))
+    }
+}
+
 impl Producer {
-    pub(crate) fn new(
+    fn new(
         workspace: Workspace,
         plan: &LinkPlan,
         entries: &'static [Entry],

@@ -1,18 +1,16 @@
-//! A workspace that this process creates, and from which its tiles take their ends of links.
+//! A workspace that this process creates, and from which its tiles take their ends of links by [`Workspace::producer`]
+//! and [`Workspace::consumer`], which stand with these ends.
 //!
 //! reads   a plan
 //! writes  the workspace file, removed again when the last handle goes
 //! memory  [`WorkspacePlan::size`] bytes, shared
 //! drops   nothing
 
-use crate::consumer::Consumer;
 use crate::directory::{self, header};
 use crate::error::WorkspaceError;
 use crate::file::LockedFile;
-use crate::lines::{ConsumerLines, ProducerLines};
 use crate::map::{Region, Shared};
-use crate::plan::{Layout, LinkPlan, WorkspacePlan};
-use crate::producer::Producer;
+use crate::plan::{Layout, LinkLayout, LinkPlan, WorkspacePlan};
 use crate::protocol::{Entry, initial_seq};
 use crate::sync::{AtomicU64, Ordering};
 use parking_lot::Mutex;
@@ -74,40 +72,6 @@ impl Workspace {
         &self.0.path
     }
 
-    /// The producer of `link`. Each can be taken once.
-    pub fn producer(&self, link: &str) -> Result<Producer, WorkspaceError> {
-        let (index, plan) = self.link(link)?;
-        self.take(index, None, || format!("the producer of link {link}"))?;
-        let place = &self.0.layout.links[index];
-        // SAFETY: `Producer` keeps the workspace; these ranges are only ever used as atomics.
-        let (entries, shared) = unsafe {
-            (self.slice::<Entry>(place.entries, plan.depth as usize), &self.slice::<ProducerLines>(place.start, 1)[0])
-        };
-        // SAFETY: as above.
-        let consumers = place.consumers.iter().map(|&lines| unsafe { &self.slice::<ConsumerLines>(lines, 1)[0] });
-        let reliable =
-            consumers.zip(&plan.consumers).filter(|(_, plan)| plan.reliable).map(|(lines, _)| lines).collect();
-        Ok(Producer::new(self.clone(), plan, entries, self.payload(index), shared, reliable))
-    }
-
-    /// The consumer called `consumer` of `link`. Each can be taken once.
-    pub fn consumer(&self, link: &str, consumer: &str) -> Result<Consumer, WorkspaceError> {
-        let (index, plan) = self.link(link)?;
-        let position = plan.consumers.iter().position(|plan| plan.name == consumer);
-        let position =
-            position.ok_or_else(|| WorkspaceError::Unknown { what: format!("consumer {consumer} of link {link}") })?;
-        self.take(index, Some(position), || format!("consumer {consumer} of link {link}"))?;
-        let place = &self.0.layout.links[index];
-        // SAFETY: `Consumer` keeps the workspace; these ranges are only ever used as atomics.
-        let (entries, lines) = unsafe {
-            (
-                self.slice::<Entry>(place.entries, plan.depth as usize),
-                &self.slice::<ConsumerLines>(place.consumers[position], 1)[0],
-            )
-        };
-        Ok(Consumer::new(self.clone(), plan, position, entries, self.payload(index), lines))
-    }
-
     /// The counters region called `name`; any number of handles may be taken.
     pub fn counters(&self, name: &str) -> Result<Counters, WorkspaceError> {
         let position = self.0.plan.counters.iter().position(|plan| plan.name == name);
@@ -152,24 +116,37 @@ impl Workspace {
         crate::protocol::store_words(words, bytes);
     }
 
-    fn link(&self, name: &str) -> Result<(usize, &LinkPlan), WorkspaceError> {
+    /// A link's place among the links, and its plan.
+    pub(crate) fn link(&self, name: &str) -> Result<(usize, &LinkPlan), WorkspaceError> {
         let found = self.0.plan.links.iter().enumerate().find(|(_, link)| link.name == name);
         found.ok_or_else(|| WorkspaceError::Unknown { what: format!("link {name}") })
     }
 
-    fn take(&self, link: usize, consumer: Option<usize>, what: impl Fn() -> String) -> Result<(), WorkspaceError> {
+    /// Where the parts of a link lie.
+    pub(crate) fn layout_of(&self, link: usize) -> &LinkLayout {
+        &self.0.layout.links[link]
+    }
+
+    /// Takes an end of a link, which can be done once: the producer's, or that of a consumer.
+    pub(crate) fn take(
+        &self,
+        link: usize,
+        consumer: Option<usize>,
+        what: impl Fn() -> String,
+    ) -> Result<(), WorkspaceError> {
         let fresh = self.0.taken.lock().insert((link, consumer));
         if fresh { Ok(()) } else { Err(WorkspaceError::Taken { what: what() }) }
     }
 
-    fn payload(&self, link: usize) -> NonNull<u8> {
+    /// Where the payloads of a link begin.
+    pub(crate) fn payload(&self, link: usize) -> NonNull<u8> {
         let size = self.0.plan.links[link].payload_size() as usize;
         self.0.region.start_of(self.0.layout.links[link].payload, size).expect("the layout lies inside the region")
     }
 
     /// # Safety
     /// The caller keeps the workspace as long as the slice, and the range is only ever used as atomics.
-    unsafe fn slice<T: Shared>(&self, offset: u64, count: usize) -> &'static [T] {
+    pub(crate) unsafe fn slice<T: Shared>(&self, offset: u64, count: usize) -> &'static [T] {
         // SAFETY: passed on to our caller.
         unsafe { self.0.region.slice(offset, count) }.expect("the layout lies inside the region")
     }

@@ -20,7 +20,7 @@ use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
-use crate::genesis::TxLimits;
+use crate::limits::TxLimits;
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
 

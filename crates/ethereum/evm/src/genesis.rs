@@ -9,11 +9,9 @@
 pub mod beginning;
 pub mod dump;
 mod forks;
-mod limits;
 mod outputs;
 
 pub use forks::{Activation, Forks};
-pub use limits::{TX_GAS_CAP, TxLimits};
 pub use outputs::Outputs;
 
 use std::collections::BTreeMap;
@@ -28,7 +26,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::state::{Account, AccountChange, Changes, Entry, bytecode};
+use crate::limits::TxLimits;
+use crate::prism;
+use crate::state::{Account, AccountChange, BlockZero, Changes, Entry, bytecode};
 
 /// The base fee of the first block under EIP-1559 where the genesis names none: 1 gwei.
 pub(crate) const FIRST_BASE_FEE: u64 = 1_000_000_000;
@@ -185,7 +185,7 @@ impl Genesis {
             alloc.insert(address, contract);
         }
         alloc.insert(beginning::CREATE2_DEPLOYER, beginning::create2_deployer());
-        alloc.insert(hearth_utxo::prism::ADDRESS, crate::prism::account());
+        alloc.insert(prism::ADDRESS, prism::account());
         for (address, balance) in accounts {
             alloc.entry(*address).or_default().balance = *balance;
         }
@@ -217,7 +217,7 @@ impl Genesis {
                 return Err(GenesisError::Outputs("there is such a ledger from Cancun on".into()));
             }
             // What is sent there could never come back.
-            self.alloc.remove(&hearth_utxo::prism::ADDRESS);
+            self.alloc.remove(&prism::ADDRESS);
         }
         self.forks = Forks::all_until(spec);
         Ok(self)
@@ -247,24 +247,6 @@ impl Genesis {
         changes
     }
 
-    /// The alloc as the entries of block zero's state, account by account: [`Genesis::changes`] without a map of all.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
-        self.alloc.iter().flat_map(|(address, account)| {
-            let address = *address;
-            let code =
-                account.non_empty_code().map(|code| (hearth_crypto::keccak::keccak256(code).into(), code.clone()));
-            let code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
-            let state = Account { nonce: account.nonce.unwrap_or(0), balance: account.balance, code_hash };
-            let storage = account.storage_slots().filter(|(_, value)| !value.is_zero());
-            let storage = storage.map(move |(slot, value)| {
-                let slot = U256::from_be_bytes(slot.0);
-                Entry::Storage { address, slot, value }
-            });
-            let code = code.map(|(hash, code)| Entry::Code { hash, code });
-            code.into_iter().chain([Entry::Account { address, account: state }]).chain(storage)
-        })
-    }
-
     /// The header of block zero over the root of its state, with its hash.
     pub fn block_zero(&self, state_root: B256) -> Sealed<Header> {
         let spec = self.spec(0, self.timestamp);
@@ -292,6 +274,30 @@ impl Genesis {
             ..Default::default()
         };
         header.seal_slow()
+    }
+}
+
+impl BlockZero for Genesis {
+    /// The alloc, account by account: [`Genesis::changes`] without a map of all.
+    fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.alloc.iter().flat_map(|(address, account)| {
+            let address = *address;
+            let code =
+                account.non_empty_code().map(|code| (hearth_crypto::keccak::keccak256(code).into(), code.clone()));
+            let code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
+            let state = Account { nonce: account.nonce.unwrap_or(0), balance: account.balance, code_hash };
+            let storage = account.storage_slots().filter(|(_, value)| !value.is_zero());
+            let storage = storage.map(move |(slot, value)| {
+                let slot = U256::from_be_bytes(slot.0);
+                Entry::Storage { address, slot, value }
+            });
+            let code = code.map(|(hash, code)| Entry::Code { hash, code });
+            code.into_iter().chain([Entry::Account { address, account: state }]).chain(storage)
+        })
+    }
+
+    fn hash_over(&self, state_root: B256) -> B256 {
+        self.block_zero(state_root).hash()
     }
 }
 

@@ -6,6 +6,7 @@ pub mod chain;
 mod checksummed;
 pub mod exec;
 pub mod genesis;
+pub mod limits;
 pub mod parallel;
 pub mod pool;
 pub mod prism;

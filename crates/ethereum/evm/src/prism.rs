@@ -11,7 +11,8 @@ use alloy_genesis::GenesisAccount;
 use alloy_primitives::{B256, Log};
 use hearth_crypto::secp256k1::Signer;
 use hearth_utxo::OwnerKey;
-use hearth_utxo::prism::{ADDRESS, CODE, Incoming};
+pub use hearth_utxo::prism::ADDRESS;
+use hearth_utxo::prism::{CODE, Incoming};
 use revm::DatabaseRef;
 
 use crate::state::{AccountChange, Changes};
@@ -53,11 +54,16 @@ pub fn credit<D: DatabaseRef>(before: &D, changes: &mut Changes, withdrawals: &[
     Ok(())
 }
 
+/// Whether a transaction that logs this takes something to the other ledger.
+pub fn is_crossing(log: &Log) -> bool {
+    log.address == ADDRESS
+}
+
 /// What a block's transactions take to the other ledger, in order: of each its hash and its logs.
 pub fn incoming<'a>(of: impl IntoIterator<Item = (B256, &'a [Log])>) -> Vec<Incoming> {
     let mut all = Vec::new();
     for (hash, logs) in of {
-        for (at, log) in (0..).zip(logs).filter(|(_, log)| log.address == ADDRESS) {
+        for (at, log) in (0..).zip(logs).filter(|(_, log)| is_crossing(log)) {
             all.extend(Incoming::of_log(hash, at, &log.address, log.topics(), &log.data.data));
         }
     }

@@ -21,7 +21,7 @@ use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer, Signer, address_burst};
 use revm::context::either::Either;
 
-use crate::genesis::TX_GAS_CAP;
+use crate::limits::TX_GAS_CAP;
 
 /// The largest raw transaction, in bytes: geth's limit.
 pub const SIZE_MAX: usize = 128 * 1024;

@@ -4,11 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use alloy_primitives::{B256, Bytes};
-use hearth_crypto::keccak::keccak256;
 
 use crate::address::OwnerKey;
 use crate::codec::{Reader, Writer};
-use crate::output::OutPoint;
 
 /// The longest code of an asset, in bytes.
 pub const CODE_MAX: usize = 16;
@@ -20,15 +18,6 @@ pub struct AssetId(pub B256);
 impl AssetId {
     /// The asset that fees are paid in and that passes to the EVM.
     pub const NATIVE: Self = Self(B256::ZERO);
-
-    /// The asset that a transaction with this first input issues. An output is spent once, so no two are the same.
-    pub fn issued_by(chain_id: u64, first_input: &OutPoint) -> Self {
-        let mut message = b"hearth utxo asset".to_vec();
-        message.extend(chain_id.to_be_bytes());
-        message.extend(first_input.transaction);
-        message.extend(first_input.index.to_be_bytes());
-        Self(B256::new(keccak256(&message)))
-    }
 
     /// Whether it is the native one.
     pub fn is_native(&self) -> bool {
@@ -108,12 +97,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_asset_is_named_by_what_issued_it() {
-        let input = OutPoint { transaction: B256::repeat_byte(1), index: 0 };
-        let other = OutPoint { index: 1, ..input };
-        assert_ne!(AssetId::issued_by(1, &input), AssetId::issued_by(1, &other));
-        assert_ne!(AssetId::issued_by(1, &input), AssetId::issued_by(2, &input));
-        let id = AssetId::issued_by(1, &input);
+    fn an_assets_name_reads_back() {
+        let id = AssetId(B256::repeat_byte(1));
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!("native".parse(), Ok(AssetId::NATIVE));
         assert!("gold".parse::<AssetId>().is_err());

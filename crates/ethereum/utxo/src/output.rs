@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use alloy_primitives::{B256, Bytes};
+use hearth_crypto::keccak::keccak256;
 
 use crate::address::OwnerKey;
 use crate::asset::AssetId;
@@ -19,6 +20,17 @@ pub struct OutPoint {
     pub transaction: B256,
     /// Which of its outputs.
     pub index: u32,
+}
+
+impl OutPoint {
+    /// The asset that a transaction with this first input issues. An output is spent once, so no two are the same.
+    pub fn asset_issued(&self, chain_id: u64) -> AssetId {
+        let mut message = b"hearth utxo asset".to_vec();
+        message.extend(chain_id.to_be_bytes());
+        message.extend(self.transaction);
+        message.extend(self.index.to_be_bytes());
+        AssetId(B256::new(keccak256(&message)))
+    }
 }
 
 impl fmt::Display for OutPoint {
@@ -70,6 +82,14 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_asset_is_named_by_what_issued_it() {
+        let input = OutPoint { transaction: B256::repeat_byte(1), index: 0 };
+        let other = OutPoint { index: 1, ..input };
+        assert_ne!(input.asset_issued(1), other.asset_issued(1));
+        assert_ne!(input.asset_issued(1), input.asset_issued(2));
+    }
 
     #[test]
     fn an_output_s_name_reads_back() {

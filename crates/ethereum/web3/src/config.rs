@@ -7,6 +7,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// Bytes of a thread's stack: a burst of signatures is worked on in arrays there.
+pub const STACK_BYTES: usize = 8 * 1024 * 1024;
+
 /// Where to listen and what to serve there.
 #[derive(Clone, Debug)]
 pub struct Config {

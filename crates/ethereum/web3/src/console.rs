@@ -1,25 +1,21 @@
 //! `console.log` of contracts: what they send to Hardhat's console, as Hardhat prints it.
 //!
-//! reads   calls to [`CONSOLE`]; the blocks in which there are some
-//! writes  lines to whoever runs the node
-//! memory  the selectors of all overloads, once; the lines of one block
-//! drops   calls that are no `log(…)`; blocks whose state is no more when they are looked into
+//! reads   calls to [`CONSOLE`]
+//! writes  lines
+//! memory  the selectors of all overloads, once; the lines of one execution
+//! drops   calls that are no `log(…)`
 //! source  `console.sol` of Hardhat 2 and forge-std; Node.js's `util.format` for `%`
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::LazyLock;
 
 use alloy_primitives::{Address, I256, U256, hex};
 use hearth_crypto::keccak::keccak256;
-use hearth_evm::block::Block;
-use hearth_evm::exec::{BlockExecutor, BlockExtras, CONSOLE, Checks, simulate};
-use hearth_evm::tx::to_tx_env;
+use hearth_evm::exec::CONSOLE;
 use revm::Inspector;
 use revm::context_interface::ContextTr;
 use revm::interpreter::{CallInputs, CallOutcome};
-
-use crate::methods::Api;
 
 /// Arguments of one call, at most.
 const ARGUMENTS_MAX: usize = 4;
@@ -166,49 +162,6 @@ pub fn text(what: &str, lines: &[String]) -> String {
         );
     }
     text
-}
-
-/// Prints what the transactions of new blocks send to the console, where the configuration has it printed.
-pub fn start(api: &Arc<Api>) -> std::io::Result<()> {
-    let Some(print) = api.config.console else { return Ok(()) };
-    let Some(blocks) = api.chain.console() else { return Ok(()) };
-    let api = Arc::downgrade(api);
-    std::thread::Builder::new().name("web3-console".into()).spawn(move || {
-        for block in blocks {
-            let Some(api) = Weak::upgrade(&api) else { return };
-            for (hash, lines) in of_block(&api, &block) {
-                print(&text(&format!("transaction {hash}"), &lines));
-            }
-        }
-    })?;
-    Ok(())
-}
-
-/// What each transaction of a block sends to the console, where it sends something.
-fn of_block(api: &Api, block: &Block) -> Vec<(alloy_primitives::B256, Vec<String>)> {
-    let view = block.number().checked_sub(1).and_then(|number| api.chain.view_at(number));
-    let Some(view) = view else { return Vec::new() };
-    let env = api.chain.env_of(block);
-    let mut executor = BlockExecutor::new(&view, &env);
-    executor.begin();
-    let mut heard = Vec::new();
-    for tx in &block.txs {
-        let mut listener = Listener::default();
-        let done = simulate(
-            &*executor.database(),
-            &env,
-            &BlockExtras::default(),
-            to_tx_env(tx),
-            Checks::of(tx),
-            &mut listener,
-        );
-        let Ok(done) = done else { break };
-        executor.database().absorb(done.state);
-        if !listener.lines.is_empty() {
-            heard.push((tx.hash, listener.lines));
-        }
-    }
-    heard
 }
 
 #[cfg(test)]

@@ -17,26 +17,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Limits;
 use crate::counters::{Counters, count};
-use crate::criteria::Criteria;
 use crate::failure::Failure;
 use crate::json;
-use crate::line::{Event, Own, Reader, Subscription, Teller, line};
-
-/// What a subscriber wants to be told.
-#[derive(Clone, Debug)]
-pub enum Watch {
-    /// Every block.
-    Heads,
-    /// Every log of these.
-    Logs(Arc<Criteria>),
-    /// Every transaction that comes into the pool: its hash, or all of it.
-    Pending {
-        /// All of it.
-        whole: bool,
-    },
-    /// Whether the node is behind. It never is: there is nothing it could be behind of.
-    Syncing,
-}
+use crate::line::{Event, Own, Reader, Subscription, Teller, Watch, line};
 
 struct Peer {
     teller: Teller,

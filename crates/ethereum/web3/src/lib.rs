@@ -15,8 +15,10 @@
 
 pub mod config;
 mod console;
+mod console_printer;
 pub mod counters;
 mod criteria;
+pub mod error;
 mod failure;
 mod feed;
 mod filters;
@@ -34,12 +36,14 @@ pub mod metrics;
 mod params;
 mod profile;
 pub mod server;
+mod shapes;
 mod trace;
 mod websocket;
 
 pub use config::{Config, Limits};
 pub use counters::{Counters, is_gauge};
-pub use server::{ServeError, Server, serve, serve_on};
+pub use error::ServeError;
+pub use server::{Server, serve, serve_on};
 
 /// The release of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -22,10 +22,9 @@ use tokio::sync::Notify;
 
 use crate::counters::{Counters, count};
 use crate::criteria::Criteria;
-use crate::hub::Watch;
 use crate::json;
 use crate::jsonrpc::notification;
-use crate::methods::shapes::{self, Place};
+use crate::shapes::{self, Place};
 
 /// About what a transaction or a log takes in memory besides its own bytes.
 const EACH_BYTES: usize = 500;
@@ -40,6 +39,22 @@ pub enum Event {
     /// Transactions came into the pool: how many came before them, their hashes, and where somebody wants all of them,
     /// they themselves.
     Pending(u64, Vec<(B256, Option<SharedTx>)>),
+}
+
+/// What a subscriber wants to be told.
+#[derive(Clone, Debug)]
+pub enum Watch {
+    /// Every block.
+    Heads,
+    /// Every log of these.
+    Logs(Arc<Criteria>),
+    /// Every transaction that comes into the pool: its hash, or all of it.
+    Pending {
+        /// All of it.
+        whole: bool,
+    },
+    /// Whether the node is behind. It never is: there is nothing it could be behind of.
+    Syncing,
 }
 
 /// What a connection has asked to be told.

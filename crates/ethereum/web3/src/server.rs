@@ -16,33 +16,11 @@ use hearth_serve::http::{Request, Response};
 use hearth_serve::server::Bounds;
 use hearth_serve::{Connection, Listener, Service};
 
-use crate::config::Config;
+use crate::config::{Config, STACK_BYTES};
 use crate::counters::Counters;
-use crate::http;
+use crate::error::ServeError;
 use crate::methods::Api;
-
-/// Bytes of a thread's stack: a burst of signatures is worked on in arrays there.
-pub const STACK_BYTES: usize = 8 * 1024 * 1024;
-
-/// Why the server does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The port is taken.
-    #[error(
-        "Web3 cannot listen on {0}: the port is in use. Stop the other program (`ss -tanp` shows it), or choose \
-         another port"
-    )]
-    PortInUse(SocketAddr),
-    /// Another reason not to listen.
-    #[error("Web3 cannot listen on {0}: {1}")]
-    Listen(SocketAddr, io::Error),
-    /// No threads.
-    #[error("cannot start Web3's threads: {0}")]
-    Threads(io::Error),
-    /// A dev account's key is none.
-    #[error("the key of dev account {0} is no secp256k1 key")]
-    Account(usize),
-}
+use crate::{console_printer, feed, http};
 
 /// A running server; dropping it stops it.
 pub struct Server {
@@ -83,7 +61,7 @@ fn serve_at(listener: Listener, config: Config, chain: Chain, look_at: Option<Lo
     };
     let host = Host { api: Arc::clone(&api) };
     server.accept(listener, bounds, api.counters.clone(), host).map_err(ServeError::Threads)?;
-    api.start(server.stopped()).map_err(ServeError::Threads)?;
+    start_threads(&api, &server).map_err(ServeError::Threads)?;
     let (watching, until) = (Arc::clone(&api), server.stopped());
     server.spawn(async move {
         if let Some(dashboard) = &watching.dashboard {
@@ -91,6 +69,13 @@ fn serve_at(listener: Listener, config: Config, chain: Chain, look_at: Option<Lo
         }
     });
     Ok(Server { server, api, address })
+}
+
+/// Starts what runs beside the connections, until the server stops.
+fn start_threads(api: &Arc<Api>, server: &hearth_serve::Server) -> io::Result<()> {
+    api.start()?;
+    console_printer::start(api)?;
+    feed::start(api, server.stopped())
 }
 
 impl Server {

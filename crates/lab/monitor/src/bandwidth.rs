@@ -7,7 +7,7 @@
 use hearth_tile::bandwidth::{Bytes, Tally};
 use serde::Serialize;
 
-use crate::columns::scaled;
+use crate::numbers::scaled;
 
 /// Peers that have a row.
 const SHOWN: usize = 16;

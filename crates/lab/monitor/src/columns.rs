@@ -5,6 +5,7 @@
 //! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other`, `preempt/s` and `% taken`
 //!         are ours
 
+use crate::numbers::scaled;
 use crate::sample::{LinkSample, Sample, TileSample};
 
 /// A table as text, for who draws it otherwise than in columns of a fixed width.
@@ -142,17 +143,6 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Three digits or a little more: `950`, `12.3K`, `4.56M`.
-pub(crate) fn scaled(value: f64) -> String {
-    match value {
-        v if v < 10.0 && v > 0.0 => format!("{v:.1}"),
-        v if v < 1e3 => format!("{v:.0}"),
-        v if v < 1e6 => format!("{:.1}K", v / 1e3),
-        v if v < 1e9 => format!("{:.2}M", v / 1e6),
-        v => format!("{:.2}G", v / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,11 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
-        assert_eq!(
-            [0.0, 2.5, 950.0, 12_345.0, 4.56e6, 1.2e9].map(scaled),
-            ["0", "2.5", "950", "12.3K", "4.56M", "1.20G"]
-        );
+    fn times_and_gains_are_short() {
         assert_eq!([0.004, 12.0, 600.0, 900_000.0].map(duration), ["4 ms", "12 s", "10 min", "10 d"]);
         assert_eq!((with_delta(7, 0), with_delta(7, 3)), ("7".into(), "7 +3".into()));
     }

@@ -15,6 +15,7 @@ mod diagnosis;
 mod evm;
 mod latency;
 mod look;
+mod numbers;
 mod sample;
 mod screen;
 mod seconds;

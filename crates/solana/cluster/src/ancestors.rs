@@ -17,7 +17,7 @@ use hearth_wire::repair::ANCESTORS_MAX;
 use hearth_wire::{Hash, Pubkey};
 
 use crate::consensus::{BankId, DUPLICATE_THRESHOLD, exceeds};
-use crate::gossip::RepairPeer;
+use crate::view::RepairPeer;
 
 /// Slots that are asked about at a time, the lowest first.
 pub const QUESTIONS_MAX: usize = 32;

@@ -10,7 +10,6 @@ use std::net::SocketAddrV4;
 
 use hearth_wire::Pubkey;
 
-use crate::gossip::RepairPeer;
 use crate::turbine::Contact;
 
 /// A node of the cluster, with those of its addresses that something may be sent to.
@@ -26,6 +25,19 @@ pub struct Peer {
     pub tpu_quic: Option<SocketAddrV4>,
     /// Where it takes votes over QUIC.
     pub tpu_vote_quic: Option<SocketAddrV4>,
+    /// Its stake, lamports.
+    pub stake: u64,
+    /// The lowest slot of which it says that it has shreds; 0 where it says nothing.
+    pub lowest: u64,
+}
+
+/// A node that can be asked for shreds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepairPeer {
+    /// Who.
+    pub identity: Pubkey,
+    /// Where it takes requests.
+    pub serve_repair: SocketAddrV4,
     /// Its stake, lamports.
     pub stake: u64,
     /// The lowest slot of which it says that it has shreds; 0 where it says nothing.

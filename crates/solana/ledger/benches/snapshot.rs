@@ -11,7 +11,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord};
-use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotEvent, Taker};
+use hearth_ledger::snapshot::{self, Folder, SnapshotConfig};
+use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
 use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
 
 fn main() {

@@ -30,9 +30,11 @@ use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
 
 use crate::accounts::Accounts;
-use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath};
+use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
+use crate::block::{BlockSummary, FeeReward};
 use crate::blockhash::BlockhashQueue;
 use crate::clock::Times;
+use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::{Epochs, NewSlot};
 use crate::genesis::Genesis;
@@ -45,11 +47,10 @@ use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
 use crate::tap::Tap;
-use crate::view::Commitment;
 use forks::Checkpoint;
 
 /// No slot: the node does not vote, and blocks become final by their depth.
-pub(crate) const NO_VOTES: u64 = u64::MAX;
+const NO_VOTES: u64 = u64::MAX;
 /// Block summaries that are kept, beside those of blocks that may be undone or that somebody wants.
 pub(crate) const RECENT_BLOCKS: usize = 512;
 
@@ -93,54 +94,6 @@ pub enum SlotError {
     },
 }
 
-/// A block that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct BlockSummary {
-    /// Its slot.
-    pub slot: u64,
-    /// The slot of the block before.
-    pub parent: u64,
-    /// How many blocks precede it.
-    pub height: u64,
-    /// Its last hash: what transactions may name from now on.
-    pub blockhash: Hash,
-    /// The hash of its bank, once it is worked out.
-    pub bank_hash: Option<Hash>,
-    /// What its clock said, in seconds since 1970.
-    pub unix_timestamp: i64,
-    /// Transactions committed since genesis, failed ones included.
-    pub transaction_count: u64,
-    /// What became of its transactions.
-    pub counts: BankCounts,
-    /// What the leader got of the fees, if anything.
-    pub reward: Option<FeeReward>,
-}
-
-/// The leader's share of a block's fees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct FeeReward {
-    /// Who got it.
-    pub collector: Pubkey,
-    /// How much.
-    pub lamports: u64,
-    /// The balance with it.
-    pub post_balance: u64,
-}
-
-/// What banks and readers share.
-pub(crate) struct Shared {
-    pub(crate) accounts: Accounts,
-    pub(crate) statuses: StatusCache,
-    pub(crate) general: Box<dyn GeneralPath>,
-    pub(crate) transaction_count: AtomicU64,
-    pub(crate) hashing: Hashing,
-    pub(crate) tap: Tap,
-    /// Whether blocks may be undone.
-    pub(crate) keeps_forks: bool,
-    /// Held for reading by whoever tries a transaction, so that the chain does not go back beneath it.
-    pub(crate) trials: RwLock<()>,
-}
-
 /// The line of blocks.
 pub(crate) struct Chain {
     pub(crate) blockhashes: Arc<BlockhashQueue>,
@@ -171,9 +124,9 @@ struct State {
 pub struct Ledger {
     pub(crate) shared: Arc<Shared>,
     chain: RwLock<Chain>,
-    pub(crate) stored_slot: AtomicU64,
+    stored_slot: AtomicU64,
     /// The newest slot that votes have made final; [`NO_VOTES`] where the node does not vote.
-    pub(crate) rooted_slot: AtomicU64,
+    rooted_slot: AtomicU64,
     collector: Pubkey,
     burned_lamports: AtomicU64,
     genesis_hash: Hash,

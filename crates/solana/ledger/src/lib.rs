@@ -9,15 +9,17 @@
 //! The walk: [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
 //! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of it all)
 //! → [`view`] (what clients ask). [`sysvars`], [`stakes`] and [`leaders`] are what an epoch is made of.
-//! On disk: [`blockstore`], [`snapshot`].
+//! On disk: [`blockstore`], [`snapshot`], which [`snapshot_taker`] writes.
 
 pub mod account;
 pub mod accounts;
 pub mod bank;
+pub mod block;
 pub mod blockhash;
 pub mod blockstore;
 pub mod budget;
 mod clock;
+pub mod commitment;
 pub mod cost;
 pub mod epoch;
 mod epochs;
@@ -37,6 +39,7 @@ pub mod rent;
 mod seed;
 pub mod slot_history;
 pub mod snapshot;
+pub mod snapshot_taker;
 pub mod stakes;
 pub mod status_cache;
 pub mod sysvars;
@@ -50,18 +53,17 @@ pub mod vote_state;
 pub use account::Account;
 pub use accounts::Accounts;
 pub use bank::{AccountHash, Bank, BankCounts, Committed, Executor, Outcome};
+pub use block::{BlockSummary, FeeReward};
 pub use budget::Budget;
+pub use commitment::Commitment;
 pub use cost::{BlockLimits, Cost};
 pub use error::{InstructionError, TransactionError};
 pub use fates::{DropReason, Fates};
 pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
-pub use ledger::{
-    BlockSummary, ChangedAccount, FeeReward, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges,
-    SlotError,
-};
+pub use ledger::{ChangedAccount, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges, SlotError};
 pub use seed::Seed;
 pub use slot_history::SlotHistory;
 pub use status_cache::{StatusCache, StatusCacheConfig};
-pub use view::{Commitment, LatestBlockhash, SignatureStatus, StateView};
+pub use view::{LatestBlockhash, SignatureStatus, StateView};
 pub use vote_state::VoteState;

@@ -15,20 +15,7 @@ use crate::leaders::Leader;
 use crate::ledger::Ledger;
 use crate::stakes::{EpochStakes, StakeHistory};
 use crate::sysvars::Clock;
-use crate::vote_state::VoteState;
-
-/// A vote account, with the stake that counts in the present epoch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VoteAccount {
-    /// Its address.
-    pub key: Pubkey,
-    /// Lamports.
-    pub stake: u64,
-    /// Whether it has stake in the present epoch.
-    pub epoch_vote_account: bool,
-    /// Its state.
-    pub state: VoteState,
-}
+use crate::vote_state::{VoteAccount, VoteState};
 
 impl Ledger {
     /// The stakes by which an epoch is led; `None` when they are not known yet, or no longer.

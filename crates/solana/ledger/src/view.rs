@@ -5,41 +5,23 @@
 //! memory  none kept
 //! source  `rpc.rs` of `solana-rpc` 4.2 for what the answers mean
 //!
-//! A block in the making is processed; it is confirmed once it is durable on disk and the node has voted
-//! for it, and final once its votes have made it their root, or, where the node does not vote, once the
-//! chain is confirmed 32 slots further. Where forks are kept, consensus says both. Accounts are read as they were at
-//! the end of the block that has the commitment asked for, or, where too much has changed since for that to be kept, of
-//! the oldest later one that is kept: [`StateView::slot`] says which.
+//! Accounts are read as they were at the end of the block that has the commitment asked for, or, where too much has
+//! changed since for that to be kept, of the oldest later one that is kept: [`StateView::slot`] says which.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 use hearth_wire::{Hash, Pubkey, Signature};
-use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
 use crate::accounts::Accounts;
+use crate::block::BlockSummary;
 use crate::blockhash::BlockhashQueue;
+use crate::commitment::Commitment;
 use crate::error::TransactionError;
-use crate::ledger::{BlockSummary, Chain, Ledger, NO_VOTES, RECENT_BLOCKS};
+use crate::ledger::{Chain, Ledger, RECENT_BLOCKS};
 use crate::performance::PerformanceSample;
-
-/// Slots from confirmed to final.
-pub const SLOTS_TO_FINAL: u64 = 32;
-
-/// How sure an answer shall be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Commitment {
-    /// Executed, in a block that may not have ended.
-    Processed,
-    /// In a block that is durable.
-    Confirmed,
-    /// 32 slots further.
-    #[default]
-    Finalized,
-}
 
 /// A blockhash that a transaction may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,26 +161,6 @@ impl Ledger {
         let with_hash =
             |block: &BlockSummary| BlockSummary { bank_hash: self.shared.hashing.hash_of(block.slot), ..*block };
         self.chain().blocks.iter().rev().take(count.min(RECENT_BLOCKS)).map(with_hash).collect()
-    }
-
-    /// The newest block that ended and has this commitment; the oldest that is known if none has.
-    fn block<'a>(&self, chain: &'a Chain, commitment: Commitment) -> &'a BlockSummary {
-        &chain.blocks[self.position(chain, commitment)]
-    }
-
-    /// Where among the blocks that is.
-    pub(crate) fn position(&self, chain: &Chain, commitment: Commitment) -> usize {
-        let stored = self.stored_slot.load(Relaxed).min(chain.last().slot);
-        let newest = match commitment {
-            Commitment::Processed => return chain.blocks.len() - 1,
-            Commitment::Confirmed => stored,
-            Commitment::Finalized => match self.rooted_slot.load(Relaxed) {
-                NO_VOTES => stored.saturating_sub(SLOTS_TO_FINAL),
-                rooted => rooted.min(stored),
-            },
-        };
-        let after = chain.blocks.partition_point(|block| block.slot <= newest);
-        after.saturating_sub(1)
     }
 
     /// The accounts as a commitment has them.

@@ -42,6 +42,19 @@ pub struct VoteState {
     pub last_timestamp: (u64, i64),
 }
 
+/// A vote account, with the stake that counts in the present epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VoteAccount {
+    /// Its address.
+    pub key: Pubkey,
+    /// Lamports.
+    pub stake: u64,
+    /// Whether it has stake in the present epoch.
+    pub epoch_vote_account: bool,
+    /// Its state.
+    pub state: VoteState,
+}
+
 impl VoteState {
     /// Reads the data of a vote account that is initialised.
     pub fn read(data: &[u8]) -> Option<Self> {

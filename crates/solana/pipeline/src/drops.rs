@@ -13,8 +13,6 @@ use hearth_ledger::fates::{DropReason, Fates};
 use hearth_ledger::{Outcome, TransactionError};
 use hearth_tile::{Out, Tile};
 
-use crate::pack::Refused;
-
 /// Where a tile tells of drops. By default nowhere.
 #[derive(Clone, Debug, Default)]
 pub struct DropLog(Option<Arc<Fates>>);
@@ -67,20 +65,6 @@ fn of_error(error: &TransactionError) -> DropReason {
         TransactionError::InsufficientFundsForFee => DropReason::BankFee,
         TransactionError::AccountNotFound => DropReason::BankAccount,
         _ => DropReason::BankOther,
-    }
-}
-
-impl From<Refused> for DropReason {
-    fn from(why: Refused) -> Self {
-        match why {
-            Refused::TooLong | Refused::TooManyAccounts => Self::PackSize,
-            Refused::AccountTwice => Self::PackAccountTwice,
-            Refused::TooCostly => Self::PackTooCostly,
-            Refused::Expired => Self::PackExpired,
-            Refused::Duplicate => Self::PackDuplicate,
-            Refused::PoolFull => Self::PackPoolFull,
-            Refused::AccountsFull => Self::PackAccountsFull,
-        }
     }
 }
 

@@ -40,8 +40,8 @@
 //! | `repair_tower` | an [`AncestorAnswer`] |
 //! | `replay_poh` | a [`LeaderOrder`](crate::poh::LeaderOrder) |
 //! | `poh_replay` | a [`LeaderAnswer`](crate::poh::LeaderAnswer) |
-//! | `replay_exec` | [`ExecOrder`]; the tag is its id |
-//! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then [`ExecVerdict`]; the tag is the order's id |
+//! | `replay_exec` | an [`ExecOrder`](crate::exec::ExecOrder); the tag is its id |
+//! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then an [`ExecVerdict`](crate::exec::ExecVerdict); the tag is the order's id |
 //! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
 //! | `replay_store` | the same; 8 bytes, a number of transactions, with [`HISTORY_BEGINS`]; nothing with [`CONFIRMED`]. The tag is the slot |
 
@@ -50,7 +50,6 @@ use hearth_wire::repair::{HASHES_SIZE_MAX, REQUEST_SIZE_MAX};
 mod ancestors;
 pub(crate) mod codec;
 mod datagrams;
-mod exec;
 mod gaps;
 mod gossip;
 mod microblocks;
@@ -59,7 +58,6 @@ mod stakes;
 
 pub use ancestors::{AncestorAnswer, AncestorQuestion};
 pub use datagrams::{Datagram, Outgoing, PortKind};
-pub use exec::{ExecOrder, ExecVerdict};
 pub use gaps::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 pub use gossip::{
     PEER_NEWS_MTU, PeerNews, SLOT_NEWS_MTU, STATEMENT_MTU, SlotNews, Statement, TOWER_NEWS_MTU, TowerNews,

@@ -11,12 +11,29 @@ use std::time::Duration;
 
 use quinn_proto::{AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
-use crate::server::{STREAM_FRAMES_MAX, held_limit};
 use crate::stake::{self, Stakes};
 use crate::{ConfigError, TRANSACTION_BYTES_MAX};
 
 /// Both sides give a silent connection up after this.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Frames in which a stream may come; one more closes its connection. A transaction fits one, is cut into two or three
+/// at the edges of datagrams, and comes in a few more when datagrams are lost. quinn keeps 56 B for each that waits.
+pub(crate) const STREAM_FRAMES_MAX: u32 = 32;
+
+/// What a connection may hold for each stream it may have open. An honest peer's transaction lies in two datagrams
+/// at most, and is charged 2 × (1472 + 160) B then, within three quarters of this but for the rarest of cases: all
+/// streams at their longest, each of them cut, and nothing else in any datagram.
+const HELD_BYTES_PER_STREAM: usize = 4096;
+
+/// A connection may hold this much however few its streams: a handshake's datagrams are held, too.
+pub(crate) const HELD_BYTES_LEAST: usize = 64 << 10;
+
+/// Bytes of datagrams that a connection with so many streams can hold.
+pub(crate) const fn held_bytes_max(streams_concurrent: u32) -> usize {
+    let bytes = streams_concurrent as usize * HELD_BYTES_PER_STREAM;
+    if bytes > HELD_BYTES_LEAST { bytes } else { HELD_BYTES_LEAST }
+}
 
 /// Limits of a [`crate::Server`].
 #[derive(Clone, Debug)]
@@ -127,7 +144,7 @@ impl ServerConfig {
     pub fn unread_bytes_max(&self) -> usize {
         // Buffers grow by doubling, hence the factors of 2.
         let stream = 2 * STREAM_FRAMES_MAX as usize * 56 + 2 * self.stream_bytes_max;
-        held_limit(self.streams_concurrent) + self.streams_concurrent as usize * stream
+        held_bytes_max(self.streams_concurrent) + self.streams_concurrent as usize * stream
     }
 
     /// Streams that a peer with this share of all stake, or none, may have open at once.

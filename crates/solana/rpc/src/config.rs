@@ -16,7 +16,7 @@ use hearth_serve::dashboard::LookAt;
 use hearth_wire::{Pubkey, Signature, Txn};
 
 use crate::counters::Counters;
-use crate::methods::Admin;
+use crate::profiler::Admin;
 
 /// Where to listen, and how much to bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::encoding::token::is_token_account;
 use crate::encoding::{base64_bytes, base64_text};
-use crate::jsonrpc::Failure;
-use crate::params::{self, Options};
+use crate::jsonrpc::{Failure, kind};
+use crate::params::Options;
 
 /// Filters of one request.
 pub const FILTERS_MAX: usize = 4;
@@ -82,7 +82,7 @@ fn read(index: usize, value: &Value) -> Result<Filter, Failure> {
         Some((key, Value::Null)) if key == "tokenAccountState" => Ok(Filter::TokenAccountState),
         _ => Err(wrong(&format!(
             "expected one of {{\"dataSize\": n}}, {{\"memcmp\": {{...}}}}, \"tokenAccountState\"; found {}",
-            params::kind(value)
+            kind(value)
         ))),
     }
 }
@@ -113,7 +113,7 @@ fn memcmp(options: Options<'_>, place: &str) -> Result<Filter, Failure> {
             bytes.ok_or_else(|| wrong("bytes: expected whole numbers of 0 to 255".into()))?
         }
         other => {
-            let found = other.map_or("nothing".into(), params::kind);
+            let found = other.map_or("nothing".into(), kind);
             return Err(wrong(format!("bytes: expected a string or an array of numbers, found {found}")));
         }
     };

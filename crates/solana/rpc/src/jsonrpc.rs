@@ -305,7 +305,7 @@ fn is_id(value: &Value) -> bool {
 /// The id and the request in a value.
 fn read(value: &Value) -> Result<(Option<&Value>, Request<'_>), Failure> {
     let Value::Object(object) = value else {
-        return Err(Failure::invalid_request(format!("expected an object, found {}", crate::params::kind(value))));
+        return Err(Failure::invalid_request(format!("expected an object, found {}", kind(value))));
     };
     if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(Failure::invalid_request("the key \"jsonrpc\" must be \"2.0\""));
@@ -317,6 +317,19 @@ fn read(value: &Value) -> Result<(Option<&Value>, Request<'_>), Failure> {
     match object.get("method") {
         Some(Value::String(method)) => Ok((id, Request { method, params: object.get("params") })),
         _ => Err(Failure::invalid_request("the key \"method\" must be a string")),
+    }
+}
+
+/// What a value is, in words.
+pub fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(value) => value.to_string(),
+        Value::String(text) if text.len() <= 40 => format!("{text:?}"),
+        Value::String(text) => format!("a string of {} bytes", text.len()),
+        Value::Array(_) => "an array".into(),
+        Value::Object(_) => "an object".into(),
     }
 }
 

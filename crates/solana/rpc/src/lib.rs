@@ -23,6 +23,7 @@ mod http;
 mod jsonrpc;
 mod methods;
 mod params;
+mod profiler;
 #[cfg(test)]
 mod reference_tests;
 pub mod server;
@@ -34,7 +35,8 @@ pub use config::{
     TransactionInlet,
 };
 pub use counters::Counters;
-pub use methods::{Admin, PROFILE_HZ_MAX, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
+pub use methods::PROFILE_HZ_MAX;
+pub use profiler::{Admin, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 pub use server::{RpcError, RpcServer};
 
 /// The release of the cluster's software whose interface is followed: what clients that adapt to a version look at.

@@ -11,7 +11,7 @@ use hearth_wire::base58::{decode_32, decode_64};
 use hearth_wire::{Pubkey, Signature};
 use serde_json::{Map, Value};
 
-use crate::jsonrpc::Failure;
+use crate::jsonrpc::{Failure, kind};
 
 /// The parameters of one request, by position.
 #[derive(Clone, Copy)]
@@ -205,17 +205,4 @@ fn place(index: usize, name: &str) -> String {
 
 fn wrong(place: &str, expected: &str, found: &Value) -> Failure {
     Failure::invalid_params(format!("{place}: expected {expected}, found {}", kind(found)))
-}
-
-/// What a value is, in words.
-pub fn kind(value: &Value) -> String {
-    match value {
-        Value::Null => "null".into(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(value) => value.to_string(),
-        Value::String(text) if text.len() <= 40 => format!("{text:?}"),
-        Value::String(text) => format!("a string of {} bytes", text.len()),
-        Value::Array(_) => "an array".into(),
-        Value::Object(_) => "an object".into(),
-    }
 }

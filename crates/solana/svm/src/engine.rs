@@ -10,7 +10,6 @@
 //! programs keeps that rule. The chain is a line, so of two slots the lower is the other's ancestor; slots that are
 //! undone leave the cache.
 
-use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::AcqRel;
@@ -18,7 +17,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use parking_lot::Mutex;
 use solana_builtins::BUILTINS;
-use solana_program_runtime::loaded_programs::{BlockRelation, ForkGraph};
 use solana_program_runtime::program_cache_entry::ProgramCacheEntry;
 use solana_svm::transaction_processor::TransactionBatchProcessor;
 
@@ -26,39 +24,10 @@ use hearth_ledger::bank::{GeneralPath, GeneralWorker};
 
 use crate::delayed::Delayed;
 use crate::environment::Environment;
-use crate::worker::{State, Worker};
-
-/// The relation of slots in a chain that is a line.
-pub(crate) struct Line;
-
-impl ForkGraph for Line {
-    fn relationship(&self, a: u64, b: u64) -> BlockRelation {
-        match a.cmp(&b) {
-            Ordering::Less => BlockRelation::Ancestor,
-            Ordering::Equal => BlockRelation::Equal,
-            Ordering::Greater => BlockRelation::Descendant,
-        }
-    }
-}
+use crate::worker::{Line, Shared, Worker};
 
 /// Bytes of log lines of one transaction, where nothing else is said; what follows is cut.
 pub const LOG_BYTES: usize = 10_000;
-
-/// Shared by the workers of an engine.
-pub(crate) struct Shared {
-    pub(crate) environment: Environment,
-    pub(crate) log_bytes: usize,
-    /// From it, the processor of each slot is made.
-    pub(crate) root: TransactionBatchProcessor<Line>,
-    /// The cache of programs asks it for the relation of slots, and does not keep it alive.
-    pub(crate) line: Arc<RwLock<Line>>,
-    /// Programs whose header names a later slot.
-    pub(crate) delayed: Delayed,
-    /// How often the chain has gone back: what a worker knows of a slot is then of another.
-    pub(crate) rewinds: AtomicU64,
-    /// States of workers that are done.
-    pub(crate) idle: Mutex<Vec<State>>,
-}
 
 /// The engine; a clone is the same engine.
 #[derive(Clone)]

@@ -8,15 +8,19 @@
 //!         which of the accounts it returns are stored
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::Mutex;
 use solana_account::AccountSharedData;
 use solana_fee_structure::FeeDetails;
 use solana_message::inner_instruction::InnerInstruction;
 use solana_precompile_error::PrecompileError;
 use solana_program_runtime::execution_budget::SVMTransactionExecutionAndFeeBudgetLimits;
+use solana_program_runtime::loaded_programs::{BlockRelation, ForkGraph};
 use solana_program_runtime::program_cache_entry::ProgramCacheEntry;
 use solana_pubkey::Pubkey;
 use solana_svm::account_loader::{CheckedTransactionDetails, TransactionCheckResult};
@@ -38,10 +42,39 @@ use hearth_ledger::bank::{
 use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
 
 use crate::convert::{error, from_engine, to_engine};
-use crate::delayed::CacheAt;
-use crate::engine::{Line, Shared};
+use crate::delayed::{CacheAt, Delayed};
+use crate::environment::Environment;
 use crate::message::Message;
 use crate::precompiles;
+
+/// The relation of slots in a chain that is a line.
+pub(crate) struct Line;
+
+impl ForkGraph for Line {
+    fn relationship(&self, a: u64, b: u64) -> BlockRelation {
+        match a.cmp(&b) {
+            Ordering::Less => BlockRelation::Ancestor,
+            Ordering::Equal => BlockRelation::Equal,
+            Ordering::Greater => BlockRelation::Descendant,
+        }
+    }
+}
+
+/// Shared by the workers of an engine.
+pub(crate) struct Shared {
+    pub(crate) environment: Environment,
+    pub(crate) log_bytes: usize,
+    /// From it, the processor of each slot is made.
+    pub(crate) root: TransactionBatchProcessor<Line>,
+    /// The cache of programs asks it for the relation of slots, and does not keep it alive.
+    pub(crate) line: Arc<RwLock<Line>>,
+    /// Programs whose header names a later slot.
+    pub(crate) delayed: Delayed,
+    /// How often the chain has gone back: what a worker knows of a slot is then of another.
+    pub(crate) rewinds: AtomicU64,
+    /// States of workers that are done.
+    pub(crate) idle: Mutex<Vec<State>>,
+}
 
 /// What a worker keeps from batch to batch.
 pub(crate) struct State {

@@ -21,8 +21,8 @@ use revm::primitives::hardfork::SpecId;
 use revm::state::AccountInfo;
 
 use super::overlay::Overlay;
-use crate::exec::{Accounts, BlockEnv, system};
-use crate::state::{AccountChange, Changes, StateError, StateView};
+use crate::exec::{BlockEnv, system};
+use crate::state::{AccountChange, Accounts, Changes, StateError, StateView};
 
 /// Of the history contract's code.
 static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_STORAGE_CODE));

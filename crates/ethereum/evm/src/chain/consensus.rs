@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 
+use super::outputs::OutputTx;
 use super::produce::{Ready, Unsealed};
 use super::times::{BlockTimes, Lap};
 use super::{Chain, ChainError};
@@ -28,7 +29,7 @@ pub struct BlockInput {
     pub txs: Vec<SharedTx>,
     /// Transactions of the ledger of outputs, in order; they come before the EVM's, and those that cannot be in the
     /// block are left out of it.
-    pub outputs: Vec<hearth_utxo::SharedTx>,
+    pub outputs: Vec<OutputTx>,
 }
 
 impl Chain {

@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 
 use super::clock::{Clock, ClockFile, TIME_MAX_S};
-use super::dump::Load;
+use super::outputs::Load;
 use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, sequencer};

@@ -4,19 +4,12 @@
 //! writes  a genesis; a block that sets what a genesis holds
 //! memory  what is dumped, as JSON
 
-use alloy_primitives::B256;
-use hearth_utxo::ledger::Loading;
 use serde_json::Value;
 
+use super::outputs::Load;
 use super::times::Lap;
 use super::{Chain, ChainError};
 use crate::genesis::{Genesis, Outputs, dump};
-
-/// What goes to the ledger of outputs with a block that loads it.
-pub(super) struct Load {
-    pub set: Loading,
-    pub commitment: B256,
-}
 
 impl Chain {
     /// A genesis of both ledgers as they are after the newest block, by the rules of `config`.

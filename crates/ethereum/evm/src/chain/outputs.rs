@@ -9,22 +9,30 @@
 //! end as withdrawals, and what comes from there is known once its transactions have run. The header holds what stands
 //! for the set in between; the rest of what the block does there follows from its receipts. So the block's hash is of
 //! both ledgers. On disk that ledger is written first, and counts only if the chain's own commit follows.
+//!
+//! The other modules of the chain ask this one and know nothing of that ledger's crate.
+
+use std::path::Path;
 
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes};
-use hearth_utxo::ledger::{BLOCK_BYTES, Head, Loading};
+use hearth_utxo::ledger::{BLOCK_BYTES, Head, LedgerError};
 use hearth_utxo::pool::PoolConfig;
+use hearth_utxo::prism::Incoming;
 use hearth_utxo::rules::Refusal;
 use hearth_utxo::tx::{Checker, Unverified};
 use hearth_utxo::waiting::Waiting;
 use hearth_utxo::{Ledger, Pool, Session, SharedTx, tx};
 use revm::primitives::hardfork::SpecId;
 
-use super::dump::Load;
+use super::produce::Ready;
 use super::{Chain, ChainConfig, ChainError, SubmitError};
-use crate::block::{Block, Body};
+use crate::block::{Block, Body, Receipt};
 use crate::exec::BlockEnv;
-use crate::prism;
+use crate::{prism, tx as evm_tx};
+
+pub(super) use hearth_utxo::SharedTx as OutputTx;
+pub(super) use hearth_utxo::ledger::{Capture, Loading};
 
 /// The other ledger, and what waits for it.
 pub(super) struct Outputs {
@@ -34,6 +42,12 @@ pub(super) struct Outputs {
     waiting: Option<Waiting>,
     /// Of how many of the last blocks records are kept; 0: of all.
     retain_blocks: u64,
+}
+
+/// What goes to that ledger with a block that loads it.
+pub(super) struct Load {
+    pub set: Loading,
+    pub commitment: B256,
 }
 
 /// What a block does there.
@@ -60,8 +74,8 @@ impl Outputs {
         synced: u64,
     ) -> Result<Self, ChainError> {
         let (dir, chain_id, retain_blocks) = (config.dir.as_deref(), config.genesis.chain_id, config.retain_blocks);
-        let (number, hash, logs) = (head.number(), head.hash, head.txs.iter().zip(&head.receipts));
-        let incoming = prism::incoming(logs.map(|(tx, receipt)| (tx.hash, &receipt.logs[..])));
+        let (number, hash) = (head.number(), head.hash);
+        let incoming = incoming(&head.txs, &head.receipts);
         let head = Head {
             number,
             hash_of,
@@ -84,6 +98,32 @@ impl Outputs {
         let verified = outputs.verify(&before.iter().collect::<Vec<_>>());
         outputs.pool.add(&outputs.ledger, verified.into_iter().flatten().collect());
         Ok(outputs)
+    }
+
+    /// Whether a chain of these blocks cannot be opened for want of that ledger's newest records.
+    pub fn is_behind(error: &ChainError) -> bool {
+        matches!(error, ChainError::Outputs(LedgerError::Behind { .. }))
+    }
+
+    /// What stands for a set without outputs.
+    pub fn empty_commitment(chain_id: u64) -> Result<B256, ChainError> {
+        let head = Head { number: 0, hash_of: &|_| None, commitment: None };
+        Ok(Ledger::open(None, chain_id, &head)?.commitment())
+    }
+
+    /// Takes away what is of that ledger in the folder of a chain that is not open.
+    pub fn clear(dir: &Path) -> Result<(), ChainError> {
+        Ok(hearth_utxo::ledger::clear(dir)?)
+    }
+
+    /// Whether bytes are meant for that ledger and not for the EVM's.
+    pub fn is_own(raw: &[u8]) -> bool {
+        tx::is_ours(raw)
+    }
+
+    /// Whether a transaction waits for a block.
+    pub fn waits(&self, id: &B256) -> bool {
+        self.pool.get(id).is_some()
     }
 
     /// Lets transactions into the pool.
@@ -178,8 +218,26 @@ impl Outputs {
     /// Takes back all blocks after `number`.
     pub fn rewind(&self, number: u64) -> Result<(), ChainError> {
         self.ledger.rewind(number)?;
-        self.pool.reset(&self.ledger);
+        self.reset_pool();
         Ok(())
+    }
+
+    /// Begins with the set after `block`, which its header commits to.
+    pub fn restore(&self, set: Loading, block: &Block) -> Result<(), ChainError> {
+        let incoming = incoming(&block.txs, &block.receipts);
+        let header = block.header.parent_beacon_block_root;
+        Ok(self.ledger.restore(set, block.number(), block.hash, header, &incoming)?)
+    }
+
+    /// Tells the pool that the set is another one.
+    pub fn reset_pool(&self) {
+        self.pool.reset(&self.ledger);
+    }
+
+    /// What brings all that is kept to disk, from any thread.
+    pub fn syncer(&self) -> impl Fn() -> Result<(), String> + Send + Sync + use<> {
+        let ledger = self.ledger.clone();
+        move || ledger.sync().map_err(|error| error.to_string())
     }
 
     /// From now on what waited and is in a block does not wait again at a start.
@@ -219,8 +277,7 @@ impl Part {
 
     /// Makes outputs of what the EVM's transactions have left with the contract.
     pub fn receive(&mut self, number: u64, body: &Body) {
-        let logs = body.txs.iter().zip(&body.receipts).map(|(tx, receipt)| (tx.hash, &receipt.logs[..]));
-        self.session.receive(number, &prism::incoming(logs));
+        self.session.receive(number, &incoming(&body.txs, &body.receipts));
     }
 
     /// What is in the block, in order.
@@ -241,6 +298,23 @@ impl Part {
     /// Gives up on the block: what it refused leaves the pool all the same.
     pub fn give_up(self, outputs: &Outputs) {
         outputs.pool.refuse(&self.refused);
+    }
+}
+
+/// What a block's transactions take to that ledger.
+fn incoming(txs: &[evm_tx::SharedTx], receipts: &[Receipt]) -> Vec<Incoming> {
+    prism::incoming(txs.iter().zip(receipts).map(|(tx, receipt)| (tx.hash, &receipt.logs[..])))
+}
+
+impl Ready {
+    /// Transactions of the ledger of outputs that are in it, in order.
+    pub fn outputs(&self) -> &[SharedTx] {
+        self.part.transactions()
+    }
+
+    /// The ids of those given that are not in it, and why.
+    pub fn outputs_refused(&self) -> &[(B256, Refusal)] {
+        self.part.refused()
     }
 }
 

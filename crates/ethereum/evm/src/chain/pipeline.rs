@@ -23,8 +23,6 @@ use std::thread;
 #[cfg(test)]
 use std::time::{Duration, Instant};
 
-use hearth_utxo::prism;
-
 use super::ahead::{AheadView, Teller};
 use super::parent::Parent;
 use super::produce::{Empty, Unsealed};
@@ -32,6 +30,7 @@ use super::{ChainError, Inner};
 use crate::block::Block;
 use crate::exec::Verdict;
 use crate::pool::Taken;
+use crate::prism;
 use crate::state::State;
 
 /// From how many transactions on sealing a block takes longer than handing it to another thread.
@@ -78,7 +77,7 @@ impl Inner {
 
     fn may_overlap(&self, block: &Unsealed) -> bool {
         let crosses = |verdict: &Verdict| match verdict {
-            Verdict::Included(outcome) => outcome.logs.iter().any(|log| log.address == prism::ADDRESS),
+            Verdict::Included(outcome) => outcome.logs.iter().any(prism::is_crossing),
             Verdict::Refused(_) => false,
         };
         self.config.overlap

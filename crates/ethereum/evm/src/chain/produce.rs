@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, Bytes};
 use revm::primitives::hardfork::SpecId;
 
 use super::clock::Clock;
@@ -20,10 +20,10 @@ use super::parent::Parent;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
-use crate::exec::{Accounts, BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict};
+use crate::exec::{BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict};
 use crate::genesis::FIRST_BASE_FEE;
 use crate::pool::{DropReason, Taken};
-use crate::state::{Changes, State, StateError};
+use crate::state::{Accounts, Changes, State, StateError};
 use crate::tx::SharedTx;
 
 /// From how many transactions on another thread makes their root.
@@ -48,18 +48,6 @@ pub struct Ready {
     /// Whether its contracts called the console.
     console: bool,
     pub(super) times: BlockTimes,
-}
-
-impl Ready {
-    /// Transactions of the ledger of outputs that are in it, in order.
-    pub fn outputs(&self) -> &[hearth_utxo::SharedTx] {
-        self.part.transactions()
-    }
-
-    /// The ids of those given that are not in it, and why.
-    pub fn outputs_refused(&self) -> &[(B256, hearth_utxo::rules::Refusal)] {
-        self.part.refused()
-    }
 }
 
 /// A block is being kept: a panic meanwhile is the last that is made.

@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{B256, Bytes};
-use hearth_utxo::ledger::LedgerError;
 use parking_lot::Mutex;
 
 use super::outputs::Outputs;
@@ -84,7 +83,7 @@ pub(super) fn recover_outputs(
     let synced = store.map_or(u64::MAX, BlockStore::synced);
     let outputs = loop {
         match Outputs::open(config, &head, &hash_of, synced) {
-            Err(ChainError::Outputs(LedgerError::Behind { .. })) if head.number() > synced => {
+            Err(error) if Outputs::is_behind(&error) && head.number() > synced => {
                 head = block(head.number() - 1)?.unwrap_or_else(|| zero.clone());
             }
             opened => break opened?,
@@ -107,9 +106,8 @@ pub(super) fn keep_synced(
     waiters: SyncWaiters,
     failure: Arc<OnceLock<String>>,
 ) -> Result<(), ChainError> {
-    let outputs = outputs.ledger.clone();
     store.start(SyncOrder {
-        before: Box::new(move || outputs.sync().map_err(|error| error.to_string())),
+        before: Box::new(outputs.syncer()),
         after: Box::new(move || {
             let state = state.lock().clone();
             state.sync().map_err(|error| error.to_string())

@@ -16,13 +16,11 @@ use std::sync::Arc;
 
 use alloy_consensus::Header;
 use alloy_primitives::B256;
-use hearth_utxo::Ledger;
-use hearth_utxo::ledger::{Capture, Head, LedgerError, Loading};
 
+use super::outputs::{Capture, Loading, Outputs};
 use super::{Chain, ChainError, ChainEvent, Inner, Published};
 use crate::block::Block;
 use crate::blocks::BlocksError;
-use crate::prism;
 use crate::state::{Entry, State, StateError, StateView};
 
 /// The mark.
@@ -132,11 +130,8 @@ impl Chain {
         if root != block.header.state_root {
             return Err(wrong(&format!("its state has the root {root}, its header says {}", block.header.state_root)));
         }
-        let empty = || -> Result<B256, LedgerError> {
-            let head = Head { number: 0, hash_of: &|_| None, commitment: None };
-            Ok(Ledger::open(None, genesis.chain_id, &head)?.commitment())
-        };
-        let wanted = block.header.parent_beacon_block_root.map_or_else(empty, Ok).map_err(ChainError::from)?;
+        let empty = || Outputs::empty_commitment(genesis.chain_id);
+        let wanted = block.header.parent_beacon_block_root.map_or_else(empty, Ok)?;
         if outputs.commitment() != wanted {
             return Err(wrong(&format!("its outputs are {}, its header says {wanted}", outputs.commitment())));
         }
@@ -156,7 +151,7 @@ impl Chain {
         let spec = genesis.spec(block.number() + 1, block.header.timestamp);
         inner.pool.set_spec(spec);
         inner.pool.reset(&view, inner.base_fee_after(&(&*block).into()));
-        inner.outputs.pool.reset(&inner.outputs.ledger);
+        inner.outputs.reset_pool();
         unaware.wake();
         Ok(())
     }
@@ -180,9 +175,7 @@ impl Inner {
             fs::remove_dir_all(&path).map_err(failed("remove", &path))?;
             fresh.keep(&path, &self.config.genesis)?;
         }
-        let logs = block.txs.iter().zip(&block.receipts).map(|(tx, receipt)| (tx.hash, &receipt.logs[..]));
-        let (header, incoming) = (block.header.parent_beacon_block_root, prism::incoming(logs));
-        self.outputs.ledger.restore(outputs, block.number(), block.hash, header, &incoming)?;
+        self.outputs.restore(outputs, block)?;
         if let Some(store) = &self.store {
             store.begin_with(block, &headers[1..])?;
         }
@@ -228,7 +221,7 @@ pub(super) fn clean(dir: &Path) -> Result<(), ChainError> {
             }
         }
     }
-    hearth_utxo::ledger::clear(dir)?;
+    Outputs::clear(dir)?;
     unmark(dir)
 }
 

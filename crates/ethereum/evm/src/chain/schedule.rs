@@ -18,7 +18,8 @@ use super::ChainError;
 use crate::block::Block;
 use crate::blocks::BlocksError;
 use crate::checksummed::{verified, with_checksum};
-use crate::genesis::{Activation, Genesis, TxLimits};
+use crate::genesis::{Activation, Genesis};
+use crate::limits::TxLimits;
 
 const FIRST_LINE: &str = "hearth forks 2";
 /// Of files without a checksum.

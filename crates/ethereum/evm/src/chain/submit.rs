@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes};
 
+use super::outputs::Outputs;
 use super::times::{self, Burst};
 use super::{Chain, Inner, SubmitError};
 use crate::pool::{DropReason, PoolError};
@@ -31,7 +32,7 @@ impl Chain {
         // Those of the ledger of outputs travel in the same bursts; which of `raw` they are.
         let mut outputs = Vec::new();
         for (index, raw) in raw.iter().enumerate() {
-            if hearth_utxo::tx::is_ours(raw) {
+            if Outputs::is_own(raw) {
                 outputs.push(index);
                 // Overwritten at the end: until then it is none of the EVM's.
                 results.push(Err(TxError::Type.into()));
@@ -106,7 +107,7 @@ impl Chain {
             return hashes.clear();
         }
         let mut next = self.inner.pool.are_next(hashes.iter()).into_iter();
-        hashes.retain(|hash| next.next() == Some(true) || self.outputs_pool().get(hash).is_some());
+        hashes.retain(|hash| next.next() == Some(true) || self.inner.outputs.waits(hash));
     }
 
     /// Whether blocks are made as transactions come, and some have come at which the sequencer has not looked.

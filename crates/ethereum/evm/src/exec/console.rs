@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, U256, address};
 use revm::DatabaseRef;
 use revm::state::{AccountInfo, Bytecode};
 
-use super::Accounts;
+use crate::state::Accounts;
 
 /// Where contracts send what `console.log` is to print: the text "console.log". There is no code.
 pub const CONSOLE: Address = address!("000000000000000000636f6e736f6c652e6c6f67");

@@ -4,22 +4,11 @@
 
 use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256, U256};
-use revm::database::CacheDB;
 use revm::primitives::hardfork::SpecId;
 use revm::state::{AccountInfo, Bytecode, EvmState};
 use revm::{Database, DatabaseRef};
 
 use crate::state::Changes;
-
-/// A state that is asked for many accounts at once.
-pub trait Accounts: DatabaseRef {
-    /// The accounts, in the order of their addresses.
-    fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, Self::Error> {
-        addresses.iter().map(|address| self.basic_ref(*address)).collect()
-    }
-}
-
-impl<D: DatabaseRef> Accounts for CacheDB<D> {}
 
 /// A block's changes over a view. What is read is not kept: the view holds it in memory as it is.
 #[derive(Debug)]

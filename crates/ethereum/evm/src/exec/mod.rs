@@ -27,13 +27,13 @@ use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainCont
 
 pub use console::CONSOLE;
 pub(crate) use console::ConsoleProbe;
-pub use database::{Accounts, BlockDb};
+pub use database::BlockDb;
 pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
 pub use revm::primitives::hardfork::SpecId;
 pub use simulate::{AccountOverride, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
 
-use crate::genesis::TxLimits;
+use crate::limits::TxLimits;
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, to_tx_env};
 

@@ -9,7 +9,7 @@
 //! Cells are spread over shards, each behind a lock of its own that is held for one look or one write. Within the
 //! transfer stage a thread holds the locks of all shards that it owns, and nobody waits for another.
 
-use crate::exec::Accounts;
+use crate::state::Accounts;
 use alloy_primitives::map::{AddressMap, B256Map, HashMap};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use parking_lot::{Mutex, MutexGuard};

@@ -31,7 +31,8 @@ mod tests;
 mod transfers;
 mod worker;
 
-use crate::exec::{Accounts, BlockEnv, Executed};
+use crate::exec::{BlockEnv, Executed};
+use crate::state::Accounts;
 use crate::tx::SharedTx;
 use alloy_consensus::Transaction;
 use stages::Block;

@@ -13,7 +13,7 @@
 
 use super::memory::{Before, FIRST, Memory, Place, SHARDS, Shard};
 use super::plain::{End, Plain, is_simple};
-use crate::exec::Accounts;
+use crate::state::Accounts;
 use parking_lot::MutexGuard;
 use revm::DatabaseRef;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

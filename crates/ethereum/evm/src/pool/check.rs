@@ -8,7 +8,7 @@ use revm::primitives::hardfork::SpecId;
 
 use super::error::PoolError;
 use super::rank::Fees;
-use crate::genesis::TxLimits;
+use crate::limits::TxLimits;
 use crate::tx::{SharedTx, Tx};
 
 const TX_GAS: u64 = 21_000;

@@ -38,7 +38,7 @@ pub use queue::SenderState;
 pub use table::{BLOCK_BYTES, Dropped, Obstacle, footprint};
 pub use taken::Taken;
 
-use crate::genesis::TxLimits;
+use crate::limits::TxLimits;
 use crate::state::Account;
 use crate::tx::{SharedTx, Tx};
 use table::{Effects, Table};

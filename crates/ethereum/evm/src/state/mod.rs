@@ -30,9 +30,10 @@ pub use code::bytecode;
 pub use disk::Syncer;
 pub use dump::{Dump, Entry};
 pub use error::StateError;
+pub use open::BlockZero;
 pub use persist::Shortened;
 pub use proof::{AccountProof, StorageProof};
-pub use view::{Account, StateView};
+pub use view::{Account, Accounts, StateView};
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;

@@ -18,7 +18,15 @@ use super::persist::{MadeBy, Persist};
 use super::tries::{Top, Tries};
 use super::version::{Hashes, Version};
 use super::{Entry, State, StateError, StateFile, StateHandle, StateView, Tables};
-use crate::genesis::Genesis;
+
+/// The block that a state begins with.
+pub trait BlockZero {
+    /// Its state: each account after its code and before its storage.
+    fn entries(&self) -> impl Iterator<Item = Entry>;
+
+    /// Its hash, where its state has this root.
+    fn hash_over(&self, state_root: B256) -> B256;
+}
 
 /// Entries that are put into the tries together.
 const PIECE: usize = if cfg!(test) { 16 } else { 1 << 20 };
@@ -26,9 +34,9 @@ const PIECE: usize = if cfg!(test) { 16 } else { 1 << 20 };
 impl State {
     /// Opens the state in `dir`, or a new one of `genesis` in memory alone where there is no `dir`. What is in `dir`
     /// must be of this genesis.
-    pub fn open(dir: Option<&Path>, genesis: &Genesis) -> Result<Self, StateError> {
+    pub fn open(dir: Option<&Path>, genesis: &impl BlockZero) -> Result<Self, StateError> {
         let (tables, top) = of_genesis(genesis)?;
-        let zero = genesis.block_zero(top.root()).hash();
+        let zero = genesis.hash_over(top.root());
         match dir {
             None => Ok(Self::over(tables, 0, &[zero], top)),
             Some(dir) => Self::open_disk(dir, zero, tables, top),
@@ -40,25 +48,25 @@ impl State {
     /// not have a state.
     pub fn load(
         dir: Option<&Path>,
-        genesis: &Genesis,
+        genesis: &impl BlockZero,
         number: u64,
         hashes: &[B256],
         entries: impl Iterator<Item = Result<Entry, StateError>>,
     ) -> Result<Self, StateError> {
         let (_, top) = of_genesis(genesis)?;
-        let zero = genesis.block_zero(top.root()).hash();
+        let zero = genesis.hash_over(top.root());
         let tables = Tables::new();
         let top = fill(&tables, entries)?;
-        let hashes = if hashes.is_empty() { vec![genesis.block_zero(top.root()).hash()] } else { hashes.to_vec() };
+        let hashes = if hashes.is_empty() { vec![genesis.hash_over(top.root())] } else { hashes.to_vec() };
         let mut state = Self::over(tables, number, &hashes, top);
         dir.map_or(Ok(()), |dir| state.keep_of(dir, zero))?;
         Ok(state)
     }
 
     /// Keeps a state that was in memory alone in `dir`, which must not have one, from now on.
-    pub fn keep(&mut self, dir: &Path, genesis: &Genesis) -> Result<(), StateError> {
+    pub fn keep(&mut self, dir: &Path, genesis: &impl BlockZero) -> Result<(), StateError> {
         let (_, top) = of_genesis(genesis)?;
-        self.keep_of(dir, genesis.block_zero(top.root()).hash())
+        self.keep_of(dir, genesis.hash_over(top.root()))
     }
 
     fn keep_of(&mut self, dir: &Path, zero: B256) -> Result<(), StateError> {
@@ -203,7 +211,7 @@ impl State {
 }
 
 /// The state of block zero.
-fn of_genesis(genesis: &Genesis) -> Result<(Arc<Tables>, Top), StateError> {
+fn of_genesis(genesis: &impl BlockZero) -> Result<(Arc<Tables>, Top), StateError> {
     let tables = Tables::new();
     let top = fill(&tables, genesis.entries().map(Ok))?;
     Ok((tables, top))

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+use revm::DatabaseRef;
 use revm::bytecode::Bytecode;
+use revm::database::CacheDB;
 use revm::state::AccountInfo;
 
 use super::code::NO_CODE;
@@ -17,7 +19,16 @@ use super::dump::Dump;
 use super::flat::Slim;
 use super::version::Version;
 use super::{AccountProof, StateError, StorageProof, Tables};
-use crate::exec::Accounts;
+
+/// A state that is asked for many accounts at once.
+pub trait Accounts: DatabaseRef {
+    /// The accounts, in the order of their addresses.
+    fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, Self::Error> {
+        addresses.iter().map(|address| self.basic_ref(*address)).collect()
+    }
+}
+
+impl<D: DatabaseRef> Accounts for CacheDB<D> {}
 
 /// An account: what it has and what it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +165,7 @@ impl Accounts for StateView {
     }
 }
 
-impl revm::DatabaseRef for StateView {
+impl DatabaseRef for StateView {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {

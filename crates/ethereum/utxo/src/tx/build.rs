@@ -78,7 +78,7 @@ impl Builder<'_> {
         let Action::Issue { amount, .. } = self.action else { return self.build() };
         // The asset is named by the first input, so that one is chosen before all others.
         let first = self.native().first().copied().ok_or(BuildError::Native { needed: 1, held: 0 })?;
-        let asset = AssetId::issued_by(self.chain_id, &first.0);
+        let asset = first.0.asset_issued(self.chain_id);
         self.outputs = vec![Output { asset, amount, owner, memo: Default::default() }];
         self.build()
     }
@@ -133,9 +133,7 @@ impl Builder<'_> {
     fn issued(&self, asset: &AssetId, inputs: &[OutPoint]) -> u64 {
         let first = inputs.first();
         match &self.action {
-            Action::Issue { amount, .. } if first.map(|at| AssetId::issued_by(self.chain_id, at)) == Some(*asset) => {
-                *amount
-            }
+            Action::Issue { amount, .. } if first.map(|at| at.asset_issued(self.chain_id)) == Some(*asset) => *amount,
             Action::IssueMore { asset: more, amount } if more == asset => *amount,
             _ => 0,
         }

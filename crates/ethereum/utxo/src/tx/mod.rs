@@ -71,7 +71,7 @@ pub struct Payload {
 pub enum Action {
     /// Nothing.
     Transfer,
-    /// Makes a new asset, which is named by the first input ([`AssetId::issued_by`]).
+    /// Makes a new asset, which is named by the first input ([`OutPoint::asset_issued`]).
     Issue {
         /// Its short name.
         code: String,
@@ -130,7 +130,7 @@ impl Tx {
     /// The asset that it makes, where it makes one.
     pub fn new_asset(&self) -> Option<AssetId> {
         match self.payload.action {
-            Action::Issue { .. } => Some(AssetId::issued_by(self.payload.chain_id, self.payload.inputs.first()?)),
+            Action::Issue { .. } => Some(self.payload.inputs.first()?.asset_issued(self.payload.chain_id)),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Blocks, their transactions and receipts.
 //!
 //! reads   blocks; the pool for transactions that wait
-//! writes  the shapes of [`super::shapes`]
+//! writes  the shapes of [`crate::shapes`]
 //! memory  the text of one block
 //! drops   nothing: what is not there is null
 //! source  the execution API of ethereum.org
@@ -15,11 +15,11 @@ use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 
-use super::shapes::{self, Place, Stage};
 use super::{Api, Caller, pending_failure};
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Params};
+use crate::shapes::{self, Place, Stage};
 
 const NULL: &str = "null";
 /// Of how many transactions a block is told at once, on the threads that answer; with their hashes alone of how many.

@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use hearth_evm::block::Block;
 
-use super::shapes::{self, Place};
 use super::{Api, Caller};
 use crate::criteria::{Blocks, Criteria};
 use crate::failure::Failure;
 use crate::filters::{Changes, Moment};
 use crate::heavy::Deadline;
-use crate::hub::Watch;
 use crate::json;
+use crate::line::Watch;
 use crate::params::{BlockId, Params, string};
+use crate::shapes::{self, Place};
 
 /// Blocks that are looked through between two looks at the clock.
 const BLOCKS_AT_ONCE: u64 = 65_536;

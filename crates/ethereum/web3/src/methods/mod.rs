@@ -21,7 +21,6 @@ mod overrides;
 mod pool;
 mod profile;
 mod send;
-pub mod shapes;
 mod sign;
 mod typed_data;
 
@@ -36,19 +35,16 @@ use hearth_evm::state::StateView;
 use hearth_serve::dashboard::{Dashboard, Ledger, LookAt};
 use hearth_serve::rate::RateLimit;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::config::Config;
-use crate::console;
 use crate::counters::{Counters, count};
+use crate::error::ServeError;
 use crate::failure::Failure;
-use crate::feed;
 use crate::filters::Filters;
 use crate::heavy::Heavy;
 use crate::hub::Hub;
 use crate::jsonrpc::Answerer;
 use crate::params::{BlockId, Params};
-use crate::server::ServeError;
 use dev::Dev;
 use sign::Accounts;
 
@@ -92,11 +88,9 @@ impl Api {
         }))
     }
 
-    /// Starts what runs beside the connections, until `stopped` says so.
-    pub fn start(self: &Arc<Self>, stopped: watch::Receiver<bool>) -> std::io::Result<()> {
-        send::start(self)?;
-        console::start(self)?;
-        feed::start(self, stopped)
+    /// Starts the threads that take transactions.
+    pub fn start(&self) -> std::io::Result<()> {
+        send::start(self)
     }
 
     /// The chain's number (EIP-155).

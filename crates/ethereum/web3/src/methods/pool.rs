@@ -11,10 +11,11 @@ use hearth_evm::chain::Chain;
 use hearth_evm::pool::{Content, Obstacle, inspect_line};
 use hearth_evm::tx::SharedTx;
 
-use super::{Caller, shapes};
+use super::Caller;
 use crate::failure::Failure;
 use crate::json::{self, Object};
 use crate::params::Params;
+use crate::shapes;
 
 /// How a transaction is told.
 type Push = fn(&mut String, &SharedTx);

@@ -29,10 +29,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Api, Caller, dev::Span, shapes};
+use super::{Api, Caller, dev::Span};
+use crate::config::STACK_BYTES;
 use crate::counters::{Counters, count, count_many};
 use crate::failure::Failure;
 use crate::params::Params;
+use crate::shapes;
 
 /// Single transactions that wait for the thread; more wait in their connections.
 const QUEUE: usize = 4_096;
@@ -110,7 +112,7 @@ pub fn start(api: &Api) -> std::io::Result<()> {
     *api.sender.waiting.lock() = Some(waiting);
     let (queue, mut waiting) = mpsc::channel::<(Bytes, oneshot::Sender<SubmitResult>)>(QUEUE);
     let (chain, counters) = (api.chain.clone(), Arc::clone(&api.counters));
-    let thread = std::thread::Builder::new().name("web3-send".into()).stack_size(crate::server::STACK_BYTES);
+    let thread = std::thread::Builder::new().name("web3-send".into()).stack_size(STACK_BYTES);
     thread.spawn(move || {
         while let Some((first, answer)) = waiting.blocking_recv() {
             let (mut burst, mut answers) = (vec![first], vec![answer]);

@@ -17,12 +17,13 @@ use hearth_evm::tx::{Tx, TypedTransaction};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::call::Message;
-use super::{Caller, shapes, typed_data};
+use super::{Caller, typed_data};
+use crate::error::ServeError;
 use crate::failure::Failure;
 use crate::heavy::Deadline;
 use crate::json;
 use crate::params::{BlockId, Params};
-use crate::server::ServeError;
+use crate::shapes;
 
 /// Locks that the accounts share.
 const TURNS: usize = 64;

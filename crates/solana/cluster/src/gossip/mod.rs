@@ -41,7 +41,7 @@ pub use config::{Config, PUSH_MS, REFRESH_MS, TIMEOUT_MS};
 pub use counters::Counters;
 pub use near::{NEAR_WORDS, NearSlots};
 pub use outbox::Outbox;
-pub use peers::{Cursor, RepairPeer};
+pub use peers::Cursor;
 pub use pings::pong_hash;
 pub use proofs::{CHUNK_SIZE, DuplicateProof};
 pub use signing::{SignKind, SignRequest};

@@ -18,19 +18,6 @@ use crate::view::Peer;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(u64);
 
-/// A node that can be asked for shreds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RepairPeer {
-    /// Who.
-    pub identity: Pubkey,
-    /// Where it takes requests.
-    pub serve_repair: SocketAddrV4,
-    /// Its stake, lamports.
-    pub stake: u64,
-    /// The lowest slot of which it says that it has shreds; 0 where it says nothing.
-    pub lowest: u64,
-}
-
 /// The port by which Agave 4.2 names the sockets that it no longer has, such as the TPU over UDP: nodes of older
 /// releases would take a node without them for one that takes no transactions at all.
 const PLACEHOLDER_PORT: u16 = 1;

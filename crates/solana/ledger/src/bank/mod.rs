@@ -21,6 +21,7 @@ mod executor;
 mod general;
 mod lookup;
 mod record;
+mod shared;
 mod tapped;
 mod transfer;
 mod working_set;
@@ -37,6 +38,7 @@ pub use executor::{Executor, Simulation};
 pub use general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath};
 pub use lookup::LoadedAddresses;
 pub use record::{InnerCall, Record, TokenAmount};
+pub(crate) use shared::Shared;
 pub use transfer::TransferRules;
 
 use crate::account::Account;
@@ -44,7 +46,6 @@ use crate::blockhash::BlockhashQueue;
 use crate::cost::Cost;
 use crate::error::TransactionError;
 use crate::fees::Fee;
-use crate::ledger::Shared;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 
 /// Stands for an account: a hash of its address that nobody can choose addresses for. Two that are alike are taken for

@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Chain, Ledger, LedgerConfig, RECENT_BLOCKS, State};
 use crate::blockhash::BlockhashQueue;
+use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::Epochs;
 use crate::genesis::Genesis;
 use crate::hashing::{Hashes, Hashing};
 use crate::snapshot::{Cut, Loaded, Manifest, Snapshots};
-use crate::view::Commitment;
 
 /// Accounts that are hashed in one go by the thread that writes snapshots.
 const HASH_AT_ONCE: usize = 1000;
@@ -63,7 +63,7 @@ impl Ledger {
     /// undone must not be asked for.
     pub(crate) fn is_settled(&self, slot: u64) -> bool {
         let level = if self.shared.keeps_forks { Commitment::Finalized } else { Commitment::Confirmed };
-        self.slot(level) >= slot
+        self.block(&self.chain(), level).slot >= slot
     }
 
     /// At the end of a slot, before the next may begin: cuts when a snapshot is due.

@@ -27,8 +27,7 @@ use crate::blockhash::BlockhashQueue;
 use crate::epochs::Epochs;
 use crate::performance::Samples;
 use crate::status_cache::LandedKeys;
-use crate::validators::VoteAccount;
-use crate::vote_state::VoteState;
+use crate::vote_state::{VoteAccount, VoteState};
 
 /// Bytes of a checkpoint: 151 blockhashes twice, in a table at most 7/8 full and in a list (20 KB), the sums of the
 /// accounts (2 KB), the stakes' names, the block's summary and hash.

@@ -6,9 +6,10 @@ use hearth_wire::program::system;
 
 use super::*;
 use crate::account::Account;
+use crate::commitment::Commitment;
 use crate::stakes;
 use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
-use crate::view::{Commitment, SignatureStatus};
+use crate::view::SignatureStatus;
 use crate::{InstructionError, TransactionError};
 
 const RICH: u64 = 10 * LAMPORTS_PER_SOL;

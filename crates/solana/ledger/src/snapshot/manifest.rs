@@ -10,10 +10,10 @@ use hearth_wire::Hash;
 use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 use serde::{Deserialize, Serialize};
 
+use crate::block::BlockSummary;
 use crate::epochs::KeptEpochs;
 use crate::hashing::Hashes;
 use crate::lattice::Lattice;
-use crate::ledger::BlockSummary;
 use crate::performance::Samples;
 
 /// Blockhashes at most: the newest and those after which it came.

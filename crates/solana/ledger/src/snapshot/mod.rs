@@ -7,9 +7,9 @@
 //! drops   a snapshot that finds no room: its part file is removed, and it is said and counted
 //! source  our own format (format.rs); the tests cut files, flip bits, fill the disk
 //!
-//! The walk: the [`Taker`] waits for the ledger to cut the state at a slot's end, walks it shard by shard
-//! and hands it to the writer; [`load()`] reads the newest file that is whole, [`prove()`] what another node
-//! has sent. What a file holds is told by [`Manifest`].
+//! The walk: [`Snapshots`] says when a snapshot is due; the ledger then cuts the state at a slot's end; the
+//! [taker](crate::snapshot_taker) walks it shard by shard and hands it to the [`Writer`]. [`load()`] reads the newest
+//! file that is whole, [`prove()`] what another node has sent. [`Manifest`] is what a file holds besides.
 
 mod account;
 mod error;
@@ -18,7 +18,7 @@ mod format;
 mod load;
 mod manifest;
 mod prove;
-mod taker;
+mod schedule;
 mod writer;
 
 #[cfg(test)]
@@ -30,6 +30,6 @@ pub use format::VERSION;
 pub use load::{Loaded, Summary, load, verify};
 pub use manifest::Manifest;
 pub use prove::prove;
-pub(crate) use taker::Cut;
-pub use taker::{SnapshotConfig, SnapshotEvent, Snapshots, Taker};
+pub(crate) use schedule::{Cut, Job};
+pub use schedule::{SnapshotConfig, Snapshots};
 pub use writer::Writer;

@@ -1,7 +1,5 @@
 //! Files: whole, cut, changed, of another version, of another chain, and on a full disk.
 
-mod taking;
-
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,8 +8,8 @@ use super::format::{CHUNK_HEAD_SIZE, Kind, encode_chunk};
 use super::writer::Medium;
 use super::*;
 use crate::account::Account;
+use crate::block::BlockSummary;
 use crate::hashing::Hashes;
-use crate::ledger::BlockSummary;
 use crate::performance::{Mark, Samples};
 use crate::seed::Seed;
 use crate::status_cache::{LandedStatus, StatusCache, StatusCacheConfig};

@@ -9,9 +9,11 @@
 //! A turn does a bounded piece: 32 signatures, 32 transactions or 4,096 hashes. So a tile that shares its core lets
 //! others have it in between. It takes the next order when the report of the one before is on its way.
 
+mod messages;
 mod order;
 mod worker;
 
+pub use messages::{ExecOrder, ExecVerdict};
 pub use order::{Failure, ORDER_ENTRIES, Order, Place, Report, Work};
 pub use worker::{Did, Worker, WorkerConfig};
 
@@ -21,7 +23,7 @@ use hearth_ledger::Ledger;
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile};
 
-use crate::links::{EXEC_REPLAY, ExecOrder, ExecVerdict, MICROBLOCK_MTU, MORE, REPLAY_EXEC};
+use crate::links::{EXEC_REPLAY, MICROBLOCK_MTU, MORE, REPLAY_EXEC};
 
 hearth_tile::counters! {
     /// What exec counts.

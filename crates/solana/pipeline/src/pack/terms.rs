@@ -4,6 +4,7 @@
 //! drops   nothing; [`Counts`] says what the scheduler dropped
 //! source  the cluster's limits are the caller's to choose
 
+use hearth_ledger::fates::DropReason;
 use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
 
@@ -130,6 +131,20 @@ pub enum Refused {
     /// There is no memory for its accounts, and too few pay worse.
     #[error("the pool has no room for its accounts")]
     AccountsFull,
+}
+
+impl From<Refused> for DropReason {
+    fn from(why: Refused) -> Self {
+        match why {
+            Refused::TooLong | Refused::TooManyAccounts => Self::PackSize,
+            Refused::AccountTwice => Self::PackAccountTwice,
+            Refused::TooCostly => Self::PackTooCostly,
+            Refused::Expired => Self::PackExpired,
+            Refused::Duplicate => Self::PackDuplicate,
+            Refused::PoolFull => Self::PackPoolFull,
+            Refused::AccountsFull => Self::PackAccountsFull,
+        }
+    }
 }
 
 /// What a block ran out of before its slot ended.

@@ -30,8 +30,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::gossip::{RepairPeer, pong_hash};
-use hearth_cluster::view::View;
+use hearth_cluster::gossip::pong_hash;
+use hearth_cluster::view::{RepairPeer, View};
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Commitment, Ledger};

@@ -28,8 +28,8 @@ use hearth_wire::vote::is_vote;
 
 use super::conflicts::Conflicts;
 use super::error::ReplayError;
-use crate::exec::{Failure, ORDER_ENTRIES, Order, Place, Report, Work};
-use crate::links::{ExecOrder, MICROBLOCK_TXNS};
+use crate::exec::{ExecOrder, Failure, ORDER_ENTRIES, Order, Place, Report, Work};
+use crate::links::MICROBLOCK_TXNS;
 use crate::poh::check::{BlockError, ChainEntry, TickCheck};
 
 /// Parts of a block that a step parses, about 50 µs.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank};
 use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::validators::VoteAccount;
+use hearth_ledger::vote_state::VoteAccount;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
 use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};

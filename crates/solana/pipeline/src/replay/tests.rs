@@ -19,8 +19,8 @@ use hearth_wire::{TransferTemplate, Txn};
 
 use super::*;
 use crate::bank::{Recording, record_transaction};
-use crate::exec::{Worker, WorkerConfig};
-use crate::links::{ExecOrder, ExecVerdict, MICROBLOCK_MTU, MICROBLOCK_TXNS};
+use crate::exec::{ExecOrder, ExecVerdict, Worker, WorkerConfig};
+use crate::links::{MICROBLOCK_MTU, MICROBLOCK_TXNS};
 use crate::poh::check::{BlockError, verify_entries, verify_hashes};
 
 const ACCOUNTS: usize = 24;

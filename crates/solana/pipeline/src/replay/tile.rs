@@ -28,11 +28,11 @@ use super::log_limit::LogLimit;
 use super::position::{Counters, LeaderControl, Output, Position, PositionError};
 use super::store_queue::StoreQueue;
 use super::{Dispatcher, Rules};
-use crate::exec::Report;
+use crate::exec::{ExecOrder, ExecVerdict, Report};
 use crate::failure::Failure;
 use crate::links::{
-    EXEC_REPLAY, ExecOrder, ExecVerdict, FAILED, MORE, POH_REPLAY, REPLAY_EXEC, REPLAY_POH, REPLAY_SHRED, REPLAY_TOWER,
-    STORE_REPLAY, TOWER_REPLAY,
+    EXEC_REPLAY, FAILED, MORE, POH_REPLAY, REPLAY_EXEC, REPLAY_POH, REPLAY_SHRED, REPLAY_TOWER, STORE_REPLAY,
+    TOWER_REPLAY,
 };
 use crate::poh::{LeaderAnswer, LeaderOrder, Parent};
 use crate::timer::next_look;

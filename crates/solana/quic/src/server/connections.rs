@@ -13,8 +13,9 @@ use bytes::Bytes;
 use quinn_proto::{ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent};
 use rustls::pki_types::CertificateDer;
 
-use super::{Held, Peer, STREAM_FRAMES_MAX, Server, Slot, Stage, Streams, marked_copy};
+use super::{Held, Peer, Server, Slot, Stage, Streams, marked_copy};
 use crate::admission::Refusal;
+use crate::config::STREAM_FRAMES_MAX;
 use crate::transport::pass_events;
 use crate::{close_code, entropy, tls};
 

@@ -14,18 +14,12 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::config::held_bytes_max;
+
 /// What a datagram takes besides its bytes: a place in a queue that has grown to twice its need (2 × 40), the
 /// shared handle (40), and the allocator's own (2 × 16), rounded up.
 const OVERHEAD: usize = 160;
 const _: () = assert!(OVERHEAD >= 2 * size_of::<Datagram>() + 40 + 32);
-
-/// What a connection may hold for each stream it may have open. An honest peer's transaction lies in two datagrams
-/// at most, and is charged 2 × (1472 + 160) B then, within three quarters of this but for the rarest of cases: all
-/// streams at their longest, each of them cut, and nothing else in any datagram.
-pub(crate) const PER_STREAM: usize = 4096;
-
-/// A connection may hold this much however few its streams: a handshake's datagrams are held, too.
-const LEAST: usize = 64 << 10;
 
 struct Datagram {
     mark: Bytes,
@@ -40,12 +34,6 @@ pub(super) struct Held {
     limit: usize,
 }
 
-/// The most that a connection with so many streams can hold.
-pub(crate) const fn limit(streams_concurrent: u32) -> usize {
-    let bytes = streams_concurrent as usize * PER_STREAM;
-    if bytes > LEAST { bytes } else { LEAST }
-}
-
 /// A copy of a datagram, and the handle that tells whether anything of the copy is still held.
 pub(super) fn marked_copy(datagram: &[u8]) -> (BytesMut, Bytes) {
     let mut copy = BytesMut::with_capacity(datagram.len() + 1);
@@ -57,7 +45,7 @@ pub(super) fn marked_copy(datagram: &[u8]) -> (BytesMut, Bytes) {
 
 impl Held {
     pub(super) fn new(streams_concurrent: u32) -> Self {
-        Self { datagrams: VecDeque::new(), bytes: 0, limit: limit(streams_concurrent) }
+        Self { datagrams: VecDeque::new(), bytes: 0, limit: held_bytes_max(streams_concurrent) }
     }
 
     /// What is held, in bytes; never more than the limit after a [`Self::push`] that returned true.
@@ -67,7 +55,7 @@ impl Held {
 
     /// The connection may have so many streams from now on, if it could not before.
     pub(super) fn raise_streams(&mut self, streams_concurrent: u32) {
-        self.limit = self.limit.max(limit(streams_concurrent));
+        self.limit = self.limit.max(held_bytes_max(streams_concurrent));
     }
 
     /// quinn has seen the datagram of `length` bytes behind `mark`. False if the connection now holds too much.
@@ -108,6 +96,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::HELD_BYTES_LEAST;
 
     #[test]
     fn a_datagram_counts_while_any_slice_of_it_lives() {
@@ -149,11 +138,11 @@ mod tests {
             }
             drop(copy);
             all.extend(kept);
-            assert!(held.bytes() <= LEAST);
+            assert!(held.bytes() <= HELD_BYTES_LEAST);
             accepted += 1;
         }
         assert!(accepted > 3000, "{accepted}");
-        let three_quarters = LEAST * 3 / 4 / (1000 + OVERHEAD);
+        let three_quarters = HELD_BYTES_LEAST * 3 / 4 / (1000 + OVERHEAD);
         assert!(all.len().abs_diff(three_quarters) <= 1, "{} of {three_quarters}", all.len());
     }
 }

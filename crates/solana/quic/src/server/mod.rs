@@ -31,9 +31,7 @@ use crate::entropy::{Entropy, TokenClock};
 use crate::stake::{Load, Stakes};
 use crate::transport::Responses;
 use crate::{ConfigError, ServerCounters, Transmit, entropy, tls};
-pub(crate) use held::limit as held_limit;
 use held::{Held, marked_copy};
-pub(crate) use streams::STREAM_FRAMES_MAX;
 use streams::Streams;
 
 /// Who sent a transaction.

@@ -18,16 +18,12 @@ use quinn_proto::{Chunk, Chunks, Dir, ReadError, StreamId};
 use rustc_hash::FxHashMap;
 
 use super::{Peer, Server, Stage, THROTTLE_WINDOW};
-use crate::config::ServerConfig;
+use crate::config::{STREAM_FRAMES_MAX, ServerConfig};
 use crate::stake::Load;
 use crate::{close_code, entropy};
 
 /// Transactions read from one connection before it is the next one's turn.
 const TURN: u32 = 32;
-
-/// Frames in which a stream may come; one more closes its connection. A transaction fits one, is cut into two or three
-/// at the edges of datagrams, and comes in a few more when datagrams are lost. quinn keeps 56 B for each that waits.
-pub(crate) const STREAM_FRAMES_MAX: u32 = 32;
 
 /// A stream taken up that has not ended.
 struct Part {

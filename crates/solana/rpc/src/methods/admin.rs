@@ -11,7 +11,6 @@
 //! next begins, for a while.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -19,6 +18,7 @@ use super::{Api, Caller};
 use crate::counters::count;
 use crate::jsonrpc::{Failure, Request};
 use crate::params::{Options, Params};
+use crate::profiler::{Admin, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 
 /// The longest profile, seconds.
 pub const SECONDS_MAX: u64 = 600;
@@ -26,58 +26,6 @@ pub const SECONDS_MAX: u64 = 600;
 pub const PROFILE_HZ_MAX: u64 = 1000;
 const SECONDS: u64 = 10;
 const HZ: u64 = 99;
-
-/// Samples the node's process.
-pub trait Profiler: Send + Sync {
-    /// Begins to sample, and gives where that stands; the reason in words where it cannot.
-    fn start(&self, plan: ProfilePlan) -> Result<Value, String>;
-    /// Where the last one stands, or the one of this `id`: an object with `state` (`none`, `running`, `done`,
-    /// `failed` or `expired`), and with the profile itself once that is `done`, as the format says. The reason in
-    /// words where that one is no longer kept.
-    fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String>;
-    /// Ends the one under way, or the one of this `id`, with the samples that there are, and gives where it stands: it
-    /// is `done` a moment later. One that has ended is left as it is.
-    fn stop(&self, id: Option<u64>) -> Result<Value, String>;
-}
-
-/// What to sample.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfilePlan {
-    /// For how long.
-    pub span: ProfileSpan,
-    /// One kind of tile alone.
-    pub tile: Option<String>,
-    /// Samples a second of CPU time.
-    pub hz: u32,
-}
-
-/// How long to sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProfileSpan {
-    /// So many seconds.
-    Seconds(u64),
-    /// The next block, from its begin to its end.
-    Block,
-}
-
-/// How to tell a profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProfileFormat {
-    /// Its figures alone.
-    Summary,
-    /// A flame graph.
-    Svg,
-    /// A line a stack.
-    Folded,
-}
-
-/// Who may ask, and what.
-pub struct Admin {
-    /// The profiler.
-    pub profiler: Arc<dyn Profiler>,
-    /// What requests must carry, wherever they come from; without one those of programs on loopback are heard.
-    pub token: Option<String>,
-}
 
 impl Caller<'_> {
     /// Answers a request of the node's owner; `None` where it is none.
@@ -163,6 +111,8 @@ async fn fetch(api: &Api, profiler: &dyn Profiler, options: Options<'_>) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     struct Nobody;

@@ -21,7 +21,7 @@ use crate::encoding::account::AccountFormat;
 use crate::encoding::instructions::{addresses_json, inner_json, token_balances_json};
 use crate::encoding::token::TokenView;
 use crate::encoding::{self, base64_text};
-use crate::jsonrpc::Failure;
+use crate::jsonrpc::{Failure, kind};
 use crate::params::{self, Options, Params};
 
 /// What became of a transaction in a simulation.
@@ -126,7 +126,7 @@ impl Simulation {
         for (index, text) in texts.iter().enumerate() {
             let place = || format!("accounts: addresses, element {index}");
             let text = text.as_str().ok_or_else(|| {
-                Failure::invalid_params(format!("{}: expected a string, found {}", place(), params::kind(text)))
+                Failure::invalid_params(format!("{}: expected a string, found {}", place(), kind(text)))
             })?;
             let key = params::pubkey(text, place)?;
             // Of what failed nothing would be left.

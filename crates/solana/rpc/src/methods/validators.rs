@@ -6,7 +6,7 @@
 //! source  `getVoteAccounts`, `getBlockCommitment`, `getRecentPerformanceSamples` of `solana-rpc` 4.2
 
 use hearth_ledger::Commitment;
-use hearth_ledger::validators::VoteAccount;
+use hearth_ledger::vote_state::VoteAccount;
 use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 

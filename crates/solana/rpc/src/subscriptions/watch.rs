@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::encoding::account::AccountFormat;
 use crate::filters::Filters;
-use crate::jsonrpc::Failure;
+use crate::jsonrpc::{Failure, kind};
 use crate::params::{self, Params};
 
 /// What a client wants to be told.
@@ -140,7 +140,7 @@ impl Watch {
                 }
             }
             other => {
-                let found = other.map_or("nothing".into(), params::kind);
+                let found = other.map_or("nothing".into(), kind);
                 let wanted = "\"all\", \"allWithVotes\" or {\"mentions\": [address]}";
                 return Err(Failure::invalid_params(format!("{place}: expected {wanted}, found {found}")));
             }

@@ -1,7 +1,7 @@
 //! Chains that lift a limit, or begin with older rules.
 
 use super::*;
-use crate::genesis::TxLimits;
+use crate::limits::TxLimits;
 
 fn limited(dir: Option<&std::path::Path>, limits: TxLimits) -> Result<Chain, ChainError> {
     let accounts: Vec<_> = (1..=2).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use hearth_wire::program::system;
 
-use super::super::*;
+use super::*;
 use crate::blockstore::{self, BlockStore, FecSetRecord};
+use crate::snapshot::{Loaded, load, prove};
 use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
 use crate::{
     Commitment, Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, StatusCacheConfig,

@@ -1,4 +1,4 @@
-//! Orders on their way to an exec tile, and its reports.
+//! messages: orders on their way to an exec tile, and its reports.
 //!
 //! reads   messages
 //! writes  messages
@@ -6,9 +6,9 @@
 
 use hearth_ledger::{Outcome, TransactionError};
 
-use super::MICROBLOCK_MTU;
-use super::codec::{Reader, TRUSTED, Writer, writer};
-use crate::exec::{Failure, ORDER_ENTRIES, Order, Place, Work};
+use super::order::{Failure, ORDER_ENTRIES, Order, Place, Work};
+use crate::links::MICROBLOCK_MTU;
+use crate::links::codec::{Reader, TRUSTED, Writer, writer};
 use crate::poh::check::ChainEntry;
 
 /// An order: what a worker has to do for a block.

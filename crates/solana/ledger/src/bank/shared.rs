@@ -1,0 +1,27 @@
+//! shared: what all banks of a ledger, and its readers, work on.
+//!
+//! memory  accounts and statuses, each bounded where it is kept
+
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::RwLock;
+
+use super::general::GeneralPath;
+use crate::accounts::Accounts;
+use crate::hashing::Hashing;
+use crate::status_cache::StatusCache;
+use crate::tap::Tap;
+
+/// What banks and readers share.
+pub(crate) struct Shared {
+    pub(crate) accounts: Accounts,
+    pub(crate) statuses: StatusCache,
+    pub(crate) general: Box<dyn GeneralPath>,
+    pub(crate) transaction_count: AtomicU64,
+    pub(crate) hashing: Hashing,
+    pub(crate) tap: Tap,
+    /// Whether blocks may be undone.
+    pub(crate) keeps_forks: bool,
+    /// Held for reading by whoever tries a transaction, so that the chain does not go back beneath it.
+    pub(crate) trials: RwLock<()>,
+}

@@ -1,0 +1,280 @@
+//! Rule on the modules of a crate: they do not import each other in a circle.
+//!
+//! reads   every Rust file under a `src/`; the circles that remain, listed in ARCHITECTURE.md
+//! writes  findings
+//! memory  the code and the imports of one crate
+//!
+//! A module is what the crate's root declares: `src/NAME.rs`, or `src/NAME/` with all that is in it. It imports another
+//! where its code has a path that leads there, by `crate::` or out of itself by `super::`, in a `use` or elsewhere.
+//! Code that is compiled for tests only does not count. A name that the root imports leads to its module.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Found;
+use super::crates::{TABLE, rows};
+use super::paths::{Leaf, inline_modules, leaves, test_modules, without_tests};
+use super::tree::{File, Tree};
+use super::{code, paths};
+
+const HEADING: &str = "## Circles that remain";
+
+/// A file of a crate, tests left out.
+struct Source<'a> {
+    path: &'a str,
+    /// Of its module, from the crate's root on.
+    module: Vec<&'a str>,
+    code: String,
+}
+
+/// Where one module imports another: for each pair of them the files and lines.
+type Imports<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a str, usize)>>;
+
+/// Modules that import each other, directly or by way of others among them.
+type Circle<'a> = BTreeSet<&'a str>;
+
+/// Every circle is listed as it is, so that the list can only become shorter.
+pub fn circles(tree: &Tree, found: &mut Found) {
+    let Some(list) = tree.file(TABLE) else { return };
+    let listed = rows(&list.text, HEADING);
+    let modules = |row: usize| listed[row].imports.iter().copied().collect::<Circle<'_>>();
+    let mut used = vec![false; listed.len()];
+    for (root, files) in by_crate(tree) {
+        let name = root.rsplit('/').next().unwrap_or_default();
+        let imports = imports(root, &files);
+        for circle in circles_of(&imports) {
+            let covers = |row: &usize| listed[*row].name == name && circle.is_subset(&modules(*row));
+            let Some(row) = (0..listed.len()).find(covers) else {
+                unlisted(&imports, &circle, found);
+                continue;
+            };
+            used[row] = true;
+            if modules(row) != circle {
+                let (before, now) = (quoted(&modules(row)), quoted(&circle));
+                let what = format!("the circle of {before} in `{name}` is only {now} now");
+                found.at(TABLE, 0, what);
+            }
+        }
+    }
+    for row in (0..listed.len()).filter(|row| !used[*row]) {
+        let (name, modules) = (listed[row].name, quoted(&modules(row)));
+        found.at(TABLE, 0, format!("{modules} of `{name}` are listed as a circle, and are none"));
+    }
+}
+
+/// Tells of every import that makes a circle.
+fn unlisted(imports: &Imports<'_>, circle: &Circle<'_>, found: &mut Found) {
+    let inside = |(from, to): &(&str, &str)| circle.contains(*from) && circle.contains(*to);
+    for ((from, to), places) in imports.iter().filter(|(pair, _)| inside(pair)) {
+        let more: Vec<String> = places[1..].iter().map(|(path, line)| format!("{path}:{line}")).collect();
+        let more = if more.is_empty() { String::new() } else { format!("; also at {}", more.join(", ")) };
+        let (path, line) = places[0];
+        found.at(path, line, format!("`{from}` imports `{to}`, in the circle of {}{more}", quoted(circle)));
+    }
+}
+
+fn quoted(circle: &Circle<'_>) -> String {
+    circle.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The files of each crate, by the folder that its `src/` is in.
+fn by_crate(tree: &Tree) -> BTreeMap<&str, Vec<&File>> {
+    let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in tree.rust() {
+        if let Some((root, _)) = file.path.split_once("/src/") {
+            crates.entry(root).or_default().push(file);
+        }
+    }
+    crates
+}
+
+/// The path of a file's module, empty for the crate's root; `None` for a program of its own.
+fn module_of<'a>(root: &str, file: &'a File) -> Option<Vec<&'a str>> {
+    let path = file.path.strip_prefix(root)?.strip_prefix("/src/")?.strip_suffix(".rs")?;
+    let mut module: Vec<&str> = path.split('/').collect();
+    match module[..] {
+        ["lib" | "main"] => module.clear(),
+        ["bin", ..] => return None,
+        [.., "mod"] => drop(module.pop()),
+        _ => {}
+    }
+    Some(module)
+}
+
+fn sources<'a>(root: &str, files: &[&'a File]) -> Vec<Source<'a>> {
+    let files = files.iter().filter(|file| !file.is_test());
+    let modules: Vec<(&'a File, Vec<&'a str>)> =
+        files.filter_map(|file| Some((*file, module_of(root, *file)?))).collect();
+    let mut of_tests: Vec<Vec<&str>> = vec![];
+    for (file, module) in &modules {
+        of_tests.extend(test_modules(&file.code).into_iter().map(|name| [&module[..], &[name]].concat()));
+    }
+    let is_code = |module: &[&str]| !of_tests.iter().any(|test| module.starts_with(test));
+    let code = modules.into_iter().filter(|(_, module)| is_code(&module[..]));
+    code.map(|(file, module)| Source { path: &file.path, module, code: without_tests(&file.code) }).collect()
+}
+
+/// All imports from one module to another.
+fn imports<'a>(root: &str, files: &[&'a File]) -> Imports<'a> {
+    let sources = sources(root, files);
+    let modules: BTreeSet<&'a str> = sources.iter().filter_map(|source| source.module.first().copied()).collect();
+    let reexports = reexports(&sources, &modules);
+    let mut imports: Imports<'a> = BTreeMap::new();
+    for source in &sources {
+        let Some(from) = source.module.first().copied() else { continue };
+        let inline = inline_modules(&source.code);
+        for (start, leaf) in paths::absolute(&source.code) {
+            let within = inline.iter().filter(|(_, range)| range.contains(&start)).map(|(name, _)| *name);
+            let module: Vec<&str> = source.module.iter().copied().chain(within).collect();
+            let Some(first) = first_name(module, &leaf) else { continue };
+            let to = modules.get(first).copied().or_else(|| reexports.get(first).copied());
+            if let Some(to) = to.filter(|to| *to != from) {
+                imports.entry((from, to)).or_default().push((source.path, code::line_of(&source.code, leaf.at)));
+            }
+        }
+    }
+    for places in imports.values_mut() {
+        places.sort_unstable();
+        places.dedup();
+    }
+    imports
+}
+
+/// The name below the crate's root that a path in `module` leads to.
+fn first_name<'a>(module: Vec<&'a str>, leaf: &Leaf<'a>) -> Option<&'a str> {
+    let mut full = module;
+    for name in &leaf.path {
+        match *name {
+            "crate" => full.clear(),
+            "super" => drop(full.pop()),
+            "self" => {}
+            name => full.push(name),
+        }
+    }
+    full.first().copied()
+}
+
+/// The names that the root imports from its modules, with the module of each.
+fn reexports<'a>(sources: &[Source<'a>], modules: &BTreeSet<&'a str>) -> BTreeMap<String, &'a str> {
+    let mut reexports = BTreeMap::new();
+    for root in sources.iter().filter(|source| source.module.is_empty()) {
+        for at in code::words(&root.code, "use") {
+            for leaf in leaves(&root.code, at + "use".len()) {
+                let mut path = leaf.path.iter().skip_while(|name| matches!(**name, "crate" | "self"));
+                if let Some(module) = path.next().and_then(|name| modules.get(*name)) {
+                    reexports.insert(leaf.name.to_owned(), *module);
+                }
+            }
+        }
+    }
+    reexports
+}
+
+/// The circles, each once.
+fn circles_of<'a>(imports: &Imports<'a>) -> BTreeSet<Circle<'a>> {
+    let reached: BTreeMap<&str, Circle<'a>> = imports.keys().map(|(from, _)| (*from, reach(imports, from))).collect();
+    let leads = |from: &str, to: &str| reached.get(from).is_some_and(|reached| reached.contains(to));
+    let circle =
+        |of: &str| reached.keys().copied().filter(|other| leads(of, other) && leads(other, of)).collect::<Circle<'a>>();
+    reached.keys().filter(|module| leads(module, module)).map(|module| circle(module)).collect()
+}
+
+/// All modules that `from` imports, directly or by way of others.
+fn reach<'a>(imports: &Imports<'a>, from: &str) -> Circle<'a> {
+    let next = |of: &str| imports.keys().filter(|(from, _)| *from == of).map(|(_, to)| *to).collect::<Vec<_>>();
+    let mut reached = Circle::new();
+    let mut left = next(from);
+    while let Some(module) = left.pop() {
+        if reached.insert(module) {
+            left.extend(next(module));
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::Finding;
+
+    fn findings(listed: &str, files: &[(&str, &str)]) -> Vec<Finding> {
+        let list = format!("{HEADING}\n\n| Crate | Modules |\n|---|---|\n{listed}");
+        let mut all = vec![File::new(TABLE, &list)];
+        all.extend(files.iter().map(|(path, text)| File::new(&format!("crates/base/ring/src/{path}"), text)));
+        let mut found = Found { rule: "circles", findings: vec![] };
+        circles(&Tree { files: all, packages: vec![] }, &mut found);
+        found.findings
+    }
+
+    /// Whether the module `a` imports `b`, where `b` imports `a`, by the text of `a`'s file.
+    fn leads(path: &str, text: &str) -> bool {
+        let root = ("lib.rs", "mod a;\nmod b;\npub use b::{Bee, Wasp as Hornet};\n#[cfg(test)]\nmod c;\n");
+        !findings("", &[root, ("b/mod.rs", "use crate::{a::A, c::C};\n"), (path, text)]).is_empty()
+    }
+
+    #[test]
+    fn paths_lead_out_of_a_module() {
+        for (path, text) in [
+            ("a.rs", "use crate::b::B;"),
+            ("a.rs", "use crate::{c, b::{self, B}};"),
+            ("a.rs", "fn f() -> super::b::B { g() }"),
+            ("a/mod.rs", "fn f() { crate::Bee::new() }"),
+            ("a.rs", "use crate::Hornet;"),
+            ("a/deep.rs", "use super::super::b;"),
+            ("a/deep/mod.rs", "mod d {\n    use super::super::super::b;\n}"),
+            ("a.rs", "#[cfg(test)]\nuse c::C;\nuse crate::b;"),
+            ("a.rs", "struct A {\n    #[cfg(test)]\n    c: u8,\n}\nuse crate::b;"),
+            ("a.rs", "#[cfg(not(test))]\nuse crate::b;"),
+        ] {
+            assert!(leads(path, text), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_stays_inside_or_is_a_test_is_no_import() {
+        for (path, text) in [
+            ("a.rs", "use crate::a::b;"),
+            ("a.rs", "pub(crate) use b::B;"),
+            ("a.rs", "// use crate::b;\nconst A: &str = \"crate::b\";"),
+            ("a/deep.rs", "use super::b;"),
+            ("a.rs", "mod d {\n    use super::b;\n}"),
+            ("a.rs", "use crate::Wasp;"),
+            ("a.rs", "#[cfg(test)]\nuse crate::{b, c};"),
+            ("a.rs", "#[cfg(test)]\nmod tests {\n    use crate::b;\n}"),
+            ("a.rs", "#[cfg(test)]\nfn f<A, B>(b: crate::b::B) {\n    crate::b::f();\n}"),
+            ("a/tests.rs", "use crate::b;"),
+            ("c.rs", "use crate::b;"),
+        ] {
+            assert!(!leads(path, text), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn circle_is_told_by_its_imports() {
+        let files = [
+            ("a.rs", "\nuse crate::b;\nuse crate::d;\n"),
+            ("b.rs", "use crate::c;\n"),
+            ("c/mod.rs", "use crate::a::A;\n\nfn f() { crate::a::f() }\n"),
+            ("d.rs", ""),
+        ];
+        let told: Vec<_> = findings("", &files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
+        let place = |path: &str| format!("crates/base/ring/src/{path}");
+        let circle = "in the circle of `a`, `b`, `c`";
+        let expected = [
+            (place("a.rs"), 2, format!("`a` imports `b`, {circle}")),
+            (place("b.rs"), 1, format!("`b` imports `c`, {circle}")),
+            (place("c/mod.rs"), 1, format!("`c` imports `a`, {circle}; also at crates/base/ring/src/c/mod.rs:3")),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn list_of_circles_only_shrinks() {
+        let two = [("a.rs", "use crate::b;"), ("b.rs", "use crate::a;"), ("c.rs", "")];
+        let count = |listed: &str| findings(listed, &two).len();
+        assert_eq!(count("| `ring` | `a`, `b` |\n"), 0);
+        assert_eq!(count("| `tile` | `a`, `b` |\n"), 3, "two imports, and a row of a crate that has no circle");
+        assert_eq!(count("| `ring` | `a`, `b`, `c` |\n"), 1, "the row is too long");
+        assert_eq!(count("| `ring` | `a`, `b` |\n| `ring` | `b`, `c` |\n"), 1, "the second row is no circle");
+        assert_eq!(findings("| `ring` | `a`, `b` |\n", &two[..1]).len(), 1, "the circle is gone");
+    }
+}
