@@ -10,9 +10,8 @@ mod ethereum;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use hearth_ring::Observer;
+use hearth_ring::{Observer, unix_time};
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
@@ -248,8 +247,7 @@ fn in_words(fate: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut words = format!("{}: {}\n", text(&fate["fate"]), text(&fate["explanation"]));
     if let Some(time) = fate["drop"]["unixTimestamp"].as_u64() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        words += &format!("when:    {} s ago\n", now.saturating_sub(time));
+        words += &format!("when:    {} s ago\n", unix_time().as_secs().saturating_sub(time));
         words += &format!("counter: {}\n", text(&fate["drop"]["counter"]));
     }
     if let Some(count) = fate["duplicates"]["count"].as_u64() {

@@ -16,7 +16,6 @@ pub mod socket;
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::Config;
 use crate::say::note;
@@ -115,7 +114,7 @@ pub fn is_entrypoint(text: &str) -> bool {
 
 /// Milliseconds of Unix time.
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
+    hearth_ring::unix_time().as_millis() as u64
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 //! drops   what an answer has too much or in another form; results that a node has no more are counted
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use chrono::DateTime;
+use hearth_tile::clock::unix_time;
 use serde_json::{Value, json};
 use ureq::Agent;
 
@@ -379,8 +380,8 @@ impl Metrics {
             let why = "no metrics in Prometheus' text format".into();
             return Err(LiveError::Metrics { url: shown(&self.url), why });
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
-        Ok(store.add_sample(&Sample { time_ms: now, url: shown(&self.url), values })?)
+        let time_ms = unix_time().as_millis() as i64;
+        Ok(store.add_sample(&Sample { time_ms, url: shown(&self.url), values })?)
     }
 }
 
