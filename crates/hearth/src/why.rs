@@ -21,7 +21,7 @@ use crate::cli::Why;
 use crate::config::Config;
 use crate::evm;
 use crate::monitor;
-use crate::node_rpc::{Rpc, RpcError, message};
+use crate::node_rpc::{self, RpcError};
 use crate::ports::Ports;
 use crate::say::Say;
 use crate::shell;
@@ -51,13 +51,13 @@ pub enum WhyError {
     Url(String),
     /// No node there.
     #[error("no answer from {0}: {1}; does the node run? --name, --url or --config says which")]
-    Connection(String, std::io::Error),
+    Connection(String, String),
     /// No node of the Ethereum chain there.
     #[error(
         "no answer from {0}: {1}; a transaction 0x… is of the Ethereum chain. Does `hearth evm run` run? --name or --url \
          says where"
     )]
-    NoEthereumNode(String, std::io::Error),
+    NoEthereumNode(String, String),
     /// Several nodes of the Ethereum chain, each of which may be meant.
     #[error("{} nodes of the Ethereum chain run on this machine: {}; --name says which", .0.len(), .0.join(", "))]
     SeveralEthereum(Vec<String>),
@@ -225,15 +225,15 @@ fn address_of(name: &str) -> Option<IpAddr> {
 }
 
 fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
-    let asked = Rpc::at(url).and_then(|mut rpc| rpc.call("getTransactionFate", json!([signature])));
+    let asked = node_rpc::at(url).and_then(|rpc| rpc.call("getTransactionFate", &json!([signature])));
     let answer = asked.map_err(|why| match why {
-        RpcError::Url(_) | RpcError::Host(_) => WhyError::Url(url.into()),
-        RpcError::Connection { source, .. } => WhyError::Connection(url.into(), source),
-        RpcError::Refused { error, .. } if error["code"] == NONE_HERE => {
+        RpcError::Url { .. } | RpcError::Host(_) => WhyError::Url(url.into()),
+        RpcError::Refused { code: NONE_HERE, .. } => {
             let what = "a signature of the Solana chain";
             WhyError::OtherChain { url: url.into(), what, node: "hearth run" }
         }
-        RpcError::Refused { error, .. } => WhyError::Refused(url.into(), message(&error)),
+        RpcError::Refused { message, .. } => WhyError::Refused(url.into(), message),
+        why => WhyError::Connection(url.into(), why.reason()),
     })?;
     let fate = &answer["value"];
     match fate["explanation"].is_string() {

@@ -168,7 +168,7 @@ impl CommandError {
             Self::Option(_)
                 | Self::Compare(_)
                 | Self::Page(_)
-                | Self::Connect(ConnectError::Rpc(RpcError::Url(_)))
+                | Self::Connect(ConnectError::Rpc(RpcError::Url { .. }))
                 | Self::Account(AccountError::There(_))
         )
     }

@@ -32,7 +32,7 @@ use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
-use crate::node_rpc::Rpc;
+use crate::node_rpc;
 use crate::say::note;
 use crate::stop::StopSignal;
 use scout::{GossipSockets, Scout, Start};
@@ -279,7 +279,8 @@ impl Joiner<'_> {
             return false;
         };
         asked.push(rpc);
-        let full = Rpc::at(&format!("http://{rpc}")).and_then(|mut rpc| rpc.call("getHighestSnapshotSlot", json!([])));
+        let full =
+            node_rpc::at(&format!("http://{rpc}")).and_then(|rpc| rpc.call("getHighestSnapshotSlot", &json!([])));
         full.is_ok_and(|slots| slots["full"].as_u64().is_some_and(|slot| slot >= wanted_from))
     }
 }

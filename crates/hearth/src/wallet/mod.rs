@@ -20,7 +20,7 @@ use hearth_utxo::{AssetId, Output, asset, prism};
 use zeroize::Zeroizing;
 
 use crate::keys::{self, KeyError};
-use crate::node_rpc::{RpcError, message};
+use crate::node_rpc::RpcError;
 use crate::say::Say;
 use node::Node;
 use options::Payer;
@@ -112,7 +112,7 @@ pub enum WalletError {
 impl From<RpcError> for WalletError {
     fn from(error: RpcError) -> Self {
         match error {
-            RpcError::Refused { error, .. } => Self::Refused(message(&error)),
+            RpcError::Refused { message, .. } => Self::Refused(message),
             other => Self::Rpc(other),
         }
     }
