@@ -4,6 +4,7 @@
 //! writes  the tool, among the build outputs; a node in a temporary folder; each query of the dashboard as a rule
 //! memory  the dashboard, one scrape
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,7 +50,7 @@ pub fn check(binary: &Path) -> Result<(), String> {
     let node = Node::start(binary, folder.path(), port)?;
     let scrape = folder.path().join("metrics.txt");
     // The node's third port: see `config_text`.
-    let metrics = rpc::get(port + 2, "/metrics").map_err(|why| node.explain(&why))?;
+    let metrics = rpc::get(Ipv4Addr::LOCALHOST, port + 2, "/metrics").map_err(|why| node.explain(&why))?;
     std::fs::write(&scrape, metrics).map_err(cannot)?;
     let input = std::fs::File::open(&scrape).map_err(cannot)?;
     run::run(Command::new(&tool).args(["check", "metrics"]).stdin(input))?;

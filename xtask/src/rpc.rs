@@ -1,17 +1,19 @@
-//! A JSON-RPC client of a few lines: one request a connection, over loopback.
+//! Asks nodes on this machine: their RPC, and pages.
 //!
-//! reads   answers of a node's RPC
+//! reads   answers of a node's RPC, metrics
 //! writes  requests to it
 //! memory  one answer
-//! source  JSON-RPC 2.0; HTTP/1.1 with `Connection: close`
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use hearth_rpc_client::http::{self, Patience};
+use hearth_rpc_client::{Options, RpcClient, RpcError};
+use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest page.
+const PAGE_BYTES_MAX: u64 = 64 << 20;
 
 /// A node's RPC on 127.0.0.1.
 #[derive(Clone, Copy)]
@@ -23,51 +25,29 @@ pub struct Rpc {
 impl Rpc {
     /// The result of one call.
     pub fn call(&self, method: &str, params: Value) -> Result<Value, String> {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let answer = self.post(&request).map_err(|error| format!("{method}: {error}"))?;
-        let body = body(&answer).ok_or_else(|| format!("{method}: no HTTP answer but {answer:?}"))?;
-        let answer: Value = serde_json::from_str(body).map_err(|error| format!("{method}: {error} in {body:?}"))?;
-        match answer.get("result") {
-            Some(result) => Ok(result.clone()),
-            None => Err(format!("{method}: {answer}")),
-        }
-    }
-
-    fn post(&self, body: &str) -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        let head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close";
-        stream.write_all(format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        let options = Options { patience: Patience::Step(TIMEOUT), ..Options::default() };
+        let client = RpcClient::new(&format!("http://127.0.0.1:{}", self.port), &options).expect("a URL");
+        client.call(method, &params).map_err(|error| match &error {
+            RpcError::Refused { data: Some(data), .. } => format!("{error}: {data}"),
+            RpcError::Refused { .. } => error.to_string(),
+            other => format!("{method}: {other}"),
+        })
     }
 }
 
-/// The text at a path of what serves HTTP on a port of 127.0.0.1.
-pub fn get(port: u16, path: &str) -> Result<String, String> {
-    let ask = || {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        std::io::Result::Ok(answer)
-    };
-    let answer = ask().map_err(|error| format!("GET {path}: {error}"))?;
-    let text = body(&answer).filter(|_| answer.starts_with("HTTP/1.1 200 "));
-    text.map(str::to_owned).ok_or_else(|| format!("GET {path}: {answer:?}"))
-}
-
-/// What follows the head of an HTTP answer.
-fn body(answer: &str) -> Option<&str> {
-    answer.starts_with("HTTP/1.1 ").then(|| answer.split_once("\r\n\r\n"))?.map(|(_, body)| body)
+/// The text at a path of what serves HTTP on a port.
+pub fn get(host: Ipv4Addr, port: u16, path: &str) -> Result<String, String> {
+    let agent = http::direct(Patience::Step(TIMEOUT));
+    let page = http::get(&agent, &format!("http://{host}:{port}{path}"), PAGE_BYTES_MAX);
+    page.map_err(|error| format!("GET {path}: {}", http::why(&error)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::TcpListener;
+
+    use serde_json::json;
 
     use super::*;
 

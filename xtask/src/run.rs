@@ -84,6 +84,11 @@ pub fn run_seeing(command: &mut Command, mut see: impl FnMut(&str)) -> Result<()
     if status.success() { Ok(()) } else { Err(format!("`{name}` failed: {status}")) }
 }
 
+/// A seed for runs that name none: the machine's clock, in seconds.
+pub fn clock_seed() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |now| now.as_secs())
+}
+
 /// What a command writes to standard output, if it succeeds.
 pub fn output(command: &mut Command) -> Result<String, String> {
     let name = shown(command);

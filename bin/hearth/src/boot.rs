@@ -30,6 +30,7 @@ use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
+use hearth_ring::unix_time;
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
@@ -536,7 +537,7 @@ fn genesis_config(genesis: &config::Genesis, identity: &Identity, faucet: &Ident
         genesis_slot: genesis.warp_slot,
         faucet_lamports: genesis.faucet_lamports,
         extra_accounts: hearth_svm::programs::genesis_accounts(),
-        ..GenesisConfig::development(identity.public, faucet.public, unix_seconds())
+        ..GenesisConfig::development(identity.public, faucet.public, unix_time().as_secs())
     }
 }
 
@@ -558,10 +559,6 @@ fn differences(began: &GenesisConfig, wanted: &GenesisConfig) -> Vec<String> {
     let numbers = numbers.iter().filter_map(|(name, of)| text(name, of(began).to_string(), of(wanted).to_string()));
     let encode = |key: &Pubkey| hearth_wire::base58::encode_32(key).to_string();
     numbers.chain(keys.iter().filter_map(|(name, of)| text(name, encode(of(began)), encode(of(wanted))))).collect()
-}
-
-fn unix_seconds() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Returns what administrators of the node may ask for: profiles, by a token where the configuration has one.
@@ -623,7 +620,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         blocks: Some(blocks),
         history,
         fates,
-        began_unix_s: unix_seconds(),
+        began_unix_s: unix_time().as_secs(),
         genesis_time: genesis.config().creation_time as i64,
         genesis_slot: genesis.config().genesis_slot,
         feature_set: Some(hearth_svm::feature_set_id()),

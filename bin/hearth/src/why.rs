@@ -10,10 +10,9 @@ mod ethereum;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use hearth_ring::Observer;
+use hearth_ring::{Observer, unix_time};
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ use crate::config::{Config, ConfigFile};
 use crate::evm;
 use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::monitor;
-use crate::node_rpc::{Rpc, RpcError, message};
+use crate::node_rpc::{self, RpcError};
 use crate::ports::Ports;
 use crate::say::Say;
 use crate::shell;
@@ -74,13 +73,13 @@ pub enum WhyError {
     Url(String),
     /// No node there.
     #[error("no answer from {0}: {1}; does the node run? --name, --url or --config says which")]
-    Connection(String, std::io::Error),
+    Connection(String, String),
     /// No node of the Ethereum chain there.
     #[error(
         "no answer from {0}: {1}; a transaction 0x… is of the Ethereum chain. Does `hearth evm run` run? --name or --url \
          says where"
     )]
-    NoEthereumNode(String, std::io::Error),
+    NoEthereumNode(String, String),
     /// Several nodes of the Ethereum chain, each of which may be meant.
     #[error("{} nodes of the Ethereum chain run on this machine: {}; --name says which", .0.len(), .0.join(", "))]
     SeveralEthereum(Vec<String>),
@@ -252,15 +251,15 @@ fn address_of(name: &str) -> Option<IpAddr> {
 }
 
 fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
-    let asked = Rpc::at(url).and_then(|mut rpc| rpc.call("getTransactionFate", json!([signature])));
+    let asked = node_rpc::at(url).and_then(|rpc| rpc.call("getTransactionFate", &json!([signature])));
     let answer = asked.map_err(|why| match why {
-        RpcError::Url(_) | RpcError::Host(_) => WhyError::Url(url.into()),
-        RpcError::Connection { source, .. } => WhyError::Connection(url.into(), source),
-        RpcError::Refused { error, .. } if error["code"] == NONE_HERE => {
+        RpcError::Url { .. } | RpcError::Host(_) => WhyError::Url(url.into()),
+        RpcError::Refused { code: NONE_HERE, .. } => {
             let what = "a signature of the Solana chain";
             WhyError::OtherChain { url: url.into(), what, node: "hearth run" }
         }
-        RpcError::Refused { error, .. } => WhyError::Refused(url.into(), message(&error)),
+        RpcError::Refused { message, .. } => WhyError::Refused(url.into(), message),
+        why => WhyError::Connection(url.into(), why.reason()),
     })?;
     let fate = &answer["value"];
     match fate["explanation"].is_string() {
@@ -274,8 +273,7 @@ fn in_words(fate: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut words = format!("{}: {}\n", text(&fate["fate"]), text(&fate["explanation"]));
     if let Some(time) = fate["drop"]["unixTimestamp"].as_u64() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        words += &format!("when:    {} s ago\n", now.saturating_sub(time));
+        words += &format!("when:    {} s ago\n", unix_time().as_secs().saturating_sub(time));
         words += &format!("counter: {}\n", text(&fate["drop"]["counter"]));
     }
     if let Some(count) = fate["duplicates"]["count"].as_u64() {

@@ -6,14 +6,14 @@
 //! source  `oracle/peer`, a workspace of its own: it builds RocksDB and Protocol Buffers, which takes 30 CPU minutes
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::Outcome;
+use crate::rpc;
 use crate::run::{self, Args, TempFolder, cargo};
 
 /// The last byte of the first node's address.
@@ -71,7 +71,9 @@ fn look(peer: &Path, nodes: u8) -> Result<Outcome, String> {
     oracle.args((0..nodes).map(|node| format!("{}:8899", address(FIRST + node))));
     let mut told = Value::Null;
     let ended = run::run_seeing(&mut oracle, |line| told = serde_json::from_str(line).unwrap_or_default());
-    let counters = counters(&metrics(address(FIRST)).map_err(|error| format!("metrics of the first node: {error}"))?);
+    let counters = counters(
+        &rpc::get(address(FIRST), METRICS_PORT, "/metrics").map_err(|error| format!("the first node: {error}"))?,
+    );
     let mut wrong = judge(&counters);
     let said: Vec<String> = serde_json::from_value(told["wrong"].take()).unwrap_or_default();
     if said.is_empty() {
@@ -80,14 +82,6 @@ fn look(peer: &Path, nodes: u8) -> Result<Outcome, String> {
     wrong.extend(said);
     let counters: BTreeMap<_, _> = counters.into_iter().filter(|(_, count)| *count > 0).collect();
     Ok(Outcome { figures: json!({ "peer": told, "first_node": counters }), wrong })
-}
-
-fn metrics(of: Ipv4Addr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect((of, METRICS_PORT))?;
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {of}\r\nConnection: close\r\n\r\n")?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page)?;
-    Ok(page)
 }
 
 /// Gossip's counters on a page of metrics.

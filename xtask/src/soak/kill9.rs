@@ -12,8 +12,7 @@ use crate::run::{self, Args, cargo};
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let kills = args.number("--kills", 100)?;
-    let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |now| now.as_secs());
-    let seed = args.number("--seed", clock)?;
+    let seed = args.number("--seed", run::clock_seed())?;
     args.end()?;
     let mut test = cargo();
     test.args(["test", "--release", "--locked", "--package", "hearth", "--test", "end_to_end"]);

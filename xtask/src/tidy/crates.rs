@@ -17,11 +17,12 @@ const TESTKIT: &str = "testkit";
 
 /// Crates from outside that only these of ours may import: no async in tiles, one user of each protocol
 /// and of the engine.
-const OUTSIDE: [(&str, &[&str]); 6] = [
+const OUTSIDE: [(&str, &[&str]); 7] = [
     ("tokio", &["serve", "rpc", "web3"]),
     ("axum", &["serve"]),
     ("quinn-proto", &["quic"]),
     ("rustls", &["quic"]),
+    ("ureq", &["rpc-client"]),
     ("solana-svm", &["svm"]),
     ("libc", &["ring", "tile"]),
 ];

@@ -26,10 +26,11 @@ const DOES_IO: [&str; 5] = [
     "crates/solana/pipeline/src/tower/saved.rs",
 ];
 
-const TIME_AND_CHANCE: [&str; 11] = [
+const TIME_AND_CHANCE: [&str; 12] = [
     "Instant::now",
     "SystemTime::now",
     "UNIX_EPOCH.elapsed",
+    "unix_time",
     "thread_rng",
     "rand::rng",
     "rand::random",

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hearth_pipeline::node::Node;
 use hearth_pipeline::pack::Pack;
+use hearth_ring::unix_time;
 use hearth_rpc::Liveness;
 use hearth_tile::counters::LoopCounters;
 use hearth_tile::{CounterDecl, CounterSet, Tile};
@@ -58,7 +59,7 @@ impl Tiles {
     /// The tiles that have not turned for so long, and since when the first of them has not. Those of a core stand
     /// together.
     fn silent(&self, least: Duration) -> Option<(String, Duration)> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = unix_time();
         let tiles = self.0.iter().filter_map(|tile| Some((tile.name.as_str(), silence(tile.words.words(), now)?)));
         named(tiles.filter(|(_, time)| *time > least))
     }

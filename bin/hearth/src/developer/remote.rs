@@ -4,20 +4,18 @@
 //! writes  one request each
 //! memory  an answer, 64 MiB at most
 //! drops   nothing: what goes wrong is said in one line
-//! source  RFC 9112 for what of HTTP is needed
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use hearth_ledger::Account;
+use hearth_rpc_client::http::Patience;
+use hearth_rpc_client::{Options, RpcClient, RpcError};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
 use super::dump;
 
-const ANSWER_MAX: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How sure the other node must be of what is read from it: a program that a tool has just deployed is, by the time
@@ -44,50 +42,39 @@ pub fn account(url: &str, key: &Pubkey) -> Result<Option<Account>, String> {
 }
 
 fn call(url: &str, method: &str, params: &Value) -> Result<Value, String> {
-    let (host, path) = place(url)?;
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-    let request = format!(
-        "POST {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let short = ["l", "localhost"].contains(&url);
-    let named = if short { format!("http://{host} (`{url}`)") } else { url.to_owned() };
-    let answer = exchange(&host, &request)
-        .map_err(|why| format!("cannot ask {named}: {why}; a node must be listening there to be cloned from"))?;
-    let end = answer.windows(4).position(|w| w == b"\r\n\r\n").ok_or_else(|| format!("{url} does not speak HTTP"))?;
-    let json: Value = serde_json::from_slice(&answer[end + 4..]).map_err(|_| {
-        let status = String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned();
-        format!("{url} does not answer with JSON: {status}")
-    })?;
-    match (json.get("result"), json.get("error")) {
-        (Some(result), None) => Ok(result.clone()),
-        (_, error) => Err(format!("{url} refuses {method}: {}", error.unwrap_or(&Value::Null))),
+    let place = place(url)?;
+    let options = Options { patience: Patience::Step(PATIENCE), ..Options::default() };
+    let node = RpcClient::new(place, &options).map_err(|_| no_place(url))?;
+    node.call(method, params).map_err(|why| match why {
+        RpcError::Refused { .. } => format!("{url} refuses {why}"),
+        RpcError::Garbled { .. } => format!("{url} does not answer with JSON-RPC: {}", why.reason()),
+        why => {
+            let named = if place == url { url.to_owned() } else { format!("{place} (`{url}`)") };
+            format!("cannot ask {named}: {}; a node must be listening there to be cloned from", why.reason())
+        }
+    })
+}
+
+/// The URL that a word of Solana's tools stands for, or the word itself where it is a URL.
+fn place(url: &str) -> Result<&str, String> {
+    match url {
+        "l" | "localhost" => Ok("http://127.0.0.1:8899"),
+        _ if url.starts_with("http://") => Ok(url),
+        _ => Err(no_place(url)),
     }
 }
 
-/// Host with port, and path.
-fn place(url: &str) -> Result<(String, &str), String> {
-    let url = if ["l", "localhost"].contains(&url) { "http://127.0.0.1:8899" } else { url };
-    let rest = url.strip_prefix("http://").filter(|rest| !rest.is_empty()).ok_or_else(|| {
-        format!("`{url}` is not http://host:port (nor `l`, for http://127.0.0.1:8899); elsewhere, dump with `solana account ADDRESS --output json` and give the file")
-    })?;
-    let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-    Ok((if host.contains(':') { host.to_owned() } else { format!("{host}:80") }, path))
-}
-
-/// In HTTP/1.0 the answer ends with the connection.
-fn exchange(host: &str, request: &str) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(host)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(request.as_bytes())?;
-    let mut answer = vec![];
-    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-    Ok(answer)
+fn no_place(url: &str) -> String {
+    format!(
+        "`{url}` is not http://host:port (nor `l`, for http://127.0.0.1:8899); elsewhere, dump with \
+         `solana account ADDRESS --output json` and give the file"
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     /// A node that answers one request with `result`, and the request.
@@ -122,11 +109,10 @@ mod tests {
 
     #[test]
     fn places_are_hosts_with_ports() {
-        assert_eq!(place("http://127.0.0.1:8899"), Ok(("127.0.0.1:8899".into(), "/")));
-        assert_eq!(place("http://node/rpc/1"), Ok(("node:80".into(), "/rpc/1")));
-        assert_eq!(place("l"), Ok(("127.0.0.1:8899".into(), "/")));
+        assert_eq!(place("http://node/rpc/1"), Ok("http://node/rpc/1"));
+        assert_eq!(place("l"), Ok("http://127.0.0.1:8899"));
         for elsewhere in ["https://api.mainnet-beta.solana.com", "m", "http://", ""] {
-            assert!(place(elsewhere).unwrap_err().contains("dump"), "{elsewhere}");
+            assert!(slot(elsewhere).unwrap_err().contains("dump"), "{elsewhere}");
         }
     }
 }

@@ -155,9 +155,9 @@ pub fn start(chain: &Chain, options: &CometOptions, dir: Option<&Path>) -> Resul
     let failed = |source| EvmError::Abci { address: options.abci().to_string(), source };
     let spread = app.spread().clone();
     let server = Server::start(&options.abci(), app, Default::default()).map_err(failed)?;
-    let rpc = || Rpc::at(options.comet_rpc());
-    let spreader = Spreader::start(chain.clone(), rpc(), spread).map_err(failed)?;
-    Ok(Engine { server, _spreader: spreader, rpc: rpc(), solitude: Solitude::default() })
+    let rpc = Rpc::at(options.comet_rpc())?;
+    let spreader = Spreader::start(chain.clone(), rpc.clone(), spread).map_err(failed)?;
+    Ok(Engine { server, _spreader: spreader, rpc, solitude: Solitude::default() })
 }
 
 /// The genesis in a file: geth's form, or CometBFT's, which holds it in `app_state`.

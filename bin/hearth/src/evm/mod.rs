@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use alloy_primitives::U256;
 use clap::{Args, Subcommand};
+use hearth_comet::rpc::RpcError as CometError;
 use hearth_evm::chain::{BlockTime, ChainError};
 use hearth_evm::exec::SpecId;
+use hearth_rpc_client::RpcError;
 
 pub(crate) use stages::WEB3;
 
@@ -196,7 +198,7 @@ pub enum EvmError {
     },
     /// CometBFT's RPC.
     #[error(transparent)]
-    CometRpc(#[from] hearth_comet::rpc::RpcError),
+    CometRpc(#[from] CometError),
     /// CometBFT's program.
     #[error(transparent)]
     Program(#[from] hearth_comet::program::ProgramError),
@@ -223,6 +225,7 @@ impl ExitCode for EvmError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Mnemonic { .. } | Self::Idle(..) | Self::OneNode(_) => WRONG_USE,
+            Self::CometRpc(CometError::Client(RpcError::Url { .. })) => WRONG_USE,
             _ => FAILED,
         }
     }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
 use hearth_evm::blocks::BlocksError;
@@ -15,6 +15,7 @@ use hearth_evm::genesis::{Genesis, GenesisError};
 use hearth_evm::limits::TxLimits;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::{Shortened, StateError};
+use hearth_ring::unix_time;
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
@@ -240,7 +241,7 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
             let genesis = Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit(options));
             let mut genesis = genesis.with_beginning(beginning(options, accounts)?);
             if let Some(time) = options.timestamp {
-                genesis.clock_offset_s = time.cast_signed() - now_s().cast_signed();
+                genesis.clock_offset_s = time.cast_signed() - unix_time().as_secs().cast_signed();
             }
             Ok(under(genesis, options).expect("a new chain has no outputs"))
         }
@@ -316,7 +317,7 @@ fn ether_text(wei: U256) -> String {
 /// What the folder's block zero is; of a new chain, what the options say of it.
 fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<Beginning, EvmError> {
     // Each validator makes block zero for itself: it has to be the same one.
-    let now = if options.comet.is_cometbft() { 0 } else { now_s() };
+    let now = if options.comet.is_cometbft() { 0 } else { unix_time().as_secs() };
     let timestamp_s = options.timestamp.unwrap_or(now);
     let wanted = Beginning { timestamp_s, create2_deployer: !options.disable_default_create2_deployer };
     let Some(dir) = &options.data_dir else { return Ok(wanted) };
@@ -332,10 +333,6 @@ fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<Beginning, Evm
         }
         None => Ok(kept),
     }
-}
-
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// By the rules that the options name.

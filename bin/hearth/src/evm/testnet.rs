@@ -209,7 +209,7 @@ fn shown(command: &Command) -> String {
 
 /// Waits until the first node has a snapshot; gives whom a node trusts that begins with it. Nothing at the end.
 fn wait_for_snapshot(homes: &[Home], running: &mut Running, stop: &StopSignal) -> Result<Option<StateSync>, EvmError> {
-    let rpc = Rpc::at(&homes[0].comet_rpc());
+    let rpc = Rpc::at(&homes[0].comet_rpc())?;
     while !stop.is_set() && running.look() {
         // It is not there yet where CometBFT has just been started.
         if let Some(&trust_height) = rpc.snapshots().ok().as_ref().and_then(|heights| heights.last()) {

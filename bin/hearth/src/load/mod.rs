@@ -157,7 +157,7 @@ impl ExitCode for CommandError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Option(_) | Self::Compare(_) | Self::Page(_) => WRONG_USE,
-            Self::Connect(ConnectError::Rpc(RpcError::Url(_))) => WRONG_USE,
+            Self::Connect(ConnectError::Rpc(RpcError::Url { .. })) => WRONG_USE,
             Self::Account(AccountError::There(_)) => WRONG_USE,
             Self::Worse(_) => MISSED,
             Self::Etl(why) => why.exit_code(),

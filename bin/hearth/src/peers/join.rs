@@ -10,8 +10,8 @@ pub mod scout;
 mod trust;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_pipeline::tower::{final_since, saved_root};
 use hearth_rpc::ClusterNode;
+use hearth_rpc_client::http::{self, Patience};
 use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use hearth_wire::{Hash, Pubkey};
@@ -32,7 +33,7 @@ use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
-use crate::node_rpc::Rpc;
+use crate::node_rpc;
 use crate::say::note;
 use crate::stop::StopSignal;
 use scout::{GossipSockets, Scout, Start};
@@ -53,9 +54,6 @@ const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
 /// How long where a node says that it has one: gossip asks for a part of all values at a time, so that it may take a
 /// while until those who vouch for it are heard.
 const PROMISED_FOR: Duration = Duration::from_secs(20);
-/// The longest line of an answer's head, and how many it may have.
-const LINE_MAX: u64 = 8 << 10;
-const LINES_MAX: usize = 64;
 /// Bytes a second that a peer has to send at least, over all of a file.
 const SLOWEST: u64 = 64 << 10;
 
@@ -279,7 +277,8 @@ impl Joiner<'_> {
             return false;
         };
         asked.push(rpc);
-        let full = Rpc::at(&format!("http://{rpc}")).and_then(|mut rpc| rpc.call("getHighestSnapshotSlot", json!([])));
+        let full =
+            node_rpc::at(&format!("http://{rpc}")).and_then(|rpc| rpc.call("getHighestSnapshotSlot", &json!([])));
         full.is_ok_and(|slots| slots["full"].as_u64().is_some_and(|slot| slot >= wanted_from))
     }
 }
@@ -385,21 +384,20 @@ fn fetch_snapshot(
 
 /// Writes what is at a path of a node's HTTP to a file.
 fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<(), Fetch> {
-    let failed = |why: io::Error| Fetch::Peer(format!("{path}: {why}"));
-    let connect = || {
-        let mut stream = TcpStream::connect_timeout(&peer, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {peer}\r\nConnection: close\r\n\r\n").as_bytes())?;
-        Ok(BufReader::new(stream))
-    };
-    let mut stream = connect().map_err(failed)?;
-    let size = head(&mut stream).map_err(failed)?;
+    let failed = |why: &str| Fetch::Peer(format!("{path}: {why}"));
+    let answer = http::direct(Patience::Step(PATIENCE)).get(&format!("http://{peer}{path}")).call();
+    let answer = answer.map_err(|error| failed(&http::why(&error)))?;
+    if answer.status().as_u16() != 200 {
+        return Err(failed(&format!("HTTP status {}", answer.status().as_u16())));
+    }
+    let size = answer.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
+    let size = size.ok_or_else(|| failed("an answer without a length"))?;
     if size > size_max {
-        return Err(Fetch::Peer(format!("{path}: {size} bytes are too many")));
+        return Err(failed(&format!("{size} bytes are too many")));
     }
     let write = |source| Fetch::Write(to.display().to_string(), source);
     let mut file = File::create(to).map_err(write)?;
+    let mut body = answer.into_body().into_reader();
     let (mut left, mut buffer, mut said) = (size, vec![0; 64 << 10], Instant::now());
     let until = Instant::now() + PATIENCE + Duration::from_secs(size / SLOWEST);
     while left > 0 {
@@ -407,51 +405,27 @@ fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopS
             return Err(Fetch::Stopped);
         }
         if Instant::now() > until {
-            return Err(Fetch::Peer(format!("{path}: it sends less than {SLOWEST} bytes a second")));
+            return Err(failed(&format!("it sends less than {SLOWEST} bytes a second")));
         }
         if said.elapsed() > SAY_EVERY {
             said = Instant::now();
             note(format_args!("  … {path}: {} of {} MB", (size - left) / 1_000_000, size / 1_000_000));
         }
         let wanted = buffer.len().min(left as usize);
-        let read = stream.read(&mut buffer[..wanted]).map_err(failed)?;
-        if read == 0 {
-            return Err(Fetch::Peer(format!("{path}: it ended {left} bytes short")));
-        }
+        let read = match body.read(&mut buffer[..wanted]) {
+            Err(why) if why.kind() != io::ErrorKind::UnexpectedEof => return Err(failed(&why.to_string())),
+            Ok(0) | Err(_) => return Err(failed(&format!("it ended {left} bytes short"))),
+            Ok(read) => read,
+        };
         file.write_all(&buffer[..read]).map_err(write)?;
         left -= read as u64;
     }
     file.sync_all().map_err(write)
 }
 
-/// Reads an answer's head; the size of its body.
-fn head(stream: &mut BufReader<TcpStream>) -> io::Result<u64> {
-    let mut line = || {
-        let mut line = String::new();
-        stream.take(LINE_MAX).read_line(&mut line)?;
-        Ok::<String, io::Error>(line.trim_end().to_owned())
-    };
-    let status = line()?;
-    if status.split(' ').nth(1) != Some("200") {
-        return Err(io::Error::other(if status.is_empty() { "no answer".into() } else { status }));
-    }
-    let mut size = None;
-    for _ in 0..LINES_MAX {
-        let line = line()?;
-        if line.is_empty() {
-            return size.ok_or_else(|| io::Error::other("an answer without a length"));
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            size = value.trim().parse().ok();
-        }
-    }
-    Err(io::Error::other(format!("more than {LINES_MAX} lines in the answer's head")))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
@@ -483,14 +457,16 @@ mod tests {
     fn a_peer_whose_snapshot_is_none_is_left() {
         let garbage = [&b"HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n"[..], &[7; 64]].concat();
         let tera = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", SNAPSHOT_MAX + 1);
+        let many = [&b"HTTP/1.1 200 OK\r\n"[..], b"a: b\r\n".repeat(200).as_slice(), b"\r\n"].concat();
         for (answer, why) in [
             (&garbage[..], "snapshot"),
             (&garbage[..60], "bytes short"),
             (tera.as_bytes(), "are too many"),
             (b"HTTP/1.1 404 Not Found\r\n\r\n", "404"),
             (b"HTTP/1.1 200 OK\r\n\r\n", "without a length"),
-            (b"HTTP/1.1 200 OK\r\na: b\r\n".repeat(40).as_slice(), "in the answer's head"),
-            (b"", "no answer"),
+            (&many[..], "too many headers"),
+            (b"no HTTP\r\n\r\n", "http parse fail"),
+            (b"", "disconnected"),
         ] {
             let said = fetched(answer);
             assert!(said.contains(why), "{said}");

@@ -17,7 +17,6 @@ pub mod socket;
 use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::Config;
 use crate::say::note;
@@ -102,7 +101,7 @@ fn resolve(entrypoint: &impl ToSocketAddrs) -> io::Result<Vec<SocketAddrV4>> {
 
 /// Milliseconds of Unix time.
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
+    hearth_ring::unix_time().as_millis() as u64
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::boot::workspace_path;
 use crate::config::Config;
 use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
-use crate::node_rpc::{Rpc, RpcError, message};
+use crate::node_rpc::{self, Rpc, RpcError};
 use crate::out::{self, Unwritable};
 use crate::say::{Say, note};
 use crate::stop::StopSignal;
@@ -97,7 +97,7 @@ pub enum ProfileError {
 impl ExitCode for ProfileError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Rpc(RpcError::Url(_) | RpcError::Host(_)) => WRONG_USE,
+            Self::Rpc(RpcError::Url { .. } | RpcError::Host(_)) => WRONG_USE,
             _ => FAILED,
         }
     }
@@ -105,17 +105,17 @@ impl ExitCode for ProfileError {
 
 impl ProfileError {
     fn of(url: &str, error: RpcError) -> Self {
-        let error = match error {
-            RpcError::Refused { error, .. } => error,
-            RpcError::Connection { source, .. } => return WhyError::Connection(url.into(), source).into(),
-            error => return Self::Rpc(error),
+        let (code, why) = match error {
+            RpcError::Refused { code, message, .. } => (code, message),
+            RpcError::Url { .. } | RpcError::Host(_) => return Self::Rpc(error),
+            other => return WhyError::Connection(url.into(), other.reason()).into(),
         };
-        let hint = match error["code"].as_i64() {
-            Some(-32040) => "; give it in HEARTH_ADMIN_TOKEN, with --token, or by the node's own file with --config",
-            Some(-32601) => "; it is no node of this release",
+        let hint = match code {
+            -32040 => "; give it in HEARTH_ADMIN_TOKEN, with --token, or by the node's own file with --config",
+            -32601 => "; it is no node of this release",
             _ => "",
         };
-        Self::Refused { url: url.into(), why: message(&error), hint }
+        Self::Refused { url: url.into(), why, hint }
     }
 }
 
@@ -169,7 +169,7 @@ impl Asked {
         let of_environment = std::env::var(TOKEN).ok();
         let token = options.token.clone().or(of_environment.filter(|token| !token.is_empty()));
         let configured = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
-        let rpc = Rpc::at(&url).map_err(ProfileError::Rpc)?;
+        let rpc = node_rpc::at(&url).map_err(ProfileError::Rpc)?;
         Ok(Self { rpc, url, token: token.or(configured), pid })
     }
 
@@ -181,7 +181,7 @@ impl Asked {
         if let Some(pid) = self.pid.filter(|pid| is_stopped(*pid)) {
             return Err(ProfileError::Stopped(pid));
         }
-        self.rpc.call(method, json!([options])).map_err(|error| ProfileError::of(&self.url, error))
+        self.rpc.call(method, &json!([options])).map_err(|error| ProfileError::of(&self.url, error))
     }
 
     /// The number of the profile that begins.

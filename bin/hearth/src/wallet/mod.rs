@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::exit_code::ExitCode;
 use crate::keys::{self, KeyError};
-use crate::node_rpc::{RpcError, message};
+use crate::node_rpc::RpcError;
 use crate::say::Say;
 use node::Node;
 use options::Payer;
@@ -115,7 +115,7 @@ impl ExitCode for WalletError {}
 impl From<RpcError> for WalletError {
     fn from(error: RpcError) -> Self {
         match error {
-            RpcError::Refused { error, .. } => Self::Refused(message(&error)),
+            RpcError::Refused { message, .. } => Self::Refused(message),
             other => Self::Rpc(other),
         }
     }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::WalletError;
-use crate::node_rpc::Rpc;
+use crate::node_rpc::{self, Rpc};
 
 /// Outputs that are fetched: a transaction spends 256 at most, and the largest come first when it is made.
 pub const OUTPUTS_MAX: usize = 20_000;
@@ -69,16 +69,21 @@ pub struct Known {
     pub decimals: U64,
 }
 
+/// What a node's error says, without its code.
+fn message(error: &Value) -> String {
+    error["message"].as_str().map_or_else(|| error.to_string(), Into::into)
+}
+
 impl Node {
     /// The node whose RPC is at `url`.
     pub fn at(url: &str) -> Result<Self, WalletError> {
-        let mut node = Self { rpc: Rpc::at(url)?, chain_id: 0 };
+        let mut node = Self { rpc: node_rpc::at(url)?, chain_id: 0 };
         node.chain_id = node.ask::<U64>("eth_chainId", json!([]))?.to();
         Ok(node)
     }
 
     fn ask<T: for<'a> Deserialize<'a>>(&mut self, method: &'static str, params: Value) -> Result<T, WalletError> {
-        let answer = self.rpc.call(method, params)?;
+        let answer = self.rpc.call(method, &params)?;
         serde_json::from_value(answer).map_err(|error| WalletError::Answer(method, error.to_string()))
     }
 
@@ -130,7 +135,7 @@ impl Node {
             let answer: Value = node.ask("utxo_getTransaction", json!([id]))?;
             match answer["status"].as_str() {
                 Some("included") => node.number(&answer["blockNumber"]).map(Some),
-                Some("dropped") => Err(WalletError::Dropped(*id, crate::node_rpc::message(&answer["reason"]))),
+                Some("dropped") => Err(WalletError::Dropped(*id, message(&answer["reason"]))),
                 _ => Ok(None),
             }
         })?

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{NONE_HERE, WhyError, place};
 use crate::config::Config;
 use crate::monitor;
-use crate::node_rpc::{Rpc, RpcError, message};
+use crate::node_rpc::{self, Rpc, RpcError};
 
 /// Digits of a transaction's hash.
 const HASH_DIGITS: usize = 64;
@@ -45,7 +45,7 @@ pub fn usual_place(config: &Config) -> Result<String, WhyError> {
 
 /// What the node at `url` says became of the transaction.
 pub fn fate(url: &str, hash: &str) -> Result<Value, WhyError> {
-    Question { url, hash, rpc: Rpc::at(url).map_err(|_| WhyError::Url(url.into()))? }.fate()
+    Question { url, hash, rpc: node_rpc::at(url).map_err(|_| WhyError::Url(url.into()))? }.fate()
 }
 
 struct Question<'a> {
@@ -154,13 +154,13 @@ impl Question<'_> {
 
     fn ask(&mut self, method: &str, params: Value) -> Result<Value, WhyError> {
         let url = || self.url.to_owned();
-        self.rpc.call(method, params).map_err(|why| match why {
-            RpcError::Url(_) | RpcError::Host(_) => WhyError::Url(url()),
-            RpcError::Connection { source, .. } => WhyError::NoEthereumNode(url(), source),
-            RpcError::Refused { error, .. } if error["code"] == NONE_HERE && method == "hearth_transactionFate" => {
+        self.rpc.call(method, &params).map_err(|why| match why {
+            RpcError::Url { .. } | RpcError::Host(_) => WhyError::Url(url()),
+            RpcError::Refused { code: NONE_HERE, .. } if method == "hearth_transactionFate" => {
                 WhyError::OtherChain { url: url(), what: "a hash of the Ethereum chain", node: "hearth evm run" }
             }
-            RpcError::Refused { error, .. } => WhyError::Refused(url(), message(&error)),
+            RpcError::Refused { message, .. } => WhyError::Refused(url(), message),
+            why => WhyError::NoEthereumNode(url(), why.reason()),
         })
     }
 }
@@ -199,7 +199,7 @@ mod tests {
                     let found = answers.iter().find(|(method, _)| request["method"] == *method);
                     let answer = match found {
                         Some((_, answer)) if answer.get("code").is_some() => json!({ "error": answer }),
-                        Some((_, answer)) => json!({ "result": answer }),
+                        Some((_, answer)) => json!({ "id": 1, "result": answer }),
                         None => json!({ "error": { "code": NONE_HERE, "message": "no such method" } }),
                     };
                     let body = answer.to_string();
@@ -218,9 +218,9 @@ mod tests {
             if stream.read_line(&mut line).ok()? == 0 {
                 return None;
             }
-            match line.trim_end() {
-                "" => break,
-                line => length = line.strip_prefix("Content-Length: ").map_or(length, |text| text.parse().unwrap()),
+            match line.trim_end().to_ascii_lowercase() {
+                line if line.is_empty() => break,
+                line => length = line.strip_prefix("content-length: ").map_or(length, |text| text.parse().unwrap()),
             }
         }
         let mut body = vec![0; length];

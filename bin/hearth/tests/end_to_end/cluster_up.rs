@@ -2,8 +2,7 @@
 //! loses, and can be cut.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +13,8 @@ use hearth_wire::Signature;
 use serde_json::{Value, json};
 
 use super::client::{Sender, fresh_address, signature_of, transfer};
-use super::node::{DEADLINE, Rpc, hearth, output, same, wait_until};
+use super::dashboard::live;
+use super::node::{Rpc, hearth, output, same, wait_until};
 
 const FAILED: i32 = 1;
 const WRONG_USE: i32 = 2;
@@ -86,15 +86,7 @@ impl Cluster {
 
     /// Seconds of the cluster, as the dashboard of a node shows them.
     fn shown_by(&self, node: usize) -> impl Iterator<Item = Value> + use<> {
-        let address = self.address(node);
-        let mut stream = TcpStream::connect((address, RPC)).expect("a node that serves");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        write!(stream, "GET /dashboard/live HTTP/1.1\r\nHost: {address}:{RPC}\r\n\r\n").expect("asked");
-        let lines = BufReader::new(stream).lines().map(|line| line.expect("a stream that goes on"));
-        lines.filter_map(|line| {
-            let second: Value = serde_json::from_str(line.strip_prefix("data: ")?).expect("JSON");
-            second.get("cluster").cloned()
-        })
+        live((self.address(node), RPC).into()).filter_map(|second| second.get("cluster").cloned())
     }
 
     pub fn reaches(&self, nodes: &[usize], wanted: u64) {

@@ -1,30 +1,43 @@
 //! The dashboard's figures are those of `hearth monitor --json`; a key of the configuration switches it off.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
 
+use hearth_rpc_client::http::{Patience, direct};
 use serde_json::Value;
 
 use super::node::{DEADLINE, Setup};
 
-/// Sends a request and reads lines of the answer until one begins so; that line, without it.
-pub fn line_after(port: u16, path: &str, beginning: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
-    let line = lines.find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("no {beginning:?}"));
-    line[beginning.len()..].to_owned()
+/// The status of a path of what serves HTTP, and its page, which need not end.
+fn answer(of: SocketAddr, path: &str) -> (u16, impl BufRead + use<>) {
+    let answer = direct(Patience::Step(DEADLINE)).get(&format!("http://{of}{path}")).call().expect("it answers");
+    (answer.status().as_u16(), BufReader::new(answer.into_body().into_reader()))
+}
+
+/// The status of a page of this machine's.
+pub fn status(port: u16, path: &str) -> u16 {
+    answer((Ipv4Addr::LOCALHOST, port).into(), path).0
+}
+
+/// What the dashboard is sent, one after the other.
+pub fn live(of: SocketAddr) -> impl Iterator<Item = Value> + use<> {
+    let lines = answer(of, "/dashboard/live").1.lines().map(|line| line.expect("a stream that goes on"));
+    lines.filter_map(|line| Some(serde_json::from_str(line.strip_prefix("data: ")?).expect("JSON")))
+}
+
+/// The first that it is sent by this machine's.
+pub fn shown(port: u16) -> Value {
+    live((Ipv4Addr::LOCALHOST, port).into()).next().expect("figures")
 }
 
 #[test]
 fn the_dashboard_has_the_figures_of_the_monitor() {
     let setup = Setup::new("dashboard");
     let node = setup.start();
-    assert_eq!(line_after(setup.ports.rpc, "/dashboard", "HTTP/1.1 "), "200 OK");
+    assert_eq!(status(setup.ports.rpc, "/dashboard"), 200);
     let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
-    let shown: Value = serde_json::from_str(&line_after(setup.ports.rpc, "/dashboard/live", "data: ")).unwrap();
+    let shown = shown(setup.ports.rpc);
     let output = setup.output("monitor", &["--count", "1", "--json"]);
     let monitor: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(keys(&shown), keys(&monitor));
@@ -42,7 +55,7 @@ fn the_dashboard_can_be_switched_off() {
     let mut setup = Setup::new("no-dashboard");
     setup.with("rpc.dashboard", false);
     let node = setup.start();
-    assert!(line_after(setup.ports.rpc, "/dashboard", "HTTP/1.1 ").starts_with("404"));
-    assert!(line_after(setup.ports.rpc, "/dashboard/live", "HTTP/1.1 ").starts_with("404"));
+    assert_eq!(status(setup.ports.rpc, "/dashboard"), 404);
+    assert_eq!(status(setup.ports.rpc, "/dashboard/live"), 404);
     node.stop();
 }

@@ -1,7 +1,7 @@
 //! `hearth evm run` as its users meet it: started, sent to, killed, started again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -14,8 +14,8 @@ use hearth_evm::tx::{Tx, TypedTransaction};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::dashboard::line_after;
-use super::node::{Process, Rpc, hearth, output, same, wait_until};
+use super::dashboard::{shown, status};
+use super::node::{Process, Rpc, hearth, output, page, same, wait_until};
 
 /// The first account of the usual words.
 const KEY: [u8; 32] = hex!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
@@ -77,11 +77,7 @@ impl Chain {
 
     /// The page for Prometheus.
     pub fn metrics(&self) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+        page(self.port, "/metrics").expect("it answers")
     }
 
     /// Ctrl-C; it must end well.
@@ -210,11 +206,6 @@ fn its_stages_are_tiles_for_the_monitor_and_it_profiles_itself() {
     chain.stop();
 }
 
-/// What the dashboard of this port shows next.
-fn shown(port: u16) -> Value {
-    serde_json::from_str(&line_after(port, "/dashboard/live", "data: ")).expect("JSON")
-}
-
 #[test]
 fn its_dashboard_has_the_figures_of_the_monitor_and_those_of_the_next_node_after_kill_9() {
     let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
@@ -222,7 +213,7 @@ fn its_dashboard_has_the_figures_of_the_monitor_and_those_of_the_next_node_after
     let port = chain.port;
     let said = format!("http://127.0.0.1:{port}/dashboard");
     assert!(chain.said.iter().any(|line| line.contains(&said)), "{:#?}", chain.said);
-    assert_eq!(line_after(port, "/dashboard", "HTTP/1.1 "), "200 OK");
+    assert_eq!(status(port, "/dashboard"), 200);
     let (seen, monitor) = (shown(port), watched(&chain, "1"));
     assert_eq!((keys(&seen), keys(&seen["evm"])), (keys(&monitor[0]), keys(&monitor[0]["evm"])));
     assert_eq!((&seen["pid"], &seen["diagnosis"]["finding"]), (&chain.process.id().into(), &"idle".into()));
@@ -236,7 +227,7 @@ fn its_dashboard_has_the_figures_of_the_monitor_and_those_of_the_next_node_after
     again.stop();
     let without = Chain::start(&["--no-dashboard"]);
     assert!(!without.said.iter().any(|line| line.contains("dashboard")), "{:#?}", without.said);
-    assert!(line_after(without.port, "/dashboard", "HTTP/1.1 ").starts_with("404"));
+    assert_eq!(status(without.port, "/dashboard"), 404);
     without.stop();
 }
 

@@ -7,11 +7,12 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hearth_rpc_client::http::{Patience, direct};
 use hearth_wire::base58::encode_32;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::node::{Node, Process, Setup, hearth, output, wait_until};
+use super::node::{DEADLINE, Node, Process, Setup, hearth, output, wait_until};
 
 fn url(node: &Node) -> String {
     format!("http://127.0.0.1:{}", node.ports.rpc)
@@ -271,13 +272,10 @@ fn serve(answer: impl Fn(&[u8]) -> (u16, String) + Send + Sync + 'static) -> Str
 
 /// What the node at this port answers.
 fn forwarded(port: u16, body: &[u8]) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the node listens");
-    let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close";
-    let head = format!("{head}\r\nContent-Length: {}\r\n\r\n", body.len());
-    stream.write_all(&[head.as_bytes(), body].concat()).expect("the node takes it");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("the node answers");
-    answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+    let agent = direct(Patience::Step(DEADLINE));
+    let request = agent.post(&format!("http://127.0.0.1:{port}")).header("Content-Type", "application/json");
+    let mut answer = request.send(body).expect("the node answers");
+    answer.body_mut().read_to_string().expect("a body")
 }
 
 #[test]

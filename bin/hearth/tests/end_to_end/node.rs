@@ -1,14 +1,16 @@
 //! A node under test: its configuration, its process, its RPC and its metrics.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use hearth_rpc_client::http::{self, Patience};
+use hearth_rpc_client::{Options, RpcClient, RpcError};
 use hearth_wire::base58::{decode_32, encode_32, encode_64};
 use hearth_wire::{Hash, Pubkey, Signature};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,6 +18,8 @@ use serde_json::{Value, json};
 
 /// The longest that anything here may take.
 pub const DEADLINE: Duration = Duration::from_secs(60);
+/// The longest page.
+const PAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// Waits until `condition` gives something; panics with what it last said.
 pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Result<T, String>) -> T {
@@ -348,20 +352,10 @@ impl Node {
     }
 }
 
-/// One HTTP request, one answer.
-fn http(to: SocketAddr, request: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(to)?;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    if answer.is_empty() {
-        // Who was killed answers nothing.
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
-    }
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
-    Ok(body.to_owned())
+/// The page at a path of what serves HTTP on a port.
+pub fn page(port: u16, path: &str) -> std::io::Result<String> {
+    let agent = http::direct(Patience::Step(DEADLINE));
+    http::get(&agent, &format!("http://127.0.0.1:{port}{path}"), PAGE_BYTES_MAX).map_err(http::Error::into_io)
 }
 
 /// The node's JSON-RPC.
@@ -388,17 +382,16 @@ impl Rpc {
 
     /// The result of a call, or why there is none.
     pub fn try_call(self, method: &str, params: Value) -> Result<Value, String> {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let request = format!(
-            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        let answer = http(self.address, &request).map_err(|e| e.to_string())?;
-        let mut answer: Value = serde_json::from_str(&answer).map_err(|e| format!("{e}: {answer}"))?;
-        match answer.get_mut("result") {
-            Some(result) => Ok(result.take()),
-            None => Err(answer["error"].to_string()),
-        }
+        let options = Options { patience: Patience::Step(DEADLINE), ..Options::default() };
+        let client = RpcClient::new(&format!("http://{}", self.address), &options).expect("a URL");
+        client.call(method, &params).map_err(|why| match why {
+            RpcError::Refused { code, message, data, .. } => {
+                let mut error = json!({ "code": code, "message": message });
+                data.into_iter().for_each(|data| error["data"] = *data);
+                error.to_string()
+            }
+            other => other.to_string(),
+        })
     }
 
     pub fn transaction_count(self) -> u64 {
@@ -449,8 +442,7 @@ pub struct Metrics {
 impl Metrics {
     /// All metrics of the node whose tile `metric` listens on `port`.
     pub fn read(port: u16) -> std::io::Result<Self> {
-        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        Ok(Self { text: http((Ipv4Addr::LOCALHOST, port).into(), request)? })
+        Ok(Self { text: page(port, "/metrics")? })
     }
 
     /// All of them, as served.

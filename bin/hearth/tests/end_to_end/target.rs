@@ -153,6 +153,6 @@ fn what_is_no_node_is_told() {
         let said = output(hearth().args(["bench", "--target", url]));
         let errors = String::from_utf8_lossy(&said.stderr);
         assert_eq!(said.status.code(), Some(code), "{errors}");
-        assert!(errors.contains(if code == 2 { "http://HOST:PORT" } else { "getVersion" }), "{errors}");
+        assert!(errors.contains(if code == 2 { "http://HOST:PORT" } else { url }), "{errors}");
     }
 }

@@ -47,6 +47,7 @@ mod plan;
 mod producer;
 mod protocol;
 mod sync;
+mod unix_time;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
 mod workspace;
@@ -70,5 +71,6 @@ pub use pages::prefer_large_pages;
 pub use plan::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
 #[cfg(not(loom))]
 pub use producer::Producer;
+pub use unix_time::unix_time;
 #[cfg(not(loom))]
 pub use workspace::{Counters, Workspace};

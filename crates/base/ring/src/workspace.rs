@@ -13,12 +13,12 @@ use crate::map::{Region, Shared};
 use crate::plan::{Layout, LinkLayout, LinkPlan, WorkspacePlan};
 use crate::protocol::{Entry, initial_seq};
 use crate::sync::{AtomicU64, Ordering};
+use crate::unix_time::unix_time;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A workspace held by this process. Clones share it; the file goes when the last clone, producer, consumer and
 /// counters handle has gone. After a crash it stays, for observers, until the next node of that path starts.
@@ -49,8 +49,7 @@ impl Workspace {
             Region::map(&file.file, layout.size, true).map_err(|e| WorkspaceError::io(path, "map the workspace", e))?;
         region.populate();
         let workspace = Self::laid_out(region, path, plan, layout);
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        workspace.initialise(&plan.topology, std::process::id(), since_epoch.as_nanos() as u64);
+        workspace.initialise(&plan.topology, std::process::id(), unix_time().as_nanos() as u64);
         file.appear(path)?;
         let mut inner = Arc::into_inner(workspace.0).expect("nobody else has it yet");
         inner._file = Some(file);

@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+pub use hearth_ring::unix_time;
 
 use crate::sys;
 
@@ -41,7 +43,7 @@ impl Origin {
 
 /// The system's time, nanoseconds since the Unix epoch.
 fn system_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+    unix_time().as_nanos() as u64
 }
 
 /// Long enough that reading both clocks within a microsecond is exact to 20 parts in a million.

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hearth_rpc_client::http::Patience;
+use hearth_rpc_client::{Options, RpcClient, RpcError as ClientError};
 use serde_json::{Value, json};
 
 /// The longest answer, a block of 21 MB in Base64.
@@ -19,21 +21,16 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RpcError {
-    /// No connection, or it broke.
-    #[error("CometBFT's RPC at {url}: {source}")]
-    Connection {
-        /// Where.
-        url: String,
-        /// What happened.
-        source: Box<ureq::Error>,
-    },
+    /// No connection, or something else than an answer.
+    #[error("CometBFT's RPC at {0}")]
+    Client(ClientError),
     /// It answers with an error.
     #[error("CometBFT refuses {method}: {error}")]
     Refused {
         /// What was asked.
         method: String,
-        /// Its error.
-        error: Value,
+        /// Its words.
+        error: String,
     },
     /// An answer of another shape.
     #[error("CometBFT's answer to {method} has no {what}")]
@@ -45,12 +42,22 @@ pub enum RpcError {
     },
 }
 
+impl From<ClientError> for RpcError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused { method, message, data, .. } => {
+                // What is wrong with a transaction is in the data alone.
+                let error = data.map_or_else(|| message.clone(), |data| format!("{message}: {data}"));
+                Self::Refused { method, error }
+            }
+            other => Self::Client(other),
+        }
+    }
+}
+
 /// A CometBFT node's RPC.
 #[derive(Clone, Debug)]
-pub struct Rpc {
-    agent: ureq::Agent,
-    url: String,
-}
+pub struct Rpc(RpcClient);
 
 /// How far a CometBFT node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,31 +72,21 @@ pub struct Status {
 
 impl Rpc {
     /// The RPC at `http://host:port`, or as CometBFT's configuration names it, `tcp://host:port`.
-    pub fn at(url: &str) -> Self {
+    pub fn at(url: &str) -> Result<Self, RpcError> {
         let url = url.strip_prefix("tcp://").map_or_else(|| url.to_owned(), |rest| format!("http://{rest}"));
-        let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
-        Self { agent: config.new_agent(), url: url.trim_end_matches('/').to_owned() }
+        let patience = Patience::Whole(TIMEOUT);
+        let options = Options { patience, answer_max: ANSWER_BYTES_MAX, by_environment: true, https: true };
+        Ok(Self(RpcClient::new(url.trim_end_matches('/'), &options)?))
     }
 
     /// Where it is.
     pub fn url(&self) -> &str {
-        &self.url
+        self.0.url()
     }
 
     /// The result of a call.
     pub fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let broken = |source| RpcError::Connection { url: self.url.clone(), source: Box::new(source) };
-        let request = self.agent.post(&self.url).header("Content-Type", "application/json");
-        let mut answer = request.send(body.as_bytes()).map_err(broken)?;
-        let text = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(broken)?;
-        let refused = |error| RpcError::Refused { method: method.into(), error };
-        let mut answer: Value = serde_json::from_slice(&text)
-            .map_err(|_| refused(String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned().into()))?;
-        match answer.get_mut("result") {
-            Some(result) => Ok(result.take()),
-            None => Err(refused(answer.get_mut("error").map(Value::take).unwrap_or_default())),
-        }
+        Ok(self.0.call(method, &params)?)
     }
 
     /// Hands a transaction to the mempool and does not wait for its check.

@@ -104,7 +104,7 @@ fn node() {
     let app = Arc::new(app);
     let spread = app.spread().clone();
     let _server = Server::start(&word("application").parse().unwrap(), app, Default::default()).unwrap();
-    let _spreader = Spreader::start(chain.clone(), Rpc::at(&word("comet_rpc")), spread).unwrap();
+    let _spreader = Spreader::start(chain.clone(), Rpc::at(&word("comet_rpc")).unwrap(), spread).unwrap();
     let accounts: Vec<u8> = serde_json::from_value(given["accounts"].clone()).unwrap();
     let events = chain.subscribe();
     hammer(&chain);
@@ -285,7 +285,7 @@ impl Node {
     }
 
     fn rpc(&self) -> Rpc {
-        Rpc::at(&self.home.comet_rpc())
+        Rpc::at(&self.home.comet_rpc()).unwrap()
     }
 
     fn height(&self) -> Option<u64> {

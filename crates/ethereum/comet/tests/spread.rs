@@ -69,7 +69,7 @@ fn serve(stream: TcpStream, broadcast: &Sender<Bytes>) -> Option<()> {
 
 fn rpc() -> (Rpc, Receiver<Bytes>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let rpc = Rpc::at(&format!("http://{}", listener.local_addr().unwrap()));
+    let rpc = Rpc::at(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

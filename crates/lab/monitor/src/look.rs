@@ -5,9 +5,9 @@
 //! memory  a word a counter, a few a link
 
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use hearth_ring::{LinkView, Observer};
+use hearth_ring::{LinkView, Observer, unix_time};
 use hearth_tile::bandwidth::Tally;
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
@@ -48,7 +48,7 @@ impl Look {
         let alive = observer.is_alive();
         let tiles = topology.tiles.iter().map(|spec| TileLook::take(spec, observer, alive));
         let tiles = tiles.collect();
-        let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let unix_ns = unix_time().as_nanos() as u64;
         Self { at: Instant::now(), unix_ns, alive, pid, tiles, links: observer.links(), bandwidth }
     }
 

@@ -5,14 +5,13 @@
 //! memory  a page of metrics at a time
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::node::wait_for;
-use crate::run;
+use crate::{rpc, run};
 
 /// Threads that serve whoever watches, by their names.
 const SERVING: [&str; 2] = ["rpc", "metric:0"];
@@ -65,7 +64,7 @@ impl Bench {
 
     /// Its page of metrics.
     pub fn metrics(&self) -> Result<String, String> {
-        get(self.port + 2, "/metrics").map_err(|error| format!("no metrics: {error}"))
+        rpc::get(Ipv4Addr::LOCALHOST, self.port + 2, "/metrics").map_err(|error| format!("no metrics: {error}"))
     }
 
     /// Ends it as Ctrl-C does.
@@ -83,16 +82,6 @@ impl Drop for Bench {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The body of an answer.
-pub fn get(port: u16, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.into()))
 }
 
 /// What a bench has done so far.

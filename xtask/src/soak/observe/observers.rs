@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -18,14 +18,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use hearth_rpc_client::http::{self, Patience};
 use parking_lot::Mutex;
 
 use super::bench::{Bench, threads};
 use super::median;
 use crate::node::wait_for;
+use crate::rpc;
 
 /// Prometheus' way, once a second.
 const SCRAPE_EVERY: Duration = Duration::from_secs(1);
+/// The dashboard's stream is given up where nothing comes for so long.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// The observers of one window.
 pub struct Observers {
@@ -78,7 +82,7 @@ impl Observers {
         std::thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
                 let begun = Instant::now();
-                if super::bench::get(port, "/metrics").is_ok() {
+                if rpc::get(Ipv4Addr::LOCALHOST, port, "/metrics").is_ok() {
                     scrapes.lock().push(begun.elapsed().as_secs_f64() * 1e3);
                 }
                 std::thread::sleep(SCRAPE_EVERY.saturating_sub(begun.elapsed()));
@@ -109,11 +113,11 @@ fn headless(browser: &str, folder: &Path, page: &str) -> Command {
 /// Reads the dashboard's stream where there is no browser.
 fn read_stream(port: u16, ended: &Arc<AtomicBool>) -> Result<(), String> {
     let ended = ended.clone();
-    let cannot = |error: std::io::Error| format!("no dashboard: {error}");
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).map_err(cannot)?;
-    write!(stream, "GET /dashboard/live HTTP/1.1\r\nHost: localhost\r\n\r\n").map_err(cannot)?;
+    let live = http::direct(Patience::Step(SILENCE_MAX)).get(&format!("http://127.0.0.1:{port}/dashboard/live")).call();
+    let live = live.map_err(|error| format!("no dashboard: {}", http::why(&error)))?;
+    let lines = BufReader::new(live.into_body().into_reader()).lines();
     std::thread::spawn(move || {
-        let _ = BufReader::new(stream).lines().map_while(Result::ok).find(|_| ended.load(Ordering::Relaxed));
+        let _ = lines.map_while(Result::ok).find(|_| ended.load(Ordering::Relaxed));
     });
     Ok(())
 }

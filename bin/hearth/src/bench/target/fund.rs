@@ -54,48 +54,42 @@ pub struct Payer {
 
 impl Payer {
     /// Hands transfers to the node; gives the signature. With `preflight` as clients do it unless told otherwise.
-    pub fn send(
-        &self,
-        rpc: &mut Rpc,
-        to: &[(Pubkey, u64)],
-        blockhash: &Hash,
-        preflight: bool,
-    ) -> Result<String, RpcError> {
+    pub fn send(&self, rpc: &Rpc, to: &[(Pubkey, u64)], blockhash: &Hash, preflight: bool) -> Result<String, RpcError> {
         let from = self.key.public_key();
         let transfers: Vec<_> = to.iter().map(|(to, lamports)| system::transfer(&from, to, *lamports)).collect();
         let message = Message::compile(&from, &transfers, blockhash).expect("so many transfers fit");
         let bytes = message.sign_with(|_, message| self.key.sign(message));
         let options = json!({ "encoding": "base64", "skipPreflight": !preflight, "preflightCommitment": "processed" });
-        let signature = rpc.call("sendTransaction", json!([STANDARD.encode(bytes), options]))?;
+        let signature = rpc.call("sendTransaction", &json!([STANDARD.encode(bytes), options]))?;
         Ok(signature.as_str().unwrap_or_default().to_owned())
     }
 }
 
 /// The latest blockhash.
-pub fn blockhash(rpc: &mut Rpc) -> Result<Hash, BenchError> {
-    let latest = rpc.call("getLatestBlockhash", json!([{ "commitment": "processed" }]))?;
+pub fn blockhash(rpc: &Rpc) -> Result<Hash, BenchError> {
+    let latest = rpc.call("getLatestBlockhash", &json!([{ "commitment": "processed" }]))?;
     let hash = latest["value"]["blockhash"].as_str().and_then(|text| decode_32(text).ok());
     hash.ok_or_else(|| BenchError::Target(format!("getLatestBlockhash answers without one: {latest}")))
 }
 
 /// The fee of a transfer.
-pub fn fee(rpc: &mut Rpc) -> Result<u64, BenchError> {
+pub fn fee(rpc: &Rpc) -> Result<u64, BenchError> {
     let mut template = TransferTemplate::new();
     template.set_recent_blockhash(&blockhash(rpc)?);
     let answer =
-        rpc.call("getFeeForMessage", json!([STANDARD.encode(template.message()), { "commitment": "processed" }]))?;
+        rpc.call("getFeeForMessage", &json!([STANDARD.encode(template.message()), { "commitment": "processed" }]))?;
     let fee = answer["value"].as_u64().filter(|fee| *fee > 0);
     fee.ok_or_else(|| BenchError::Target("the node names no fee for a transfer: what landed cannot be counted".into()))
 }
 
 /// The balances of accounts.
-fn balances(rpc: &mut Rpc, accounts: &[Pubkey]) -> Result<Vec<u64>, BenchError> {
+fn balances(rpc: &Rpc, accounts: &[Pubkey]) -> Result<Vec<u64>, BenchError> {
     let mut balances = Vec::with_capacity(accounts.len());
     for page in accounts.chunks(PAGE) {
         let keys: Vec<_> = page.iter().map(|address| encode_32(address).to_string()).collect();
         let slice = json!({ "offset": 0, "length": 0 });
         let options = json!({ "commitment": "processed", "encoding": "base64", "dataSlice": slice });
-        let answer = rpc.call("getMultipleAccounts", json!([keys, options]))?;
+        let answer = rpc.call("getMultipleAccounts", &json!([keys, options]))?;
         let found = answer["value"].as_array().filter(|found| found.len() == page.len());
         let found =
             found.ok_or_else(|| BenchError::Target("getMultipleAccounts answers with other accounts".into()))?;
@@ -105,19 +99,14 @@ fn balances(rpc: &mut Rpc, accounts: &[Pubkey]) -> Result<Vec<u64>, BenchError> 
 }
 
 /// Gives every account its lamports: from `funder`, or else from an airdrop.
-pub fn fund(
-    rpc: &mut Rpc,
-    funder: Option<SigningKey>,
-    accounts: &[Pubkey],
-    stop: &StopSignal,
-) -> Result<(), BenchError> {
+pub fn fund(rpc: &Rpc, funder: Option<SigningKey>, accounts: &[Pubkey], stop: &StopSignal) -> Result<(), BenchError> {
     let given = funder.is_some();
     let payer = Payer { key: funder.unwrap_or_else(|| self::accounts(1).remove(0).key) };
     let all = accounts.len() as u64 * LAMPORTS;
     let needed = all + all / 100;
     if !given {
         progress(&format!("asking for an airdrop of {} SOL", needed / 1_000_000_000));
-        rpc.call("requestAirdrop", json!([&*encode_32(&payer.key.public_key()), needed]))?;
+        rpc.call("requestAirdrop", &json!([&*encode_32(&payer.key.public_key()), needed]))?;
     }
     let funds = [payer.key.public_key()];
     let start = Instant::now();
@@ -170,12 +159,12 @@ pub struct Purse {
 
 impl Purse {
     /// Of accounts that nothing is under way to or from.
-    pub fn of(rpc: &mut Rpc, senders: Vec<Pubkey>) -> Result<Self, BenchError> {
+    pub fn of(rpc: &Rpc, senders: Vec<Pubkey>) -> Result<Self, BenchError> {
         Ok(Self { fee: fee(rpc)?, begun: balances(rpc, &senders)?.iter().sum(), senders })
     }
 
     /// Transactions of theirs that have landed.
-    pub fn landed(&self, rpc: &mut Rpc) -> Result<u64, BenchError> {
+    pub fn landed(&self, rpc: &Rpc) -> Result<u64, BenchError> {
         let left: u64 = balances(rpc, &self.senders)?.iter().sum();
         Ok(self.begun.saturating_sub(left) / self.fee)
     }

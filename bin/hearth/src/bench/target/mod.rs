@@ -37,7 +37,7 @@ use super::{BenchError, Nobody, Options, asked, machine, presign_count, progress
 use crate::boot::{self, BootError};
 use crate::config::Config;
 use crate::keys;
-use crate::node_rpc::{Rpc, RpcError};
+use crate::node_rpc::{self, Rpc, RpcError};
 use crate::say::Say;
 use crate::shell;
 use crate::stop::StopSignal;
@@ -55,7 +55,7 @@ const GROWTH_RATE: f64 = 10.0;
 impl From<RpcError> for BenchError {
     fn from(why: RpcError) -> Self {
         match why {
-            RpcError::Url(_) | RpcError::Host(_) => Self::Option(format!("--target: {why}")),
+            RpcError::Url { .. } | RpcError::Host(_) => Self::Option(format!("--target: {why}")),
             why => Self::Target(why.to_string()),
         }
     }
@@ -63,20 +63,20 @@ impl From<RpcError> for BenchError {
 
 /// Drives the node at `url`; gives the report.
 pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say: &Say) -> Result<Report, BenchError> {
-    let mut rpc = Rpc::at(url)?;
-    let (mut target, tpu) = find(&mut rpc, url, options.target.tpu)?;
+    let rpc = node_rpc::at(url)?;
+    let (mut target, tpu) = find(&rpc, url, options.target.tpu)?;
     say.line(format_args!("  target     {url} ({}), TPU {}", target.version, target.tpu));
     let total = config.development.genesis.fund_initial_accounts;
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
     // Two more than the load uses: for the probes.
     let mut accounts = fund::accounts(senders.max(receivers) + 2);
     let mut addresses: Vec<_> = accounts.iter().map(|account| account.address).collect();
-    fund::fund(&mut rpc, key_of(options.target.funder.as_deref())?, &addresses, stop)?;
+    fund::fund(&rpc, key_of(options.target.funder.as_deref())?, &addresses, stop)?;
     let receiver = accounts.pop().expect("made above").address;
     let payer = Payer { key: accounts.pop().expect("made above").key };
     addresses.truncate(accounts.len());
-    let purse = Purse::of(&mut rpc, addresses)?;
-    let (begun, count) = (Instant::now(), transaction_count(&mut rpc)?);
+    let purse = Purse::of(&rpc, addresses)?;
+    let (begun, count) = (Instant::now(), transaction_count(&rpc)?);
 
     let control = Arc::new(Control::default());
     let (sender, samples) = channel();
@@ -98,7 +98,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
         client: ClientConfig::local(),
         identity: identity.map(|identity| *identity.keypair.seed()),
     };
-    let node = boot_load(config, benchg, benchs, bencho::Config { rpc: rpc.address, samples: sender })?;
+    let node = boot_load(config, benchg, benchs, bencho::Config { rpc: rpc.address()?, samples: sender })?;
     let mut seen = Observed::default();
     (seen.pid, seen.is_outside) = (options.target.pid, true);
     seen.expects_growth = options.rate.is_none_or(|rate| rate >= GROWTH_RATE);
@@ -123,7 +123,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
     let driven = driver.drive(options, presign);
     measuring.store(false, Ordering::Relaxed);
     target.latency = prober.end();
-    let landed = driven.and_then(|()| drain(&mut rpc, &purse, &mut driver));
+    let landed = driven.and_then(|()| drain(&rpc, &purse, &mut driver));
     let mut seen = driver.seen;
     seen.last = Snapshot::take(&node);
     node.stop()?;
@@ -131,7 +131,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
     target.waited = waited;
     (target.cores_used, target.rss_bytes_max) = seen.node_use();
     // Votes, and what others send: all that is in the node's count and was not paid for by the senders.
-    let (probes, others) = (target.latency.confirmed(), transaction_count(&mut rpc)?.saturating_sub(count + landed));
+    let (probes, others) = (target.latency.confirmed(), transaction_count(&rpc)?.saturating_sub(count + landed));
     let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
     target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
     let asked = (asked(&config.development.genesis, options), options);
@@ -139,11 +139,11 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
 }
 
 /// Asks the node who it is and where it takes transactions.
-fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, SocketAddr), BenchError> {
-    let none = || serde_json::json!([]);
-    let version = match rpc.call("getVersion", none()) {
+fn find(rpc: &Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, SocketAddr), BenchError> {
+    let none = serde_json::json!([]);
+    let version = match rpc.call("getVersion", &none) {
         Err(why @ RpcError::Refused { .. }) => {
-            let is_ethereum = rpc.call("eth_chainId", none()).is_ok_and(|id| id.is_string());
+            let is_ethereum = rpc.call("eth_chainId", &none).is_ok_and(|id| id.is_string());
             let instead = format!(
                 "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {}` \
                  drives it",
@@ -153,12 +153,12 @@ fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, 
         }
         version => version?,
     };
-    let answer = rpc.call("getIdentity", none())?;
+    let answer = rpc.call("getIdentity", &none)?;
     let identity = text(&answer, "identity")?.to_owned();
     let tpu = match given {
         Some(tpu) => tpu,
         None => {
-            let nodes = rpc.call("getClusterNodes", none())?;
+            let nodes = rpc.call("getClusterNodes", &none)?;
             let own = nodes.as_array().into_iter().flatten().find(|node| node["pubkey"] == identity.as_str());
             let tpu: Option<SocketAddr> = own.and_then(|node| node["tpuQuic"].as_str()?.parse().ok());
             let mut tpu = tpu.ok_or_else(|| {
@@ -166,7 +166,7 @@ fn find(rpc: &mut Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, 
             })?;
             // Listening on all addresses, it is reached where its RPC is.
             if tpu.ip().is_unspecified() {
-                tpu.set_ip(rpc.address.ip());
+                tpu.set_ip(rpc.address()?.ip());
             }
             tpu
         }
@@ -200,14 +200,14 @@ fn key_of(path: Option<&Path>) -> Result<Option<SigningKey>, BenchError> {
     Ok(identity.map(|identity| SigningKey::from_seed(identity.keypair.seed())))
 }
 
-fn transaction_count(rpc: &mut Rpc) -> Result<u64, BenchError> {
-    let count = rpc.call("getTransactionCount", serde_json::json!([{ "commitment": "processed" }]))?;
+fn transaction_count(rpc: &Rpc) -> Result<u64, BenchError> {
+    let count = rpc.call("getTransactionCount", &serde_json::json!([{ "commitment": "processed" }]))?;
     count.as_u64().ok_or_else(|| BenchError::Target(format!("getTransactionCount answers {count}")))
 }
 
 /// Waits until all that was sent has landed, or nothing more can, or nothing more does; gives what has, and which of
 /// these it was.
-fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Waited), BenchError> {
+fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Waited), BenchError> {
     progress("waiting for transactions in flight");
     let presses = driver.stop.presses();
     // As new as any that the load has used, or newer.
@@ -239,8 +239,8 @@ fn drain(rpc: &mut Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, 
 }
 
 /// Whether a transaction with this blockhash may still land.
-fn is_valid(rpc: &mut Rpc, blockhash: &str) -> Result<bool, BenchError> {
-    let answer = rpc.call("isBlockhashValid", serde_json::json!([blockhash, { "commitment": "processed" }]))?;
+fn is_valid(rpc: &Rpc, blockhash: &str) -> Result<bool, BenchError> {
+    let answer = rpc.call("isBlockhashValid", &serde_json::json!([blockhash, { "commitment": "processed" }]))?;
     Ok(answer["value"].as_bool().unwrap_or(true))
 }
 

@@ -117,15 +117,15 @@ impl Prober {
         for n in (0..CONNECTIONS).filter(|_| questions > 0.0) {
             let offset = Duration::from_secs_f64(f64::from(n) / questions);
             let schedule = Schedule::new(&measuring, questions / f64::from(CONNECTIONS), offset);
-            let (shared, rpc) = (shared.clone(), rpc.another());
+            let (shared, rpc) = (shared.clone(), rpc.clone());
             threads.push(std::thread::spawn(move || ask(rpc, schedule, &shared, &receiver)));
         }
         if probes > 0.0 {
             let schedule = Schedule::new(&measuring, probes, Duration::ZERO);
-            let (to, mut by) = (shared.clone(), rpc.another());
-            let hash = fund::blockhash(&mut by)?;
+            let (to, by) = (shared.clone(), rpc.clone());
+            let hash = fund::blockhash(&by)?;
             threads.push(std::thread::spawn(move || submit(by, schedule, &to, &payer, &receiver, hash)));
-            let (shared, rpc) = (shared.clone(), rpc.another());
+            let (shared, rpc) = (shared.clone(), rpc.clone());
             threads.push(std::thread::spawn(move || watch(rpc, &shared)));
         } else {
             shared.sent_all.store(true, Ordering::Relaxed);
@@ -173,12 +173,12 @@ fn ms(since: Instant) -> f64 {
 }
 
 /// Submits a probe whenever one is due.
-fn submit(mut rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, to: &Pubkey, hash: Hash) {
+fn submit(rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, to: &Pubkey, hash: Hash) {
     let (mut hash, mut hash_at, mut count) = (hash, Instant::now(), 0);
     while let Some(due) = schedule.next(&shared.quit) {
         count += 1;
         // Each of another amount, so that no two are the same transaction.
-        let sent = payer.send(&mut rpc, &[(*to, count)], &hash, true);
+        let sent = payer.send(&rpc, &[(*to, count)], &hash, true);
         let mut found = shared.found.lock();
         found.probes += 1;
         match sent {
@@ -191,7 +191,7 @@ fn submit(mut rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, 
         }
         drop(found);
         if hash_at.elapsed() > BLOCKHASH_FOR
-            && let Ok(fresh) = fund::blockhash(&mut rpc)
+            && let Ok(fresh) = fund::blockhash(&rpc)
         {
             (hash, hash_at) = (fresh, Instant::now());
         }
@@ -200,7 +200,7 @@ fn submit(mut rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, 
 }
 
 /// Asks for the statuses of the probes under way until all have come to an end.
-fn watch(mut rpc: Rpc, shared: &Shared) {
+fn watch(rpc: Rpc, shared: &Shared) {
     loop {
         let sent_all = shared.sent_all.load(Ordering::Relaxed);
         let asked: Vec<String> = {
@@ -211,7 +211,7 @@ fn watch(mut rpc: Rpc, shared: &Shared) {
             return;
         }
         if !asked.is_empty()
-            && let Ok(answer) = rpc.call("getSignatureStatuses", json!([asked]))
+            && let Ok(answer) = rpc.call("getSignatureStatuses", &json!([asked]))
         {
             note(&answer["value"], shared);
         }
@@ -239,7 +239,7 @@ fn note(statuses: &Value, shared: &Shared) {
 }
 
 /// Asks one of four questions whenever one is due.
-fn ask(mut rpc: Rpc, mut schedule: Schedule, shared: &Shared, about: &Pubkey) {
+fn ask(rpc: Rpc, mut schedule: Schedule, shared: &Shared, about: &Pubkey) {
     let commitment = json!({ "commitment": "processed" });
     let about = encode_32(about).to_string();
     let questions = [
@@ -250,7 +250,7 @@ fn ask(mut rpc: Rpc, mut schedule: Schedule, shared: &Shared, about: &Pubkey) {
     ];
     for (method, params) in questions.iter().cycle() {
         let Some(due) = schedule.next(&shared.quit) else { return };
-        let answer = rpc.call(method, params.clone());
+        let answer = rpc.call(method, params);
         let mut found = shared.found.lock();
         match answer {
             Ok(_) => found.answers_ms.push(ms(due)),

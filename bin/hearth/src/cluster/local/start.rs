@@ -16,7 +16,7 @@ use serde_json::json;
 use super::LocalError;
 use super::member::{Cluster, Limits};
 use super::process::Process;
-use crate::node_rpc::Rpc;
+use crate::node_rpc;
 use crate::say::note;
 use crate::stop::StopSignal;
 
@@ -53,7 +53,7 @@ impl<'a> Started<'a> {
     pub fn start(&mut self, numbers: &[usize], stop: &StopSignal) -> Result<(), LocalError> {
         for &number in numbers {
             let node = &self.cluster.nodes[number];
-            let rpc = Rpc::at(&node.rpc())?.address;
+            let rpc = node_rpc::at(&node.rpc())?.address()?;
             // Connections of an earlier run that are not quite over keep nobody from the port.
             if TcpListener::bind(rpc).is_err_and(|why| why.kind() == ErrorKind::AddrInUse)
                 && let Some(holder) = sockets::holder(Protocol::Tcp, rpc)
@@ -91,7 +91,8 @@ impl<'a> Started<'a> {
 
     fn wait(&self, number: usize, stop: &StopSignal) -> Result<(), LocalError> {
         let node = &self.cluster.nodes[number];
-        let mut rpc = Rpc::at(&node.rpc())?;
+        let rpc = node_rpc::at(&node.rpc())?;
+        let address = rpc.address()?;
         let begun = Instant::now();
         loop {
             if stop.is_set() {
@@ -101,7 +102,7 @@ impl<'a> Started<'a> {
                 return Err(LocalError::Ended { node: node.name.clone(), said: self.cluster.last_words(number) });
             };
             // Another program that was quicker to take the port is not the node, whatever it answers.
-            if rpc.call("getSlot", json!([])).is_ok() && has_port(process, rpc.address) {
+            if rpc.call("getSlot", &json!([])).is_ok() && has_port(process, address) {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::member::{Cluster, Member, Role};
-use crate::node_rpc::Rpc;
+use crate::node_rpc::{self, Rpc};
 
 /// Between two looks.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -29,10 +29,10 @@ pub struct Look {
 
 impl Look {
     /// Asks a node.
-    pub fn take(rpc: &mut Rpc) -> Option<Self> {
-        let processed = || json!([{ "commitment": "processed" }]);
-        let slot = rpc.call("getSlot", processed()).ok()?.as_u64()?;
-        let transactions = rpc.call("getTransactionCount", processed()).ok()?.as_u64()?;
+    pub fn take(rpc: &Rpc) -> Option<Self> {
+        let processed = json!([{ "commitment": "processed" }]);
+        let slot = rpc.call("getSlot", &processed).ok()?.as_u64()?;
+        let transactions = rpc.call("getTransactionCount", &processed).ok()?.as_u64()?;
         Some(Self { at: Instant::now(), slot, transactions })
     }
 
@@ -72,11 +72,11 @@ pub struct Row {
 
 /// Looks at all nodes for a second.
 pub fn rows(cluster: &Cluster) -> Vec<Row> {
-    let mut rpcs: Vec<Option<Rpc>> = cluster.nodes.iter().map(|node| Rpc::at(&node.rpc()).ok()).collect();
+    let rpcs: Vec<Option<Rpc>> = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc()).ok()).collect();
     let alive = |node: &Member| node.process.filter(|process| process.is_alive());
-    let mut look = || -> Vec<Option<Look>> {
-        let asked = cluster.nodes.iter().zip(&mut rpcs);
-        asked.map(|(node, rpc)| alive(node).and(rpc.as_mut()).and_then(Look::take)).collect()
+    let look = || -> Vec<Option<Look>> {
+        let asked = cluster.nodes.iter().zip(&rpcs);
+        asked.map(|(node, rpc)| alive(node).and(rpc.as_ref()).and_then(Look::take)).collect()
     };
     let before = look();
     std::thread::sleep(WINDOW);

@@ -18,7 +18,7 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::{Hash, Pubkey};
 use serde_json::{Value, json};
 
-use crate::node_rpc::Rpc;
+use crate::node_rpc::{self, Rpc};
 
 /// How long a peer has for an answer, and all of them for all.
 const ANSWER_FOR: Duration = Duration::from_secs(3);
@@ -141,13 +141,14 @@ impl Side for &Ledger {
 /// Another node.
 struct Peer {
     rpc: Rpc,
+    address: SocketAddr,
     deadline: Instant,
 }
 
 impl Peer {
     fn at(address: SocketAddr, deadline: Instant) -> Result<Self, String> {
-        let rpc = Rpc::at(&format!("http://{address}")).map_err(|e| e.to_string())?;
-        Ok(Self { rpc: rpc.within(ANSWER_FOR), deadline })
+        let rpc = node_rpc::within(&format!("http://{address}"), ANSWER_FOR).map_err(|e| e.to_string())?;
+        Ok(Self { rpc, address, deadline })
     }
 }
 
@@ -157,7 +158,7 @@ impl Side for Peer {
             return Err("it takes too long".into());
         }
         let options = json!({ "after": after.map(|key| encode_32(key).to_string()), "limit": limit });
-        let page = self.rpc.call("getSlotChanges", json!([slot, options])).map_err(|e| e.to_string())?;
+        let page = self.rpc.call("getSlotChanges", &json!([slot, options])).map_err(|e| e.to_string())?;
         page_of(&page)
             .filter(|page| page.slot == slot && page.accounts.len() <= limit)
             .ok_or_else(|| "no such answer".into())
@@ -190,7 +191,7 @@ fn first(block: &DivergentBlock<'_>, mut peer: Peer) -> Result<FirstDifference, 
     let mut ledger = block.ledger;
     let slot = first_slot(&mut ledger, &mut peer, block.slot, block.theirs)?;
     let account = first_account(&mut ledger, &mut peer, slot)?;
-    Ok(FirstDifference { slot, peer: peer.rpc.address, account })
+    Ok(FirstDifference { slot, peer: peer.address, account })
 }
 
 /// The oldest block up to that of `slot` which both have, on the same parent, with two hashes.

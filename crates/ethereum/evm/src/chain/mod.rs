@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bloom, Bytes};
 use parking_lot::{FairMutex, FairMutexGuard, Mutex, RwLock, RwLockReadGuard};
@@ -482,7 +482,7 @@ impl Drop for Inner {
 
 /// Seconds since 1970 by this machine's clock.
 fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    hearth_ring::unix_time().as_secs()
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@
 //! drops   what an answer has too much or in another form; results that a node has no more are counted
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use chrono::DateTime;
+use hearth_rpc_client::http::{self, Agent, Patience};
+use hearth_tile::clock::unix_time;
 use serde_json::{Value, json};
-use ureq::Agent;
 
 use super::row::{Batch, Column, HEIGHT_MAX, Merged, Row};
 use super::store::{Position, Sample, Store, StoreError};
@@ -239,12 +240,10 @@ impl Blocks {
         for (height, block) in (from..).zip(self.rpc.batch::<Value>(METHOD, &questions)?) {
             let block = match block {
                 Ok(block) => block,
-                Err(Refusal { code, message }) if is_pruned(code, &message) => {
+                Err(Refusal { code, message, .. }) if is_pruned(code, &message) => {
                     return Err(self.pruned(height, None, message));
                 }
-                Err(Refusal { code, message }) => {
-                    return Err(RpcError::Refused { method: METHOD.into(), code, message }.into());
-                }
+                Err(refusal) => return Err(refusal.into_error(METHOD).into()),
             };
             let Some(txs) = block["transactions"].as_array() else {
                 // A node may name a block before it can be read; the next time it can. An old one does not come back.
@@ -270,12 +269,12 @@ impl Blocks {
     fn comet_rows(&mut self, from: u64, to: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
         let range = json!({ "minHeight": from.to_string(), "maxHeight": to.to_string() });
         let metas = match self.rpc.call("blockchain", &range) {
-            Err(RpcError::Refused { code, message, .. }) => {
+            Err(why @ RpcError::Refused { .. }) => {
                 // It may have thrown them away since it was asked what it has.
                 let (_, first, _) = self.look()?;
                 return Err(match first > from {
-                    true => self.pruned(from, Some(first), message),
-                    false => RpcError::Refused { method: "blockchain".into(), code, message }.into(),
+                    true => self.pruned(from, Some(first), why.reason()),
+                    false => why.into(),
                 });
             }
             answer => answer?,
@@ -363,24 +362,23 @@ impl Metrics {
     /// The page at a URL.
     pub fn new(url: &str, timeout: Duration) -> Result<Self, LiveError> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
-            return Err(RpcError::Url(url.into()).into());
+            let expected = "http://HOST:PORT or https://…";
+            return Err(RpcError::Url { url: url.into(), expected }.into());
         }
-        let config = Agent::config_builder().timeout_global(Some(timeout)).build();
-        Ok(Self { agent: config.new_agent(), url: url.into() })
+        Ok(Self { agent: http::by_environment(Patience::Whole(timeout)), url: url.into() })
     }
 
     /// Keeps what they are now.
     pub fn sample(&self, store: &mut dyn Store) -> Result<(), LiveError> {
-        let failed = |why: ureq::Error| LiveError::Metrics { url: shown(&self.url), why: why.to_string() };
-        let mut answer = self.agent.get(&self.url).call().map_err(failed)?;
-        let text = answer.body_mut().with_config().limit(PAGE_BYTES_MAX).read_to_string().map_err(failed)?;
+        let failed = |error: http::Error| LiveError::Metrics { url: shown(&self.url), why: http::why(&error) };
+        let text = http::get(&self.agent, &self.url, PAGE_BYTES_MAX).map_err(failed)?;
         let values = figures(&text);
         if values.is_empty() {
             let why = "no metrics in Prometheus' text format".into();
             return Err(LiveError::Metrics { url: shown(&self.url), why });
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
-        Ok(store.add_sample(&Sample { time_ms: now, url: shown(&self.url), values })?)
+        let time_ms = unix_time().as_millis() as i64;
+        Ok(store.add_sample(&Sample { time_ms, url: shown(&self.url), values })?)
     }
 }
 

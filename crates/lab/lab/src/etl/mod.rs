@@ -28,7 +28,7 @@ use row::Merged;
 use serde::Serialize;
 use store::Store;
 
-use crate::load::rpc::RpcError;
+use crate::load::rpc::{Retryable, RpcError};
 
 /// Why collecting ended.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::asked::LoadError;
-use super::rpc::{Rpc, RpcError};
+use super::rpc::{Retryable, Rpc, RpcError};
 use super::{run, solana};
 
 /// How often a node that is not up yet is asked.

@@ -19,7 +19,7 @@ use super::blocks::{Block, Blocks, Edges};
 use super::course::Course;
 use super::heights::{Heights, POLL};
 use super::outcome::{histogram, record_many};
-use super::rpc::{Refusal, Rpc, RpcError, to_quantity};
+use super::rpc::{Rpc, RpcError, to_quantity};
 use super::run::Node;
 use super::silence::Persistence;
 
@@ -208,9 +208,10 @@ fn blocks(rpc: &Rpc, first: u64, last: u64) -> Result<Vec<Result<Value, RpcError
     if let [only] = &params[..] {
         return Ok(vec![rpc.call(METHOD, only)]);
     }
-    let refused = |Refusal { code, message }| RpcError::Refused { method: METHOD.into(), code, message };
     match rpc.batch::<Value>(METHOD, &params) {
-        Ok(answers) => Ok(answers.into_iter().map(|answer| answer.map_err(refused)).collect()),
+        Ok(answers) => {
+            Ok(answers.into_iter().map(|answer| answer.map_err(|refusal| refusal.into_error(METHOD))).collect())
+        }
         // A node may serve no batches, or find the answer too long.
         Err(RpcError::Refused { .. } | RpcError::Status { .. }) => Ok(vec![rpc.call(METHOD, &params[0])]),
         Err(why) => Err(why),

@@ -20,7 +20,7 @@ use serde_json::json;
 use super::account::{AccountError, address};
 use super::patient::{Caller, NoAnswer, Patient};
 use super::refusal::Reason;
-use super::rpc::{Refusal, Rpc, RpcError};
+use super::rpc::{Refusal, Retryable, Rpc, RpcError};
 use super::tree::{Survey, Transfer};
 use super::workload::{TRANSFER_GAS, Terms, plain, sign};
 

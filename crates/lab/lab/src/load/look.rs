@@ -6,10 +6,10 @@
 //! drops   nothing: what the node does not tell is left out
 
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::utils::format_ether;
 use alloy_primitives::{Address, B256, U256};
+use hearth_tile::clock::unix_time;
 use serde_json::{Value, json};
 
 use super::rpc::{Rpc, RpcError, to_quantity};
@@ -125,8 +125,7 @@ pub fn blocks(rpc: &Rpc, from: u64, to: u64) -> Result<String, RpcError> {
         let full = 100.0 * *gas_used as f64 / (*gas_limit).max(1) as f64;
         writeln!(text, "{number:>10} {time:>12} {transactions:>8} {gas_used:>14} {full:>5.1}%").expect("a string");
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    text.push_str(&together(&lines, now));
+    text.push_str(&together(&lines, unix_time().as_secs()));
     Ok(text)
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{Address, U256};
 
 use super::account::AccountError;
-use super::rpc::{Rpc, RpcError};
+use super::rpc::{Retryable, Rpc, RpcError};
 
 /// How long nothing but errors may come.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hearth_rpc_client::http::{self, Patience};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use ureq::Agent;
 
 use super::pprof::{self, PprofError};
 use super::rpc::{Rpc, RpcError};
@@ -211,13 +211,10 @@ fn of_go(plan: &Plan, url: &str, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool)
 fn piece(url: &str, seconds: u64) -> Result<BTreeMap<String, u64>, ProfileError> {
     let place = format!("{}/debug/pprof/profile?seconds={seconds}", url.trim_end_matches('/'));
     let failed = |why: String| ProfileError::Pprof { url: url.into(), why };
-    let config = Agent::config_builder()
-        .timeout_global(Some(Duration::from_secs(seconds) + NAMING_MAX))
-        .http_status_as_error(false)
-        .build();
-    let mut answer = config.new_agent().get(&place).call().map_err(|why| failed(why.to_string()))?;
+    let agent = http::by_environment(Patience::Whole(Duration::from_secs(seconds) + NAMING_MAX));
+    let mut answer = agent.get(&place).call().map_err(|error| failed(http::why(&error)))?;
     let body = answer.body_mut().with_config().limit(PPROF_MAX).read_to_vec();
-    let body = body.map_err(|why| failed(why.to_string()))?;
+    let body = body.map_err(|error| failed(http::why(&error)))?;
     match answer.status().as_u16() {
         200 => pprof::folded(&body).map_err(|why| ProfileError::NoProfile { url: url.into(), why }),
         status => Err(failed(format!("HTTP status {status}"))),

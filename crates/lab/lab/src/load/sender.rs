@@ -22,7 +22,7 @@ use super::course::{Course, Stopwatch, Timetable, Told};
 use super::outcome::record;
 use super::queue::{Queue, Signed};
 use super::refusal::Reason;
-use super::rpc::{Refusal, Rpc, RpcError};
+use super::rpc::{Refusal, Retryable, Rpc, RpcError};
 use super::workload::{Terms, Workload};
 
 /// How long a sender waits when the pool is full, or nobody answers.
@@ -282,8 +282,8 @@ impl<'a> Sender<'a> {
                 Ok(verdicts) => break verdicts,
                 Err(why) if why.may_be_too_long() && batch.len() > 1 => return self.deliver_in_halves(batch, why),
                 // Of the only one in it.
-                Err(RpcError::Refused { code, message, .. }) if Reason::of(&message) != Reason::Full => {
-                    break vec![Err(Refusal { code, message })];
+                Err(RpcError::Refused { code, message, data, .. }) if Reason::of(&message) != Reason::Full => {
+                    break vec![Err(Refusal { code, message, data })];
                 }
                 Err(why) => self.unanswered(why),
             }

@@ -16,7 +16,7 @@ use super::course::Progress;
 use super::fund::{FundError, ask_developer_account};
 use super::patient::Patient;
 use super::refusal::Reason;
-use super::rpc::Refusal;
+use super::rpc::{Refusal, Retryable};
 use super::run::Node;
 use super::workload::{
     Contracts, Kind, Mix, POOL_CODE, STORE_CODE, TOKEN_CODE, Terms, call, code, create, mint_input, sign,
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn what_may_be_taken_later_is_sent_again() {
         let raws: [&[u8]; 3] = [b"a", b"b", b"c"];
-        let refused = |words: &str| Err(Refusal { code: -32000, message: words.into() });
+        let refused = |words: &str| Err(Refusal { code: -32000, message: words.into(), data: None });
         let ask = |first: &str, turn: (bool, bool)| {
             let verdicts = vec![refused(first), Ok(B256::ZERO), refused("txpool is full")];
             not_taken(&raws, verdicts, turn).map(|(again, _)| again.len())

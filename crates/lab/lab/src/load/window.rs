@@ -5,7 +5,9 @@
 
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use hearth_tile::clock::unix_time;
 
 use super::course::{Course, PROFILER_PATIENCE, Progress, Timing};
 use super::outcome::Outcomes;
@@ -105,10 +107,9 @@ impl Window {
         let ((server_before, client_before), counted_from, machine) =
             before.unwrap_or(((server, client), Instant::now(), None));
         let known = !timing.pids.is_empty();
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let window = Self {
             begin,
-            began_unix_s: since_1970.saturating_sub(begin.elapsed()).as_secs(),
+            began_unix_s: unix_time().saturating_sub(begin.elapsed()).as_secs(),
             end,
             counted: counted_from.elapsed(),
             server: server.zip(server_before).map(|(now, then)| now.saturating_sub(then)).filter(|_| known),

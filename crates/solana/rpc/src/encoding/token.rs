@@ -8,9 +8,9 @@
 //!         reads the accounts of the older program too
 
 use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_ledger::Account;
+use hearth_tile::clock::unix_time;
 use hearth_wire::Pubkey;
 use hearth_wire::consts::SYSVAR_CLOCK;
 use serde_json::Value;
@@ -128,9 +128,6 @@ impl<'a> TokenView<'a> {
     fn unix_time(&self) -> i64 {
         let clock = (self.account)(&SYSVAR_CLOCK);
         let time = clock.as_ref().and_then(|clock| clock.data().get(CLOCK_TIME)?.try_into().ok());
-        time.map_or_else(
-            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64),
-            i64::from_le_bytes,
-        )
+        time.map_or_else(|| unix_time().as_secs() as i64, i64::from_le_bytes)
     }
 }

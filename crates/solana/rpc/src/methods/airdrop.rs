@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hearth_ledger::Commitment;
+use hearth_tile::clock::unix_time;
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use parking_lot::Mutex;
@@ -44,8 +45,7 @@ pub struct Faucet {
 impl Faucet {
     pub fn new((key, of_chain): (Pubkey, Pubkey), sign: FaucetSigner, limits: &Limits) -> Self {
         // Another start each time: a node that starts again may find its last blockhash still valid.
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let next = AtomicU32::new(now.as_micros() as u32);
+        let next = AtomicU32::new(unix_time().as_micros() as u32);
         Self { key, of_chain, sign, next, allowance: Allowance::new(limits) }
     }
 

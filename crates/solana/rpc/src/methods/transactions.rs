@@ -7,11 +7,10 @@
 //!         -32005, counted
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and the order of the checks
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use hearth_ledger::bank::advances_nonce;
 use hearth_ledger::fates::DropReason;
 use hearth_ledger::{Budget, Fee, SignatureStatus, StateView, TransactionError};
+use hearth_tile::clock::unix_time;
 use hearth_wire::base58::encode_64;
 use hearth_wire::{Signature, Txn};
 use serde_json::{Value, json};
@@ -64,7 +63,7 @@ impl Api {
 
     /// Remembers why a transaction was not sent on, so that it can be asked.
     pub fn is_not_sent(&self, txn: &Txn<'_>, reason: DropReason, error: Option<TransactionError>) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = unix_time().as_secs();
         self.fates.note(self.fates.tag(txn.first_signature()), reason, error, now as u32);
     }
 

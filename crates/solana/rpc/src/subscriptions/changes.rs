@@ -6,10 +6,10 @@
 //!         [`hearth_ledger::tap`]
 
 use std::collections::{HashMap, HashSet};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_ledger::tap::{Changed, Landed, Tapped};
 use hearth_ledger::{BlockSummary, Commitment, Ledger};
+use hearth_tile::clock::unix_time;
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ impl Changes {
         self.slots = begun.filter(|(slot, _)| *slot > before.processed && *slot <= now.processed).collect();
         let within = |after: u64, last: u64| move |block: &&BlockSummary| block.slot > after && block.slot <= last;
         self.roots = blocks.iter().filter(within(before.finalized, now.finalized)).map(|block| block.slot).collect();
-        let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let timestamp = unix_time().as_millis() as u64;
         let step = |kind: &str, slot: u64| json!({ "type": kind, "slot": slot, "timestamp": timestamp });
         for (slot, parent) in &self.slots {
             self.updates.push(step("firstShredReceived", *slot));

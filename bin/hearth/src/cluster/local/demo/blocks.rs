@@ -15,7 +15,7 @@ use super::measure::{gone, wait};
 use crate::cluster::local::LocalError;
 use crate::cluster::local::member::Cluster;
 use crate::config::Config;
-use crate::node_rpc::Rpc;
+use crate::node_rpc;
 use crate::stop::StopSignal;
 
 /// Compute units that a transfer uses, and bytes of accounts that it loads.
@@ -40,18 +40,18 @@ pub fn cost_of(txn_per_s: f64) -> u64 {
 
 /// The newest slot that is confirmed at all nodes, and whether their banks have one hash there.
 pub fn compare(cluster: &Cluster, stop: &StopSignal) -> Result<(u64, bool), LocalError> {
-    let mut rpcs = cluster.nodes.iter().map(|node| Rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
+    let rpcs = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
     let mut slots = vec![];
-    for (number, rpc) in rpcs.iter_mut().enumerate() {
-        let slot = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).ok().and_then(|slot| slot.as_u64());
+    for (number, rpc) in rpcs.iter().enumerate() {
+        let slot = rpc.call("getSlot", &json!([{ "commitment": "confirmed" }])).ok().and_then(|slot| slot.as_u64());
         slots.push(slot.ok_or_else(|| gone(cluster, number))?);
     }
     let slot = slots.into_iter().min().unwrap_or(0);
     let mut hashes: Vec<Value> = vec![];
-    for (number, rpc) in rpcs.iter_mut().enumerate() {
+    for (number, rpc) in rpcs.iter().enumerate() {
         let begun = Instant::now();
         let hash = loop {
-            match rpc.call("getSlotChanges", json!([slot, { "limit": 1 }])) {
+            match rpc.call("getSlotChanges", &json!([slot, { "limit": 1 }])) {
                 Ok(changes) if changes["bankHash"].is_string() => break changes["bankHash"].clone(),
                 _ if begun.elapsed() > PATIENCE => return Err(gone(cluster, number)),
                 _ => wait(LOOK_EVERY, stop)?,

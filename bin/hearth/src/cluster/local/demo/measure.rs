@@ -17,7 +17,7 @@ use super::load::Load;
 use crate::cluster::local::LocalError;
 use crate::cluster::local::member::Cluster;
 use crate::cluster::local::status::Look;
-use crate::node_rpc::Rpc;
+use crate::node_rpc::{self, Rpc};
 use crate::stop::StopSignal;
 
 /// Transactions a second that no votes come to.
@@ -129,7 +129,7 @@ pub struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     /// Takes the first look.
     pub fn of(cluster: &'a Cluster) -> Result<Self, LocalError> {
-        let rpcs = cluster.nodes.iter().map(|node| Rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
+        let rpcs = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
         let watch = |number: usize| {
             let path = cluster.workspace(&cluster.nodes[number]);
             Watch::attach(&[path]).map(Seconds::of).map_err(|_| gone(cluster, number))
@@ -142,7 +142,7 @@ impl<'a> Watcher<'a> {
 
     fn look(&mut self, number: usize) -> Result<Look, LocalError> {
         let cluster = self.cluster;
-        Look::take(&mut self.rpcs[number]).ok_or_else(|| gone(cluster, number))
+        Look::take(&self.rpcs[number]).ok_or_else(|| gone(cluster, number))
     }
 
     fn looks(&mut self) -> Result<Vec<Look>, LocalError> {
@@ -238,7 +238,7 @@ impl<'a> Watcher<'a> {
 
 /// The leader's newest slot.
 pub fn newest(cluster: &Cluster) -> Result<u64, LocalError> {
-    let look = Rpc::at(&cluster.leader().rpc()).ok().and_then(|mut rpc| Look::take(&mut rpc));
+    let look = node_rpc::at(&cluster.leader().rpc()).ok().and_then(|rpc| Look::take(&rpc));
     look.map(|look| look.slot).ok_or_else(|| gone(cluster, 0))
 }
 

@@ -16,9 +16,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::Thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use hearth_cluster::simulate::World;
+use hearth_ring::unix_time;
 use parking_lot::Mutex;
 
 use super::member::{Cluster, Member};
@@ -129,7 +130,7 @@ impl Rounds {
             looks.push(NodeLook { is_alive, before, now });
             *last = (node.process, now.or(before));
         }
-        let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let unix_ns = unix_time().as_nanos() as u64;
         Some(shown(unix_ns, *own, &cluster, world, &cuts, &looks))
     }
 }

@@ -1,23 +1,20 @@
 //! Figures of nodes, out of what each serves as metrics.
 //!
-//! reads   `GET /metrics` of each, all asked before the first answer is read
+//! reads   `GET /metrics` of each, all asked at once
 //! writes  [`Figures`]
-//! memory  one answer, [`ANSWER_MAX`] bytes at most
+//! memory  an answer of each, [`ANSWER_MAX`] bytes at most; a thread of each while it is asked
 //! drops   answers that are late, too long or none: the node has no figures in this round
-//! source  the Prometheus text exposition format, version 0.0.4; HTTP/1.1
+//! source  the Prometheus text exposition format, version 0.0.4
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+
+use hearth_rpc_client::http::{self, Agent, Patience};
 
 /// How long all answers of a round may take.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// How long a connection may take: a process that is stopped takes none once its queue is full.
-const CONNECT: Duration = Duration::from_millis(50);
-/// What is there already is read even when time is up.
-const READ_MIN: Duration = Duration::from_millis(2);
 /// The longest answer.
-const ANSWER_MAX: usize = 4 << 20;
+const ANSWER_MAX: u64 = 4 << 20;
 
 /// What a node has counted since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,52 +57,25 @@ impl Figures {
     }
 }
 
-/// Asks all, and gives when each had answered what; `None` for those that did not in time.
+/// Asks all at once, and gives when each began to answer what; `None` for those that did not in time.
 pub fn all(nodes: &[SocketAddr]) -> Vec<Option<(Instant, Figures)>> {
-    let until = Instant::now() + PATIENCE;
-    let asked: Vec<Option<TcpStream>> = nodes.iter().map(|address| ask(*address)).collect();
-    let mut answer = Vec::new();
-    let read = |stream: Option<TcpStream>| {
-        answer.clear();
-        let at = read_until(stream?, until, &mut answer)?;
-        Some((at, Figures::read(body(&answer)?)))
-    };
-    asked.into_iter().map(read).collect()
+    let agent = &http::direct(Patience::Whole(PATIENCE));
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = nodes.iter().map(|&node| scope.spawn(move || ask(agent, node))).collect();
+        asked.into_iter().map(|asked| asked.join().expect("no thread panics")).collect()
+    })
 }
 
-fn ask(address: SocketAddr) -> Option<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&address, CONNECT).ok()?;
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
-    Some(stream)
-}
-
-/// Reads to the end; gives when the first bytes came.
-fn read_until(mut stream: TcpStream, until: Instant, answer: &mut Vec<u8>) -> Option<Instant> {
-    let (mut begun, mut part) = (None, [0; 32 << 10]);
-    loop {
-        let rest = until.saturating_duration_since(Instant::now()).max(READ_MIN);
-        stream.set_read_timeout(Some(rest)).ok()?;
-        match stream.read(&mut part) {
-            Ok(0) => return begun,
-            Ok(count) if answer.len() + count <= ANSWER_MAX => answer.extend_from_slice(&part[..count]),
-            _ => return None,
-        }
-        begun = begun.or_else(|| Some(Instant::now()));
-    }
-}
-
-/// The body of a whole answer that is no error.
-fn body(answer: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(answer).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let is_length = |line: &&str| line.to_ascii_lowercase().starts_with("content-length:");
-    let length: usize = head.lines().find(is_length)?.split_once(':')?.1.trim().parse().ok()?;
-    (head.starts_with("HTTP/1.1 200") && body.len() == length).then_some(body)
+fn ask(agent: &Agent, node: SocketAddr) -> Option<(Instant, Figures)> {
+    let mut answer = agent.get(&format!("http://{node}/metrics")).call().ok()?;
+    let at = Instant::now();
+    let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().ok()?;
+    answer.status().is_success().then(|| (at, Figures::read(&text)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     use super::*;

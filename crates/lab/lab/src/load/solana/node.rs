@@ -192,7 +192,7 @@ impl Node {
             .collect();
         let mut balances = Vec::with_capacity(accounts.len());
         for answer in in_pieces::<Valued<Vec<Option<Lamports>>>>(&self.rpc, METHOD, &questions)? {
-            let found = answer.map_err(|refusal| refused(METHOD, refusal))?.value;
+            let found = answer.map_err(|refusal| refusal.into_error(METHOD))?.value;
             balances.extend(found.into_iter().map(|account| account.map_or(0, |account| account.lamports)));
         }
         match balances.len() == accounts.len() {
@@ -262,11 +262,6 @@ impl Node {
 /// What tells the chain of a node from others: the hash of its genesis.
 pub fn marks(rpc: &Rpc) -> Result<Marks, RpcError> {
     Ok(vec![("genesis", rpc.call_as("getGenesisHash", &json!([]))?)])
-}
-
-/// An answer that refuses.
-pub(super) fn refused(method: &str, refusal: Refusal) -> RpcError {
-    RpcError::Refused { method: method.into(), code: refusal.code, message: refusal.message }
 }
 
 const SEND: &str = "sendTransaction";

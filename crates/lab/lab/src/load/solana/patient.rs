@@ -9,7 +9,7 @@ use hearth_wire::Pubkey;
 use super::deliver::UNHEALTHY;
 use super::node::Node;
 use crate::load::patient::{NoAnswer, again};
-use crate::load::rpc::RpcError;
+use crate::load::rpc::{Retryable, RpcError};
 
 /// Accounts asked for at once, in one request: what has been answered is not asked again.
 const TOGETHER: usize = 900;

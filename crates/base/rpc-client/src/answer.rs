@@ -1,0 +1,42 @@
+//! Answers, as they stand in the text.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::Refusal;
+
+/// One answer.
+#[derive(Deserialize)]
+pub struct Answer<'a> {
+    /// That of the question; `None` where it is null or missing.
+    #[serde(default)]
+    pub id: Option<u64>,
+    /// `null` is a result: a transaction or a block that the node does not know.
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    /// Where the node refuses.
+    #[serde(default)]
+    pub error: Option<Refusal>,
+}
+
+/// A field that is there, null included.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl<'a> Answer<'a> {
+    /// Whether it refuses and has no result.
+    pub fn is_refusal(&self) -> bool {
+        self.result.is_none() && self.error.is_some()
+    }
+
+    /// The text of the result, or the refusal; `None` where it has neither or both. Some servers put `null` beside an
+    /// error: that is no result.
+    pub fn verdict(self) -> Option<Result<&'a str, Refusal>> {
+        match (self.result.map(RawValue::get), self.error) {
+            (None | Some("null"), Some(refusal)) => Some(Err(refusal)),
+            (Some(result), None) => Some(Ok(result)),
+            _ => None,
+        }
+    }
+}
