@@ -50,7 +50,7 @@ pub(crate) use codec::Pieces;
 pub(crate) use codec::pieces;
 pub use messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 pub use saved::{
-    Files, SavedError, Writer, final_since, final_slot, is_root_damaged, root as saved_root, save_root, save_tower,
+    Files, SavedError, Writer, final_slot, is_root_damaged, root as saved_root, root_saved_at, save_root, save_tower,
     tower as saved_tower,
 };
 
