@@ -34,7 +34,7 @@ pub use forks::{ForkError, Forks};
 pub use leader::{
     Begin, CONSECUTIVE_SLOTS, LeaderView, MAX_GRACE_TICKS, PohPosition, TICKS_PER_SLOT, Turn, Turns, next_turn,
 };
-pub use stakes::{Stakes, VoteWeight, VoteWeights};
+pub use stakes::{Stakes, VoteStake, VoteWeights};
 pub use tower::{AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
 pub use tracker::{Reached, Tracker, VoteError};
 pub use types::{AccountVotes, Action, BankId, FrozenBank, TowerVote};
