@@ -56,5 +56,12 @@ pub use saved::{
 
 pub use tile::{Config, Membership, Tower};
 
+/// Bytes that tower takes in a cluster with so many vote accounts and blocks above the root, at most.
+pub const fn memory(accounts: u64, blocks: u64) -> u64 {
+    // 40 B of a stored slot, 120 B of a block, 104 B of a vote account with stake; an event with all accounts.
+    let own = 40 * crate::replay::position::SLOTS_MAX as u64 + 120 * blocks + (104 + 450) * accounts;
+    own + hearth_cluster::consensus::memory(accounts, blocks)
+}
+
 #[cfg(test)]
 mod tests;
