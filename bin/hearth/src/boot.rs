@@ -25,8 +25,8 @@ use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_monitor::{Second, Seconds, Watch};
-use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY};
-use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
+use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
+use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
@@ -39,6 +39,7 @@ use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
 use hearth_wire::Pubkey;
 use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
+use parking_lot::Mutex;
 
 use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::config::{self, Config, Gossip, Layout, Rpc, Validator};
@@ -596,7 +597,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
     let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
     let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
-    let poh = node.poh_waker();
+    let calls = node.take_inlet(RPC_POH).map(Mutex::new);
     let alive = Tiles::of(&node);
     let words = node.workspace().counters(RPC).expect("the topology has the service");
     let rpc_node = RpcNode {
@@ -624,7 +625,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         genesis_time: genesis.config().creation_time as i64,
         genesis_slot: genesis.config().genesis_slot,
         feature_set: Some(hearth_svm::feature_set_id()),
-        wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
+        call_for_slot: Box::new(move |slot| calls.iter().for_each(|calls| call_for_slot(calls, slot))),
         look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
         admin: Some(admin),
         liveness: alive.clone().liveness(),
@@ -643,6 +644,12 @@ fn validators(given: &[Validator]) -> Vec<(Pubkey, Account)> {
 
 /// Where the RPC hands transactions in: in a cluster, to the tile that knows who leads; else to this node's own.
 const RPC_LINKS: [&str; 2] = [RPC_TXSEND, RPC_VERIFY];
+
+/// Tells poh that somebody waits for a slot. Where the link is full it has calls enough, and that slot or a later one
+/// will come.
+fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
+    let _ = calls.lock().send_tag(slot);
+}
 
 /// What nodes that join may download: the genesis, and snapshots.
 fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
@@ -791,7 +798,7 @@ impl std::ops::Deref for RpcWords {
 }
 
 /// The RPC's way into the pipeline.
-struct RpcInlet(hearth_pipeline::node::Inlet);
+struct RpcInlet(Inlet);
 
 impl hearth_rpc::TransactionInlet for RpcInlet {
     fn send(&mut self, wire: &[u8], again: bool) -> Result<(), hearth_rpc::Busy> {

@@ -1,4 +1,5 @@
-//! Ten nodes under load, with loss and with nodes that are killed: the end-to-end test of it, run for longer.
+//! Ten nodes under load, with loss, with nodes that are killed and with a network that is cut: the end-to-end test of
+//! it, run for longer.
 //!
 //! reads   the command line
 //! writes  what the test says; its figures
@@ -17,6 +18,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let numbers = [
         ("HEARTH_LOSS", or_none(&mut args, "--loss", 5)?),
         ("HEARTH_KILL_EVERY", or_none(&mut args, "--kill-every", 30)?),
+        ("HEARTH_CUT_EVERY", or_none(&mut args, "--cut-every", 0)?),
         ("HEARTH_RATE", args.number("--rate", 1_000)?),
         ("HEARTH_VALIDATORS", args.number("--validators", 1)?),
         ("HEARTH_SEED", args.number("--seed", 1)?),

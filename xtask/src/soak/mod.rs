@@ -51,8 +51,8 @@ const SOAKS: [Soak; 13] = [
     },
     Soak {
         name: "cluster",
-        options: "--minutes N (10) [--loss PERCENT (5)] [--kill-every SECONDS (30)] [--rate N (1000)] [--validators N (1)] [--seed N]",
-        about: "ten nodes of `hearth cluster up` under load: none ends by itself, all have the same blocks, every transaction lands",
+        options: "--minutes N (10) [--loss PERCENT (5)] [--kill-every SECONDS (30)] [--cut-every SECONDS (0)] [--rate N (1000)] [--validators N (1)] [--seed N]",
+        about: "ten nodes of `hearth cluster up` under load: none ends by itself, all recover within 30 s and have the same blocks, every transaction lands",
         run: cluster::run,
     },
     Soak {

@@ -1,36 +1,36 @@
-//! Rule on tiles and protocol cores: the host gives time, chance and I/O.
+//! Determinism: no tile and no protocol core asks the machine for what the host gives, nor goes by the order of a map
+//! that is another in each process.
 //!
 //! reads   the sources of the crates whose code runs on virtual time
 //! writes  findings
 //! memory  none of its own
+//!
+//! A map of the standard library draws the keys of its hash from the system: `Instant::now` and a loop over a `HashMap`
+//! are the same mistake. Looking a key up, or dropping entries each by itself, is not.
+
+use std::collections::BTreeSet;
 
 use super::Found;
-use super::code::{line_of, words};
+use super::code::{is_word, line_of, words};
 use super::tree::{File, Tree};
 
 /// Sources that take time, chance and I/O from their host.
 const HOSTED: [&str; 5] = [
     "crates/solana/pipeline/src/",
     "crates/solana/quic/src/",
-    "crates/solana/cluster/src/consensus/",
-    "crates/solana/cluster/src/gossip/",
-    "crates/solana/cluster/src/turbine/",
+    "crates/solana/cluster/src/",
+    "crates/solana/wire/src/",
+    "crates/base/crypto/src/",
 ];
 
-/// Sources whose job is I/O: sockets, the metrics' connections, the load's own, the files behind tower's `Files`.
-const DOES_IO: [&str; 5] = [
-    "crates/solana/pipeline/src/net/",
-    "crates/solana/pipeline/src/metric/",
-    "crates/solana/pipeline/src/benchs/",
-    "crates/solana/pipeline/src/bencho/",
-    "crates/solana/pipeline/src/tower/saved.rs",
-];
+/// Not these among them, and why.
+const NOT_HOSTED: [(&str, &str); 1] =
+    [("crates/solana/cluster/src/simulate/", "the study's own program: it is the host")];
 
-const TIME_AND_CHANCE: [&str; 12] = [
-    "Instant::now",
-    "SystemTime::now",
-    "UNIX_EPOCH.elapsed",
-    "unix_time",
+const TIME: [&str; 6] =
+    ["Instant::now", "SystemTime::now", "UNIX_EPOCH.elapsed", ".elapsed()", "Clock::real", "unix_time"];
+
+const CHANCE: [&str; 9] = [
     "thread_rng",
     "rand::rng",
     "rand::random",
@@ -39,9 +39,10 @@ const TIME_AND_CHANCE: [&str; 12] = [
     "OsRng",
     "getrandom",
     "sys::random",
+    "RandomState",
 ];
 
-const IO: [&str; 11] = [
+const IO: [&str; 14] = [
     "UdpSocket",
     "TcpStream",
     "TcpListener",
@@ -50,17 +51,72 @@ const IO: [&str; 11] = [
     "UnixDatagram",
     "std::fs",
     "File::open",
+    "File::create",
     "OpenOptions",
+    "sys::udp",
+    "sys::tcp",
+    "sys::disk",
     "thread::sleep",
-    "thread::park",
 ];
+
+const THREADS: [&str; 4] = ["thread::spawn", "thread::Builder", "thread::scope", "thread::park"];
+
+/// What some sources may call all the same, and why.
+const EXCEPTIONS: [(&str, &[&[&str]], &str); 8] = [
+    ("crates/solana/pipeline/src/net/", &[&IO], "the sockets, and the file of emulated links"),
+    (
+        "crates/solana/pipeline/src/metric/",
+        &[&IO, &THREADS],
+        "scrapes; a thread that asks how full the disk is may hang",
+    ),
+    ("crates/solana/pipeline/src/benchs/", &[&IO], "the load's own sockets"),
+    ("crates/solana/pipeline/src/bencho/", &[&IO], "it asks the RPC"),
+    (
+        "crates/solana/pipeline/src/tower/saved.rs",
+        &[&IO, &THREADS],
+        "what is behind tower's `Files`: writes that are synced",
+    ),
+    (
+        "crates/solana/pipeline/src/poh/check.rs",
+        &[&THREADS],
+        "a command verifies a ledger on several threads; no tile does",
+    ),
+    ("crates/solana/pipeline/src/replay/pool.rs", &[&THREADS], "executes blocks at the start, before there are tiles"),
+    (
+        "crates/base/crypto/src/ed25519/cache.rs",
+        &[&CHANCE],
+        "peers choose the keys; which get a table changes the pace alone",
+    ),
+];
+
+/// What goes through a map in its order. `retain` looks at each entry by itself.
+const LOOPS: [&str; 8] = ["iter", "iter_mut", "into_iter", "keys", "into_keys", "values", "values_mut", "drain"];
+
+/// Loops over maps without an order that changes nothing, and why.
+const UNORDERED: [(&str, &str, &str); 6] = [
+    ("crates/solana/cluster/src/gossip/bounded.rs", "map.values_mut", "its callers change each value by itself"),
+    ("crates/solana/cluster/src/gossip/stakes.rs", "map.values", "whether there is a stake"),
+    ("crates/solana/cluster/src/links/mod.rs", "places.iter", "it is collected into a map"),
+    ("crates/solana/cluster/src/turbine/nodes.rs", "stakes.iter", "it is sorted by stake and identity"),
+    ("crates/solana/pipeline/src/repair/mod.rs", "asked_at.values", "the least of them"),
+    ("crates/solana/quic/src/stake.rs", "by_key.values", "the sum of them"),
+];
+
+/// The sources of the crates whose code runs on virtual time, without files of tests.
+fn hosted(tree: &Tree) -> impl Iterator<Item = &File> {
+    let is_in = |file: &File, folder: &str| file.path.starts_with(folder);
+    tree.rust().filter(move |file| {
+        let is_hosted = HOSTED.iter().any(|folder| is_in(file, folder));
+        is_hosted && !NOT_HOSTED.iter().any(|(folder, _)| is_in(file, folder)) && !file.is_test()
+    })
+}
 
 /// A call that asks the machine in place of the host, outside tests.
 pub fn gives(tree: &Tree, found: &mut Found) {
-    let hosted = |file: &&File| HOSTED.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test();
-    for file in tree.rust().filter(hosted) {
-        let does_io = DOES_IO.iter().any(|folder| file.path.starts_with(folder));
-        let calls = TIME_AND_CHANCE.iter().chain(IO.iter().filter(|_| !does_io));
+    for file in hosted(tree) {
+        let excepted = EXCEPTIONS.iter().filter(|(path, ..)| file.path.starts_with(path));
+        let allowed: Vec<&str> = excepted.flat_map(|(_, calls, _)| calls.concat()).collect();
+        let calls = TIME.iter().chain(&CHANCE).chain(&IO).chain(&THREADS).filter(|call| !allowed.contains(call));
         let tests_from = file.tests_from().unwrap_or(usize::MAX);
         for (call, at) in calls.flat_map(|call| words(&file.code, call).map(move |at| (call, at))) {
             let line = line_of(&file.code, at);
@@ -69,4 +125,54 @@ pub fn gives(tree: &Tree, found: &mut Found) {
             }
         }
     }
+}
+
+/// A loop over a map whose order is another in each process, outside tests.
+pub fn loops(tree: &Tree, found: &mut Found) {
+    for file in hosted(tree) {
+        let tests_from = file.tests_from().unwrap_or(usize::MAX);
+        let mut excepted: Vec<&str> =
+            UNORDERED.iter().filter(|(path, ..)| file.path == *path).map(|(_, call, _)| *call).collect();
+        for name in maps(&file.code) {
+            for (at, call) in words(&file.code, name).filter_map(|at| Some((at, looped(&file.code, at, name)?))) {
+                let line = line_of(&file.code, at);
+                if line < tests_from && !UNORDERED.iter().any(|(path, other, _)| file.path == *path && call == *other) {
+                    let why = "its order is another in each process; loop over a `BTreeMap`";
+                    found.at(&file.path, line, format!("`{call}`: {why}"));
+                }
+                excepted.retain(|other| *other != call);
+            }
+        }
+        for call in excepted {
+            found.at(&file.path, 0, format!("`{call}` is not there: tidy need not except it"));
+        }
+    }
+}
+
+/// The names that a text gives to maps and sets of the standard library with its own hasher.
+fn maps(code: &str) -> BTreeSet<&str> {
+    let places = ["HashMap", "HashSet"].into_iter().flat_map(|kind| words(code, kind));
+    let name = |at: usize| {
+        if code[at..].lines().next().is_some_and(|line| line.contains("BuildHasher")) {
+            return None;
+        }
+        let before = code[..at].trim_end_matches("std::collections::").trim_end();
+        let before = before.trim_end_matches("mut").trim_end().trim_end_matches('&').trim_end();
+        let before = before.strip_suffix(':').or_else(|| before.strip_suffix('='))?.trim_end();
+        let name = before.rsplit(|c: char| !is_word(c)).next()?;
+        (!name.is_empty()).then_some(name)
+    };
+    places.filter_map(name).collect()
+}
+
+/// The loop over the map of this name that begins there, if one does: `name.method`, or `name` behind `in`.
+fn looped(code: &str, at: usize, name: &str) -> Option<String> {
+    let after = code[at + name.len()..].trim_start();
+    if let Some(method) = after.strip_prefix('.') {
+        let method = method.trim_start().split(|c: char| !is_word(c)).next()?;
+        return LOOPS.contains(&method).then(|| format!("{name}.{method}"));
+    }
+    let owner = code[..at].trim_end_matches(|c: char| is_word(c) || c == '.');
+    let before = owner.trim_end_matches("mut ").trim_end_matches('&');
+    before.ends_with(" in ").then(|| name.to_owned())
 }

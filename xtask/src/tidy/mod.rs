@@ -52,6 +52,7 @@ const RULES: &[Rule] = &[
     ("sleep-in-test", sources::sleeps),
     ("function-size", functions::size),
     ("host", host::gives),
+    ("map-order", host::loops),
     ("words", words::forbidden),
     ("paths", words::absolute_paths),
     ("links", pages::links),

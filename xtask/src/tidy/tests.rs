@@ -120,6 +120,12 @@ fn good() -> Tree {
             "crates/solana/quic/src/lib.rs",
             "//! Quic: `Instant::now` is the host's.\n#[cfg(test)]\nmod tests {\n    fn f() { Instant::now(); }\n}\n",
         ),
+        File::new(
+            "crates/solana/quic/src/map.rs",
+            "//! Map.\nfn f(a: &mut HashMap<u8, u8>) {\n    a.retain(g);\n    a.get(&1);\n    for b in a.get(&2) {}\n}\n",
+        ),
+        File::new("crates/solana/pipeline/src/replay/pool.rs", "//! Pool.\nfn f() { std::thread::scope(g); }\n"),
+        File::new("crates/solana/cluster/src/simulate/mod.rs", "//! Host.\nfn f() { std::thread::scope(g); }\n"),
         File::new("bin/hearth/tests/end_to_end/node.rs", "fn wait_until() { std::thread::park_timeout(REST); }\n"),
         File::new("bin/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
     ];
@@ -172,6 +178,11 @@ fn calls_past_the_host() -> Vec<Tree> {
         with("crates/solana/cluster/src/gossip/a.rs", "//! A.\nuse std::fs;\n"),
         with("crates/solana/pipeline/src/dedup/mod.rs", &format!("{TILE}fn f() -> File {{ File::open(PATH) }}\n")),
         with("crates/solana/pipeline/src/net/mod.rs", &format!("{TILE}fn f() {{ getrandom(); }}\n")),
+        with("crates/solana/wire/src/a.rs", "//! A.\nfn f() { std::thread::spawn(g); }\n"),
+        with("crates/solana/cluster/src/board.rs", "//! A.\nfn f(a: Instant) { a.elapsed(); }\n"),
+        with("crates/base/crypto/src/a.rs", "//! A.\nfn f() { RandomState::new(); }\n"),
+        with("crates/solana/pipeline/src/replay/pool.rs", "//! A.\nfn f() { File::create(PATH); }\n"),
+        with("crates/solana/pipeline/src/dedup/a.rs", "//! A.\nuse hearth_tile::sys::udp;\n"),
     ]
 }
 
@@ -181,6 +192,18 @@ fn circles() -> Vec<Tree> {
         with("crates/base/tile/src/core.rs", "//! Core.\n"),
         with("ARCHITECTURE.md", &TABLE.replace("`core`, `sys`", "`core`, `rig`, `sys`")),
         with("ARCHITECTURE.md", &TABLE.replace("| `tile` | `core`, `sys` |\n", "")),
+    ]
+}
+
+fn loops_without_order() -> Vec<Tree> {
+    let map = |body: &str| with("crates/solana/quic/src/map.rs", &format!("//! A.\n{body}"));
+    vec![
+        map("fn f(a: &HashMap<u8, u8>) {\n    a.iter();\n}\n"),
+        map("fn f() {\n    let mut b = std::collections::HashSet::new();\n    b\n        .drain();\n}\n"),
+        map("struct A {\n    b: HashSet<u8>,\n}\nfn f(a: A) {\n    for c in &a.b {}\n}\n"),
+        map("fn f(a: &mut HashMap<u8, u8>) {\n    for b in a {}\n}\n"),
+        // It has nothing to except.
+        with("crates/solana/quic/src/stake.rs", "//! A.\n"),
     ]
 }
 
@@ -245,6 +268,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
         ),
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
         ("host", calls_past_the_host()),
+        ("map-order", loops_without_order()),
     ]
     .into_iter()
     .chain(broken_text())

@@ -13,6 +13,7 @@ use hearth_machine::neighbours::Jiffies;
 use hearth_machine::process::{CoresHad, CpuTime, cpu_ns_of, resident_bytes};
 use hearth_monitor::{Diagnosis, Stage, Stages};
 use hearth_pipeline::bencho::Sample;
+use hearth_pipeline::kinds::{Kind, Need};
 use hearth_pipeline::node::Node;
 use hearth_pipeline::{bank, benchg, benchs};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
@@ -24,8 +25,6 @@ use super::noise::{Allowed, noise};
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
 use super::verdict::Watched;
 
-/// Places where a transaction may be dropped; their counters of drops begin with `dropped_`.
-const DROPPING: [&str; 4] = ["verify", "dedup", "pack", "bank"];
 /// How a stream ends at the server otherwise than as a transaction.
 const STREAM_ENDS: [&str; 7] = [
     "streams_empty",
@@ -102,7 +101,7 @@ impl Snapshot {
     /// Transactions dropped, by place and kind.
     pub fn dropped(&self) -> BTreeMap<String, u64> {
         let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
-        for tile in self.tiles.iter().filter(|t| DROPPING.contains(&t.kind.as_str())) {
+        for tile in self.tiles.iter().filter(|tile| drops_transactions(&tile.kind)) {
             for (counter, count) in &tile.own {
                 if let Some(kind) = counter.strip_prefix("dropped_") {
                     *dropped.entry(format!("{}_{kind}", tile.kind)).or_default() += count;
@@ -473,13 +472,32 @@ fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {
     }
 }
 
+/// Whether tiles of this kind drop transactions: they tell the table of drops of each, and count it by a counter whose
+/// name begins with `dropped_`.
+fn drops_transactions(kind: &str) -> bool {
+    Kind::named(kind).is_some_and(|kind| kind.needs.contains(&Need::Drops))
+}
+
 #[cfg(test)]
 mod tests {
+    use hearth_pipeline::kinds::KINDS;
+
     use super::*;
 
     fn counts(kind: &str, own: &[(&str, u64)]) -> TileCounts {
         let own = own.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         TileCounts { kind: kind.into(), name: format!("{kind}:0"), own, ..TileCounts::default() }
+    }
+
+    #[test]
+    fn every_counter_of_dropped_transactions_is_summed() {
+        for kind in KINDS {
+            let counters = kind.spec(0).counters;
+            let mut drops = counters.iter().filter(|counter| counter.name.starts_with("dropped_"));
+            let has_drops = drops.any(|counter| counter.help.starts_with("Transactions dropped"));
+            // Quic's streams have names of their own for how they end.
+            assert_eq!(has_drops, drops_transactions(kind.name) && kind.name != "quic", "{}", kind.name);
+        }
     }
 
     #[test]

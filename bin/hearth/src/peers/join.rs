@@ -21,7 +21,7 @@ use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::shred_version as shred_version_of;
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
-use hearth_pipeline::tower::{final_since, saved_root};
+use hearth_pipeline::tower::{root_saved_at, saved_root};
 use hearth_rpc::ClusterNode;
 use hearth_rpc_client::http::{self, Patience};
 use hearth_wire::base58::{decode_32, encode_32};
@@ -186,7 +186,9 @@ impl Joiner<'_> {
         }
         let Ok(genesis) = Genesis::load(&self.folder.join("genesis.json")) else { return true };
         let slots = Duration::from_millis(genesis.config().slot_ms.saturating_mul(self.behind_max));
-        final_since(self.folder).is_none_or(|age| age >= slots)
+        // Where the clock went back since, nothing is known of that time.
+        let age = root_saved_at(self.folder).and_then(|at| at.elapsed().ok());
+        age.is_none_or(|age| age >= slots)
     }
 
     fn genesis(&self, scout: &Scout, shred_version: u16) -> Result<(), JoinError> {

@@ -1,9 +1,11 @@
-//! Ten nodes under load on a network that loses, while one after the other is killed and started again: none ends by
-//! itself, and all come to the same blocks. Nodes that compute another bank hash than the leader voted for end.
+//! Ten nodes under load on a network that loses, while one after the other is killed and started again, and the network
+//! is cut into halves and healed: none ends by itself, all recover in time and come to the same blocks. Nodes that
+//! compute another bank hash than the leader voted for end.
 //!
 //! HEARTH_SECONDS says for how long, HEARTH_LOSS how many per cent of the datagrams are lost, HEARTH_KILL_EVERY after
-//! how many seconds a node is killed (0: none), HEARTH_RATE how many transactions a second there are, HEARTH_VALIDATORS
-//! how many nodes make blocks, HEARTH_SEED which nodes are killed. `cargo xtask soak cluster` sets them.
+//! how many seconds a node is killed (0: none), HEARTH_CUT_EVERY after how many the network is cut (0: never),
+//! HEARTH_RATE how many transactions a second there are, HEARTH_VALIDATORS how many nodes make blocks, HEARTH_SEED which
+//! nodes are killed. `cargo xtask soak cluster` sets them.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -17,6 +19,11 @@ use super::node::{hearth, same, wait_until};
 const NODES: usize = 10;
 /// A node that was killed is started again after so long.
 const DOWN_FOR: Duration = Duration::from_secs(5);
+/// A cut is healed after so long. Where both halves make blocks each votes for its own, and a vote binds for twice as
+/// long with each that follows it: of 12 slots a half makes about 6, which bind for 64 slots or 26 s.
+const CUT_FOR: Duration = Duration::from_secs(5);
+/// After a node was started again, or a cut was healed, all have confirmed what is new within this.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(30);
 /// Beyond the time it is given a load may take so long, for money and what is under way at the end.
 const REST: Duration = Duration::from_secs(180);
 /// Slots at the end whose blocks are compared.
@@ -68,50 +75,126 @@ impl Drop for Load {
     }
 }
 
-/// Kills nodes, one at a time, and looks that no other one ends.
-struct Killer<'a> {
-    cluster: &'a Cluster,
+/// What is wrong with the cluster just now.
+#[derive(Clone, Copy)]
+enum Trouble {
+    /// This node is killed.
+    Killed(usize),
+    /// The nodes of odd numbers and the others do not reach each other: so many that make blocks are on each side.
+    Cut,
+    /// Nothing any more, but not all have confirmed this slot.
+    Behind(u64),
+}
+
+/// How often something is done.
+struct Pace {
     every: u64,
-    random: fastrand::Rng,
-    down: Option<(usize, Instant)>,
     next: Instant,
-    kills: u64,
+    done: u64,
+}
+
+impl Pace {
+    fn new(every: u64) -> Self {
+        Self { every, next: Instant::now() + Duration::from_secs(every), done: 0 }
+    }
+
+    /// Whether it is time; then it counts as done.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.every > 0 && Instant::now() >= self.next;
+        if is_due {
+            self.next += Duration::from_secs(self.every);
+            self.done += 1;
+        }
+        is_due
+    }
+
+    /// Whether it was done about as often as it was to be, in a time of so many seconds.
+    fn was_kept(&self, seconds: u64) -> bool {
+        self.every == 0 || self.done >= seconds / self.every / 2
+    }
+}
+
+/// Kills nodes and cuts the network, one at a time, and looks that no other node ends and that all recover.
+struct Trials<'a> {
+    cluster: &'a Cluster,
+    kills: Pace,
+    cuts: Pace,
+    random: fastrand::Rng,
+    trouble: Option<(Trouble, Instant)>,
+    longest_recovery: Duration,
     most_memory: u64,
 }
 
-impl<'a> Killer<'a> {
+impl<'a> Trials<'a> {
     fn new(cluster: &'a Cluster) -> Self {
-        let every = number("HEARTH_KILL_EVERY", 15);
+        let (kills, cuts) = (Pace::new(number("HEARTH_KILL_EVERY", 15)), Pace::new(number("HEARTH_CUT_EVERY", 0)));
         let random = fastrand::Rng::with_seed(number("HEARTH_SEED", 1));
-        let next = Instant::now() + Duration::from_secs(every);
-        Self { cluster, every, random, down: None, next, kills: 0, most_memory: 0 }
+        Self { cluster, kills, cuts, random, trouble: None, longest_recovery: Duration::ZERO, most_memory: 0 }
     }
 
-    /// A look takes a second: rates are told of that.
-    fn look(&mut self) {
+    /// Looks that nodes live that should. It takes a second: rates are told of that.
+    fn watch(&mut self) {
         let status = self.cluster.status();
         for (number, node) in status.iter().enumerate() {
-            let is_down = self.down.is_some_and(|(down, _)| down == number + 1);
+            let is_down = matches!(self.trouble, Some((Trouble::Killed(down), _)) if down == number + 1);
             assert!(is_down || node["alive"] == true, "{node:#}\n{}", self.cluster.log(number + 1));
             if number > 0 {
                 self.most_memory = self.most_memory.max(node["resident_bytes"].as_u64().unwrap_or(0));
             }
         }
-        match self.down {
-            Some((node, since)) if since.elapsed() >= DOWN_FOR => {
-                self.cluster.run("start", &[&format!("node-{node}")]);
-                self.down = None;
+    }
+
+    /// Watches, and begins or ends a trouble where it is time.
+    fn look(&mut self) {
+        self.watch();
+        let trouble = self.trouble;
+        match trouble {
+            Some((Trouble::Killed(node), since)) if since.elapsed() >= DOWN_FOR => {
+                self.mend("start", &[&format!("node-{node}")]);
             }
-            None if self.every > 0 && Instant::now() >= self.next => {
+            Some((Trouble::Cut, since)) if since.elapsed() >= CUT_FOR => self.mend("heal", &[]),
+            Some((Trouble::Behind(wanted), since)) => {
+                let is_behind = |node: &usize| confirmed(self.cluster, *node).is_none_or(|slot| slot < wanted);
+                let behind: Vec<usize> = (1..=NODES).filter(is_behind).collect();
+                let (took, within) = (since.elapsed(), RECOVERS_WITHIN.as_secs());
+                assert!(behind.is_empty() || took < RECOVERS_WITHIN, "{behind:?} not at {wanted} within {within} s");
+                if behind.is_empty() {
+                    self.longest_recovery = self.longest_recovery.max(took);
+                    self.trouble = None;
+                }
+            }
+            None if self.cuts.is_due() => {
+                self.cluster.run("partition", &[&format!("{}|{}", every_second(1), every_second(2))]);
+                self.trouble = Some((Trouble::Cut, Instant::now()));
+            }
+            None if self.kills.is_due() => {
                 // Not the first: it has the load, and leads alone where no other one does.
                 let node = self.random.usize(2..=NODES);
                 self.cluster.run("kill", &[&format!("node-{node}")]);
-                (self.down, self.kills) = (Some((node, Instant::now())), self.kills + 1);
-                self.next += Duration::from_secs(self.every);
+                self.trouble = Some((Trouble::Killed(node), Instant::now()));
             }
             _ => {}
         }
     }
+
+    /// Ends a trouble: from now on all have to come beyond what any has confirmed.
+    fn mend(&mut self, command: &str, arguments: &[&str]) {
+        let begun = Instant::now();
+        self.cluster.run(command, arguments);
+        let newest = (1..=NODES).filter_map(|node| confirmed(self.cluster, node)).max();
+        self.trouble = Some((Trouble::Behind(newest.expect("the first is there") + 1), begun));
+    }
+}
+
+/// The newest slot that a node has confirmed, where it answers.
+fn confirmed(cluster: &Cluster, node: usize) -> Option<u64> {
+    let slot = cluster.rpc(node).try_call("getSlot", json!([{ "commitment": "confirmed" }]));
+    slot.ok().and_then(|slot| slot.as_u64())
+}
+
+/// The names of every second node from this one on.
+fn every_second(first: usize) -> String {
+    (first..=NODES).step_by(2).map(|node| format!("node-{node}")).collect::<Vec<_>>().join(",")
 }
 
 #[test]
@@ -127,13 +210,14 @@ fn ten_nodes_through_loss_and_kills() {
     cluster.run("up", &["--nodes", &nodes, "--validators", &makers, "--map", &map, "--address", &first]);
 
     let mut load = Load::start(&cluster, rate, seconds);
-    let mut killer = Killer::new(&cluster);
+    let mut trials = Trials::new(&cluster);
     let until = Instant::now() + Duration::from_secs(seconds) + REST;
-    while load.is_alive() || killer.down.is_some() {
+    while load.is_alive() || trials.trouble.is_some() {
         assert!(Instant::now() < until, "the load does not end");
-        killer.look();
+        trials.look();
     }
-    assert!(killer.every == 0 || killer.kills >= seconds / killer.every / 2, "{} kills", killer.kills);
+    let Trials { kills: Pace { done: kills, .. }, cuts: Pace { done: cuts, .. }, .. } = trials;
+    assert!(trials.kills.was_kept(seconds) && trials.cuts.was_kept(seconds), "{kills} kills, {cuts} cuts");
     let log = || fs::read_to_string(cluster.folder.path().join("load.log")).unwrap_or_default();
     let report = fs::read(&load.report).unwrap_or_else(|why| panic!("no report: {why}\n{}", log()));
     let report: Value = serde_json::from_slice(&report).expect("JSON");
@@ -170,14 +254,15 @@ fn ten_nodes_through_loss_and_kills() {
     }
     let compared = *compared.iter().min().expect("ten nodes");
     assert!(compared > COMPARED / 4, "{compared} blocks of each node");
-    killer.look();
-    assert!(killer.most_memory < MEMORY_MAX, "{} bytes", killer.most_memory);
+    trials.watch();
+    assert!(trials.most_memory < MEMORY_MAX, "{} bytes", trials.most_memory);
     println!(
         "figures {}",
         json!({
-            "seconds": seconds, "loss_percent": loss, "nodes": NODES, "validators": validators, "kills": killer.kills,
-            "sent": report["sent"], "included": report["included"], "slot": newest, "compared_blocks": compared,
-            "caught_up_s": caught_up_s, "most_resident_bytes": killer.most_memory,
+            "seconds": seconds, "loss_percent": loss, "nodes": NODES, "validators": validators, "kills": kills,
+            "cuts": cuts, "longest_recovery_s": trials.longest_recovery.as_secs_f64(), "sent": report["sent"],
+            "included": report["included"], "slot": newest, "compared_blocks": compared, "caught_up_s": caught_up_s,
+            "most_resident_bytes": trials.most_memory,
         })
     );
 }

@@ -1,4 +1,5 @@
-//! Where the identity key is: a node's memory holds its seed once, in a page that is locked and in no core dump.
+//! Where the identity key is: a node's memory holds its seed once, in a page that is locked and in no core dump. It is
+//! searched once everything has been signed that a node signs.
 
 use std::fs::File;
 use std::io::Read;
@@ -178,17 +179,35 @@ fn node_alone_has_its_seed_once() {
 
 #[test]
 fn nodes_of_a_cluster_have_their_seeds_once() {
-    let (setup, gossip) = leader("keys-leader");
+    let (mut setup, gossip) = leader("keys-leader");
+    // From epoch 1 on nodes sign for the last sets that they send on.
+    setup.with("development.genesis.slots_per_epoch", 32);
     let leader = setup.start();
     reaches(&leader, 4);
-    // It joins by gossip before it has tiles, and asks for what it missed.
-    let follows = follower("keys-follower", gossip);
-    let node = follows.start();
-    reaches(&node, 8);
-    has_signed(&leader, &["shred", "votes", "values", "gossip_pings"]);
-    has_signed(&node, &["values", "gossip_pings"]);
+    // They join by gossip before they have tiles, and ask for what they missed. Each hears what another says by three
+    // ways, and has one of them pruned.
+    let follow = [1, 2, 3].map(|number| follower(&format!("keys-follower-{number}"), gossip));
+    let followers = follow.each_ref().map(Setup::start);
+    reaches(&followers[0], 36);
+    // What is handed to a follower goes to the leader by QUIC.
+    let bytes = transfer(&funded_account_key(1), &fresh_address(3, 2), 1_000_000, &leader.rpc().latest_blockhash());
+    let encoding = json!({ "encoding": "base64", "skipPreflight": true });
+    followers[0].rpc().call("sendTransaction", json!([base64_of(&bytes), encoding]));
+    has_signed(&leader, &["shred", "votes", "values", "gossip_pings", "pings"]);
+    // A follower makes no blocks: what it signs for shred are last sets that it sends on.
+    for node in &followers {
+        has_signed(node, &["shred", "repair", "pongs", "values", "gossip_pings"]);
+    }
+    has_signed(&followers[0], &["handshakes"]);
+    wait_until("prunes", || {
+        let prunes = |node: &Node| node.metrics().total("sign_signed_prunes");
+        let all = prunes(&leader) + followers.iter().map(prunes).sum::<u64>();
+        if all > 0 { Ok(()) } else { Err("none is signed".into()) }
+    });
     key_is_in_one_place(&leader, &setup.ledger());
-    key_is_in_one_place(&node, &follows.ledger());
-    node.stop();
+    for (node, setup) in followers.iter().zip(&follow) {
+        key_is_in_one_place(node, &setup.ledger());
+    }
+    followers.into_iter().for_each(Node::stop);
     leader.stop();
 }

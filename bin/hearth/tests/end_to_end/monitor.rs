@@ -30,11 +30,8 @@ fn monitor_attaches_read_only() {
     assert!(lines.next().unwrap().starts_with("nothing is sent to the node"), "{text}");
     let header = lines.find(|line| line.starts_with("tile ")).unwrap();
     REGIMES.iter().for_each(|regime| assert!(header.contains(regime), "{regime}: {header}"));
-    for kind in KINDS.iter().filter(|kind| matches!(kind.role, Role::Node | Role::Leader)) {
-        let row = format!("{}:0 ", kind.name);
-        assert!(text.lines().any(|line| line.starts_with(&row)), "no row {row}: {text}");
-    }
-    for link in ["net_quic:0", "dedup_pack", "poh_shred", "sign_shred:0"] {
+    has_rows(&text, |role| matches!(role, Role::Node | Role::Leader));
+    for link in ["net_quic:0", "dedup_pack", "poh_shred", "store_poh", "sign_shred:0"] {
         assert!(text.lines().any(|line| line.starts_with(link)), "{link}: {text}");
     }
     let status = ends_when_unread(&mut setup.command("monitor"), "net:0");
@@ -62,6 +59,29 @@ fn monitor_attaches_read_only() {
     assert_eq!((&last["alive"], &last["diagnosis"]["finding"]), (&false.into(), &"gone".into()));
     let stale = last["tiles"][0]["stale_s"].as_f64().unwrap();
     assert!(stale >= 1.0, "no heartbeat for longer than the monitor has looked: {stale}");
+}
+
+/// Asserts that the monitor's text has a row for each kind of tile whose role is wanted.
+fn has_rows(text: &str, is_wanted: impl Fn(Role) -> bool) {
+    for kind in KINDS.iter().filter(|kind| is_wanted(kind.role)) {
+        let row = format!("{}:0 ", kind.name);
+        assert!(text.lines().any(|line| line.starts_with(&row)), "no row {row}: {text}");
+    }
+}
+
+#[test]
+fn monitor_shows_every_tile_of_a_node_in_a_cluster() {
+    let mut setup = Setup::new("monitor-cluster");
+    setup.with("consensus.vote", true).in_cluster(None);
+    let node = setup.start();
+    let output = setup.output("monitor", &["--count", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    has_rows(&text, |role| role != Role::Load);
+    for link in ["gossip_tower", "replay_exec:0", "tower_replay", "txsend_net", "rserve_sign", "replay_poh"] {
+        assert!(text.lines().any(|line| line.starts_with(link)), "{link}: {text}");
+    }
+    node.stop();
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use hearth_pipeline::links::{BANK_POH, DonePacking, Executed, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, SLOT_BEGINS};
+use hearth_pipeline::links::{
+    BANK_POH, DonePacking, Executed, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, SLOT_BEGINS, STORE_POH,
+};
 use hearth_pipeline::poh::chain::Config as ChainConfig;
 use hearth_pipeline::poh::{Config, Poh};
 use hearth_tile::rig::Rig;
@@ -34,7 +36,7 @@ impl Load {
     pub fn new() -> Self {
         let bank = format!("{BANK_POH}:0");
         let config = Config { chain: LOW_POWER, on_demand: None, ledger: ledger(&[]) };
-        let mut rig = Rig::<Poh>::new(config, &[&bank, PACK_POH], &[POH_PACK, POH_SHRED]);
+        let mut rig = Rig::<Poh>::new(config, &[&bank, PACK_POH, STORE_POH], &[POH_PACK, POH_SHRED]);
         rig.run();
         let executed = [vec![0; Executed::HEADER], transfers()].concat();
         Self { rig, executed, slot: 1, id: 0, bank }

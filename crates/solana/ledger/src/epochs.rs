@@ -49,8 +49,22 @@ pub(crate) struct Epochs {
 /// What [`Epochs`] must keep over a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct KeptEpochs {
-    stakes: Vec<(u64, Vec<VoteStake>)>,
+    stakes: Vec<(u64, Vec<KeptStake>)>,
     rewards: Option<Rewards>,
+}
+
+/// A vote account's stake, as a snapshot has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct KeptStake(#[serde(with = "VoteStakeFields")] VoteStake);
+
+/// The fields of a [`VoteStake`], whose crate knows no format but the network's.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(remote = "VoteStake")]
+struct VoteStakeFields {
+    vote: Pubkey,
+    node: Pubkey,
+    collector: Pubkey,
+    stake: u64,
 }
 
 /// Rewards on their way, by the block that gives them.
@@ -73,13 +87,17 @@ impl Epochs {
 
     /// Goes on from what [`Epochs::kept`] gave.
     pub(crate) fn restore(schedule: EpochSchedule, kept: KeptEpochs) -> Self {
-        let of = |(epoch, votes)| (epoch, Arc::new(EpochStakes::new(epoch, votes)));
+        let of = |(epoch, votes): (u64, Vec<KeptStake>)| {
+            let votes = votes.into_iter().map(|KeptStake(vote)| vote).collect();
+            (epoch, Arc::new(EpochStakes::new(epoch, votes)))
+        };
         Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards.map(Arc::new) }
     }
 
     /// What must be kept over a restart.
     pub(crate) fn kept(&self) -> KeptEpochs {
-        let stakes = self.stakes.iter().map(|(epoch, stakes)| (*epoch, stakes.votes.clone())).collect();
+        let kept = |stakes: &EpochStakes| stakes.votes.iter().copied().map(KeptStake).collect();
+        let stakes = self.stakes.iter().map(|(epoch, stakes)| (*epoch, kept(stakes))).collect();
         KeptEpochs { stakes, rewards: self.rewards.as_deref().cloned() }
     }
 

@@ -18,7 +18,7 @@ mod forks;
 mod line;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -133,10 +133,6 @@ pub struct Ledger {
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
     snapshots: OnceLock<Arc<Snapshots>>,
-    /// No slot should begin until this is taken back.
-    held: AtomicBool,
-    /// The newest slot that somebody waits for.
-    called_slot: AtomicU64,
     /// Somebody wants the summaries of blocks from this slot on.
     wanted_from: AtomicU64,
 }
@@ -216,8 +212,6 @@ impl Ledger {
             epoch_schedule,
             slot_ns: genesis.config().slot_ms * 1_000_000,
             snapshots: OnceLock::new(),
-            held: AtomicBool::new(false),
-            called_slot: AtomicU64::new(0),
             wanted_from: AtomicU64::new(u64::MAX),
         };
         if let Some(forks) = forks {
@@ -364,16 +358,6 @@ impl Ledger {
     /// The hash of the bank of a recent slot, once it is worked out.
     pub fn bank_hash(&self, slot: u64) -> Option<Hash> {
         self.shared.hashing.hash_of(slot)
-    }
-
-    /// Holds the chain or lets it go on: while it is held no slot should begin. For a disk without room.
-    pub fn hold(&self, held: bool) {
-        self.held.store(held, Relaxed);
-    }
-
-    /// Whether the chain is held: no slot should begin.
-    pub fn is_held(&self) -> bool {
-        self.held.load(Relaxed)
     }
 
     /// The accounts.

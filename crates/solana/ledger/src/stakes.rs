@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use hearth_wire::Pubkey;
 use hearth_wire::consts::{LAMPORTS_PER_SOL, STAKE_PROGRAM, SYSVAR_STAKE_HISTORY, VOTE_PROGRAM};
+pub use hearth_wire::vote::VoteStake;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
@@ -227,19 +228,6 @@ pub fn stakes_at_genesis(genesis: &Genesis) -> BTreeMap<Pubkey, u64> {
 /// Notes in a stake account's data what it was rewarded for.
 pub(crate) fn set_credits_observed(data: &mut [u8], credits: u64) {
     data[CREDITS..CREDITS + 8].copy_from_slice(&credits.to_le_bytes());
-}
-
-/// A vote account with stake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct VoteStake {
-    /// The vote account.
-    pub vote: Pubkey,
-    /// The node that votes with it.
-    pub node: Pubkey,
-    /// Who gets the fees of its blocks.
-    pub collector: Pubkey,
-    /// Lamports that count.
-    pub stake: u64,
 }
 
 /// The stakes by which an epoch is led and its votes are weighed.

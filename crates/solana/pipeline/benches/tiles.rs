@@ -110,7 +110,7 @@ fn sign_requests(bench: &Bench) {
     let mut rig = Rig::<Sign>::new(config, &[&from], &[&to]);
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let requests = || {
-        (0..64u8).for_each(|n| rig.give(&from, n.into(), &[n; 32]));
+        (1..=64u8).for_each(|n| rig.give(&from, n.into(), &[n; 32]));
         rig.run();
         rig.drain(&to, |_, signature| {
             black_box(signature);

@@ -83,10 +83,22 @@ pub enum Auto {
 pub enum Need {
     /// Sockets.
     Network,
-    /// Files in the ledger's folder.
+    /// Files that are not the block store's.
     Files,
+    /// The block store: its files, and its index, which its readers share with `store`.
+    Blocks,
     /// The ledger's memory, which it shares with other tiles.
     Ledger,
+    /// The table of dropped transactions, which it shares with the RPC.
+    Drops,
+    /// The board on which gossip posts what it knows of nodes, for the RPC.
+    Board,
+    /// The place where consensus says why the node can no longer be in its cluster.
+    Failure,
+    /// What the bench's main thread hands to its load and reads of it.
+    Bench,
+    /// The counters of all tiles.
+    Counters,
     /// The identity key.
     Key,
 }
@@ -100,6 +112,7 @@ pub const KINDS: [Kind; 21] = [
         count: Count::Several(Auto::Share),
         weight_us: 5.0,
         is_elastic: true,
+        needs: &[Need::Bench],
         ..Kind::of::<benchg::Benchg>()
     },
     Kind {
@@ -109,24 +122,43 @@ pub const KINDS: [Kind; 21] = [
         needs: &[Need::Network],
         ..Kind::of::<benchs::Benchs>()
     },
-    Kind { count: Count::Several(Auto::Share), weight_us: 0.4, needs: &[Need::Network], ..Kind::of::<net::Net>() },
-    Kind { role: Role::Leader, count: Count::Several(Auto::Share), weight_us: 1.8, ..Kind::of::<quic::Quic>() },
+    Kind {
+        count: Count::Several(Auto::Share),
+        weight_us: 0.4,
+        // The file is that of the emulated links.
+        needs: &[Need::Network, Need::Files],
+        ..Kind::of::<net::Net>()
+    },
+    Kind {
+        role: Role::Leader,
+        count: Count::Several(Auto::Share),
+        weight_us: 1.8,
+        needs: &[Need::Drops],
+        ..Kind::of::<quic::Quic>()
+    },
     Kind {
         role: Role::Leader,
         count: Count::Several(Auto::Rest),
         weight_us: 8.0,
         spread: true,
         is_elastic: true,
+        needs: &[Need::Drops],
         ..Kind::of::<verify::Verify>()
     },
-    Kind { role: Role::Leader, weight_us: 0.5, ..Kind::of::<dedup::Dedup>() },
-    Kind { role: Role::Leader, weight_us: 2.0, quiet: true, needs: &[Need::Ledger], ..Kind::of::<pack::Pack>() },
+    Kind { role: Role::Leader, weight_us: 0.5, needs: &[Need::Drops], ..Kind::of::<dedup::Dedup>() },
+    Kind {
+        role: Role::Leader,
+        weight_us: 2.0,
+        quiet: true,
+        needs: &[Need::Ledger, Need::Drops],
+        ..Kind::of::<pack::Pack>()
+    },
     Kind {
         role: Role::Leader,
         count: Count::Several(Auto::Share),
         weight_us: 2.5,
         is_elastic: true,
-        needs: &[Need::Ledger],
+        needs: &[Need::Ledger, Need::Drops],
         ..Kind::of::<bank::Bank>()
     },
     Kind {
@@ -141,17 +173,18 @@ pub const KINDS: [Kind; 21] = [
     Kind {
         count: Count::Several(Auto::One),
         weight_us: 1.0,
-        needs: &[Need::Files, Need::Ledger],
+        needs: &[Need::Blocks, Need::Ledger],
         ..Kind::of::<shred::Shred>()
     },
-    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Files, Need::Ledger], ..Kind::of::<repair::Repair>() },
-    Kind { weight_us: 0.4, needs: &[Need::Files, Need::Ledger], ..Kind::of::<store::Store>() },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Blocks, Need::Ledger], ..Kind::of::<repair::Repair>() },
+    // The other files are those of the history.
+    Kind { weight_us: 0.4, needs: &[Need::Files, Need::Blocks, Need::Ledger], ..Kind::of::<store::Store>() },
     // It reads whole slots of the store in a turn, so it has a thread of its own.
-    Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Files], ..Kind::of::<rserve::Rserve>() },
+    Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Blocks], ..Kind::of::<rserve::Rserve>() },
     Kind {
         role: Role::Cluster,
         weight_us: 1.0,
-        needs: &[Need::Files, Need::Ledger],
+        needs: &[Need::Blocks, Need::Ledger, Need::Failure],
         ..Kind::of::<replay::ReplayTile>()
     },
     Kind {
@@ -169,13 +202,23 @@ pub const KINDS: [Kind; 21] = [
         // Outside a cluster it works once a slot, on what store has done. Published layouts have no place for it.
         shares_core_outside_cluster: Some("store"),
         // Files in a cluster, the ledger where the node is alone.
-        needs: &[Need::Files, Need::Ledger],
+        needs: &[Need::Files, Need::Ledger, Need::Failure],
         ..Kind::of::<tower::Tower>()
     },
-    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<txsend::TxSend>() },
-    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger], ..Kind::of::<gossip::Gossip>() },
+    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger, Need::Drops], ..Kind::of::<txsend::TxSend>() },
+    Kind {
+        role: Role::Cluster,
+        weight_us: 0.1,
+        needs: &[Need::Blocks, Need::Ledger, Need::Board],
+        ..Kind::of::<gossip::Gossip>()
+    },
     Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
-    Kind { weight_us: 0.1, floats: true, needs: &[Need::Network, Need::Files], ..Kind::of::<metric::Metric>() },
+    Kind {
+        weight_us: 0.1,
+        floats: true,
+        needs: &[Need::Network, Need::Files, Need::Counters],
+        ..Kind::of::<metric::Metric>()
+    },
 ];
 
 impl Kind {
@@ -239,7 +282,13 @@ impl Need {
         match self {
             Self::Network => "network",
             Self::Files => "files",
+            Self::Blocks => "the block store",
             Self::Ledger => "the ledger",
+            Self::Drops => "the table of drops",
+            Self::Board => "the board",
+            Self::Failure => "the place for a failure",
+            Self::Bench => "the bench",
+            Self::Counters => "all counters",
             Self::Key => "the key",
         }
     }
@@ -275,6 +324,57 @@ mod tests {
                     kind.name != "metric",
                     "only metric has no links, since it reads counters: {name}"
                 );
+            }
+        }
+    }
+
+    /// Every need, and the words that a tile's code uses where it has it.
+    const MARKS: [(Need, &[&str]); 10] = [
+        (Need::Network, &["UdpSocket", "TcpStream", "TcpListener"]),
+        (Need::Files, &["std::fs", "History"]),
+        (Need::Blocks, &["BlockStore", "blockstore::Reader"]),
+        (Need::Ledger, &["Ledger"]),
+        (Need::Drops, &["DropLog"]),
+        (Need::Board, &["board::Board"]),
+        (Need::Failure, &["failure::Failure"]),
+        (Need::Bench, &["Control"]),
+        (Need::Counters, &["Observer"]),
+        (Need::Key, &["Locked"]),
+    ];
+
+    /// The code of a folder and those below it, without comments and tests.
+    fn code(folder: &std::path::Path) -> String {
+        let mut code = String::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && name != "tests" {
+                code += &self::code(&path);
+            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let lines = text.lines().take_while(|line| !line.ends_with("mod tests {"));
+                lines.for_each(|line| code.extend([line.split("//").next().unwrap(), "\n"]));
+            }
+        }
+        code
+    }
+
+    /// Whether the code uses a word that is no part of a longer one.
+    fn uses(code: &str, word: &str) -> bool {
+        let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+        code.match_indices(word)
+            .any(|(at, _)| !code[..at].ends_with(is_of_word) && !code[at + word.len()..].starts_with(is_of_word))
+    }
+
+    #[test]
+    fn tiles_need_what_their_code_uses() {
+        for kind in KINDS {
+            let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).join(kind.name);
+            let code = code(&folder);
+            assert!(code.contains("impl Tile for"), "{folder:?} has the tile");
+            for (need, words) in MARKS {
+                let is_used = words.iter().any(|word| uses(&code, word));
+                assert_eq!(kind.needs.contains(&need), is_used, "{} and {need:?}", kind.name);
             }
         }
     }

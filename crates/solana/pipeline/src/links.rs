@@ -30,7 +30,8 @@
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
 //! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, `sign_tower` | a 64-byte signature; nothing where `sign` refuses the request. The tag is the request's |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
-//! | `store_replay`, `replay_shred`, `tower_shred` | nothing; the tag is the slot |
+//! | `store_replay`, `replay_shred`, `tower_shred`, `rpc_poh` | nothing; the tag is the slot |
+//! | `store_poh` | nothing, with [`DISK_FULL`] or without |
 //! | `store_tower` | the 32-byte id of a block, the Merkle root of its last FEC set; the tag is its slot |
 //! | `tower_rserve` | the 32-byte bank hash of a confirmed block; the tag is its slot |
 //! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`]; nothing with [`FAILED`] |
@@ -105,6 +106,8 @@ pub const PACK_BANK: &str = "pack_bank";
 pub const BANK_POH: &str = "bank_poh";
 /// Microblocks finished: locks and unused compute given back.
 pub const BANK_PACK: &str = "bank_pack";
+/// Slots that somebody waits for, where slots come on demand.
+pub const RPC_POH: &str = "rpc_poh";
 /// Slots begin and end.
 pub const POH_PACK: &str = "poh_pack";
 /// All microblocks of a slot are scheduled.
@@ -131,6 +134,8 @@ pub const BANK_STORE: &str = "bank_store";
 pub const STORE_REPLAY: &str = "store_replay";
 /// Transaction metadata of the blocks of others, and which slots the cluster has confirmed.
 pub const REPLAY_STORE: &str = "replay_store";
+/// Whether the disk has room for blocks: while it has none, no slot begins.
+pub const STORE_POH: &str = "store_poh";
 /// The newest block that is durable, with all before it, of a node alone.
 pub const STORE_TOWER: &str = "store_tower";
 /// Slots of which another block is to be taken than the one that is here.
@@ -231,6 +236,9 @@ pub const TXSEND_DATAGRAM_MTU: usize = Datagram::HEADER + 1_472;
 
 /// Control word of a frag without payload from shred to store: what is stored of the slot that the tag names is void.
 pub const DUMP: u16 = 1;
+
+/// Control word of a frag from store to poh: the disk has no room for blocks. Without it: it has room again.
+pub const DISK_FULL: u16 = 1;
 
 /// Control word of a transaction that was handed over before and has not landed: it is no duplicate.
 pub const AGAIN: u16 = 1;

@@ -86,10 +86,9 @@ pub struct Node {
     workspace: Workspace,
     fleet: Fleet,
     inlets: BTreeMap<String, Inlet>,
-    poh: Option<Waker>,
 }
 
-/// The way onto a link for who is no tile: transactions that do not come over the network.
+/// The way onto a link for what is no tile: the RPC's threads.
 pub struct Inlet {
     producer: Producer,
     waker: Waker,
@@ -104,20 +103,25 @@ pub struct Busy;
 impl Inlet {
     /// Hands a transaction's wire bytes to the pipeline.
     pub fn send(&mut self, transaction: &[u8]) -> Result<(), Busy> {
-        self.send_control(transaction, 0)
+        self.send_frag(transaction, 0, 0)
     }
 
     /// As [`Inlet::send`], of a transaction that was sent before and has not landed: it is no duplicate.
     pub fn send_again(&mut self, transaction: &[u8]) -> Result<(), Busy> {
-        self.send_control(transaction, AGAIN)
+        self.send_frag(transaction, 0, AGAIN)
     }
 
-    fn send_control(&mut self, transaction: &[u8], control: u16) -> Result<(), Busy> {
-        if transaction.len() > self.producer.mtu() || self.producer.credits(1) == 0 {
+    /// Hands over a tag alone.
+    pub fn send_tag(&mut self, tag: u64) -> Result<(), Busy> {
+        self.send_frag(&[], tag, 0)
+    }
+
+    fn send_frag(&mut self, payload: &[u8], tag: u64, control: u16) -> Result<(), Busy> {
+        if payload.len() > self.producer.mtu() || self.producer.credits(1) == 0 {
             return Err(Busy);
         }
         let now = self.clock.now();
-        self.producer.send(transaction, 0, control, stamp(now), now as u32);
+        self.producer.send(payload, tag, control, stamp(now), now as u32);
         self.waker.wake();
         Ok(())
     }
@@ -160,19 +164,13 @@ impl Node {
             let inlet = Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
             inlets.insert(link.name.clone(), inlet);
         }
-        let poh = wakers.get("poh:0").map(|(_, waker)| waker.clone());
         let fleet = Fleet::start(cores)?;
-        Ok(Self { topology, clock, workspace, fleet, inlets, poh })
+        Ok(Self { topology, clock, workspace, fleet, inlets })
     }
 
     /// The way onto a link that no tile writes, if the topology has it. There is one.
     pub fn take_inlet(&mut self, link: &str) -> Option<Inlet> {
         self.inlets.remove(link)
-    }
-
-    /// Lets poh look at whether a slot shall begin, where it may be asleep.
-    pub fn poh_waker(&self) -> Option<Waker> {
-        self.poh.clone()
     }
 
     /// The workspace, for its counters.

@@ -268,6 +268,7 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         }
     } else {
         link(links, RPC_VERIFY.into(), 1024, TXN_MTU, RPC.into(), vec![tile("verify", 0)]);
+        link(links, RPC_POH.into(), 16, 8, RPC.into(), vec![tile("poh", 0)]);
     }
     for v in 0..verify {
         link(links, tile(VERIFY_DEDUP, v), 512, TXN_MTU, tile("verify", v), vec![tile("dedup", 0)]);
@@ -287,6 +288,7 @@ fn block_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         }
         link(links, tile(BANK_PACK, b), 64, COMPLETION_MTU, tile("bank", b), vec![tile("pack", 0)]);
     }
+    link(links, STORE_POH.into(), 16, 8, tile("store", 0), vec![tile("poh", 0)]);
     link(links, POH_PACK.into(), 64, LeaderSlot::SIZE, tile("poh", 0), vec![tile("pack", 0)]);
     link(links, PACK_POH.into(), 64, DonePacking::SIZE, tile("pack", 0), vec![tile("poh", 0)]);
     let shreds = (0..shred).map(|s| tile("shred", s)).collect();

@@ -63,6 +63,9 @@ struct Address {
     bucket: Bucket,
 }
 
+/// Bytes that the addresses of one server take at most: the table doubles when seven of eight places are taken.
+pub const ADDRESSES_BYTES_MAX: usize = 2 * ADDRESSES_MAX * (size_of::<(IpAddr, Address)>() + 1);
+
 /// The server's door-keeper.
 pub(crate) struct Admission {
     all: Bucket,

@@ -67,6 +67,7 @@ mod stake;
 pub mod tls;
 mod transport;
 
+pub use admission::ADDRESSES_BYTES_MAX;
 pub use client::{Client, ClientConnectionId, ConnectionState, Handshake, Sent, WouldBlock};
 pub use config::{ClientConfig, ServerConfig};
 pub use counters::{ClientCounters, ServerCounters};

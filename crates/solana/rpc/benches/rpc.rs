@@ -68,7 +68,7 @@ fn server(accounts: u64) -> RpcServer {
         counters: Arc::default(),
         blocks: None,
         feature_set: Some(7),
-        wake_chain: Box::new(|| {}),
+        call_for_slot: Box::new(|_| {}),
         admin: None,
         newest_snapshot: Box::new(|| None),
         liveness: Box::new(hearth_rpc::Liveness::default),

@@ -217,8 +217,8 @@ pub struct RpcNode {
     pub genesis_slot: u64,
     /// Tells releases apart by the features they know; `None` where nobody knows it.
     pub feature_set: Option<u32>,
-    /// Where slots come on demand: has the chain look at whether one was called for.
-    pub wake_chain: Box<dyn Fn() + Send + Sync>,
+    /// Where slots come on demand: tells the chain that somebody waits for this slot.
+    pub call_for_slot: Box<dyn Fn(u64) + Send + Sync>,
     /// What the dashboard shows; `None` where there is no dashboard.
     pub look_at: Option<LookAt>,
     /// What the node's owner may ask for; `None` where that is nothing.

@@ -51,6 +51,41 @@ impl Lockout {
     }
 }
 
+/// A vote account, and what its votes weigh in an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoteStake {
+    /// The vote account.
+    pub vote: Pubkey,
+    /// The node that votes with it.
+    pub node: Pubkey,
+    /// Who gets the fees of its blocks.
+    pub collector: Pubkey,
+    /// Lamports that count.
+    pub stake: u64,
+}
+
+/// The votes and the root of a vote account as they stand in a block, with its stake.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountVotes {
+    /// The account's address.
+    pub key: Pubkey,
+    /// Lamports delegated to it that are effective in the block's epoch.
+    pub stake: u64,
+    /// Its votes, the oldest first, slots ascending.
+    pub votes: Vec<Lockout>,
+    /// Its root.
+    pub root: Option<u64>,
+    /// The slot of the newest vote that had a timestamp, and this in Unix seconds; zeros where none had.
+    pub last_timestamp: (u64, i64),
+}
+
+impl AccountVotes {
+    /// The newest slot voted for.
+    pub fn last_vote(&self) -> Option<u64> {
+        self.votes.last().map(|vote| vote.slot)
+    }
+}
+
 /// Bytes of a vote's transaction where the node votes with its own key, the tower is full and its votes are near each
 /// other: 1 + 64 of a signature; 3 + 1 + 3 × 32 + 32 of a message with three addresses and a blockhash; 1 + 1 + 3 + 2
 /// of its instruction; 4 + 8 + 1 + 31 × 2 + 32 + 9 + 32 of that instruction's data.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use hearth_wire::{Hash, Pubkey};
 
-use super::tower::Lockouts;
 use super::types::{AccountVotes, BankId};
 use super::{SUPERMAJORITY, exceeds};
 
@@ -105,20 +104,9 @@ impl Bank {
     }
 }
 
-impl AccountVotes {
-    /// Its votes and root as lockouts.
-    pub fn lockouts(&self) -> Lockouts {
-        Lockouts { votes: self.votes.clone(), root: self.root }
-    }
-
-    /// The newest slot voted for.
-    pub fn last_vote(&self) -> Option<u64> {
-        self.votes.last().map(|vote| vote.slot)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tower::Lockouts;
     use super::*;
 
     fn account(name: u8, stake: u64, slots: &[u64], root: Option<u64>) -> AccountVotes {

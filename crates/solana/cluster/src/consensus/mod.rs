@@ -34,10 +34,12 @@ pub use forks::{ForkError, Forks};
 pub use leader::{
     Begin, CONSECUTIVE_SLOTS, LeaderView, MAX_GRACE_TICKS, PohPosition, TICKS_PER_SLOT, Turn, Turns, next_turn,
 };
-pub use stakes::{Stakes, VoteWeight, VoteWeights};
+pub use stakes::{Stakes, VoteStake, VoteWeights};
 pub use tower::{AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
 pub use tracker::{Reached, Tracker, VoteError};
 pub use types::{AccountVotes, Action, BankId, FrozenBank, TowerVote};
+
+use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
 /// A vote at this depth of the tower must be backed by [`VOTE_THRESHOLD`] before the tower grows on.
 pub const VOTE_THRESHOLD_DEPTH: usize = 8;
@@ -55,6 +57,18 @@ pub const PROPAGATED_THRESHOLD: f64 = 1.0 / 3.0;
 pub const MAX_SLOTS_AHEAD: u64 = 50_000;
 /// Slots above the root of which it is heard who has them.
 pub const MAX_ELSEWHERE: u64 = 4_096;
+
+/// Bytes that consensus takes with so many vote accounts and banks above the root, at most.
+pub const fn memory(accounts: u64, banks: u64) -> u64 {
+    // What is tracked, its place in fork choice, and slots of which it has a block that is not frozen here.
+    let of_account = tracker::BYTES_OF_ACCOUNT + 72 + 32 * MAX_ELSEWHERE;
+    // An account's state, where it has voted in the bank; its place there, and among those whom an own block reached.
+    let state = (size_of::<AccountVotes>() + MAX_LOCKOUTS * size_of::<Lockout>()) as u64;
+    let of_account_in_bank = state + 8 + 32;
+    // Its node in fork choice, and what is known of its slot.
+    let of_bank = 200 + 100 + accounts * of_account_in_bank;
+    accounts * of_account + banks * of_bank
+}
 
 /// Whether a part of the stake is more than a threshold. In floating point, as every node of the cluster computes it;
 /// nothing is more than a threshold of no stake.

@@ -98,7 +98,7 @@ impl Propagation {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stakes::VoteWeight;
+    use super::super::stakes::VoteStake;
     use super::*;
 
     fn id(slot: u64) -> BankId {
@@ -106,7 +106,10 @@ mod tests {
     }
 
     fn stakes() -> Arc<VoteWeights> {
-        let one = |name| VoteWeight { vote: [name; 32], node: [name + 100; 32], stake: 10 };
+        let one = |name| {
+            let node = [name + 100; 32];
+            VoteStake { vote: [name; 32], node, collector: node, stake: 10 }
+        };
         Arc::new(VoteWeights::new(&[1, 2, 3, 4].map(one)))
     }
 

@@ -10,17 +10,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use hearth_wire::Pubkey;
-
-/// What the votes of an account weigh in an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VoteWeight {
-    /// The vote account.
-    pub vote: Pubkey,
-    /// The node that votes with it.
-    pub node: Pubkey,
-    /// Lamports delegated to it.
-    pub stake: u64,
-}
+pub use hearth_wire::vote::VoteStake;
 
 /// What the votes of each account weigh in an epoch, and what a node votes with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +25,7 @@ impl VoteWeights {
     ///
     /// # Panics
     /// All stakes together are more than 2^64 lamports.
-    pub fn new(accounts: &[VoteWeight]) -> Self {
+    pub fn new(accounts: &[VoteStake]) -> Self {
         let mut stakes = Self::default();
         for one in accounts.iter().filter(|one| one.stake > 0) {
             if let Entry::Vacant(entry) = stakes.accounts.entry(one.vote) {
@@ -99,7 +89,7 @@ mod tests {
     use super::*;
 
     fn epoch(stake: u64) -> Arc<VoteWeights> {
-        let one = |vote, node, stake| VoteWeight { vote: [vote; 32], node: [node; 32], stake };
+        let one = |vote, node, stake| VoteStake { vote: [vote; 32], node: [node; 32], collector: [node; 32], stake };
         Arc::new(VoteWeights::new(&[one(1, 9, stake), one(2, 9, 5), one(3, 8, 0), one(1, 9, 100)]))
     }
 

@@ -17,6 +17,8 @@ use super::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD, SUPERMAJORITY, exceeds};
 const MAX_VERSIONS: usize = 2;
 /// Votes of an account that are kept: a vote a slot for 13 minutes without a root.
 const MAX_VOTES: usize = 2_048;
+/// Bytes that an account's votes take at most: by account and by block.
+pub(super) const BYTES_OF_ACCOUNT: u64 = 2 * 40 * MAX_VOTES as u64;
 
 /// Why a vote is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

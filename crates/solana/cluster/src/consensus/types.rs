@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+pub use hearth_wire::vote::AccountVotes;
 use hearth_wire::vote::Lockout;
 use hearth_wire::{Hash, Pubkey};
 
@@ -24,21 +25,6 @@ impl fmt::Debug for BankId {
         let [a, b, ..] = self.hash;
         write!(f, "{}:{a:02x}{b:02x}", self.slot)
     }
-}
-
-/// The votes and the root of a vote account as they stand in a bank, with its stake.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccountVotes {
-    /// The account's address.
-    pub key: Pubkey,
-    /// Lamports delegated to it that are effective in the bank's epoch.
-    pub stake: u64,
-    /// Its votes, the oldest first, slots ascending.
-    pub votes: Vec<Lockout>,
-    /// Its root.
-    pub root: Option<u64>,
-    /// The slot of the newest vote that had a timestamp, and this in Unix seconds; zeros where none had.
-    pub last_timestamp: (u64, i64),
 }
 
 /// A block that was executed to its end.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, TowerVote, VoteWeight, VoteWeights};
+use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, TowerVote, VoteStake, VoteWeights};
 use hearth_crypto::sha256::sha256;
 use hearth_wire::Pubkey;
 
@@ -75,8 +75,10 @@ impl World {
     }
 
     pub fn vote_weights(&self) -> VoteWeights {
-        let one =
-            |(node, stake): (usize, &u64)| VoteWeight { vote: vote_account(node), node: identity(node), stake: *stake };
+        let one = |(number, stake): (usize, &u64)| {
+            let node = identity(number);
+            VoteStake { vote: vote_account(number), node, collector: node, stake: *stake }
+        };
         VoteWeights::new(&self.stakes.iter().enumerate().map(one).collect::<Vec<_>>())
     }
 

@@ -1,12 +1,11 @@
-//! Slots that come when somebody needs one: what is needed, and what a transaction meets in the slot to come.
+//! Slots that come when somebody needs one: what a transaction meets in the slot to come, and whether an epoch turns.
 //!
 //! reads   the last block, the epochs
-//! writes  which slot is called for; banks to simulate on
+//! writes  banks to simulate on
 //! memory  the sysvars of a slot to come, 21 KB for each bank to simulate on
 //! drops   nothing
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::Ledger;
 use crate::bank::Bank;
@@ -44,15 +43,5 @@ impl Ledger {
         let last = chain.last().slot;
         let begins = chain.working.is_none() && self.epoch_schedule.epoch(last) != self.epoch_schedule.epoch(last + 1);
         begins || chain.epochs.are_rewards_due()
-    }
-
-    /// Asks for the slot after the last, where slots come on demand.
-    pub fn call_for_slot(&self) {
-        self.called_slot.fetch_max(self.open_slot(), Relaxed);
-    }
-
-    /// The newest slot that was asked for.
-    pub fn called_slot(&self) -> u64 {
-        self.called_slot.load(Relaxed)
     }
 }

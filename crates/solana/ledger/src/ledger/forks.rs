@@ -19,6 +19,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use hearth_wire::vote::AccountVotes;
 use hearth_wire::{Hash, Pubkey};
 
 use super::{Chain, Ledger, NO_VOTES};
@@ -27,7 +28,7 @@ use crate::blockhash::BlockhashQueue;
 use crate::epochs::Epochs;
 use crate::performance::Samples;
 use crate::status_cache::LandedKeys;
-use crate::vote_state::{VoteAccount, VoteState};
+use crate::vote_state::VoteState;
 
 /// Bytes of a checkpoint: 151 blockhashes twice, in a table at most 7/8 full and in a list (20 KB), the sums of the
 /// accounts (2 KB), the stakes' names, the block's summary and hash.
@@ -317,23 +318,25 @@ impl Ledger {
         Some(Frozen { slot, parent: block.parent, blockhash: block.blockhash, bank_hash, votes })
     }
 
-    /// These vote accounts as they were at the end of the block of `slot`, or all that there were; the stake is what
-    /// counted in that block's epoch. One that was asked for and is no more has an empty state and no stake. `None`
-    /// where the line has no such block, or it is too old to be read.
-    pub fn vote_accounts_at(&self, slot: u64, keys: Option<&[Pubkey]>) -> Option<Vec<VoteAccount>> {
+    /// These vote accounts as they were at the end of the block of `slot`, or all that there were, and who may vote with
+    /// them in that block's epoch; the stake is what counted in it. One that was asked for and is no more has neither
+    /// votes nor stake. `None` where the line has no such block, or it is too old to be read.
+    pub fn votes_at(&self, slot: u64, keys: Option<&[Pubkey]>) -> Option<Vec<(AccountVotes, Option<Pubkey>)>> {
         let (era, stakes) = {
             let chain = self.chain();
             // What counts in an epoch is known by what will lead the next.
             let leads = self.epoch_schedule.leader_schedule_epoch(slot);
             (chain.eras[chain.find(slot)?], chain.epochs.stakes(leads).cloned())
         };
-        let accounts = &self.shared.accounts;
+        let (accounts, epoch) = (&self.shared.accounts, self.epoch_schedule.epoch(slot));
         let read = |key: &Pubkey| {
-            let state = accounts.with_at(key, era, VoteState::of_account).flatten();
+            let state = accounts.with_at(key, era, VoteState::of_account).flatten()?;
             let stake = stakes.as_ref().and_then(|stakes| stakes.vote(key)).map_or(0, |vote| vote.stake);
-            state.map(|state| VoteAccount { key: *key, stake, epoch_vote_account: stake > 0, state })
+            let voter = state.voter(epoch);
+            let VoteState { votes, root, last_timestamp, .. } = state;
+            Some((AccountVotes { key: *key, stake, votes, root, last_timestamp }, voter))
         };
-        let gone = |key: &Pubkey| VoteAccount { key: *key, ..VoteAccount::default() };
+        let gone = |key: &Pubkey| (AccountVotes { key: *key, ..AccountVotes::default() }, None);
         let found = match keys {
             Some(keys) => keys.iter().map(|key| read(key).unwrap_or_else(|| gone(key))).collect(),
             None => self.shared.hashing.vote_accounts_since(slot).iter().filter_map(read).collect(),

@@ -14,7 +14,7 @@ use hearth_ring::Observer;
 
 use super::text::{Page, Template};
 
-const MAX_REQUEST: usize = 4096;
+pub(super) const MAX_REQUEST: usize = 4096;
 const TIMEOUT_NS: u64 = 5_000_000_000;
 /// Most bytes that one step hands to the kernel.
 const WRITE: usize = 32 << 10;

@@ -58,6 +58,8 @@ pub struct Config {
 }
 
 const MAX_CONNECTIONS: usize = 16;
+/// Bytes of the requests that it reads at once, at most.
+pub const REQUESTS_BYTES_MAX: usize = MAX_CONNECTIONS * connection::MAX_REQUEST;
 /// Connections taken in one turn, each two or three system calls.
 const ACCEPTS: usize = 4;
 

@@ -1,6 +1,6 @@
 //! demand: whether a slot should begin, where slots come when there is work and not by the clock.
 //!
-//! reads   what pack says of work; which slots are confirmed and final; which was called for; whether an epoch turns
+//! reads   what pack says of work; which slots are called for; which are confirmed and final; whether an epoch turns
 //! writes  yes or no, and when to look again
 //! memory  a few words
 //! drops   nothing
@@ -28,6 +28,8 @@ pub struct Demand {
     work_waits: bool,
     /// The last slot that had work.
     work_slot: u64,
+    /// The newest slot that somebody called for.
+    called_slot: u64,
     /// When the last slot ended.
     ended_ns: u64,
 }
@@ -41,8 +43,6 @@ pub struct Progress {
     pub confirmed: u64,
     /// The newest that is final.
     pub finalized: u64,
-    /// The newest that somebody asked for.
-    pub called: u64,
     /// An epoch is turning.
     pub is_epoch_turning: bool,
 }
@@ -50,12 +50,17 @@ pub struct Progress {
 impl Demand {
     /// At the start, with `slot` to begin next.
     pub fn new(rules: OnDemand, slot: u64, now_ns: u64) -> Self {
-        Self { rules, work_waits: false, work_slot: slot, ended_ns: now_ns }
+        Self { rules, work_waits: false, work_slot: slot, called_slot: 0, ended_ns: now_ns }
     }
 
     /// Pack has something for a slot, and none is under way.
     pub fn work_waits(&mut self) {
         self.work_waits = true;
+    }
+
+    /// Somebody waits for this slot.
+    pub fn call_for(&mut self, slot: u64) {
+        self.called_slot = self.called_slot.max(slot);
     }
 
     /// A slot had work.
@@ -70,9 +75,9 @@ impl Demand {
 
     /// Takes note that a slot begins, if one should; else says when to look again, if ever without being told.
     pub fn begin(&mut self, at: Progress, now_ns: u64) -> Result<(), Option<u64>> {
-        let is_called = at.called > at.ended;
+        let is_called = self.called_slot > at.ended;
         if is_called {
-            self.work_slot = self.work_slot.max(at.called);
+            self.work_slot = self.work_slot.max(self.called_slot);
         }
         let settles = at.finalized < self.work_slot;
         let idle_at = self.rules.idle_ns.map(|idle| self.ended_ns.saturating_add(idle));
@@ -97,7 +102,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn at(ended: u64, confirmed: u64, finalized: u64) -> Progress {
-        Progress { ended, confirmed, finalized, called: 0, is_epoch_turning: false }
+        Progress { ended, confirmed, finalized, is_epoch_turning: false }
     }
 
     #[test]
@@ -117,11 +122,12 @@ mod tests {
     #[test]
     fn a_slot_comes_that_is_called_for_and_is_made_final() {
         let mut demand = Demand::new(OnDemand::default(), 1, 0);
-        let called = |ended, finalized| Progress { called: 10, ..at(ended, finalized, finalized) };
-        assert_eq!(demand.begin(called(10, 1), 0), Err(None), "it has been");
-        assert_eq!(demand.begin(called(9, 1), 0), Ok(()));
-        assert_eq!(demand.begin(called(10, 9), 0), Err(Some(LOOK_NS)), "10 is not confirmed");
-        assert_eq!(demand.begin(called(10, 10), 0), Err(None));
+        demand.call_for(10);
+        demand.call_for(4);
+        assert_eq!(demand.begin(at(10, 1, 1), 0), Err(None), "it has been");
+        assert_eq!(demand.begin(at(9, 1, 1), 0), Ok(()));
+        assert_eq!(demand.begin(at(10, 9, 9), 0), Err(Some(LOOK_NS)), "10 is not confirmed");
+        assert_eq!(demand.begin(at(10, 10, 10), 0), Err(None));
     }
 
     #[test]

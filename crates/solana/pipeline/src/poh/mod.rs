@@ -1,8 +1,9 @@
 //! poh: hashes continuously, mixes microblocks in, and tells slots apart.
 //!
 //! reads   `bank_poh` ×B, reliable: executed microblocks, taken strictly in the order of their ids (the frag's tag);
-//!         `pack_poh`, reliable: how many microblocks a slot has; in a cluster `replay_poh`, reliable: orders to make
-//!         slots
+//!         `pack_poh`, reliable: how many microblocks a slot has; `store_poh`, reliable: whether the disk has room; of a
+//!         node alone `rpc_poh`, reliable: slots that are called for; in a cluster `replay_poh`, reliable: orders to
+//!         make slots
 //! writes  `poh_pack`, reliable: a leader slot begins or has ended; `poh_shred`, reliable: every entry; in a cluster
 //!         `poh_replay`, reliable: what became of an order
 //! memory  constant; microblocks that are out of order stay on their links
@@ -11,7 +12,7 @@
 //!
 //! Where slots come on demand (demand.rs) one begins when there is work, and ends when pack has no more of it.
 //!
-//! While the ledger is held (the disk has no room for blocks) no slot begins.
+//! While the disk has no room for blocks no slot begins.
 //!
 //! Where leaders take turns (leader_control.rs) a slot begins when consensus says so, on the block that it names; shred
 //! is told that block's last Merkle root first.
@@ -41,8 +42,8 @@ use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
 use crate::links::{
-    BANK_POH, CHAINS_TO, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_REPLAY, POH_SHRED,
-    PohEntry, PohEntryAt, REPLAY_POH, SLOT_BEGINS, SLOT_ENDED, WORK_WAITS,
+    BANK_POH, CHAINS_TO, DISK_FULL, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_REPLAY,
+    POH_SHRED, PohEntry, PohEntryAt, REPLAY_POH, RPC_POH, SLOT_BEGINS, SLOT_ENDED, STORE_POH, WORK_WAITS,
 };
 use chain::{Entry, PohChain, Step};
 pub use demand::OnDemand;
@@ -74,8 +75,6 @@ hearth_tile::counters! {
 
 /// Hashing goes on at least this long in one call when there is enough to do.
 const TURN_NS_MIN: u64 = 20_000;
-/// How often it is looked whether a held chain may go on.
-const HELD_NS: u64 = 10_000_000;
 /// Steps of the chain in one call at most.
 const STEPS_MAX: u32 = 128;
 /// Ticks and begins of slots in one call at most. Each may publish one frag to `poh_shred` and one to `poh_pack`.
@@ -97,11 +96,16 @@ pub struct Poh {
     chain: PohChain,
     ledger: Arc<Ledger>,
     pack_in: In,
+    store_in: In,
+    /// Calls for slots; `None` in a cluster.
+    calls_in: Option<In>,
     pack: Port,
     shred: Port,
     demand: Option<Demand>,
     /// Leaders take turns, as consensus says; `None`: every slot is this node's.
     turns: Option<Turns>,
+    /// The disk has no room for blocks: no slot begins.
+    is_disk_full: bool,
     /// The block that the slot under way, or the next one, builds on.
     parent_slot: u64,
     /// When the chain has something to do again.
@@ -132,10 +136,13 @@ impl Tile for Poh {
             chain,
             ledger: config.ledger,
             pack_in: host.input(PACK_POH)?,
+            store_in: host.input(STORE_POH)?,
+            calls_in: host.inputs_named(RPC_POH).first().copied(),
             pack: host.output(POH_PACK)?,
             shred: host.output(POH_SHRED)?,
             demand: config.on_demand.map(|rules| Demand::new(rules, last.slot + 1, now)),
             turns,
+            is_disk_full: false,
             parent_slot: last.slot,
             due_ns: Some(now),
             left_ns: now,
@@ -144,13 +151,18 @@ impl Tile for Poh {
 
     fn filter(&mut self, meta: &FragMeta, input: In) -> Filter {
         let is_order = self.turns.as_ref().is_some_and(|turns| turns.orders == input);
-        let next = is_order || input == self.pack_in || self.chain.wants().is_some_and(|(_, id)| id == meta.tag);
-        if next { Filter::Take } else { Filter::Later }
+        let is_word = is_order || [Some(self.pack_in), Some(self.store_in), self.calls_in].contains(&Some(input));
+        let is_next = is_word || self.chain.wants().is_some_and(|(_, id)| id == meta.tag);
+        if is_next { Filter::Take } else { Filter::Later }
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         if frag.input() == self.pack_in {
             self.hear_pack(&frag, out.now());
+        } else if frag.input() == self.store_in {
+            self.is_disk_full = frag.control() == DISK_FULL;
+        } else if self.calls_in == Some(frag.input()) {
+            self.demand.iter_mut().for_each(|demand| demand.call_for(frag.tag()));
         } else if let Some(turns) = self.turns.as_mut().filter(|turns| turns.orders == frag.input()) {
             turns.hear(&frag, out);
         } else {
@@ -256,8 +268,9 @@ impl Poh {
         if self.turns.is_some() {
             return Ok(());
         }
-        if self.ledger.is_held() {
-            return Err(Some(now + HELD_NS));
+        if self.is_disk_full {
+            // Store says when it has room.
+            return Err(None);
         }
         let Some(demand) = &mut self.demand else { return Ok(()) };
         let slot = |commitment| self.ledger.slot(commitment);
@@ -266,8 +279,8 @@ impl Poh {
         // which clients keep for 30 s. Where the node does not vote this does nothing, and the slots come.
         self.ledger.mark_rooted(confirmed);
         let finalized = slot(Commitment::Finalized);
-        let (called, is_epoch_turning) = (self.ledger.called_slot(), self.ledger.is_epoch_turning());
-        demand.begin(Progress { ended: self.parent_slot, confirmed, finalized, called, is_epoch_turning }, now)?;
+        let is_epoch_turning = self.ledger.is_epoch_turning();
+        demand.begin(Progress { ended: self.parent_slot, confirmed, finalized, is_epoch_turning }, now)?;
         self.chain.schedule(now);
         Ok(())
     }
@@ -277,7 +290,7 @@ impl Poh {
         let Some(turns) = self.turns.as_mut().filter(|_| self.chain.is_between_slots()) else { return };
         let now = out.now();
         // While the disk has no room the order stays, and may be taken back.
-        let Some((parent, make)) = turns.take(!self.ledger.is_held()) else { return };
+        let Some((parent, make)) = turns.take(!self.is_disk_full) else { return };
         // The ticks that were hashed ahead on it count.
         if self.chain.waits_on() != Some((parent.slot, parent.blockhash)) {
             self.chain.wait_on(parent.slot, parent.blockhash, now);

@@ -13,7 +13,8 @@ fn rig(hashes_per_tick: Option<u64>) -> (Rig<Poh>, Arc<Ledger>) {
 }
 
 fn rig_on(hashes_per_tick: Option<u64>, on_demand: Option<OnDemand>) -> (Rig<Poh>, Arc<Ledger>) {
-    rig_with(hashes_per_tick, on_demand, &["bank_poh:0", "bank_poh:1", "pack_poh"], &["poh_pack", "poh_shred"])
+    let inputs = ["bank_poh:0", "bank_poh:1", "pack_poh", "store_poh", "rpc_poh"];
+    rig_with(hashes_per_tick, on_demand, &inputs, &["poh_pack", "poh_shred"])
 }
 
 fn rig_with(
@@ -32,7 +33,8 @@ fn rig_with(
 
 /// Where leaders take turns.
 fn rig_in_cluster() -> (Rig<Poh>, Arc<Ledger>) {
-    rig_with(None, None, &["bank_poh:0", "pack_poh", "replay_poh"], &["poh_pack", "poh_shred", "poh_replay"])
+    let inputs = ["bank_poh:0", "pack_poh", "store_poh", "replay_poh"];
+    rig_with(None, None, &inputs, &["poh_pack", "poh_shred", "poh_replay"])
 }
 
 fn order(rig: &mut Rig<Poh>, order: LeaderOrder) {
@@ -106,18 +108,18 @@ fn a_slot_is_followed_by_the_next_in_the_same_turn() {
 }
 
 #[test]
-fn a_held_chain_ends_its_slot_and_begins_no_other() {
+fn on_a_full_disk_the_slot_ends_and_no_other_begins() {
     let (mut rig, ledger) = rig(None);
     rig.run();
-    ledger.hold(true);
+    rig.give_control("store_poh", 0, DISK_FULL, &[]);
+    rig.run();
     rig.give("pack_poh", 0, &DonePacking { slot: 1, microblocks: 0 }.encode());
     for _ in 0..10 {
         rig.advance(SLOT);
         rig.run();
     }
     assert_eq!((ledger.recent_blocks(1)[0].slot, ledger.working_bank().is_none(), rig.count().slots), (1, true, 1));
-    ledger.hold(false);
-    rig.advance(SLOT);
+    rig.give("store_poh", 0, &[]);
     rig.run();
     assert!(ledger.bank(2).is_some());
 }
@@ -160,6 +162,27 @@ fn on_demand_a_slot_needs_work_or_a_block_to_make_final() {
         assert!(ledger.bank(36).is_some(), "something is left for it: that 35 is not stored holds nothing up");
         assert_eq!(rig.count().forgiven_ns, 0, "standing is no delay");
     }
+}
+
+#[test]
+fn slot_that_is_called_for_begins() {
+    let (mut rig, ledger) = rig_on(None, Some(OnDemand::default()));
+    rig.run();
+    for slot in 1..=33 {
+        rig.advance(SLOT / 100);
+        rig.give("pack_poh", 0, &DonePacking { slot, microblocks: 0 }.encode());
+        rig.run();
+        ledger.mark_stored(slot);
+        rig.advance(SLOT);
+        rig.run();
+    }
+    assert!(ledger.working_bank().is_none(), "the chain stands");
+    rig.give("rpc_poh", 33, &[]);
+    rig.run();
+    assert!(ledger.working_bank().is_none(), "slot 33 has been");
+    rig.give("rpc_poh", 34, &[]);
+    rig.run();
+    assert!(ledger.bank(34).is_some());
 }
 
 /// A turn may end with the step that ends a slot: whether the next slot may begin is then asked in the next turn.
@@ -270,7 +293,8 @@ fn where_leaders_take_turns_a_slot_begins_when_it_is_told_to() {
     assert_eq!(controls, [SLOT_ENDED], "no other slot begins by itself");
 
     // While the disk has no room the order stays, and can be taken back.
-    ledger.hold(true);
+    rig.give_control("store_poh", 0, DISK_FULL, &[]);
+    rig.run();
     let parent = Parent { slot: 3, blockhash: ledger.recent_blocks(1)[0].blockhash, block_id: [8; 32] };
     order(&mut rig, LeaderOrder::Reset(parent));
     order(&mut rig, LeaderOrder::Make(4));

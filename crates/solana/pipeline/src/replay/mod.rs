@@ -34,3 +34,19 @@ pub use pool::Pool;
 pub use store_queue::BYTES_MAX as UNSENT_HISTORY_BYTES_MAX;
 pub use tile::{Config, ReplayTile};
 pub use votes::cast;
+
+use hearth_wire::transfer::TRANSFER_SIZE;
+
+use crate::tower::SLOTS_MAX;
+
+/// Bytes that replay takes with so many vote accounts and blocks above the root, at most, beside the block at hand.
+pub const fn memory(accounts: u64, blocks: u64) -> u64 {
+    // 40 B of a stored slot, 120 B of a block; events with all accounts that a block changed, 450 B each.
+    40 * SLOTS_MAX as u64 + 120 * blocks + 450 * accounts + vote_hashes::memory(accounts, blocks)
+}
+
+/// Bytes that a block takes while it is executed: itself, and where it is of transfers, of each its place, its
+/// conflicts with the one before and the one behind, and its two accounts.
+pub const fn block_memory(bytes: u64) -> u64 {
+    bytes + bytes / TRANSFER_SIZE as u64 * (8 + 20 + 2 * 12 + 2 * 40)
+}

@@ -16,10 +16,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank};
+use hearth_cluster::consensus::{BankId, FrozenBank};
 use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::vote_state::VoteAccount;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
 use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
@@ -27,10 +26,8 @@ use hearth_wire::{Hash, Pubkey};
 use super::ReplayError;
 use super::vote_hashes::{AHEAD, VoteHashes};
 use crate::poh::Parent;
-use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, Start, StoredBlock};
+use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, SLOTS_MAX, Start, StoredBlock};
 
-/// Slots above the root in which a block to execute is looked for: those of seven hours.
-pub const SLOTS_MAX: usize = 65_536;
 /// Changes of stored slots that one look reports to tower; after a start the store may have all of [`SLOTS_MAX`].
 pub const CHANGES_PER_LOOK_MAX: usize = 1_024;
 
@@ -812,21 +809,14 @@ fn stored_block(info: &SlotInfo) -> StoredBlock {
 fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
     let Frozen { id, block_id, blockhash, .. } = *block;
     let epoch = ledger.epoch_schedule().epoch(id.slot);
-    let accounts = ledger.vote_accounts_at(id.slot, votes).unwrap_or_default();
+    let accounts = ledger.votes_at(id.slot, votes).unwrap_or_default();
     // An epoch's authorized voters are those of all accounts: a change of them takes effect as an epoch begins.
     let begins_epoch = votes.is_some() && ledger.epoch_schedule().epoch(parent.slot) != epoch;
-    let all = begins_epoch.then(|| ledger.vote_accounts_at(id.slot, None).unwrap_or_default());
-    let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|account| account.stake > 0);
-    let voters = voters.filter_map(|account| Some((account.key, account.state.voter(epoch)?))).collect();
-    let of = |account: VoteAccount| AccountVotes {
-        key: account.key,
-        stake: account.stake,
-        votes: account.state.votes,
-        root: account.state.root,
-        last_timestamp: account.state.last_timestamp,
-    };
+    let all = begins_epoch.then(|| ledger.votes_at(id.slot, None).unwrap_or_default());
+    let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|(account, _)| account.stake > 0);
+    let voters = voters.filter_map(|(account, voter)| Some((account.key, (*voter)?))).collect();
     let leader = ledger.leader_at(id.slot).map(|leader| leader.node).unwrap_or_default();
-    let votes = accounts.into_iter().map(of).collect();
+    let votes = accounts.into_iter().map(|(account, _)| account).collect();
     FrozenBlock { bank: FrozenBank { id, parent, block_id, leader, votes }, blockhash, voters }
 }
 

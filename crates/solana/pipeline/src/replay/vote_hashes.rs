@@ -39,6 +39,11 @@ impl Version {
 #[derive(Debug, Default)]
 pub struct VoteHashes(BTreeMap<u64, Vec<Version>>);
 
+/// Bytes that this takes at most with so many vote accounts and blocks above the root.
+pub(super) const fn memory(accounts: u64, blocks: u64) -> u64 {
+    130 * accounts * (AHEAD + blocks)
+}
+
 impl VoteHashes {
     /// An account that may vote has voted.
     pub fn note(&mut self, voted: Voted) {

@@ -42,7 +42,7 @@ pub use receiver::{
 };
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
-pub use tile::{Config, Counters, Shred, entry_bytes_within};
+pub use tile::{Config, Counters, OWN_SETS_BYTES_MAX, Shred, entry_bytes_within};
 pub use turbine_ingress::{Cluster, memory};
 
 #[cfg(test)]

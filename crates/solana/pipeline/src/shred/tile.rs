@@ -156,6 +156,9 @@ const UNSIGNED_MAX: usize = 32;
 /// have one more, since a slot's last set holds less.
 const SETS_PER_CALL: usize = BATCH_SETS + 1 + MICROBLOCK_MTU.div_ceil(SET_CAPACITY) + 1;
 
+/// Bytes that sets of this node's own take at most, while they wait for their signatures.
+pub const OWN_SETS_BYTES_MAX: usize = (UNSIGNED_MAX + SETS_PER_CALL) * FecSet::MEMORY;
+
 /// Bytes of microblocks that fit into a slot of so many data shreds, whatever their sizes and whenever they come.
 ///
 /// A full batch lacks less than one entry of its sets' bytes. Each batch that is ended early, and the slot's

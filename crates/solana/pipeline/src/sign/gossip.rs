@@ -73,7 +73,8 @@ pub(super) mod tests {
             .with(SocketKind::Gossip, "127.0.0.1:8001".parse().unwrap())
     }
 
-    fn prune(pubkey: Pubkey, nodes: usize) -> Vec<u8> {
+    /// What a node signs of a prune of so many nodes.
+    pub fn prune(pubkey: Pubkey, nodes: usize) -> Vec<u8> {
         let prunes = vec![[3; 32]; nodes];
         let data = PruneData { pubkey, prunes: &prunes, signature: [0; 64], destination: [4; 32], wallclock: 5 };
         let mut bytes = vec![];

@@ -11,10 +11,11 @@
 //!         an empty answer, so that the asker knows which of its requests still wait
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
-//! Each link has one role, and no two roles have a form in common. Shred gets Merkle roots, which are 32 bytes. Repair
-//! gets what a request signs, 88 or 96 bytes that name this node as the sender; and pongs, each over a hash that is
-//! made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws. A transaction's message, a gossip
-//! value or a vote is none of those, so an attacker that takes one of these tiles over can have none of them signed.
+//! Each link has one role, and no two roles have a form in common. Shred gets Merkle roots, which are 32 bytes and, by
+//! their zeros, no token of a ping. Repair gets what a request signs, 88 or 96 bytes that name this node as the sender;
+//! and pongs, each over a hash that is made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws.
+//! A transaction's message, a gossip value or a vote is none of those, so an attacker that takes one of these tiles over
+//! can have none of them signed.
 //! What tower asks for must be a message with one instruction, to the vote program, for this node's vote account, with
 //! this node as its payer and authorized voter: it moves no lamports but the fee. What txsend asks for must be the 130
 //! bytes that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none of it is
@@ -32,8 +33,8 @@ use hearth_wire::repair::is_repair_request;
 use hearth_wire::vote::is_vote_message_by;
 
 use crate::links::{
-    GOSSIP_SIGN, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE, SIGN_SHRED,
-    SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
+    GOSSIP_SIGN, PING_NONCE, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE,
+    SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
 pub use keypair::{Keypair, LockError};
 
@@ -138,7 +139,7 @@ impl Tile for Sign {
             out.count.refused += 1;
             return out.filtered();
         };
-        if frag.payload().len() != 32 {
+        if !is_root(frag.payload()) {
             return refuse(port, &frag, out);
         }
         out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
@@ -209,6 +210,11 @@ impl Sign {
     }
 }
 
+/// Whether this is a Merkle root, and no ping's token, which is zero behind what is drawn of it: no hash is like that.
+fn is_root(bytes: &[u8]) -> bool {
+    bytes.len() == 32 && bytes[PING_NONCE..].iter().any(|byte| *byte != 0)
+}
+
 /// Answers a request that is refused: with nothing, which is no signature.
 fn refuse(port: Port, frag: &Frag<'_>, out: &mut Out<'_, Sign>) {
     out.publish(port, frag.tag(), &[]);
@@ -220,6 +226,9 @@ mod tests {
     use super::*;
     use hearth_crypto::ed25519::verify_strict;
     use hearth_tile::rig::Rig;
+
+    /// The node's vote account, where it votes.
+    const ACCOUNT: Pubkey = [8; 32];
 
     fn config() -> Config {
         Config { key: Keypair::from_seed(&[7; 32]).expect("a page may be locked"), vote_account: None }
@@ -279,7 +288,6 @@ mod tests {
     #[test]
     fn signs_votes_of_its_account_for_tower() {
         use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
-        const ACCOUNT: Pubkey = [8; 32];
         let [node, other] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap().public_key());
         let votes = [Lockout { slot: 9, confirmation_count: 1 }];
         let vote = |node: &Pubkey, voter: &Pubkey, account: &Pubkey, is_switch: bool| {
@@ -398,6 +406,86 @@ mod tests {
         assert_eq!(rig.take("sign_shred:0"), [(3, vec![])]);
     }
 
+    /// A request of some role: who may ask, the control word, what is sent, and what is signed.
+    struct Form {
+        name: &'static str,
+        owner: &'static str,
+        control: u16,
+        bytes: Vec<u8>,
+        signed: Vec<u8>,
+    }
+
+    /// Every form that some role may have signed, for this node.
+    fn forms(node: &Pubkey) -> Vec<Form> {
+        use hearth_wire::gossip::{CrdsData, LowestSlot};
+        use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
+        let form = |name, owner, control, bytes: &[u8], signed: &[u8]| Form {
+            name,
+            owner,
+            control,
+            bytes: bytes.to_vec(),
+            signed: signed.to_vec(),
+        };
+        let votes = [Lockout { slot: 9, confirmation_count: 1 }];
+        let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch: false };
+        let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
+        let vote = sync.message_by(node, node, &ACCOUNT, &block).bytes().to_vec();
+        let request = [&9u32.to_le_bytes()[..], node, &[1; 60]].concat();
+        let mut value = vec![];
+        CrdsData::LowestSlot(LowestSlot { from: *node, lowest: 9, wallclock: 5 }).write(&mut value);
+        let prune = gossip::tests::prune(*node, 2);
+        let (ping, pinged) = (ping_token(&[5; PING_NONCE]), ping_token(&[6; PING_NONCE]));
+        let mut handshake = [b' '; 130];
+        handshake[64..97].copy_from_slice(b"TLS 1.3, client CertificateVerify");
+        handshake[97] = 0;
+        vec![
+            form("a Merkle root", "shred_sign:0", 0, &[1; 32], &[1; 32]),
+            form("a vote", TOWER_SIGN, 0, &vote, &vote),
+            form("a repair request", REPAIR_SIGN, 0, &request, &request),
+            form("repair's pong", REPAIR_SIGN, 0, &[&PONG[..], &[5; 32]].concat(), &pong_hash(&[5; 32])),
+            form("a value", GOSSIP_SIGN, SignKind::Value as u16, &value, &value),
+            form("a prune", GOSSIP_SIGN, SignKind::Prune as u16, &prune, &prune),
+            form("gossip's ping", GOSSIP_SIGN, SignKind::Ping as u16, &ping, &ping),
+            form("gossip's pong", GOSSIP_SIGN, SignKind::Pong as u16, &pinged, &pong_hash(&pinged)),
+            form("rserve's ping", RSERVE_SIGN, 0, &[3; PING_NONCE], &ping_token(&[3; PING_NONCE])),
+            form("a handshake", TXSEND_SIGN, 0, &handshake, &handshake),
+        ]
+    }
+
+    #[test]
+    fn each_form_is_signed_for_its_role_alone() {
+        const LINKS: [(&str, &str); 6] = [
+            ("shred_sign:0", "sign_shred:0"),
+            (TOWER_SIGN, SIGN_TOWER),
+            (REPAIR_SIGN, SIGN_REPAIR),
+            (GOSSIP_SIGN, SIGN_GOSSIP),
+            (RSERVE_SIGN, SIGN_RSERVE),
+            (TXSEND_SIGN, SIGN_TXSEND),
+        ];
+        let kinds = [SignKind::Value, SignKind::Prune, SignKind::Ping, SignKind::Pong].map(|kind| kind as u16);
+        let config = Config { vote_account: Some(ACCOUNT), ..config() };
+        let node = config.key.public_key();
+        let mut rig = Rig::<Sign>::new(config, &LINKS.map(|(asks, _)| asks), &LINKS.map(|(_, answers)| answers));
+        for Form { name, owner, control, bytes, signed } in forms(&node) {
+            let own = [control];
+            for (asks, answers) in LINKS {
+                // To gossip it is said to be each of its kinds.
+                let controls = if asks == GOSSIP_SIGN && owner != asks { &kinds[..] } else { &own[..] };
+                for control in controls {
+                    rig.give_control(asks, 1, *control, &bytes);
+                    rig.run();
+                    let answer = rig.take(answers).pop().expect("each request has an answer").1;
+                    let signature: Option<[u8; 64]> = answer.try_into().ok();
+                    let is_signed = signature.is_some_and(|it| verify_strict(&node, &it, &signed).is_ok());
+                    assert_eq!(is_signed, asks == owner, "{name} by {asks}, {control}");
+                    // Any 32 bytes may be the token of a ping: their hash, behind a domain, is signed as a pong.
+                    let is_token = asks == GOSSIP_SIGN && *control == SignKind::Pong as u16 && bytes.len() == 32;
+                    assert!(asks == owner || signature.is_none() || is_token, "{name} is refused to {asks}, {control}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn each_asker_is_answered_on_its_own_link() {
         let config = config();
@@ -405,7 +493,7 @@ mod tests {
         let mut rig = Rig::<Sign>::new(config, &["shred_sign:0", "shred_sign:1"], &["sign_shred:0", "sign_shred:1"]);
         for number in 0..20u8 {
             let asker = if number % 3 == 0 { "shred_sign:1" } else { "shred_sign:0" };
-            rig.give(asker, number.into(), &[number; 32]);
+            rig.give(asker, number.into(), &[number + 1; 32]);
         }
         rig.run();
         for (link, wanted) in [("sign_shred:0", [1, 2].as_slice()), ("sign_shred:1", &[0])] {
@@ -414,7 +502,7 @@ mod tests {
             assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), expected, "in the order asked");
             for (tag, signature) in &answers {
                 let signature = signature.as_slice().try_into().unwrap();
-                assert!(verify_strict(&public, signature, &[*tag as u8; 32]).is_ok());
+                assert!(verify_strict(&public, signature, &[*tag as u8 + 1; 32]).is_ok());
             }
         }
     }

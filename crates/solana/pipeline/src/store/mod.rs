@@ -3,16 +3,17 @@
 //! reads   `shred_store` ×S, reliable: one FEC set per frag, or a slot whose block is void; `bank_store` ×B, reliable,
 //!         where a history is kept: a piece of a batch of transaction metadata; in a cluster `replay_store`, reliable:
 //!         which slot is confirmed, and where a history is kept pieces of batches for the blocks of others
-//! writes  the block store; the history; where the node votes alone, `store_tower`, reliable: the newest block that is
-//!         durable with all before it, else the ledger's stored slot; in a cluster `store_replay`, reliable: a slot
-//!         that is begun, whole, or void
+//! writes  the block store; the history; where the node makes blocks, `store_poh`, elective: whether the disk has room
+//!         for them; where it votes alone, `store_tower`, reliable: the newest block that is durable with all before
+//!         it, else the ledger's stored slot; in a cluster `store_replay`, reliable: a slot that is begun, whole, or
+//!         void
 //! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable, and 4 B for each of
 //!         their sets; 40 B for each block that tower is to hear of; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted; transaction metadata as the
 //!         recorder does: `history_lost_blocks`
 //! source  [`hearth_ledger::blockstore`]
 //!
-//! A full disk holds the ledger, so that no slot begins: that is said once, the set at hand is tried again every
+//! On a full disk poh begins no slot: that is said once, the set at hand is tried again every
 //! 100 ms, no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history
 //! is kept a block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for
 //! it at once. A disk that lost data ends the node: what was promised about it may not hold.
@@ -39,7 +40,8 @@ use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Por
 use hearth_wire::Hash;
 
 use crate::links::{
-    BANK_STORE, CONFIRMED, DUMP, HISTORY_BEGINS, REPLAY_STORE, SHRED_STORE, STORE_REPLAY, STORE_TOWER, read_set,
+    BANK_STORE, CONFIRMED, DISK_FULL, DUMP, HISTORY_BEGINS, REPLAY_STORE, SHRED_STORE, STORE_POH, STORE_REPLAY,
+    STORE_TOWER, read_set,
 };
 use recorder::Recorder;
 
@@ -140,6 +142,10 @@ pub struct Store {
     /// Who executes the blocks of others.
     replay: Option<Port>,
     from_replay: Option<In>,
+    /// Who begins slots, where the node makes blocks.
+    poh: Option<Port>,
+    /// Poh has heard that the disk has no room.
+    has_stopped_poh: bool,
     /// Who votes for durable blocks, where the node is alone.
     tower: Option<Port>,
     /// The ids of the blocks that are whole and that it has not heard of.
@@ -189,10 +195,15 @@ impl Tile for Store {
         let is_in_cluster = confirmed.is_some();
         let recorder = history
             .map(|history| Recorder::new(history, ledger.clone(), durable_slot, is_in_cluster, move || waker.wake()));
+        let poh = host.outputs(STORE_POH).first().copied();
+        // Poh waits for shred, and shred for this tile: it must not wait for poh.
+        poh.iter().for_each(|poh| host.elective(*poh));
         Ok(Self {
             store: Some(store),
             replay: host.outputs(STORE_REPLAY).first().copied(),
             from_replay: confirmed.map(|_| host.input(REPLAY_STORE)).transpose()?,
+            poh,
+            has_stopped_poh: false,
             tower: host.outputs(STORE_TOWER).first().copied(),
             block_ids: BTreeMap::new(),
             ledger,
@@ -255,6 +266,7 @@ impl Tile for Store {
             work = Poll::Busy;
         }
         self.go_on();
+        self.tell_poh(out);
         work
     }
 
@@ -380,15 +392,23 @@ impl Store {
     fn stand(&mut self, why: &dyn std::error::Error) {
         if !std::mem::replace(&mut self.stands, true) {
             tracing::error!("{why}; the chain stands until then");
-            self.ledger.hold(true);
         }
     }
 
     fn go_on(&mut self) {
         if self.retry_at.is_none() && !self.record_stuck && std::mem::take(&mut self.stands) {
             tracing::warn!("blocks are stored again, the chain goes on");
-            self.ledger.hold(false);
         }
+    }
+
+    /// Tells poh whether slots may begin, if it has heard otherwise and there is room on its link.
+    fn tell_poh(&mut self, out: &mut Out<'_, Self>) {
+        let Some(poh) = self.poh.filter(|_| self.has_stopped_poh != self.stands) else { return };
+        if out.credits(poh, 1) == 0 {
+            return out.held_up();
+        }
+        out.publish_control(poh, 0, if self.stands { DISK_FULL } else { 0 }, &[]);
+        self.has_stopped_poh = self.stands;
     }
 
     /// Reports the newest durable block: to tower, which confirms it by a vote, or else to the ledger.

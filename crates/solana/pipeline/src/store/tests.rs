@@ -450,6 +450,57 @@ fn full_disk_does_not_hold_replay_up() {
     assert_eq!(rig.count().sets, 0, "the set waits for the disk");
 }
 
+/// The disk has no room for the set at hand.
+fn fill(rig: &mut Rig<Store>) {
+    rig.tile().retry_at = Some(u64::MAX);
+    rig.tile().stand(&std::fmt::Error);
+}
+
+#[test]
+fn poh_hears_that_the_disk_is_full_and_that_it_has_room() {
+    let dir = Dir::new("poh");
+    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
+    let mut rig = Rig::<Store>::new(Config::new(store, ledger), &["shred_store:0"], &["store_poh"]);
+    rig.run();
+    assert!(rig.take_control("store_poh").is_empty(), "it has room at the start");
+    fill(&mut rig);
+    rig.run();
+    rig.run();
+    assert_eq!(rig.take_control("store_poh"), [(DISK_FULL, vec![])], "once");
+    // What was kept back is stored.
+    rig.tile().retry_at = None;
+    rig.run();
+    assert_eq!(rig.take_control("store_poh"), [(0, vec![])]);
+}
+
+#[test]
+fn store_does_not_wait_for_poh() {
+    let dir = Dir::new("slow-poh");
+    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
+    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
+    let mut rig = Rig::<Store>::new(Config::new(store, ledger), &["shred_store:0"], &["store_poh"]);
+    // More often than the link holds at once.
+    for round in 0..2 * hearth_tile::rig::DEPTH {
+        if round % 2 == 0 {
+            fill(&mut rig);
+        } else {
+            rig.tile().retry_at = None;
+        }
+        rig.turn();
+    }
+    rig.give("shred_store:0", 0, &set(1, 0, true));
+    rig.run();
+    assert_eq!(rig.count().sets, 1, "though poh has taken nothing");
+    fill(&mut rig);
+    rig.turn();
+    assert_eq!(rig.take_control("store_poh").len(), hearth_tile::rig::DEPTH as usize);
+    rig.run();
+    assert_eq!(rig.take_control("store_poh"), [(DISK_FULL, vec![])], "the last word is the newest");
+}
+
 #[test]
 fn in_a_cluster_nothing_that_is_there_is_discarded_at_the_start() {
     let dir = Dir::new("kept");

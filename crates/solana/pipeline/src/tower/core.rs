@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hearth_cluster::consensus::{
     self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Lockouts, Stakes, StartError, TICKS_PER_SLOT,
-    Tower, TowerVote, VoteWeight, VoteWeights,
+    Tower, TowerVote, VoteWeights,
 };
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
@@ -216,6 +216,7 @@ impl Core {
             // stake would wait for ever, and nobody else builds on what it does not have.
             waits_for_rooted_vote: saved.is_none() && !config.is_begin && have_others_stake,
         };
+        let weights = |stakes: &Arc<EpochStakes>| Arc::new(VoteWeights::new(&stakes.votes));
         let stakes = Stakes::new(schedule.first_slot(epoch), current.map(weights).unwrap_or_default());
         let mut consensus = Consensus::new(rules, consensus::Start { bank, ancestors }, stakes, saved)?;
         for (epoch, stakes) in &epochs {
@@ -281,7 +282,8 @@ impl Core {
     pub fn on_event(&mut self, event: Event, now: Now) {
         match event {
             Event::Epoch(stakes) => {
-                self.consensus.on_epoch(self.schedule.first_slot(stakes.epoch), weights(&stakes));
+                let weights = Arc::new(VoteWeights::new(&stakes.votes));
+                self.consensus.on_epoch(self.schedule.first_slot(stakes.epoch), weights);
                 self.epochs.insert(stakes.epoch, stakes);
             }
             Event::Frozen(block) => self.froze(*block, now),
@@ -624,10 +626,4 @@ impl LeaderView for View<'_> {
             stored.parent == parent && !self.dead.contains(slot) && self.leaders.of(*slot).as_ref() != Some(self.node)
         })
     }
-}
-
-/// An epoch's stakes, as consensus weighs votes by them.
-fn weights(stakes: &Arc<EpochStakes>) -> Arc<VoteWeights> {
-    let of = |vote: &VoteStake| VoteWeight { vote: vote.vote, node: vote.node, stake: vote.stake };
-    Arc::new(VoteWeights::new(&stakes.votes.iter().map(of).collect::<Vec<_>>()))
 }

@@ -15,6 +15,9 @@ use hearth_ledger::stakes::EpochStakes;
 use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
 
+/// Slots above the root of which tower hears what the store has: those of seven hours.
+pub const SLOTS_MAX: usize = 65_536;
+
 /// A block that was executed to its end.
 #[derive(Clone, Debug)]
 pub struct FrozenBlock {

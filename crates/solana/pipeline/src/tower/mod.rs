@@ -48,13 +48,20 @@ pub use blocks::{Blocks, Frozen};
 #[cfg(test)]
 pub(crate) use codec::Pieces;
 pub(crate) use codec::pieces;
-pub use messages::{Command, Event, FrozenBlock, Start, StoredBlock};
+pub use messages::{Command, Event, FrozenBlock, SLOTS_MAX, Start, StoredBlock};
 pub use saved::{
-    Files, SavedError, Writer, final_since, final_slot, is_root_damaged, root as saved_root, save_root, save_tower,
+    Files, SavedError, Writer, final_slot, is_root_damaged, root as saved_root, root_saved_at, save_root, save_tower,
     tower as saved_tower,
 };
 
 pub use tile::{Config, Membership, Tower};
+
+/// Bytes that tower takes in a cluster with so many vote accounts and blocks above the root, at most.
+pub const fn memory(accounts: u64, blocks: u64) -> u64 {
+    // 40 B of a stored slot, 120 B of a block, 104 B of a vote account with stake; an event with all accounts.
+    let own = 40 * SLOTS_MAX as u64 + 120 * blocks + (104 + 450) * accounts;
+    own + hearth_cluster::consensus::memory(accounts, blocks)
+}
 
 #[cfg(test)]
 mod tests;

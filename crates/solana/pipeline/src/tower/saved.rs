@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::SystemTime;
 
 use hearth_cluster::consensus::{BankId, SavedError as TowerError, Tower};
 use hearth_crypto::sha256::sha256;
@@ -262,9 +262,9 @@ pub fn final_slot(folder: &Path, node: &Pubkey) -> Result<Option<u64>, SavedErro
     Ok(root.map(|root| root.slot))
 }
 
-/// How long ago a root was put on disk, if one was and the clock did not go back.
-pub fn final_since(folder: &Path) -> Option<Duration> {
-    fs::metadata(folder.join(ROOT)).ok()?.modified().ok()?.elapsed().ok()
+/// When a root was put on disk, if one was.
+pub fn root_saved_at(folder: &Path) -> Option<SystemTime> {
+    fs::metadata(folder.join(ROOT)).ok()?.modified().ok()
 }
 
 /// Puts a root on disk.
@@ -296,6 +296,8 @@ fn save(folder: &Path, name: &str, bytes: &[u8], durable: bool) -> Result<(), Sa
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -322,7 +324,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = Writer::start(folder.path().into()).unwrap();
         let ready = |writer: &mut Writer, bytes: &[u8]| {
-            let begun = std::time::Instant::now();
+            let begun = Instant::now();
             loop {
                 match writer.save_tower(bytes) {
                     Poll::Ready(result) => return result,

@@ -1,7 +1,7 @@
 //! Slots on demand: who asks twice for the newest blockhash waits for another, and gets a slot.
 //!
 //! reads   which blockhash clients are told
-//! writes  a call for a slot, to the ledger
+//! writes  a call for a slot, to the chain
 //! memory  a hash and two instants
 //! drops   calls within a second of the last: who asks for blockhashes without end ages them by a slot a second
 //! source  `_pollNewBlockhash` of `@solana/web3.js` 1.98: it asks every 200 ms, for 10 s, until the hash is another,
@@ -50,8 +50,7 @@ impl Api {
     pub fn blockhash_is_told(&self, blockhash: &Hash) {
         let stands = self.limits.slots_may_stand && self.ledger.working_bank().is_none();
         if stands && self.calls.note(blockhash, Instant::now()) {
-            self.ledger.call_for_slot();
-            (self.wake_chain)();
+            (self.call_for_slot)(self.ledger.open_slot());
         }
     }
 }

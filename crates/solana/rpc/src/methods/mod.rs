@@ -97,7 +97,7 @@ pub struct Api {
     liveness: Box<dyn Fn() -> Liveness + Send + Sync>,
     calls: Calls,
     admin: Option<Admin>,
-    wake_chain: Box<dyn Fn() + Send + Sync>,
+    call_for_slot: Box<dyn Fn(u64) + Send + Sync>,
     /// One permit: work that takes long is done one at a time.
     long_work: Semaphore,
 }
@@ -142,7 +142,7 @@ impl Api {
             progress: Progress::new(node.slot_ms, limits.slots_may_stand),
             calls: Calls::default(),
             admin: node.admin,
-            wake_chain: node.wake_chain,
+            call_for_slot: node.call_for_slot,
             long_work: Semaphore::new(1),
         }
     }

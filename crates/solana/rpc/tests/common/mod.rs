@@ -236,7 +236,7 @@ impl Chain {
             genesis_time: GENESIS_TIME,
             genesis_slot,
             feature_set: Some(7),
-            wake_chain: Box::new(|| {}),
+            call_for_slot: Box::new(|_| {}),
             admin: extra.admin,
             newest_snapshot: Box::new(|| None),
             liveness: Box::new(move || shown.lock().clone()),

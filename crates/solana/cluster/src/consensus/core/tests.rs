@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::leader::{CONSECUTIVE_SLOTS, LeaderView, TICKS_PER_SLOT};
-use super::super::stakes::{VoteWeight, VoteWeights};
+use super::super::stakes::{VoteStake, VoteWeights};
 use super::super::tower::Lockouts;
 use super::super::types::{AccountVotes, TowerVote};
 use super::*;
@@ -57,7 +57,7 @@ fn config() -> Config {
 }
 
 fn started(config: Config, root: u64, tower: Option<Tower>) -> Consensus {
-    let one = |name| VoteWeight { vote: [name; 32], node: node(name), stake: 10 };
+    let one = |name| VoteStake { vote: [name; 32], node: node(name), collector: node(name), stake: 10 };
     let stakes = VoteWeights::new(&(0..NODES).map(one).collect::<Vec<_>>());
     let accounts = (0..NODES).map(|name| account(name, [])).collect();
     let start = Start { bank: frozen(id(root), id(root), accounts), ancestors: (0..root).collect() };
@@ -125,7 +125,7 @@ fn tower_is_saved_before_its_vote() {
 /// The timestamp of a vote for slot 5 at `now_s`. The account's last timestamp is 1,000 s: in the bank that the node
 /// starts from, or else in that of slot 5.
 fn vote_timestamp(now_s: u64, is_at_start: bool) -> Option<i64> {
-    let one = VoteWeight { vote: [0; 32], node: node(0), stake: 10 };
+    let one = VoteStake { vote: [0; 32], node: node(0), collector: node(0), stake: 10 };
     let stakes = Stakes::new(0, Arc::new(VoteWeights::new(&[one])));
     let dated = AccountVotes { last_timestamp: (2, 1_000), ..account(0, []) };
     let (before, after) = if is_at_start { (dated, vec![]) } else { (account(0, []), vec![dated]) };

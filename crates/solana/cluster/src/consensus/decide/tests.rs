@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::stakes::{VoteWeight, VoteWeights};
+use super::super::stakes::{VoteStake, VoteWeights};
 use super::super::tower::{LastVote, Lockouts};
 use super::super::types::AccountVotes;
 use super::*;
@@ -25,8 +25,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let one = |name| VoteWeight { vote: [name; 32], node: [name + 100; 32], stake: 10 };
-        let all: Vec<VoteWeight> = (0..ACCOUNTS).map(one).collect();
+        let one = |name| {
+            let node = [name + 100; 32];
+            VoteStake { vote: [name; 32], node, collector: node, stake: 10 }
+        };
+        let all: Vec<VoteStake> = (0..ACCOUNTS).map(one).collect();
         let accounts = (0..ACCOUNTS).map(|name| account(name, &[]));
         let root = Bank::new(0, ([0; 32], [0; 32]), None, accounts.collect(), |slot| slot == 0);
         Self {

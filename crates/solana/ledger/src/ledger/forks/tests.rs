@@ -131,8 +131,11 @@ fn act(ledger: &Ledger, bank: &Bank, executor: &mut Executor, action: &Action) -
         }
         Action::Vote(n, None) => accounts.store(&vote(*n), Account::default()),
         Action::Vote(n, Some(credits)) => {
-            let mut data = vote_state::new_vote_state(&vote(*n), &[*n as u8 + 1; 32]);
-            let at = 4 + 128 + 12 + 49 + 8 + 1 + 8 + 40;
+            let new = vote_state::new_vote_state(&vote(*n), &[*n as u8 + 1; 32]);
+            let root = 4 + 128 + 12 + 49 + 8;
+            let rest = &new[root + 1..vote_state::VOTE_STATE_BYTES - 8];
+            let mut data = [&new[..root], &[1][..], &credits.to_le_bytes()[..], rest].concat();
+            let at = root + 1 + 8 + 8 + 40;
             [1, bank.slot() / 32, *credits, 0u64].iter().enumerate().for_each(|(word, value)| {
                 data[at + 8 * word..at + 8 * word + 8].copy_from_slice(&value.to_le_bytes());
             });
@@ -587,21 +590,23 @@ fn what_a_block_did_to_the_votes_is_told() {
         let votes: [&[u64]; 6] = [&[], &[1], &[0, 3], &[], &[1, 3], &[]];
         assert_eq!(frozen.votes, sorted(votes[at]), "of slot {slot}");
     }
-    let first_credits = |accounts: Vec<VoteAccount>| -> Vec<_> {
-        accounts.into_iter().map(|one| (one.key, one.state.credits(), one.stake)).collect()
-    };
     let of_genesis = stakes::GENESIS_STAKE_LAMPORTS - crate::rent::minimum_balance(stakes::STAKE_STATE_BYTES);
-    let at = |slot, keys: &[Pubkey]| first_credits(ledger.vote_accounts_at(slot, Some(keys)).unwrap());
-    assert_eq!(at(0, &[vote(1)]), [(vote(1), 0, of_genesis)]);
-    assert_eq!(at(1, &[vote(0), vote(1)]), [(vote(0), 0, of_genesis), (vote(1), 7, of_genesis)]);
-    assert_eq!(at(2, &[vote(0)]), [(vote(0), 0, 0)], "it is no more");
+    let at = |slot, keys: &[Pubkey]| -> Vec<_> {
+        let found = ledger.votes_at(slot, Some(keys)).unwrap();
+        found.into_iter().map(|(one, voter)| (one.key, one.root, one.stake, voter)).collect()
+    };
+    let voter = |n: u8| Some([n + 1; 32]);
+    assert_eq!(at(0, &[vote(1)]), [(vote(1), None, of_genesis, voter(1))]);
+    let both = [(vote(0), None, of_genesis, voter(0)), (vote(1), Some(7), of_genesis, voter(1))];
+    assert_eq!(at(1, &[vote(0), vote(1)]), both);
+    assert_eq!(at(2, &[vote(0)]), [(vote(0), None, 0, None)], "it is no more");
     assert_eq!(
         at(34, &[vote(1)]),
-        [(vote(1), 7, of_genesis + 5 * RICH - crate::rent::minimum_balance(stakes::STAKE_STATE_BYTES))]
+        [(vote(1), Some(7), of_genesis + 5 * RICH - crate::rent::minimum_balance(stakes::STAKE_STATE_BYTES), voter(1))]
     );
-    let all = |slot| ledger.vote_accounts_at(slot, None).unwrap().into_iter().map(|one| one.key).collect::<Vec<_>>();
+    let all = |slot| ledger.votes_at(slot, None).unwrap().into_iter().map(|(one, _)| one.key).collect::<Vec<_>>();
     assert_eq!([all(0), all(1), all(2)], [sorted(&[0, 1]), sorted(&[0, 1]), sorted(&[1, 3])]);
-    assert_eq!(ledger.vote_accounts_at(4, None), None, "no such block");
+    assert_eq!(ledger.votes_at(4, None), None, "no such block");
     ledger.rewind(1).unwrap();
     assert_eq!((ledger.frozen(1).unwrap().votes, ledger.frozen(2)), (sorted(&[1]), None));
     assert_eq!(all(1), sorted(&[0, 1]));

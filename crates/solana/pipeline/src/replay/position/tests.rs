@@ -180,11 +180,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (ledger, store, poh) = (ledger(), Store::default(), Poh::default());
+        Self::at(ledger(), GENESIS_ID, Store::default())
+    }
+
+    /// Begins at the ledger's last block, whose id is given.
+    fn at(ledger: Arc<Ledger>, id: Hash, store: Store) -> Self {
+        let poh = Poh::default();
         let executor = Executor { store: store.clone(), ..Executor::default() };
-        let position =
-            Position::new(Arc::clone(&ledger), GENESIS_ID, store.clone(), executor.clone(), Some(poh.clone()));
-        let root = start(&ledger, GENESIS_ID, &store, None).block.bank.id;
+        let position = Position::new(Arc::clone(&ledger), id, store.clone(), executor.clone(), Some(poh.clone()));
+        let root = start(&ledger, id, &store, None).block.bank.id;
         Self { position, ledger, store, executor, poh, frozen: BTreeMap::from([(root.slot, root)]) }
     }
 
@@ -267,6 +271,78 @@ fn start_has_all_vote_accounts_and_stakes() {
     assert_eq!(start.block.voters[0], (account(0), node(0)));
     assert_eq!((start.epochs.len(), start.epochs[0].votes.len(), start.stored.len()), (2, 4, 0));
     assert_eq!((start.block.bank.id.slot, start.block.bank.block_id), (0, GENESIS_ID));
+}
+
+/// Makes a final block of each of these slots, one on the other.
+fn extend(ledger: &Ledger, slots: &[u64]) {
+    for slot in slots {
+        let parent = ledger.recent_blocks(1)[0].slot;
+        ledger.begin_slot(*slot, parent).expect("the ledger is at the parent");
+        ledger.end_slot(*slot, block_id(*slot, 1)).expect("it has begun");
+        assert!(ledger.mark_rooted(*slot));
+    }
+}
+
+#[test]
+fn restart_above_the_towers_root_has_all_ancestors() {
+    let ledger = ledger();
+    // More blocks than the ledger keeps of its line; every third slot has none.
+    let slots: Vec<u64> = (1..900).filter(|slot| slot % 3 != 0).collect();
+    extend(&ledger, &slots);
+    let (oldest, last) = (ledger.line_from(0)[0], 899);
+    assert!((50..last).contains(&oldest), "the line begins at {oldest}");
+    let from = |first: u64| slots.iter().copied().filter(|slot| (first..last).contains(slot)).collect::<Vec<_>>();
+    let ancestors = |rooted| start(&ledger, block_id(last, 1), &Store::default(), rooted).ancestors;
+    assert_eq!(ancestors(Some(10)), from(10), "down to the tower's root, by the slot history");
+    assert_eq!(ancestors(Some(12)), from(13), "a slot without a block is no ancestor");
+    assert_eq!(ancestors(Some(oldest + 30)), from(oldest), "a root on the line needs no history");
+    assert_eq!(ancestors(None), from(oldest));
+}
+
+#[test]
+fn restart_executes_what_is_stored_above_its_root() {
+    let mut world = World::new();
+    for (slot, parent) in [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (7, 1)] {
+        world.store.add(slot, parent, 1);
+    }
+    world.store.add_with(6, 5, 1, |block| block.is_whole = false);
+    world.run();
+    let before = world.frozen.clone();
+    let root = world.frozen[&2];
+    world.command(Command::Root(root));
+    assert_eq!(world.head(), 2, "a restart has the ledger at the root");
+    let store = world.store.clone();
+    let start = start(&world.ledger, block_id(2, 1), &store, None);
+    let stored: Vec<_> = start.stored.iter().map(|block| (block.slot, block.is_whole)).collect();
+    assert_eq!(stored, [(3, true), (4, true), (5, true), (6, false), (7, true)], "tower hears of all of it");
+    let mut again = World::at(Arc::clone(&world.ledger), block_id(2, 1), store);
+    assert_eq!(frozen(&again.run()), [(3, 2), (5, 3), (4, 2)], "slot 7 is off the root");
+    for slot in 3..=5 {
+        assert_eq!(again.frozen[&slot], before[&slot], "it comes to the same bank");
+    }
+    again.store.0.borrow_mut().get_mut(&6).unwrap().is_whole = true;
+    assert_eq!(frozen(&again.run()), [(6, 5)]);
+}
+
+#[test]
+fn node_that_joins_executes_its_way_to_the_newest_block() {
+    let ledger = ledger();
+    extend(&ledger, &[1, 2, 3]);
+    let mut world = World::at(ledger, block_id(3, 1), Store::default());
+    let comes = |world: &World, slot: u64, parent: u64| {
+        world.store.add_with(slot, parent, 1, |block| block.parent_id = block_id(parent, 1));
+    };
+    // The newest come first; one is older than the snapshot, one on a fork that it left.
+    for (slot, parent) in [(9, 8), (7, 5), (2, 1), (4, 2)] {
+        comes(&world, slot, parent);
+    }
+    let outputs = world.run();
+    assert!(frozen(&outputs).is_empty() && !outputs.iter().any(|it| matches!(it, Output::Tower(Event::Dead(_)))));
+    comes(&world, 5, 3);
+    assert_eq!(frozen(&world.run()), [(5, 3), (7, 5)]);
+    comes(&world, 8, 7);
+    assert_eq!(frozen(&world.run()), [(8, 7), (9, 8)]);
+    assert_eq!((world.executed(), world.head()), (vec![5, 7, 8, 9], 9), "each once");
 }
 
 #[test]
