@@ -17,6 +17,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -41,7 +43,6 @@ use hearth_wire::txn::Txn;
 use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::config::{self, Config, Gossip, Layout, Rpc, Validator};
 use crate::developer::{Beginning, FlagError};
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::history_repair;
 use crate::keys::{self, Identity, KeyError};
 use crate::ledger_command;
@@ -55,7 +56,6 @@ use crate::preflight::PreflightError;
 use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
 use crate::restore::{self, Restored};
-use crate::stop::StopSignal;
 use consensus::Consensus;
 use liveness::Tiles;
 use tiles::tile_configs;
@@ -395,7 +395,7 @@ fn open_files(
     };
     let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
     let snapshots = restore::folder(config, folder);
-    let refused = |why: &SnapshotError| crate::say::note(format_args!("notice: {why}; it is not used"));
+    let refused = |why: &SnapshotError| hearth_command::say::note(format_args!("notice: {why}; it is not used"));
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
     let Restored { ledger, block_id } = plan.restored;
@@ -419,7 +419,7 @@ fn open_files(
     }
     if let Some(after) = plan.cut_after {
         let (blocks, seconds) = (replayed.blocks, begun.elapsed().as_secs_f64());
-        crate::say::note(format_args!(
+        hearth_command::say::note(format_args!(
             "notice: the history behind slot {after} is complete: {blocks} blocks were executed in {seconds:.1} s"
         ));
     }
@@ -460,7 +460,7 @@ fn genesis(
         beginning.check(&genesis, folder, &wanted)?;
         if wanted != *began && !config.joins() {
             let which = differences(began, &wanted).join(", ");
-            crate::say::note(format_args!(
+            hearth_command::say::note(format_args!(
                 "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
                 folder.display()
             ));
@@ -473,7 +473,7 @@ fn genesis(
     began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
     began.extra_accounts.extend(validators(&config.development.genesis.validators));
     began.extra_accounts.extend(beginning.accounts());
-    beginning.notices().iter().for_each(|notice| crate::say::note(format_args!("notice: {notice}")));
+    beginning.notices().iter().for_each(|notice| hearth_command::say::note(format_args!("notice: {notice}")));
     let genesis = Genesis::create(began, funded)?;
     genesis.save(&path)?;
     Ok(genesis)
@@ -483,7 +483,7 @@ fn genesis(
 fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
     if tower::is_root_damaged(folder) {
         let path = folder.join("root.bin");
-        crate::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
+        hearth_command::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
     }
     Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }

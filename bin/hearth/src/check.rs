@@ -6,15 +6,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use hearth_command::draw;
+use hearth_command::exit_code::{ExitCode, Failure, WRONG_USE};
+use hearth_command::say::{Say, note};
 use hearth_pipeline::topology::LayoutError;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
 use crate::config::{self, Config, Layout, Survey};
-use crate::exit_code::{ExitCode, Failure, WRONG_USE};
+use crate::pages;
 use crate::preflight::PreflightError;
-use crate::say::{Say, note};
-use crate::{draw, pages};
 
 /// Checks a file, or the defaults. A layout without places for the load is good for `hearth run`.
 pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {

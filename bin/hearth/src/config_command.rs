@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use hearth_command::exit_code::Failure;
+use hearth_command::say::Say;
 
 use crate::config::{Config, ConfigFile};
-use crate::exit_code::Failure;
-use crate::say::Say;
 use crate::{check, memory, metrics, tile_kinds};
 
 /// `hearth config`

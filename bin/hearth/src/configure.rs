@@ -5,6 +5,8 @@
 //! source  Firedancer's `configure`
 
 use clap::{Args, Subcommand};
+use hearth_command::exit_code::{ExitCode, FAILED};
+use hearth_command::say::Say;
 use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
 use hearth_pipeline::kinds::Kind;
@@ -14,9 +16,7 @@ use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
 use crate::config::{Config, ConfigFile};
-use crate::exit_code::{ExitCode, FAILED};
 use crate::machine::RootOption;
-use crate::say::Say;
 
 /// Files that a node has open beside its clients' connections: sockets, blocks, history, snapshots, links.
 const OTHER_FILES: u64 = 256;

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use hearth_command::say::note;
 use hearth_ledger::Genesis;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::{Damage, History};
@@ -19,7 +20,6 @@ use hearth_ledger::snapshot::{Folder, SnapshotError};
 use crate::boot::BootError;
 use crate::config::Config;
 use crate::restore::{self, Restored};
-use crate::say::note;
 
 /// A part of the history that is not there.
 struct Gap {

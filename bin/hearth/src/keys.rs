@@ -15,13 +15,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use hearth_command::exit_code::ExitCode;
+use hearth_command::say::Say;
 use hearth_pipeline::sign::{Keypair, LockError};
 use serde::Deserializer;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use zeroize::Zeroizing;
-
-use crate::exit_code::ExitCode;
-use crate::say::Say;
 
 /// Room for the text of a key file, taken at once: what grows leaves copies behind. A key's has 320 bytes at most.
 const TEXT_MAX: usize = 4096;

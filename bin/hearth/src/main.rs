@@ -15,9 +15,7 @@ mod config;
 mod config_command;
 mod configure;
 mod developer;
-mod draw;
 mod evm;
-mod exit_code;
 mod history_repair;
 mod keys;
 mod ledger_command;
@@ -26,22 +24,15 @@ mod machine;
 mod memory;
 mod metrics;
 mod monitor;
-mod node_rpc;
-mod out;
 mod pages;
 mod panics;
 mod peers;
 mod ports;
 mod preflight;
 mod profile;
-mod progress;
 mod replay;
 mod restore;
 mod run;
-mod say;
-mod secrets;
-mod shell;
-mod stop;
 mod tile_kinds;
 mod tune;
 mod wallet;
@@ -50,11 +41,11 @@ mod why;
 use std::process::ExitCode;
 
 use clap::Parser;
+use hearth_command::exit_code::{Failure, INTERRUPTED};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::{self, StopSignal};
 
 use cli::{Cli, Command};
-use exit_code::{Failure, INTERRUPTED};
-use say::{Say, note};
-use stop::StopSignal;
 
 fn main() -> ExitCode {
     panics::install();
@@ -140,3 +131,6 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Config(command) => config_command::run(command, say),
     }
 }
+
+#[cfg(test)]
+mod tests;

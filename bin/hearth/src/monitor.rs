@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hearth_command::exit_code::ExitCode;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
 use hearth_ring::Observer;
 
 use crate::boot::workspace_path;
 use crate::config::{Config, ConfigFile};
-use crate::exit_code::ExitCode;
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// `hearth monitor`
 #[derive(Args)]
@@ -155,7 +155,7 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
     let watch = rated.seconds.watch();
     if !watch.is_alive() {
         // What the screen said is gone with it.
-        crate::say::note(format_args!("the node is gone (pid {})", watch.pid()));
+        hearth_command::say::note(format_args!("the node is gone (pid {})", watch.pid()));
     }
     Ok(())
 }

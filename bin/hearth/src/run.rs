@@ -5,6 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED};
+use hearth_command::say::{Say, note, plural};
+use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
@@ -12,15 +15,12 @@ use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 use crate::boot::{self, BootError, Chain, NodeParts, Running};
 use crate::config::{Config, ConfigFile};
 use crate::developer::{self, Beginning, FlagError, Flags};
-use crate::exit_code::{ExitCode, FAILED};
 use crate::ledger_command;
 use crate::peers::divergence::DivergenceError;
 use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
 use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
-use crate::say::{Say, note, plural};
-use crate::stop::StopSignal;
 
 /// How often the node's health is checked. A stop request interrupts the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -129,7 +129,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     if let Some(cloned) = beginning.cloned(flags) {
         say.line(format_args!("  cloned    {cloned}"));
     }
-    say.line(crate::draw::layout(&topology));
+    say.line(hearth_command::draw::layout(&topology));
     let moved = (!bound.moved.is_empty()).then(|| bound.ports.numbers(&bound.moved));
     let running = boot::boot(config, NodeParts { topology, bound, chain }, None)?;
     say.line(addresses(config, &running));

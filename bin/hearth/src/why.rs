@@ -13,6 +13,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::node_rpc::{Rpc, RpcError, message};
+use hearth_command::say::Say;
+use hearth_command::shell;
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
@@ -21,12 +25,8 @@ use serde_json::{Value, json};
 use crate::boot;
 use crate::config::{Config, ConfigFile};
 use crate::evm;
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::monitor;
-use crate::node_rpc::{Rpc, RpcError, message};
 use crate::ports::Ports;
-use crate::say::Say;
-use crate::shell;
 
 /// `hearth why`
 #[derive(Args)]

@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use hearth_command::stop::StopSignal;
 use hearth_pipeline::node::Node;
 
 use super::BenchError;
 use super::observe::Snapshot;
-use crate::stop::StopSignal;
 
 /// Given up when nothing has come to an end for so long; what is left then is reported as unresolved.
 const STANDSTILL: Duration = Duration::from_secs(10);

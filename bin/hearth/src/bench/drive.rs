@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use hearth_command::numbers::{grouped, grouped_rate};
+use hearth_command::say::Say;
+use hearth_command::stop::StopSignal;
 use hearth_pipeline::benchg::{Control, Phase};
 use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 
 use super::observe::{Observed, Snapshot};
-use super::{BenchError, Options, Witness, drain, progress, summary};
-use crate::say::Say;
-use crate::stop::StopSignal;
+use super::{BenchError, Options, Witness, drain, progress};
 
 /// The longest wait for the node's first answer and the load's first connection.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -246,8 +247,8 @@ fn silence_note(seconds: u64) -> String {
 
 fn line(second: u64, warmup: u64, rate: Option<f64>, total: u64) -> String {
     let note = warmup_note(second, warmup);
-    let rate = rate.map_or("–".into(), summary::n);
-    format!("  {second:>4} s  {rate:>10} txn/s  {:>12} in all{note}", summary::i(total))
+    let rate = rate.map_or("–".into(), grouped_rate);
+    format!("  {second:>4} s  {rate:>10} txn/s  {:>12} in all{note}", grouped(total))
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
+use hearth_command::numbers::grouped;
+use hearth_command::out::{self, Unwritable};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Account, Control};
@@ -35,20 +40,15 @@ use hearth_tile::topology::Topology;
 use crate::boot::{self, BootError, Load, NodeParts};
 use crate::config::{Config, Genesis, Rpc};
 use crate::developer::Beginning;
-use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use crate::memory;
-use crate::out::{self, Unwritable};
 use crate::ports::BoundPorts;
 use crate::preflight;
 use crate::replay::Go;
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 use drive::Driver;
 use observe::{Observed, Snapshot};
 pub use options::{DURATION, Options, WARMUP};
 pub use report::Report;
 use report::{Asked, Rate};
-pub use summary::{i, n};
 pub use witness::{Nobody, Witness};
 
 /// What a bench is called that was given no name, so that others find it.
@@ -285,7 +285,7 @@ fn measure(
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
     }
-    say.line(crate::draw::layout(&topology));
+    say.line(hearth_command::draw::layout(&topology));
     let total = config.development.genesis.fund_initial_accounts;
     let chain = boot::open_chain(
         config,
@@ -379,7 +379,7 @@ fn landed_text(landed: u64) -> String {
     match landed {
         0 => "nothing had landed".into(),
         1 => "1 transaction had landed".into(),
-        landed => format!("{} transactions had landed", summary::i(landed)),
+        landed => format!("{} transactions had landed", grouped(landed)),
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use hearth_monitor::write_stages;
-
+use hearth_command::numbers::{grouped, grouped_rate};
 use hearth_machine::process::CoresHad;
+use hearth_monitor::write_stages;
 
 use super::noise::{Allowed, noise};
 use super::report::{Bottleneck, Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
@@ -70,15 +70,20 @@ impl Report {
     /// How the rate was spread over the seconds, and whether it was the machine's.
     fn write_rate(&self, s: &mut String) -> std::fmt::Result {
         let r = &self.txn_per_s;
-        write!(s, "  txn/s      mean {}   median {}   ", n(r.mean), n(r.median))?;
+        write!(s, "  txn/s      mean {}   median {}   ", grouped_rate(r.mean), grouped_rate(r.median))?;
         let count = self.seconds.len();
         if count >= SECONDS_LEAST {
-            writeln!(s, "p5–p95 {}–{}   max {}", n(r.p5), n(r.p95), n(r.max))?;
+            writeln!(s, "p5–p95 {}–{}   max {}", grouped_rate(r.p5), grouped_rate(r.p95), grouped_rate(r.max))?;
         } else {
             let min = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
             let min = if min.is_finite() { min } else { 0.0 };
             let seconds = if count == 1 { "second" } else { "seconds" };
-            writeln!(s, "min {}   max {}   of {count} {seconds}: too few for p5–p95", n(min), n(r.max))?;
+            writeln!(
+                s,
+                "min {}   max {}   of {count} {seconds}: too few for p5–p95",
+                grouped_rate(min),
+                grouped_rate(r.max)
+            )?;
         }
         let had = CoresHad { had: self.cores_used, waited_for: self.cores_waited_for };
         let noise = noise(&Allowed { cores: self.cores, had }, self.machine.steal, self.target.is_some());
@@ -97,7 +102,12 @@ impl Report {
     fn write_load(&self, s: &mut String) -> std::fmt::Result {
         let Some(rate) = self.asked.rate.filter(|rate| *rate > 0.0) else { return Ok(()) };
         let (sent, lag) = (self.sent_per_s, self.lag_s_max.unwrap_or(0.0));
-        writeln!(s, "  load       {} txn/s sent of {} asked; at most {lag:.2} s late", n(sent), n(rate))?;
+        writeln!(
+            s,
+            "  load       {} txn/s sent of {} asked; at most {lag:.2} s late",
+            grouped_rate(sent),
+            grouped_rate(rate)
+        )?;
         match self.is_rate_missed() {
             true => {
                 writeln!(s, "             the load could not keep the rate: it waited for the node or for a CPU core")
@@ -112,10 +122,10 @@ impl Report {
             writeln!(
                 s,
                 "  sent       {} = landed {} ({:.1} %) + unresolved {}; landed is counted by the fees that were charged",
-                i(self.sent),
-                i(self.landed),
+                grouped(self.sent),
+                grouped(self.landed),
                 100.0 * target.landed_share,
-                i(self.unresolved.max(0) as u64)
+                grouped(self.unresolved.max(0) as u64)
             )?;
             self.write_warmup(s)?;
             return match target.waited {
@@ -134,17 +144,17 @@ impl Report {
         writeln!(
             s,
             "  sent       {} = landed {} + failed {} + dropped {} + unresolved {}{}",
-            i(self.sent),
-            i(self.landed),
-            i(self.failed),
-            i(self.dropped.values().sum()),
+            grouped(self.sent),
+            grouped(self.landed),
+            grouped(self.failed),
+            grouped(self.dropped.values().sum()),
             if self.unresolved < 0 { "-" } else { "" },
-            i(self.unresolved.unsigned_abs())
+            grouped(self.unresolved.unsigned_abs())
         )?;
         self.write_warmup(s)?;
         self.write_interrupted(s)?;
         for (place, count) in self.dropped.iter().filter(|(_, c)| **c > 0) {
-            writeln!(s, "             dropped in {}: {}", place.replace('_', " "), i(*count))?;
+            writeln!(s, "             dropped in {}: {}", place.replace('_', " "), grouped(*count))?;
         }
         Ok(())
     }
@@ -172,7 +182,7 @@ impl Report {
                 let Waits { p50, p99, max, .. } = waits;
                 // Of fewer, the 99th percentile is nothing but the longest.
                 let p99 = if count < TIMES_LEAST { String::new() } else { format!("   p99 {p99:.1} ms") };
-                writeln!(s, "  {name:<10} p50 {p50:.1} ms{p99}   max {max:.1} ms   of {}", i(count))
+                writeln!(s, "  {name:<10} p50 {p50:.1} ms{p99}   max {max:.1} ms   of {}", grouped(count))
             }
         };
         line("submitted", &latency.submitted_ms)?;
@@ -269,24 +279,6 @@ impl Report {
             off => writeln!(s, "  off        {}", off.join("\n             ")),
         }
     }
-}
-
-/// 12,345
-pub fn i(v: u64) -> String {
-    let digits = v.to_string();
-    let mut out = String::new();
-    for (k, c) in digits.chars().enumerate() {
-        if k > 0 && (digits.len() - k).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// A rate without decimals.
-pub fn n(v: f64) -> String {
-    i(v.max(0.0).round() as u64)
 }
 
 #[cfg(test)]

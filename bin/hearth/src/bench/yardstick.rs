@@ -11,9 +11,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
+use hearth_command::stop::StopSignal;
 
 use super::report::YardstickNs;
-use crate::stop::StopSignal;
 
 const ROUNDS: usize = 25;
 const ROUND: Duration = Duration::from_millis(20);

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calibrate, calibration_text, text};
 use hearth_cluster::turbine::FANOUT;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::out::{Unwritable, can_be_written, is_stdout};
+use hearth_command::say::Say;
 use serde_json::json;
 
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
-use crate::out::{Unwritable, can_be_written, is_stdout};
-use crate::say::Say;
 pub use local::gather;
 
 /// Nodes that are simulated where nobody says how many.

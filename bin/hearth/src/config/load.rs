@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use hearth_command::exit_code::{ExitCode, WRONG_USE};
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
 use toml::Table;
 
 use super::lines::{join, line_of, line_of_key, twice};
 use super::{Config, Genesis, SlotTiming, foreign};
 use crate::developer::{EPOCH_LEAST, TICKS_LEAST};
-use crate::exit_code::{ExitCode, WRONG_USE};
 use crate::ports::Ports;
 
 /// A core that still polls after a minute may as well never sleep.

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use hearth_command::say::note;
 
 use super::{Config, ConfigError, Loaded, check, load};
-use crate::say::note;
 
 /// The configuration file.
 #[derive(Args, Default)]

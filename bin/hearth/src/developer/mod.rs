@@ -15,7 +15,8 @@ mod reset;
 
 use std::path::PathBuf;
 
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+
 pub use beginning::Beginning;
 pub use flags::{EPOCH_LEAST, Flags, TICKS_LEAST};
 pub use reset::reset;

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Address, U256, hex};
 use bip39::Language;
 use clap::Args;
+use hearth_command::secrets;
 use hearth_crypto::secp256k1::{NoSecret, Signer};
 use hmac::{Hmac, Mac};
 use sha2::Sha512;
 use zeroize::Zeroizing;
 
 use super::EvmError;
-use crate::secrets;
 
 /// Where the words are looked for that no option gives: only this user's processes can read it.
 pub const VARIABLE: &str = "HEARTH_MNEMONIC";

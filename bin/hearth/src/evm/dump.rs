@@ -11,12 +11,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use hearth_command::stop::Save;
 use hearth_evm::chain::Chain;
 use hearth_evm::genesis::dump::newest_rules;
 use serde_json::Value;
 
 use super::EvmError;
-use crate::stop::Save;
 
 /// Bytes that go to the file at once.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use alloy_primitives::U256;
 use clap::{Args, Subcommand};
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::say::Say;
+use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, ChainError};
 use hearth_evm::exec::SpecId;
 
 pub(crate) use stages::WEB3;
 
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::ports::PortError;
-use crate::say::Say;
-use crate::stop::StopSignal;
 
 /// `hearth evm`
 #[derive(Subcommand)]

@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::U256;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_evm::blocks::BlocksError;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
 use hearth_evm::exec::SpecId;
@@ -22,8 +24,6 @@ use crate::boot::{look_at, reachable, workspace_path};
 use crate::config::Config;
 use crate::ports::held::HeldTcp;
 use crate::ports::{PortError, Protocol};
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// Texts for the console that may wait for their reader.
 const CONSOLE_QUEUE: usize = 1_024;

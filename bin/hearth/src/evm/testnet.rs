@@ -16,6 +16,8 @@ use hearth_comet::homes::{self, Found, Home, Network, Wanted};
 use hearth_comet::program;
 use hearth_comet::rpc::Rpc;
 use hearth_comet::settings::StateSync;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
 use hearth_machine::sockets::{self, Protocol};
@@ -23,8 +25,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::accounts::{self, Mnemonic};
 use super::{EvmError, dump, ether};
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// How often the processes are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

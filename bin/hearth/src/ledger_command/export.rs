@@ -11,15 +11,15 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use hearth_command::numbers::grouped;
+use hearth_command::progress::Progress;
+use hearth_command::say::Say;
 use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 
 use super::command::Slots;
 use super::{LedgerError, Offline};
-use crate::bench::i;
-use crate::progress::Progress;
 use crate::replay::entries;
-use crate::say::Say;
 
 /// Writes each whole block as a line, and after it each of its transactions as a line.
 pub fn run(chain: &Offline, slots: &Slots, out: Option<&Path>, say: &Say) -> Result<(), LedgerError> {
@@ -44,7 +44,7 @@ fn each(
     let (mut count, whole) = (0, chain.recovery.last_whole_slot.unwrap_or(0));
     let last = slots.to.unwrap_or(u64::MAX).min(whole);
     for info in chain.blocks(slots)?.filter(|info| info.whole) {
-        progress.tell(|| format!("exporting: slot {} of {last}, {} transactions", info.slot, i(count)));
+        progress.tell(|| format!("exporting: slot {} of {last}, {} transactions", info.slot, grouped(count)));
         let (block, slot) = (chain.block(info.slot)?, info.slot);
         let entries = entries(&block.data).map_err(|source| LedgerError::Entries { slot, source })?;
         let txns: Vec<_> = entries.iter().flat_map(|entry| entry.transactions()).collect();

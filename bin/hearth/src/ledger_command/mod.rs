@@ -12,6 +12,9 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 
+use hearth_command::exit_code::ExitCode;
+use hearth_command::say::Say;
+use hearth_command::shell;
 use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
 use hearth_ledger::history::HistoryError;
 use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
@@ -20,10 +23,8 @@ use hearth_wire::entry::EntryError;
 
 use crate::boot::{is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::config::{Config, ConfigError, ConfigFile};
-use crate::exit_code::ExitCode;
 use crate::replay::{ReplayError, entries};
-use crate::say::Say;
-use crate::{restore, shell};
+use crate::restore;
 pub use command::Command;
 use command::Slots;
 

@@ -8,15 +8,15 @@
 
 use std::collections::BTreeMap;
 
+use hearth_command::numbers::grouped;
+use hearth_command::progress::Progress;
+use hearth_command::say::{Say, plural};
 use hearth_ledger::snapshot;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_wire::base58::encode_32;
 
 use super::{LedgerError, Offline, options, snapshot_of};
-use crate::bench::i;
 use crate::config::Config;
-use crate::progress::Progress;
-use crate::say::{Say, plural};
 use crate::{replay, restore};
 
 /// Executes from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
@@ -55,7 +55,7 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
             None => "",
         };
         say.line(format_args!("{slot:>10}  {}{note}", encode_32(&hash)));
-        progress.tell(|| format!("executing: slot {slot} of {last}, {} transactions", i(done.transactions)));
+        progress.tell(|| format!("executing: slot {slot} of {last}, {} transactions", grouped(done.transactions)));
     })?;
     progress.clear();
     let (blocks, transactions) = (done.blocks, done.transactions);

@@ -12,6 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hearth_command::numbers::grouped;
+use hearth_command::progress::{Progress, megabytes};
+use hearth_command::say::{Say, plural};
 use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::Block;
 use hearth_ledger::history::{self, HistoryError};
@@ -24,12 +27,9 @@ use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::command::Slots;
 use super::{LedgerError, Offline, options};
-use crate::bench::i;
 use crate::boot::signatures_are_valid;
 use crate::config::Config;
-use crate::progress::{Progress, megabytes};
 use crate::replay::entries;
-use crate::say::{Say, plural};
 use crate::{keys, restore};
 
 /// What was found so far.
@@ -77,7 +77,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
         found.progress.tell(|| format!("checking the records of the log: {}", megabytes(bytes, all)));
     })?;
     damage.iter().for_each(|damage| found.wrong(damage));
-    found.line(format_args!("log       {} bytes: the checksum of every record, {} wrong", i(read), damage.len()));
+    found.line(format_args!("log       {} bytes: the checksum of every record, {} wrong", grouped(read), damage.len()));
     let recorded = history(chain, &mut found)?;
     votes(chain, config, &mut found);
     let known = snapshots(chain, config, &mut found);
@@ -86,7 +86,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     let (mut blocks, mut txns) = (0u64, 0u64);
     for info in chain.blocks(&Slots::default())?.filter(|info| info.whole) {
         let (slot, to) = (info.slot, chain.recovery.last_whole_slot.unwrap_or(info.slot));
-        found.progress.tell(|| format!("checking blocks: slot {slot} of {to}, {} transactions", i(txns)));
+        found.progress.tell(|| format!("checking blocks: slot {slot} of {to}, {} transactions", grouped(txns)));
         if info.parent_slot != at.slot {
             if blocks > 0 {
                 found
@@ -124,9 +124,9 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
 fn checked(blocks: u64, txns: u64, snapshots: u64) -> String {
     format!(
         "checked   {} {}, {} {}, {snapshots} {}",
-        i(blocks),
+        grouped(blocks),
         plural(blocks, "block"),
-        i(txns),
+        grouped(txns),
         plural(txns, "transaction"),
         plural(snapshots, "snapshot")
     )
@@ -144,9 +144,9 @@ fn history(chain: &Offline, found: &mut Findings<'_>) -> Result<BTreeMap<u64, u3
     if let Some(torn) = &checked.torn {
         found.line(format_args!("history   {torn}, nor behind it: an unfinished end, which the next start cuts off"));
     }
-    let counted = |count: u64, thing| format!("{} {}", i(count), plural(count, thing));
+    let counted = |count: u64, thing| format!("{} {}", grouped(count), plural(count, thing));
     let (segments, tables) = (counted(checked.segments, "segment"), counted(checked.tables, "table"));
-    let (blocks, bytes) = (counted(checked.blocks.len() as u64, "block"), i(checked.bytes));
+    let (blocks, bytes) = (counted(checked.blocks.len() as u64, "block"), grouped(checked.bytes));
     let wrong = checked.damage.len();
     found.line(format_args!(
         "history   {blocks} in {segments} and {tables}, {bytes} bytes: every record and every page, {wrong} wrong"
@@ -211,7 +211,7 @@ fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<
             found.wrong(format_args!("{}: its accounts are not those that its bank's hash is of", file.path.display()));
             continue;
         }
-        let (slot, accounts, bytes) = (file.slot, i(loaded.summary.accounts), i(loaded.summary.bytes));
+        let (slot, accounts, bytes) = (file.slot, grouped(loaded.summary.accounts), grouped(loaded.summary.bytes));
         found.line(format_args!("snapshot  slot {slot}: {accounts} accounts, {bytes} bytes"));
         let (blockhash, block_id) = (Some(loaded.manifest.last().blockhash), Some(loaded.manifest.block_id));
         known.push(At { slot, blockhash, block_id });

@@ -6,7 +6,7 @@
 
 use std::io::{IsTerminal, Stderr, Write};
 
-use crate::stop;
+use hearth_command::stop;
 
 /// As wide as the bar is.
 const WIDTH: usize = 30;

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::out::{self, Unwritable};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_lab::etl::live::{Blocks, Heights, LiveError, Metrics};
 use hearth_lab::etl::log::Log;
 use hearth_lab::etl::redis::Redis;
@@ -17,11 +21,6 @@ use hearth_lab::etl::summary::summary;
 use hearth_lab::etl::table::{self, TableError};
 use hearth_lab::etl::{EtlError, Sources};
 use serde_json::{Value, json};
-
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
-use crate::out::{self, Unwritable};
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// The database file, where nothing else is named.
 const DATABASE: &str = "load.db";

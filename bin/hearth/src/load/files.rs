@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hearth_command::out;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_lab::load::page::{self, Shown};
 use hearth_lab::load::profile::{Plan, Profile, Span, take};
 use hearth_lab::load::ramp::Ramped;
@@ -16,9 +19,6 @@ use serde::Serialize;
 
 use super::CommandError;
 use super::options::{self, Run};
-use crate::out;
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// Where the token of a node's owner is looked for, as `hearth profile` does.
 const TOKEN: &str = "HEARTH_ADMIN_TOKEN";

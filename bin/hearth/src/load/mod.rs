@@ -20,6 +20,12 @@ use std::time::Duration;
 
 use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
+use hearth_command::exit_code::{ExitCode, FAILED, MISSED, WRONG_USE};
+use hearth_command::out::Unwritable;
+use hearth_command::say::{Say, note};
+use hearth_command::secrets;
+use hearth_command::shell;
+use hearth_command::stop::{GRACE, StopSignal};
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::{self, AccountError, KeyLock, address};
 use hearth_lab::load::asked::{Asked, LoadError};
@@ -41,12 +47,6 @@ use hearth_lab::load::workload::Mix;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use crate::exit_code::{ExitCode, FAILED, MISSED, WRONG_USE};
-use crate::out::Unwritable;
-use crate::say::{Say, note};
-use crate::secrets;
-use crate::shell;
-use crate::stop::{GRACE, StopSignal};
 use bar::Bar;
 use key_file::{KeyFile, Keys};
 use options::{Fund, Run, Target};

@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use alloy_primitives::U256;
+use hearth_command::say::Say;
 use hearth_crypto::secp256k1::Signer;
 use hearth_lab::load::account::address;
 use hearth_lab::load::asked::LoadError;
@@ -17,7 +18,6 @@ use hearth_lab::load::run::Node;
 use hearth_utxo::amount::{NATIVE_DECIMALS, WEI_PER_UNIT, format};
 
 use super::CommandError;
-use crate::say::Say;
 use crate::wallet::{Purse, WalletError};
 
 /// Brings to `payer` what it lacks so that each account has `amount` wei. Gives how many accounts have it by that: the

@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_lab::load::account::KeyLock;
 use hearth_lab::load::patient::{Caller, NoAnswer};
 use hearth_lab::load::series::Pool;
@@ -22,8 +24,6 @@ use super::key_file::{KeyFile, Keys};
 use super::options::{Block, Fund, Run};
 use super::{CommandError, asked, check_chains, measure, note_keys, progress, say_others, say_stopped, watch};
 use crate::keys as key_files;
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// What an account must have so that it stays: that of one without data, and more than today's rent asks for.
 const RESERVE: u64 = 1_000_000;

@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Served;
+use hearth_command::node_rpc::Rpc;
+use hearth_command::say::note;
+use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::shred_version as shred_version_of;
 use hearth_ledger::snapshot::prove;
@@ -32,9 +35,6 @@ use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
 use crate::keys::{self, Identity};
-use crate::node_rpc::Rpc;
-use crate::say::note;
-use crate::stop::StopSignal;
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
 

@@ -19,8 +19,9 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hearth_command::say::note;
+
 use crate::config::Config;
-use crate::say::note;
 use join::JoinError;
 
 /// Where a node in a cluster listens beside its other ports.

@@ -8,6 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED};
+use hearth_command::out::{self, Unwritable};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
 use hearth_monitor::{AttachError, Look, Sample, Watch};
@@ -18,10 +22,6 @@ use super::page::Page;
 use super::words::{self, Cost};
 use crate::bench::{self, BenchError, Witness};
 use crate::config::Config;
-use crate::exit_code::{ExitCode, FAILED};
-use crate::out::{self, Unwritable};
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// `hearth profile bench`
 #[derive(Args)]

@@ -15,16 +15,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::node_rpc::{Rpc, RpcError, message};
+use hearth_command::out::{self, Unwritable};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_ring::Observer;
 use serde_json::{Value, json};
 
 use crate::boot::workspace_path;
 use crate::config::Config;
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
-use crate::node_rpc::{Rpc, RpcError, message};
-use crate::out::{self, Unwritable};
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 use crate::why::{self, WhyError};
 
 pub use options::{NodeOptions, Of, Options};
@@ -164,7 +164,7 @@ impl Asked {
             }
         };
         if let Some(token) = options.token.as_deref().filter(|token| !token.is_empty()) {
-            crate::secrets::warn_of_arguments("--token", token, "in the variable HEARTH_ADMIN_TOKEN");
+            hearth_command::secrets::warn_of_arguments("--token", token, "in the variable HEARTH_ADMIN_TOKEN");
         }
         let of_environment = std::env::var(TOKEN).ok();
         let token = options.token.clone().or(of_environment.filter(|token| !token.is_empty()));

@@ -8,12 +8,13 @@ mod parts;
 
 use std::fmt::Write;
 
+use hearth_command::numbers::grouped_rate;
 use hearth_machine::Machine;
 use hearth_monitor::{Sample, Table};
 use hearth_profile::Profile;
 
 use super::bench::Second;
-use crate::bench::{Report, n};
+use crate::bench::Report;
 use parts::{bars, escape, latencies, marked, regimes, table};
 
 /// What only this page has; the rest is the dashboard's.
@@ -50,7 +51,7 @@ impl Page<'_> {
     }
 
     fn write(&self, page: &mut String) -> std::fmt::Result {
-        let title = format!("Hearth bench: {} txn/s", n(self.report.txn_per_s.mean));
+        let title = format!("Hearth bench: {} txn/s", grouped_rate(self.report.txn_per_s.mean));
         write!(
             page,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -84,9 +85,9 @@ impl Page<'_> {
             escape(&self.report.machine.cpu)
         )?;
         let figures = [
-            ("txn/s, mean", n(rate.mean)),
-            ("median second", n(rate.median)),
-            ("worst, best second", format!("{} – {}", n(self.worst()), n(rate.max))),
+            ("txn/s, mean", grouped_rate(rate.mean)),
+            ("median second", grouped_rate(rate.median)),
+            ("worst, best second", format!("{} – {}", grouped_rate(self.worst()), grouped_rate(rate.max))),
             ("receipt to executed, p99", p99),
             ("CPU a transaction, node", format!("{us:.1} µs")),
         ];

@@ -3,10 +3,9 @@
 //! reads   the node's answer
 //! writes  lines
 
+use hearth_command::numbers::grouped;
 use hearth_profile::Profile;
 use serde_json::Value;
-
-use crate::bench::i;
 
 /// What was sampled, which tile used how much, and what that cost.
 pub fn of(taken: &Value) -> String {
@@ -39,9 +38,11 @@ pub fn of(taken: &Value) -> String {
         naming_seconds: number("namingSeconds"),
     };
     words += &cost(&of_it);
-    let during = i(number("txnPerSecond") as u64);
+    let during = grouped(number("txnPerSecond") as u64);
     words += &match taken["txnPerSecondBefore"].as_f64() {
-        Some(before) => format!("             {} txn/s in the second before, {during} meanwhile\n", i(before as u64)),
+        Some(before) => {
+            format!("             {} txn/s in the second before, {during} meanwhile\n", grouped(before as u64))
+        }
         None => format!("             {during} txn/s meanwhile\n"),
     };
     words

@@ -6,12 +6,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use hearth_command::say::Say;
+use hearth_command::stop::StopSignal;
 use hearth_workload::block::measure;
 use hearth_workload::times::Times;
 
 use super::{TuneError, told};
-use crate::say::Say;
-use crate::stop::StopSignal;
 
 /// `hearth tune block`
 #[derive(Args)]

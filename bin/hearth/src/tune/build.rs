@@ -7,6 +7,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use hearth_command::out::can_be_written;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_lab::tune::build::spec::Spec;
 use hearth_lab::tune::build::study::{Study, with_workload};
 use hearth_lab::tune::build::workload::{Metric, Workload};
@@ -15,9 +18,6 @@ use hearth_lab::tune::page;
 use hearth_lab::tune::run::quiet::spoilt;
 
 use super::{TuneError, json_file, tell, write};
-use crate::out::can_be_written;
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// `hearth tune build`
 #[derive(Args)]

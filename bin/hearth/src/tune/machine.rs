@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
+use hearth_command::out::can_be_written;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_lab::tune::machine::kind::Kind;
 use hearth_lab::tune::machine::report::{Asked, Report};
 use hearth_lab::tune::machine::requirements::{POLKADOT, POLKADOT_NAME, Requirements};
@@ -20,10 +24,6 @@ use hearth_machine::memory::file_system_of;
 use hearth_tile::affinity::Cores;
 
 use super::{TuneError, write};
-use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
-use crate::out::can_be_written;
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// Seconds for a score.
 const DURATION: &str = "5";

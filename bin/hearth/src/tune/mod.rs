@@ -15,6 +15,10 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
+use hearth_command::out::{Unwritable, can_be_written};
+use hearth_command::say::Say;
+use hearth_command::stop::StopSignal;
 use hearth_lab::tune::analysis::{self, Answer, Question, QuestionError, analyze};
 use hearth_lab::tune::build::StudyError;
 use hearth_lab::tune::build::spec::SpecError;
@@ -24,11 +28,6 @@ use hearth_lab::tune::table::{Table, TableError};
 use hearth_lab::tune::text::text;
 use hearth_workload::block::BlockError;
 use serde_json::Value;
-
-use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
-use crate::out::{Unwritable, can_be_written};
-use crate::say::Say;
-use crate::stop::StopSignal;
 
 /// `hearth tune`
 #[derive(Subcommand)]

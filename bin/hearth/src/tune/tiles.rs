@@ -6,11 +6,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use hearth_command::say::Say;
+use hearth_command::stop::StopSignal;
 use hearth_workload::tiles::Tiles as Loads;
 
 use super::{TuneError, told};
-use crate::say::Say;
-use crate::stop::StopSignal;
 
 /// `hearth tune tiles`
 #[derive(Args)]

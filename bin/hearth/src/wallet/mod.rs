@@ -11,6 +11,9 @@ pub use options::Command;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256, U256};
+use hearth_command::exit_code::ExitCode;
+use hearth_command::node_rpc::{RpcError, message};
+use hearth_command::say::Say;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_utxo::address::OwnerKey;
 use hearth_utxo::amount::{self, AmountError, NATIVE_DECIMALS};
@@ -19,10 +22,7 @@ use hearth_utxo::tx::{Action, BuildError, Builder};
 use hearth_utxo::{AssetId, Output, asset, prism};
 use zeroize::Zeroizing;
 
-use crate::exit_code::ExitCode;
 use crate::keys::{self, KeyError};
-use crate::node_rpc::{RpcError, message};
-use crate::say::Say;
 use node::Node;
 use options::Payer;
 

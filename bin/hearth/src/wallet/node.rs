@@ -7,12 +7,12 @@
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, hex};
+use hearth_command::node_rpc::Rpc;
 use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::WalletError;
-use crate::node_rpc::Rpc;
 
 /// Outputs that are fetched: a transaction spends 256 at most, and the largest come first when it is made.
 pub const OUTPUTS_MAX: usize = 20_000;
@@ -130,7 +130,7 @@ impl Node {
             let answer: Value = node.ask("utxo_getTransaction", json!([id]))?;
             match answer["status"].as_str() {
                 Some("included") => node.number(&answer["blockNumber"]).map(Some),
-                Some("dropped") => Err(WalletError::Dropped(*id, crate::node_rpc::message(&answer["reason"]))),
+                Some("dropped") => Err(WalletError::Dropped(*id, hearth_command::node_rpc::message(&answer["reason"]))),
                 _ => Ok(None),
             }
         })?

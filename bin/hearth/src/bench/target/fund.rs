@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hearth_command::node_rpc::{Rpc, RpcError};
+use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_pipeline::benchg::Account;
 use hearth_wire::base58::{decode_32, encode_32};
@@ -18,8 +20,6 @@ use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use serde_json::{Value, json};
 
 use crate::bench::{BenchError, progress};
-use crate::node_rpc::{Rpc, RpcError};
-use crate::stop::StopSignal;
 
 /// What each sender begins with: the fees of 300,000 transfers, and amounts that go to and fro.
 const LAMPORTS: u64 = 2_000_000_000;

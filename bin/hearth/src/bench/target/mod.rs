@@ -18,6 +18,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use hearth_command::node_rpc::{Rpc, RpcError};
+use hearth_command::say::Say;
+use hearth_command::shell;
+use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Control};
@@ -37,10 +41,6 @@ use super::{BenchError, Nobody, Options, asked, machine, presign_count, progress
 use crate::boot::{self, BootError};
 use crate::config::Config;
 use crate::keys;
-use crate::node_rpc::{Rpc, RpcError};
-use crate::say::Say;
-use crate::shell;
-use crate::stop::StopSignal;
 use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};
 

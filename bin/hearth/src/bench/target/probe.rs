@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hearth_command::node_rpc::Rpc;
 use hearth_wire::base58::encode_32;
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
@@ -21,7 +22,6 @@ use serde_json::{Value, json};
 use super::fund::{self, Payer};
 use crate::bench::BenchError;
 use crate::bench::report::{Latency, Waits};
-use crate::node_rpc::Rpc;
 
 /// How often the statuses of probes are asked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use hearth_command::say;
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::funded_account_key;
@@ -17,7 +18,6 @@ use hearth_wire::{Signature, TransferTemplate};
 
 use super::*;
 use crate::replay::Replayer;
-use crate::say;
 
 const SLOTS: u64 = 66;
 const TRANSFERS: u64 = 40;

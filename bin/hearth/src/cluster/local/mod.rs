@@ -23,15 +23,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hearth_cluster::links::Cut;
 use hearth_cluster::simulate::WorldError;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::node_rpc::RpcError;
+use hearth_command::say::{Say, note};
+use hearth_command::shell;
+use hearth_command::stop::StopSignal;
 
 use crate::boot;
 use crate::config::{self, Config};
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::keys::KeyError;
-use crate::node_rpc::RpcError;
-use crate::say::{Say, note};
-use crate::shell;
-use crate::stop::StopSignal;
 use member::{Cluster, NODES_MAX, Plan, Role};
 use start::Started;
 

@@ -9,6 +9,9 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use hearth_command::node_rpc::Rpc;
+use hearth_command::say::note;
+use hearth_command::stop::StopSignal;
 use hearth_machine::sockets::{self, Protocol};
 use rustix::process::Signal;
 use serde_json::json;
@@ -16,9 +19,6 @@ use serde_json::json;
 use super::LocalError;
 use super::member::{Cluster, Limits};
 use super::process::Process;
-use crate::node_rpc::Rpc;
-use crate::say::note;
-use crate::stop::StopSignal;
 
 /// How long a node has until it serves.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -7,11 +7,11 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use hearth_command::node_rpc::Rpc;
 use serde::Serialize;
 use serde_json::json;
 
 use super::member::{Cluster, Member, Role};
-use crate::node_rpc::Rpc;
 
 /// Between two looks.
 const WINDOW: Duration = Duration::from_secs(1);

@@ -12,13 +12,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use hearth_command::node_rpc::Rpc;
 use hearth_ledger::{ChangedAccount, Ledger, SlotChanges};
 use hearth_rpc::ClusterNode;
 use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::{Hash, Pubkey};
 use serde_json::{Value, json};
-
-use crate::node_rpc::Rpc;
 
 /// How long a peer has for an answer, and all of them for all.
 const ANSWER_FOR: Duration = Duration::from_secs(3);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use hearth_cluster::board::Board;
+use hearth_command::say::note;
 use hearth_ledger::blockstore::StoreError;
 use hearth_ledger::{Ledger, RewindError};
 use hearth_pipeline::failure::Failure;
@@ -20,7 +21,6 @@ use hearth_pipeline::tower::TowerError;
 use hearth_wire::{Hash, Pubkey};
 
 use super::gossip;
-use crate::say::note;
 pub use asking::Asking;
 use asking::Question;
 use first_difference::DivergentBlock;

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
+use hearth_command::numbers::grouped_rate;
 use hearth_monitor::{Regimes, Stage, Table, TileSample, time};
 
-use crate::bench::n;
 use crate::profile::bench::Second;
 
 /// In the order in which a bar stacks them: name of the style, place among [`Regimes::shares`], meaning.
@@ -55,7 +55,7 @@ pub fn bars(seconds: &[Second]) -> String {
     let mut html = format!(
         "<div class=\"bars-scale quiet\">{} txn/s</div><div class=\"bars\" role=\"img\" \
          aria-label=\"Transactions a second over time\">",
-        n(highest)
+        grouped_rate(highest)
     );
     for (at, Second { txn_per_s, measured }) in seconds.iter().enumerate() {
         let (class, note) = if *measured { ("", "") } else { (" class=\"warmup\"", ", warm-up") };
@@ -64,7 +64,7 @@ pub fn bars(seconds: &[Second]) -> String {
             html,
             "<i{class} style=\"height:{height:.1}%\" title=\"second {}: {} txn/s{note}\"></i>",
             at + 1,
-            n(*txn_per_s)
+            grouped_rate(*txn_per_s)
         );
     }
     let _ =

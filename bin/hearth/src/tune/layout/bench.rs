@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use hearth_command::say::note;
+use hearth_command::stop::StopSignal;
 use hearth_lab::tune::layout::{Evaluate, Layout, Measured, Outcome, Space, Trial, Use};
 use hearth_lab::tune::run::identity::digest_of;
 use hearth_lab::tune::run::pace::Watch;
@@ -21,8 +23,6 @@ use super::Options;
 use super::config::{differing, with_layout};
 use crate::config::Config;
 use crate::preflight;
-use crate::say::note;
-use crate::stop::StopSignal;
 
 /// A bench that takes so much longer than it measures hangs, as long as it is not known how long one takes here;
 const LIMIT: Duration = Duration::from_secs(90);

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use hearth_command::say::note;
 use hearth_lab::tune::build::StudyError;
 use hearth_lab::tune::build::kept;
 use hearth_lab::tune::layout::Space;
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 use super::config::differing;
 use super::{LayoutError, Options};
 use crate::config::Config;
-use crate::say::note;
 
 /// The search's folder, taken.
 pub struct Folder {

@@ -17,6 +17,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
+use hearth_command::out::{Unwritable, can_be_written};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
 use hearth_lab::tune::layout::journal::{Journal, JournalError};
 use hearth_lab::tune::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST, TRIALS_MOST};
 use hearth_lab::tune::layout::{Budget, report, search};
@@ -26,10 +30,6 @@ use serde_json::json;
 use super::{TuneError, json_file};
 use crate::boot::{self, BootError};
 use crate::config::{ConfigError, ConfigFile};
-use crate::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
-use crate::out::{Unwritable, can_be_written};
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 use bench::{Bench, Stopped};
 use folder::Folder;
 

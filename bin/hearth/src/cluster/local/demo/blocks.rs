@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use hearth_command::node_rpc::Rpc;
+use hearth_command::stop::StopSignal;
 use hearth_ledger::{Budget, Cost};
 use hearth_wire::Txn;
 use hearth_wire::transfer::TransferTemplate;
@@ -15,8 +17,6 @@ use super::measure::{gone, wait};
 use crate::cluster::local::LocalError;
 use crate::cluster::local::member::Cluster;
 use crate::config::Config;
-use crate::node_rpc::Rpc;
-use crate::stop::StopSignal;
 
 /// Compute units that a transfer uses, and bytes of accounts that it loads.
 const TRANSFER_UNITS: u64 = 150;

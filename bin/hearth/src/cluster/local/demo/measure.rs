@@ -10,6 +10,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use hearth_command::node_rpc::Rpc;
+use hearth_command::stop::StopSignal;
 use hearth_monitor::{Seconds, Watch};
 use serde::Serialize;
 
@@ -17,8 +19,6 @@ use super::load::Load;
 use crate::cluster::local::LocalError;
 use crate::cluster::local::member::Cluster;
 use crate::cluster::local::status::Look;
-use crate::node_rpc::Rpc;
-use crate::stop::StopSignal;
 
 /// Transactions a second that no votes come to.
 const IS_LOADED: f64 = 50.0;

@@ -16,6 +16,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hearth_command::out::is_stdout;
+use hearth_command::say::Say;
+use hearth_command::shell;
+use hearth_command::stop::StopSignal;
 use hearth_ledger::BlockLimits;
 use serde::Serialize;
 use serde_json::json;
@@ -23,10 +27,6 @@ use serde_json::json;
 use super::member::{Cluster, Limits, NODES_MAX, Role};
 use super::start::Started;
 use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
-use crate::out::is_stdout;
-use crate::say::Say;
-use crate::shell;
-use crate::stop::StopSignal;
 use load::Load;
 use measure::{Second, Watcher, Window};
 

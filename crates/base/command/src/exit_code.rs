@@ -1,7 +1,7 @@
 //! Exit codes: each error that a command can end with says its own.
 //!
 //! An error becomes a [`Failure`] only if it implements [`ExitCode`], so no command can be forgotten here. A panic ends
-//! the process with 101, see [`crate::panics`].
+//! the process with 101.
 
 use std::error::Error;
 use std::{fmt, io};
@@ -58,40 +58,5 @@ impl<E: ExitCode + 'static> From<E> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::BenchError;
-    use crate::configure::Ended;
-    use crate::load::CommandError;
-    use crate::profile::bench::ReportError;
-    use crate::tune::TuneError;
-    use crate::why::WhyError;
-
-    #[test]
-    fn error_within_error_keeps_its_code() {
-        let interrupted = || BenchError::Interrupted { landed: 0 };
-        let cases: [(Failure, u8); 5] = [
-            (interrupted().into(), INTERRUPTED),
-            (ReportError::Bench(interrupted()).into(), INTERRUPTED),
-            (TuneError::Interrupted.into(), INTERRUPTED),
-            (TuneError::Worse("a".into()).into(), MISSED),
-            (CommandError::Worse("a".into()).into(), MISSED),
-        ];
-        for (failure, code) in cases {
-            assert_eq!(failure.exit_code(), code, "{failure}");
-            assert!(!failure.is_printed(), "{failure}");
-        }
-    }
-
-    #[test]
-    fn printed_result_needs_no_message() {
-        for (failure, code) in [(Failure::from(WhyError::Told(4)), 4), (Ended::ToMend.into(), FAILED)] {
-            assert_eq!(failure.exit_code(), code, "{failure}");
-            assert!(failure.is_printed(), "{failure}");
-        }
     }
 }

@@ -25,6 +25,12 @@ pub struct Progress<W: Write = Stderr> {
     shown: bool,
 }
 
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Progress {
     /// Of a work whose output, if it has any, is not for the eye.
     pub fn new() -> Self {

@@ -82,15 +82,14 @@ impl Say {
     }
 }
 
-#[cfg(test)]
 thread_local! {
-    static NOTES: RefCell<Vec<String>> = const { RefCell::new(vec![]) };
+    /// What was noted in this thread since a test began to collect; `None` where none does.
+    static NOTES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// What was noted in this thread since the last call.
-#[cfg(test)]
+/// Returns what was noted in this thread since the last call, for tests. A thread's first call begins to collect.
 pub fn take_notes() -> Vec<String> {
-    NOTES.take()
+    NOTES.replace(Some(vec![])).unwrap_or_default()
 }
 
 /// The word for so many of a thing.
@@ -100,7 +99,10 @@ pub fn plural(count: u64, thing: &str) -> String {
 
 /// Says a line on standard error. Nothing is lost when nobody reads it.
 pub fn note(text: impl Display) {
-    #[cfg(test)]
-    NOTES.with_borrow_mut(|notes| notes.push(text.to_string()));
+    NOTES.with_borrow_mut(|notes| {
+        if let Some(notes) = notes {
+            notes.push(text.to_string());
+        }
+    });
     stop::at_hang_up(&std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }
