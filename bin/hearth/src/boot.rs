@@ -25,6 +25,7 @@ use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_machine::port::{PortError, reachable};
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
@@ -51,7 +52,7 @@ use crate::peers::echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
-use crate::ports::{BoundPorts, PortError, Ports};
+use crate::ports::{BoundPorts, Ports};
 use crate::preflight::PreflightError;
 use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
@@ -743,17 +744,6 @@ fn tag_key() -> u64 {
 /// Where the node takes gossip, or would if it were in a cluster.
 fn gossip_address(gossip: &Gossip) -> SocketAddr {
     reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
-}
-
-/// An address to connect to: listening on all addresses includes loopback.
-pub fn reachable(listen: SocketAddr) -> SocketAddr {
-    match listen {
-        SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::new([127, 0, 0, 1].into(), v4.port()),
-        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
-            SocketAddr::new(std::net::Ipv6Addr::LOCALHOST.into(), v6.port())
-        }
-        other => other,
-    }
 }
 
 /// Whether every signature of a transaction is its signer's.

@@ -5,18 +5,15 @@
 //! memory  a few words
 //!
 //! The walk: [`Ports`] (where a configuration puts them) → [`BoundPorts`] (bound, before a chain is made or replayed) →
-//! the tiles, the RPC and the cluster's threads, which are given their sockets. [`held`] keeps a TCP port without
-//! serving there.
+//! the tiles, the RPC and the cluster's threads, which are given their sockets.
 
 mod bound;
-pub mod held;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 pub use bound::BoundPorts;
-use hearth_machine::sockets;
-pub use hearth_machine::sockets::Protocol;
+use hearth_machine::port::{PortError, Protocol};
 
 use crate::config::Config;
 use crate::peers::ClusterPorts;
@@ -68,77 +65,6 @@ struct Use {
     address_key: &'static str,
     address: SocketAddr,
     protocol: Protocol,
-}
-
-/// Why the node cannot listen.
-#[derive(Debug, thiserror::Error)]
-pub enum PortError {
-    /// Another socket has the port.
-    #[error(
-        "cannot listen on {address} for {what}: the port is in use{holder}. Stop the other program (`{tool}` shows it), \
-         or choose another port ({key})"
-    )]
-    InUse {
-        /// Where.
-        address: SocketAddr,
-        /// Which kind of socket.
-        protocol: Protocol,
-        /// What for.
-        what: &'static str,
-        /// ` by` whom, once that was looked up.
-        holder: String,
-        /// The command that lists who has the port.
-        tool: String,
-        /// The configuration's key, or the option.
-        key: &'static str,
-    },
-    /// Another reason.
-    #[error("cannot listen on {address} for {what}: {source} ({key})")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// What for.
-        what: &'static str,
-        /// The key that is wrong.
-        key: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}
-
-impl PortError {
-    /// The reason why `address` cannot be bound for `what`, which `key` sets.
-    pub fn of(
-        address: SocketAddr,
-        protocol: Protocol,
-        what: &'static str,
-        key: &'static str,
-        source: std::io::Error,
-    ) -> Self {
-        if source.kind() != ErrorKind::AddrInUse {
-            return Self::Listen { address, what, key, source };
-        }
-        // `-l` would leave out connections, which have ports of this machine too.
-        let program = if protocol == Protocol::Tcp { "ss -tanp" } else { "ss -uanp" };
-        let tool = format!("{program} 'sport = :{}'", address.port());
-        Self::InUse { address, protocol, what, holder: String::new(), tool, key }
-    }
-
-    /// The same, with whom the port is in use by where that can be seen.
-    pub fn explained(mut self) -> Self {
-        if let Self::InUse { address, protocol, holder, .. } = &mut self
-            && let Some(found) = sockets::holder(*protocol, *address)
-        {
-            *holder = format!(" by {found}");
-        }
-        self
-    }
-
-    fn key(&self) -> &'static str {
-        match self {
-            Self::InUse { key, .. } | Self::Listen { key, .. } => key,
-        }
-    }
 }
 
 impl Ports {

@@ -9,6 +9,7 @@ use hearth_command::exit_code::{ExitCode, FAILED};
 use hearth_command::say::{Say, note, plural};
 use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore;
+use hearth_machine::port::reachable;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
@@ -233,7 +234,7 @@ fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
 /// Where clients find the node.
 fn addresses(config: &Config, running: &Running) -> String {
     let (ports, rpc, websocket) = (running.ports, running.rpc, running.websocket());
-    let to = |address: SocketAddr| boot::reachable(address);
+    let to = |address: SocketAddr| reachable(address);
     let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));
     if config.rpc.dashboard {
         lines += &format!("  dashboard http://{}/dashboard\n", to(rpc));

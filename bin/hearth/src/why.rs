@@ -17,6 +17,7 @@ use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{Rpc, RpcError, message};
 use hearth_command::say::Say;
 use hearth_command::shell;
+use hearth_machine::port::reachable;
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
@@ -196,7 +197,7 @@ fn of_signature(config: &Config, options: &Options) -> Result<Value, WhyError> {
 /// Where the running node of the configuration has its RPC: it may have moved. Of a node that was named there must be
 /// one.
 pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
-    let usual = boot::reachable(Ports::of(config).rpc);
+    let usual = reachable(Ports::of(config).rpc);
     let running = Observer::attach(&boot::workspace_path(config)).ok().filter(Observer::is_alive);
     match running {
         Some(node) => Ok(rpc_of(&node, usual.ip()).unwrap_or(usual)),
@@ -242,7 +243,7 @@ fn rpc_of(observer: &Observer, usual: IpAddr) -> Option<SocketAddr> {
         true => address_of(&topology.name).unwrap_or(Ipv4Addr::LOCALHOST.into()),
         false => usual,
     };
-    Some(boot::reachable(SocketAddr::new(host, port)))
+    Some(reachable(SocketAddr::new(host, port)))
 }
 
 /// The address in `evm-10.0.0.1-8545`.

@@ -32,6 +32,7 @@ use hearth_command::out::{self, Unwritable};
 use hearth_command::say::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_ledger::genesis::funded_account_key;
+use hearth_machine::port::reachable;
 use hearth_machine::process::CoresHad;
 use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_pipeline::kinds::KINDS;
@@ -311,7 +312,7 @@ fn measure(
     progress("booting the node");
     let running = boot::boot(config, NodeParts { topology, bound, chain }, Some(Load { benchg, samples: sender }))?;
     if config.rpc.dashboard {
-        progress(&format!("dashboard: http://{}/dashboard", boot::reachable(running.rpc)));
+        progress(&format!("dashboard: http://{}/dashboard", reachable(running.rpc)));
     }
     witness.booted(&boot::workspace_path(config));
     let cores = machine::cores().map_err(BootError::Cores)?;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger};
+use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::benchg::{self, Benchg};
 use hearth_pipeline::bencho::{self, Bencho};
@@ -40,14 +41,14 @@ use hearth_tile::topology::Topology;
 use hearth_wire::Pubkey;
 
 use super::consensus::{Consensus, with_consensus};
-use super::{Chain, Load, SHORTEST_SLOT_NS, reachable};
+use super::{Chain, Load, SHORTEST_SLOT_NS};
 use crate::config::{
     Bench, Config, DedupTile, Development, HugeTlbFs, Layout, PackTile, PageSize, PeerLimits, QuicTile, Rpc,
     ScheduleStrategy, VerifyTile,
 };
 use crate::keys::Identity;
 use crate::peers::socket::links_config;
-use crate::ports::{BoundPorts, PortError, Ports};
+use crate::ports::{BoundPorts, Ports};
 
 /// Slots of which shreds have come and not all.
 const SLOTS_BEGUN_MAX: usize = 256;
@@ -294,7 +295,7 @@ pub fn workspace_path(config: &Config) -> PathBuf {
         HugePages::None => &config.hugetlbfs.workspace_path,
         _ => &config.hugetlbfs.mount_path,
     };
-    folder.join(format!("hearth-{}", config.name))
+    hearth_ring::workspace_path(folder, &config.name)
 }
 
 /// The pages of the workspace.

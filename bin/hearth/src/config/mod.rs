@@ -190,7 +190,7 @@ tables! {
         /// Where such pages are mounted.
         pub mount_path: PathBuf = "/dev/hugepages".into(),
         /// Folder of the workspace file with normal pages.
-        pub workspace_path: PathBuf = "/dev/shm".into(),
+        pub workspace_path: PathBuf = hearth_ring::WORKSPACE_FOLDER.into(),
     }
 
     /// `[configure]`

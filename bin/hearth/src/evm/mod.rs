@@ -18,10 +18,9 @@ use hearth_command::say::Say;
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, ChainError};
 use hearth_evm::exec::SpecId;
+use hearth_machine::port::PortError;
 
 pub(crate) use stages::WEB3;
-
-use crate::ports::PortError;
 
 /// `hearth evm`
 #[derive(Subcommand)]

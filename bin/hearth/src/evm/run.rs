@@ -16,14 +16,13 @@ use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::genesis::{Genesis, GenesisError, TxLimits};
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::{Shortened, StateError};
+use hearth_machine::port::{HeldTcp, PortError, Protocol, reachable};
+use hearth_ring::{WORKSPACE_FOLDER, workspace_path};
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
 use super::{EvmError, EvmRun, comet, dump, hardfork_name};
-use crate::boot::{look_at, reachable, workspace_path};
-use crate::config::Config;
-use crate::ports::held::HeldTcp;
-use crate::ports::{PortError, Protocol};
+use crate::boot::look_at;
 
 /// Texts for the console that may wait for their reader.
 const CONSOLE_QUEUE: usize = 1_024;
@@ -200,7 +199,7 @@ fn workspace_name(address: SocketAddr) -> String {
 
 /// Where `hearth monitor` and the dashboard find this node. Without, the chain runs all the same.
 fn stages(name: &str, sources: Sources, workspace: &OnceLock<PathBuf>) -> Option<Stages> {
-    let path = workspace_path(&Config { name: name.into(), ..Config::default() });
+    let path = workspace_path(Path::new(WORKSPACE_FOLDER), name);
     match Stages::start(&path, name, sources) {
         Ok(stages) => {
             let _ = workspace.set(path);

@@ -11,11 +11,11 @@
 use std::io;
 use std::net::TcpListener;
 
+use hearth_machine::port::{HeldTcp, PortError, Protocol};
 use hearth_pipeline::links::PortKind;
 use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
 
-use super::held::HeldTcp;
-use super::{PortError, Ports, Protocol, Purpose, Use, moved_up, moves, moving, name_of};
+use super::{Ports, Purpose, Use, moved_up, moves, moving, name_of};
 use crate::config::Config;
 use crate::peers::join::scout::GossipSockets;
 

@@ -71,4 +71,4 @@ pub use plan::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
 #[cfg(not(loom))]
 pub use producer::Producer;
 #[cfg(not(loom))]
-pub use workspace::{Counters, Workspace};
+pub use workspace::{Counters, WORKSPACE_FOLDER, Workspace, workspace_path};

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
 use hearth_cluster::gossip::{Gossip, Outbox};
+use hearth_machine::port::HeldTcp;
 use hearth_tile::sys::udp::{RecvBatch, UdpSocket};
 use hearth_wire::gossip::ContactInfo;
 
@@ -21,7 +22,6 @@ use crate::keys::Identity;
 use crate::peers::echo::EchoServer;
 use crate::peers::socket::{PeerLinks, PeerSocket};
 use crate::peers::{gossip, now_ms};
-use crate::ports::held::HeldTcp;
 
 /// Datagrams, or runs of them, that are taken at once.
 const BATCH: usize = 8;
