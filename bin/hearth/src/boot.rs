@@ -11,9 +11,9 @@ mod tiles;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
@@ -26,13 +26,12 @@ use hearth_ledger::snapshot::{SnapshotError, Snapshots, Taker};
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_machine::port::{PortError, reachable};
-use hearth_monitor::{Second, Seconds, Watch};
 use hearth_pipeline::links::{RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Node, NodeConfig};
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
-use hearth_rpc::{Admin, Counters, Download, Limits, Offer, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{Admin, Counters, Download, Limits, Offer, Profiler, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::LookAt;
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
@@ -41,7 +40,6 @@ use hearth_wire::Pubkey;
 use hearth_wire::gossip::SocketKind;
 use hearth_wire::txn::Txn;
 
-use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::config::{self, Config, Gossip, Layout, Rpc, Validator};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
@@ -54,7 +52,6 @@ use crate::peers::socket::PeerLinks;
 use crate::peers::{self, ClusterPorts};
 use crate::ports::{BoundPorts, Ports};
 use crate::preflight::PreflightError;
-use crate::profile;
 use crate::replay::{self, Go, ReplayError, Replayed};
 use crate::restore::{self, Restored};
 use consensus::Consensus;
@@ -219,6 +216,16 @@ impl Chain {
     }
 }
 
+/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program gives
+/// it.
+#[derive(Clone, Copy)]
+pub struct Instruments {
+    /// Makes the dashboard's view of the node that has this configuration.
+    pub look_at: fn(&Config) -> LookAt,
+    /// Makes the profiler of a node that has this ledger and these kinds of tiles.
+    pub profiler: fn(Arc<Ledger>, Vec<String>) -> Arc<dyn Profiler>,
+}
+
 /// A node before it runs.
 pub struct NodeParts {
     /// Its tiles.
@@ -227,6 +234,8 @@ pub struct NodeParts {
     pub bound: BoundPorts,
     /// Its chain.
     pub chain: Chain,
+    /// What looks at it.
+    pub instruments: Instruments,
 }
 
 /// A running node.
@@ -565,22 +574,22 @@ fn unix_seconds() -> u64 {
 }
 
 /// Returns what administrators of the node may ask for: profiles, by a token where the configuration has one.
-fn admin(rpc: &Rpc, ledger: &Arc<Ledger>, topology: &Topology) -> Admin {
+fn admin(rpc: &Rpc, ledger: &Arc<Ledger>, topology: &Topology, instruments: Instruments) -> Admin {
     let kinds = Vec::from_iter(topology.tiles.iter().map(|tile| tile.kind.clone()).collect::<BTreeSet<_>>());
-    let profiler = Arc::new(profile::Service::new(ledger.clone(), kinds));
+    let profiler = (instruments.profiler)(ledger.clone(), kinds);
     Admin { profiler, token: Some(rpc.admin_token.clone()).filter(|token| !token.is_empty()) }
 }
 
 /// Boots tiles and RPC on an opened chain, at ports that are bound.
 pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
-    let NodeParts { topology, mut bound, mut chain } = unbooted;
+    let NodeParts { topology, mut bound, mut chain, instruments } = unbooted;
     let ports = bound.ports;
     let faucet_key = SigningKey::from_seed(chain.faucet.keypair.seed());
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
-    let admin = admin(&config.rpc, &ledger, &topology);
+    let admin = admin(&config.rpc, &ledger, &topology, instruments);
     let idle = idle(&config.layout);
     let history = chain.history.as_ref().map(History::reader);
     let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
@@ -628,7 +637,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         genesis_slot: genesis.config().genesis_slot,
         feature_set: Some(hearth_svm::feature_set_id()),
         wake_chain: Box::new(move || poh.iter().for_each(hearth_tile::wake::Waker::wake)),
-        look_at: config.rpc.dashboard.then(|| look_at(Arc::new(workspace_path(config).into()), Membership::of(config))),
+        look_at: config.rpc.dashboard.then(|| (instruments.look_at)(config)),
         admin: Some(admin),
         liveness: alive.clone().liveness(),
     };
@@ -701,36 +710,6 @@ impl Peers {
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
         let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
         Ok(Self { gossip, board, _echo: echo })
-    }
-}
-
-/// How the dashboard sees the node: as the monitor does, by its workspace, once that is known; and the cluster on this
-/// machine that it is of.
-pub fn look_at(workspace: Arc<OnceLock<PathBuf>>, membership: Option<Membership>) -> LookAt {
-    Box::new(move || {
-        let mut seconds = Seconds::of(Watch::attach(std::slice::from_ref(workspace.get()?)).ok()?);
-        let gatherer = membership.as_ref().and_then(Gatherer::start);
-        Some(Box::new(move || {
-            let second = seconds.next_second();
-            Some(match gatherer.as_ref().and_then(Gatherer::newest) {
-                None => second.json(),
-                Some(cluster) => InCluster { second, cluster: &cluster }.json(),
-            })
-        }))
-    })
-}
-
-/// A second of a node, and of its cluster.
-#[derive(serde::Serialize)]
-struct InCluster<'a> {
-    #[serde(flatten)]
-    second: Second,
-    cluster: &'a Shown,
-}
-
-impl InCluster<'_> {
-    fn json(&self) -> String {
-        serde_json::to_string(self).expect("plain data")
     }
 }
 

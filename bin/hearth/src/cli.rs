@@ -1,9 +1,10 @@
 //! The command line: the commands. The options of each stand beside it.
 
 use clap::{Parser, Subcommand};
+use hearth_evm_node::EvmCommand;
 
 use crate::{
-    bench, cluster, config_command, configure, evm, keys, ledger_command, load, machine, monitor, profile, run, tune,
+    bench, cluster, config_command, configure, keys, ledger_command, load, machine, monitor, profile, run, tune,
     wallet, why,
 };
 
@@ -65,7 +66,7 @@ pub enum Command {
     Cluster(cluster::Command),
     /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
     #[command(subcommand)]
-    Evm(evm::EvmCommand),
+    Evm(EvmCommand),
     /// Say what this machine is: cores, caches, memory, network, settings, and who else wants the cores.
     Machine(machine::Options),
     /// Set this machine up for a node, or say what is not ideal in it.

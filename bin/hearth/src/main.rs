@@ -15,8 +15,8 @@ mod config;
 mod config_command;
 mod configure;
 mod developer;
-mod evm;
 mod history_repair;
+mod instruments;
 mod keys;
 mod ledger_command;
 mod load;
@@ -44,8 +44,10 @@ use clap::Parser;
 use hearth_command::exit_code::{Failure, INTERRUPTED};
 use hearth_command::say::{Say, note};
 use hearth_command::stop::{self, StopSignal};
+use hearth_evm_node::EvmCommand;
 
 use cli::{Cli, Command};
+use instruments::{INSTRUMENTS, look_at_chain};
 
 fn main() -> ExitCode {
     panics::install();
@@ -55,7 +57,7 @@ fn main() -> ExitCode {
     }
     let (quiet, log) = match &command {
         Command::Run(run) => (run.flags.quiet, run.flags.log),
-        Command::Evm(evm::EvmCommand::Run(run)) => (run.quiet, run.log),
+        Command::Evm(EvmCommand::Run(run)) => (run.quiet, run.log),
         _ => (false, false),
     };
     // RUST_LOG sets how much is said; warnings by default.
@@ -103,7 +105,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
             }
-            let ran = run::run(config, &keys, &options.flags, &stop, say);
+            let ran = run::run(config, &keys, &options.flags, INSTRUMENTS, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
         Command::Why(options) => Ok(why::run(&options.config.named(options.name.as_deref())?, &options, say)?),
@@ -123,7 +125,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
         Command::Tune(command) => Ok(tune::run(&command, say)?),
         Command::Cluster(command) => Ok(cluster::run(&command, say)?),
-        Command::Evm(command) => Ok(evm::run(&command, &StopSignal::install()?, say)?),
+        Command::Evm(command) => Ok(hearth_evm_node::run(&command, look_at_chain, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
         Command::Keys(command) => Ok(keys::run(&command, say)?),

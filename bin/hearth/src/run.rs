@@ -13,7 +13,7 @@ use hearth_machine::port::reachable;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
-use crate::boot::{self, BootError, Chain, NodeParts, Running};
+use crate::boot::{self, BootError, Chain, Instruments, NodeParts, Running};
 use crate::config::{Config, ConfigFile};
 use crate::developer::{self, Beginning, FlagError, Flags};
 use crate::ledger_command;
@@ -83,7 +83,14 @@ impl RunError {
 ///
 /// Where somebody listens on the usual ports, this node takes others; not where one of `keys`, which the
 /// configuration's file names, or an option asks for the port.
-pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal, say: &Say) -> Result<(), RunError> {
+pub fn run(
+    mut config: Config,
+    keys: &[String],
+    flags: &Flags,
+    instruments: Instruments,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), RunError> {
     let cores = boot::cores(&config.layout)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
     preflight::nobody_has_the_name(&config, preflight::NAME_OF_RUN).map_err(BootError::from)?;
@@ -132,7 +139,7 @@ pub fn run(mut config: Config, keys: &[String], flags: &Flags, stop: &StopSignal
     }
     say.line(hearth_command::draw::layout(&topology));
     let moved = (!bound.moved.is_empty()).then(|| bound.ports.numbers(&bound.moved));
-    let running = boot::boot(config, NodeParts { topology, bound, chain }, None)?;
+    let running = boot::boot(config, NodeParts { topology, bound, chain, instruments }, None)?;
     say.line(addresses(config, &running));
     if let Some(others) = moved {
         note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));

@@ -17,6 +17,7 @@ use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{Rpc, RpcError, message};
 use hearth_command::say::Say;
 use hearth_command::shell;
+use hearth_evm_node::WEB3;
 use hearth_machine::port::reachable;
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
@@ -25,7 +26,6 @@ use serde_json::{Value, json};
 
 use crate::boot;
 use crate::config::{Config, ConfigFile};
-use crate::evm;
 use crate::monitor;
 use crate::ports::Ports;
 
@@ -235,11 +235,11 @@ fn only(running: &[String]) -> Result<Option<&str>, WhyError> {
 fn rpc_of(observer: &Observer, usual: IpAddr) -> Option<SocketAddr> {
     // As the node's own build has its counters.
     let topology = Topology::from_workspace(observer.topology()).ok()?;
-    let service = topology.services.iter().find(|service| [boot::RPC, evm::WEB3].contains(&&service.name[..]))?;
+    let service = topology.services.iter().find(|service| [boot::RPC, WEB3].contains(&&service.name[..]))?;
     let at = service.counters.iter().position(|counter| counter.name == "http_port")?;
     let words = observer.counters(&service.name)?;
     let port = u16::try_from(words.get(at)?.load(Relaxed)).ok().filter(|port| *port != 0)?;
-    let host = match service.name == evm::WEB3 {
+    let host = match service.name == WEB3 {
         true => address_of(&topology.name).unwrap_or(Ipv4Addr::LOCALHOST.into()),
         false => usual,
     };

@@ -41,6 +41,7 @@ use hearth_tile::topology::Topology;
 use crate::boot::{self, BootError, Load, NodeParts};
 use crate::config::{Config, Genesis, Rpc};
 use crate::developer::Beginning;
+use crate::instruments::INSTRUMENTS;
 use crate::memory;
 use crate::ports::BoundPorts;
 use crate::preflight;
@@ -310,7 +311,8 @@ fn measure(
     };
     let (sender, samples) = channel();
     progress("booting the node");
-    let running = boot::boot(config, NodeParts { topology, bound, chain }, Some(Load { benchg, samples: sender }))?;
+    let parts = NodeParts { topology, bound, chain, instruments: INSTRUMENTS };
+    let running = boot::boot(config, parts, Some(Load { benchg, samples: sender }))?;
     if config.rpc.dashboard {
         progress(&format!("dashboard: http://{}/dashboard", reachable(running.rpc)));
     }

@@ -27,7 +27,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// Beats from one look at the threads' CPU time to the next.
 const CPU_EVERY: u64 = 10;
 /// The service that has Web3's own counters.
-pub(crate) const WEB3: &str = "web3";
+pub const WEB3: &str = "web3";
 
 hearth_tile::counters! {
     /// What recover counts.

@@ -21,8 +21,7 @@ use hearth_ring::{WORKSPACE_FOLDER, workspace_path};
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
-use super::{EvmError, EvmRun, comet, dump, hardfork_name};
-use crate::boot::look_at;
+use super::{EvmError, EvmRun, MakeLook, comet, dump, hardfork_name};
 
 /// Texts for the console that may wait for their reader.
 const CONSOLE_QUEUE: usize = 1_024;
@@ -42,7 +41,7 @@ const CHAIN_ID: u64 = 31337;
 const THREADS_MAX: usize = 4;
 
 /// Runs until Ctrl-C.
-pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(options: &EvmRun, look_at: MakeLook, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     check(options)?;
     let words = options.words.words()?;
     let accounts = accounts::derive(&words, options.accounts)?;
@@ -62,7 +61,7 @@ pub fn run(options: &EvmRun, stop: &StopSignal, say: &Say) -> Result<(), EvmErro
     let chain = Chain::open(config).map_err(|why| began_otherwise(options, &accounts, why))?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
-    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace), None));
+    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace)));
     let web3 = web3_config(options, &accounts, held.address());
     let socket = held.listen().map_err(|source| port_error(web3.address, source))?;
     let server = hearth_web3::serve_on(socket, web3, chain.clone(), look_at)?;

@@ -1,4 +1,12 @@
-//! `hearth evm`: the EVM ledger as a node.
+//! evm-node: the EVM ledger as a node, and a network of such nodes under CometBFT: `hearth evm`.
+//!
+//! reads   options; the folder of a chain; CometBFT's answers
+//! writes  the chain's folder, the node's workspace
+//!
+//! The walk: [`run()`] opens the chain and serves it; [`stages`] shows its threads as tiles; [`comet`] joins it to
+//! CometBFT, of which [`testnet`] starts a network.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
 mod accounts;
 mod comet;
@@ -9,6 +17,7 @@ mod testnet;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy_primitives::U256;
@@ -19,8 +28,9 @@ use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, ChainError};
 use hearth_evm::exec::SpecId;
 use hearth_machine::port::PortError;
+use hearth_serve::dashboard::LookAt;
 
-pub(crate) use stages::WEB3;
+pub use stages::WEB3;
 
 /// `hearth evm`
 #[derive(Subcommand)]
@@ -245,10 +255,13 @@ fn hint(error: &ChainError) -> &'static str {
     }
 }
 
+/// Makes the dashboard's view of a node, whose workspace is at a path that is known once it has a port.
+pub type MakeLook = fn(Arc<OnceLock<PathBuf>>) -> LookAt;
+
 /// Follows the command.
-pub fn run(command: &EvmCommand, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(command: &EvmCommand, look_at: MakeLook, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     match command {
-        EvmCommand::Run(options) => run::run(options, stop, say),
+        EvmCommand::Run(options) => run::run(options, look_at, stop, say),
         EvmCommand::Testnet(options) => testnet::run(options, stop, say),
     }
 }
