@@ -2,11 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use hearth_evm_node::EvmCommand;
+use hearth_node::{keys, ledger_command, run};
 
-use crate::{
-    bench, cluster, config_command, configure, keys, ledger_command, load, machine, monitor, profile, run, tune,
-    wallet, why,
-};
+use crate::{bench, cluster, config_command, configure, load, machine, monitor, profile, tune, wallet, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///

@@ -9,13 +9,13 @@ use hearth_command::exit_code::{ExitCode, FAILED};
 use hearth_command::say::Say;
 use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
+use hearth_node::boot::{self, BootError};
+use hearth_node::config::{Config, ConfigFile};
 use hearth_pipeline::kinds::Kind;
 use hearth_ring::HugePages;
 use hearth_tile::affinity::Cores;
 use hearth_tile::topology::Topology;
 
-use crate::boot::{self, BootError};
-use crate::config::{Config, ConfigFile};
 use crate::machine::RootOption;
 
 /// Files that a node has open beside its clients' connections: sockets, blocks, history, snapshots, links.
@@ -196,7 +196,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::config::PageSize;
+    use hearth_node::config::PageSize;
 
     #[test]
     fn wishes_are_those_of_the_configuration() {

@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 
 use hearth_ledger::Ledger;
 use hearth_monitor::{Second, Seconds, Watch};
+use hearth_node::boot::{Instruments, workspace_path};
+use hearth_node::config::Config;
 use hearth_rpc::Profiler;
 use hearth_serve::dashboard::LookAt;
 
-use crate::boot::{Instruments, workspace_path};
 use crate::cluster::gather::{Gatherer, Membership, Shown};
-use crate::config::Config;
 use crate::profile;
 
 /// Those of a node of tiles.

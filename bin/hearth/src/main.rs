@@ -7,33 +7,17 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
 mod bench;
-mod boot;
-mod check;
 mod cli;
 mod cluster;
-mod config;
 mod config_command;
 mod configure;
-mod developer;
-mod history_repair;
 mod instruments;
-mod keys;
-mod ledger_command;
 mod load;
 mod machine;
-mod memory;
 mod metrics;
 mod monitor;
-mod pages;
 mod panics;
-mod peers;
-mod ports;
-mod preflight;
 mod profile;
-mod replay;
-mod restore;
-mod run;
-mod tile_kinds;
 mod tune;
 mod wallet;
 mod why;
@@ -45,6 +29,7 @@ use hearth_command::exit_code::{Failure, INTERRUPTED};
 use hearth_command::say::{Say, note};
 use hearth_command::stop::{self, StopSignal};
 use hearth_evm_node::EvmCommand;
+use hearth_node::{config, keys, ledger_command, run};
 
 use cli::{Cli, Command};
 use instruments::{INSTRUMENTS, look_at_chain};

@@ -13,10 +13,9 @@ use hearth_command::exit_code::ExitCode;
 use hearth_command::say::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
+use hearth_node::boot::workspace_path;
+use hearth_node::config::{Config, ConfigFile};
 use hearth_ring::Observer;
-
-use crate::boot::workspace_path;
-use crate::config::{Config, ConfigFile};
 
 /// `hearth monitor`
 #[derive(Args)]

@@ -19,15 +19,15 @@ use hearth_command::say::Say;
 use hearth_command::shell;
 use hearth_evm_node::WEB3;
 use hearth_machine::port::reachable;
+use hearth_node::boot;
+use hearth_node::config::{Config, ConfigFile};
+use hearth_node::ports::Ports;
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
-use crate::boot;
-use crate::config::{Config, ConfigFile};
 use crate::monitor;
-use crate::ports::Ports;
 
 /// `hearth why`
 #[derive(Args)]

@@ -9,7 +9,7 @@
 
 mod drain;
 mod drive;
-pub mod machine;
+mod machine;
 mod noise;
 mod observe;
 mod off;
@@ -34,21 +34,22 @@ use hearth_command::stop::StopSignal;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_machine::port::reachable;
 use hearth_machine::process::CoresHad;
+use hearth_node::boot::{self, BootError, Load, NodeParts};
+use hearth_node::config::{Config, Genesis, Rpc};
+use hearth_node::developer::Beginning;
+use hearth_node::memory;
+use hearth_node::ports::BoundPorts;
+use hearth_node::preflight;
+use hearth_node::replay::Go;
 use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
-use crate::boot::{self, BootError, Load, NodeParts};
-use crate::config::{Config, Genesis, Rpc};
-use crate::developer::Beginning;
 use crate::instruments::INSTRUMENTS;
-use crate::memory;
-use crate::ports::BoundPorts;
-use crate::preflight;
-use crate::replay::Go;
 use drive::Driver;
 use observe::{Observed, Snapshot};
-pub use options::{DURATION, Options, WARMUP};
+pub use options::Options;
+use options::{DURATION, WARMUP};
 pub use report::Report;
 use report::{Asked, Rate};
 pub use witness::{Nobody, Witness};
@@ -361,8 +362,14 @@ fn accounts(count: usize) -> Vec<Account> {
     (0..count).map(account).collect()
 }
 
+/// Landed transactions whose status a bench of its usual length takes memory for.
+pub fn usual_status_capacity(rpc: &Rpc) -> Result<usize, BootError> {
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    Ok(status_capacity(rpc, WARMUP + DURATION, cores))
+}
+
 /// Landed transactions whose status a bench of so many seconds takes memory for.
-pub fn status_capacity(rpc: &Rpc, seconds: u64, cores: f64) -> usize {
+fn status_capacity(rpc: &Rpc, seconds: u64, cores: f64) -> usize {
     let landed = seconds.min(STATUS_SECONDS) as f64 * cores * STATUSES_PER_CORE;
     rpc.status_capacity.max(landed as usize)
 }

@@ -4,9 +4,9 @@
 //! writes  a line for each, for the summary and the JSON
 
 use hearth_ledger::BlockLimits;
+use hearth_node::config::{Config, PeerLimits};
 
 use super::Options;
-use crate::config::{Config, PeerLimits};
 
 /// What does less than a node of the cluster would, said aloud.
 pub fn switched_off(config: &Config, options: &Options) -> Vec<String> {

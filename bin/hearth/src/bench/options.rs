@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::config::ConfigFile;
+use hearth_node::config::ConfigFile;
 
 /// Seconds that a bench measures, where nothing else is said.
 pub const DURATION: u64 = 30;

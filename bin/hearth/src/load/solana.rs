@@ -18,12 +18,12 @@ use hearth_lab::load::solana::patient::Patient;
 use hearth_lab::load::solana::run::{self, By};
 use hearth_lab::load::solana::workload::{Kind, Mix};
 use hearth_lab::load::solana::{Node, look, setup};
+use hearth_node::keys as key_files;
 use hearth_wire::base58::{decode_32, decode_64};
 
 use super::key_file::{KeyFile, Keys};
 use super::options::{Block, Fund, Run};
 use super::{CommandError, asked, check_chains, measure, note_keys, progress, say_others, say_stopped, watch};
-use crate::keys as key_files;
 
 /// What an account must have so that it stays: that of one without data, and more than today's rent asks for.
 const RESERVE: u64 = 1_000_000;

@@ -15,13 +15,13 @@ use hearth_command::stop::StopSignal;
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
 use hearth_monitor::{AttachError, Look, Sample, Watch};
+use hearth_node::config::Config;
 use hearth_profile::{Samples, Sampling, SamplingError};
 
 use super::STACKS_MAX;
 use super::page::Page;
 use super::words::{self, Cost};
 use crate::bench::{self, BenchError, Witness};
-use crate::config::Config;
 
 /// `hearth profile bench`
 #[derive(Args)]

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use hearth_node::config::ConfigFile;
 
 use super::bench;
-use crate::config::ConfigFile;
 
 /// `hearth profile`
 #[derive(Args)]

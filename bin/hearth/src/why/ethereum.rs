@@ -6,10 +6,10 @@
 //! drops   nothing
 
 use hearth_command::node_rpc::{Rpc, RpcError, message};
+use hearth_node::config::Config;
 use serde_json::{Value, json};
 
 use super::{NONE_HERE, WhyError, place};
-use crate::config::Config;
 use crate::monitor;
 
 /// Digits of a transaction's hash.

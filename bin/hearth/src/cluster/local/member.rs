@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use hearth_cluster::links::{Cut, LinksFile, Place, QUEUE_BYTES};
 use hearth_cluster::simulate::World;
 use hearth_ledger::stakes::GENESIS_STAKE_LAMPORTS;
+use hearth_node::config::Config;
+use hearth_node::keys;
 use hearth_pipeline::topology::tiles_in_cluster;
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
@@ -19,8 +21,6 @@ use toml::{Table, Value};
 
 use super::process::Process;
 use super::{ADDRESS, LocalError, NODES, Up};
-use crate::config::Config;
-use crate::keys;
 
 /// The most nodes: one machine has no use for more, and loopback addresses are counted in their last byte alone.
 pub const NODES_MAX: usize = 200;
@@ -228,7 +228,7 @@ impl Cluster {
     /// The shared memory of a node.
     pub fn workspace(&self, node: &Member) -> PathBuf {
         let config = Config { name: self.node_name(node), ..Config::default() };
-        crate::boot::workspace_path(&config)
+        hearth_node::boot::workspace_path(&config)
     }
 
     fn node_name(&self, node: &Member) -> String {
@@ -431,7 +431,7 @@ fn spread(world: &World, nodes: usize) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::cluster::local::Which;
-    use crate::config;
+    use hearth_node::config;
 
     fn options(nodes: usize, address: Ipv4Addr) -> Up {
         let which = Which { name: "test".into(), folder: None };
@@ -465,7 +465,7 @@ mod tests {
             let given = &loaded.config.consensus.vote_account_path;
             assert_eq!(given.exists(), node.role == Role::Validator);
             assert_eq!(loaded.config.gossip.bind_address, node.address);
-            assert_eq!(crate::boot::workspace_path(&loaded.config), cluster.workspace(node));
+            assert_eq!(hearth_node::boot::workspace_path(&loaded.config), cluster.workspace(node));
             assert!(loaded.notices.is_empty());
         }
         assert_eq!(Cluster::read(folder.path()).unwrap(), Some(cluster));

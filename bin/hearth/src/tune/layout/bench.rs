@@ -17,12 +17,12 @@ use hearth_lab::tune::run::identity::digest_of;
 use hearth_lab::tune::run::pace::Watch;
 use hearth_lab::tune::run::process::{self, Bounds, Ended};
 use hearth_lab::tune::run::quiet::{Quiet, Seen, counted, spoilt};
+use hearth_node::config::Config;
+use hearth_node::preflight;
 use serde::Deserialize;
 
 use super::Options;
 use super::config::{differing, with_layout};
-use crate::config::Config;
-use crate::preflight;
 
 /// A bench that takes so much longer than it measures hangs, as long as it is not known how long one takes here;
 const LIMIT: Duration = Duration::from_secs(90);

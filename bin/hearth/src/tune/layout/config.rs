@@ -4,13 +4,13 @@
 //! writes  configurations, with the keys that anybody would set
 
 use hearth_lab::tune::layout::{Found, Kind, Layout, Space, report};
+use hearth_node::config::Config;
 use hearth_pipeline::kinds::{self, Count, Role};
 use hearth_pipeline::topology::{core_host, seat};
 use hearth_tile::affinity::{Cores, written};
 use hearth_tile::topology::Topology;
 
 use super::Options;
-use crate::config::Config;
 
 /// Characters of a line of the evidence in the configuration.
 const WIDTH: usize = 110;
@@ -118,7 +118,7 @@ fn wrapped(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot;
+    use hearth_node::boot;
 
     fn of(count: usize) -> (Space, Layout) {
         let siblings = (0..count).map(|core| (core, vec![])).collect();

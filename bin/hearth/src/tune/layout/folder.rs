@@ -12,11 +12,11 @@ use hearth_lab::tune::build::kept;
 use hearth_lab::tune::layout::Space;
 use hearth_lab::tune::run::identity::{digest, machine};
 use hearth_lab::tune::run::process;
+use hearth_node::config::Config;
 use serde_json::{Value, json};
 
 use super::config::differing;
 use super::{LayoutError, Options};
-use crate::config::Config;
 
 /// The search's folder, taken.
 pub struct Folder {

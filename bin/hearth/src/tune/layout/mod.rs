@@ -25,11 +25,11 @@ use hearth_lab::tune::layout::journal::{Journal, JournalError};
 use hearth_lab::tune::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST, TRIALS_MOST};
 use hearth_lab::tune::layout::{Budget, report, search};
 use hearth_lab::tune::run::quiet::{Quiet, blind};
+use hearth_node::boot::{self, BootError};
+use hearth_node::config::{ConfigError, ConfigFile};
 use serde_json::json;
 
 use super::{TuneError, json_file};
-use crate::boot::{self, BootError};
-use crate::config::{ConfigError, ConfigFile};
 use bench::{Bench, Stopped};
 use folder::Folder;
 

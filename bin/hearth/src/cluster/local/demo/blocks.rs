@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hearth_command::node_rpc::Rpc;
 use hearth_command::stop::StopSignal;
 use hearth_ledger::{Budget, Cost};
+use hearth_node::config::Config;
 use hearth_wire::Txn;
 use hearth_wire::transfer::TransferTemplate;
 use serde_json::{Value, json};
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 use super::measure::{gone, wait};
 use crate::cluster::local::LocalError;
 use crate::cluster::local::member::Cluster;
-use crate::config::Config;
 
 /// Compute units that a transfer uses, and bytes of accounts that it loads.
 const TRANSFER_UNITS: u64 = 150;

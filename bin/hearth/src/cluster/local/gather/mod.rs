@@ -19,12 +19,12 @@ use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_cluster::simulate::World;
+use hearth_node::config::Config;
+use hearth_node::peers::socket::links_config;
 use parking_lot::Mutex;
 
 use super::member::{Cluster, Member};
 use super::process::Process;
-use crate::config::Config;
-use crate::peers::socket::links_config;
 use scrape::Figures;
 pub use shown::Shown;
 use shown::{NodeLook, shown};

@@ -12,7 +12,6 @@ use hearth_pipeline::replay::position::SLOTS_MAX;
 use hearth_pipeline::tag_cache::TagCache;
 use hearth_pipeline::{gossip, quic, repair, rserve, store, txsend};
 
-use crate::bench::{self, machine};
 use crate::boot::{self, BootError};
 use crate::config::{Bench, Config};
 use crate::replay;
@@ -24,11 +23,10 @@ const SLOT_BYTES: usize = 40;
 /// What a status takes, bytes: see [`hearth_ledger::StatusCacheConfig`].
 const STATUS_BYTES: u64 = 71;
 
-/// Memory of `hearth run` and of a `hearth bench` of its usual length, part by part.
-pub fn table(config: &Config) -> Result<String, BootError> {
+/// Memory of `hearth run` and of a `hearth bench` that takes memory for so many statuses, part by part.
+pub fn table(config: &Config, bench_status_capacity: usize) -> Result<String, BootError> {
     let run = parts(config, false, config.rpc.status_capacity)?;
-    let cores = machine::cores().map_err(BootError::Cores)?;
-    let bench = parts(config, true, bench::status_capacity(&config.rpc, bench::WARMUP + bench::DURATION, cores))?;
+    let bench = parts(config, true, bench_status_capacity)?;
     let mut text = format!("{:>13} {:>13}\n", "hearth run", "hearth bench");
     let in_run = |name: &str| run.iter().find(|(n, _)| n == name).map(|(_, bytes)| *bytes);
     // The parts of a bench are those of a node, and the load's among them.
@@ -106,7 +104,7 @@ mod tests {
     fn a_node_takes_less_than_a_bench_and_both_columns_add_up() {
         let mut config = Config::default();
         config.rpc.status_capacity = 1 << 20;
-        let text = table(&config).unwrap();
+        let text = table(&config, config.rpc.status_capacity).unwrap();
         let number = |word: &str| word.parse::<f64>().ok();
         let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         let (_, rows) = rows.split_last().unwrap();
@@ -123,7 +121,7 @@ mod tests {
     #[test]
     fn a_node_in_a_cluster_says_what_gossip_may_take() {
         let mut config = Config::default();
-        let of = |config: &Config, part: &str| table(config).unwrap().contains(part);
+        let of = |config: &Config, part: &str| table(config, config.rpc.status_capacity).unwrap().contains(part);
         assert!(!of(&config, "gossip"));
         config.gossip.enabled = true;
         for part in ["gossip: what nodes say, at most", "link net_gossip:0", "link gossip_repair", "link gossip_sign"] {
@@ -135,7 +133,7 @@ mod tests {
     fn a_node_in_a_cluster_has_bounds_for_what_others_send() {
         let mut config = Config::default();
         config.gossip.enabled = true;
-        let text = table(&config).unwrap();
+        let text = table(&config, config.rpc.status_capacity).unwrap();
         let parts = [
             ("shred: others'", 80.0..400.0),
             ("repair: slots", 1.0..16.0),
