@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use hearth_evm_node::EvmCommand;
-use hearth_node::{keys, ledger_command, run};
+use hearth_node::{ledger_command, run};
 
-use crate::{bench, cluster, config_command, configure, load, machine, monitor, profile, tune, wallet, why};
+use crate::{bench, cluster, config_command, configure, keys, load, machine, monitor, profile, tune, wallet, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///

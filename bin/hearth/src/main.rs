@@ -12,6 +12,7 @@ mod cluster;
 mod config_command;
 mod configure;
 mod instruments;
+mod keys;
 mod load;
 mod machine;
 mod metrics;
@@ -29,7 +30,7 @@ use hearth_command::exit_code::{Failure, INTERRUPTED};
 use hearth_command::say::{Say, note};
 use hearth_command::stop::{self, StopSignal};
 use hearth_evm_node::EvmCommand;
-use hearth_node::{config, keys, ledger_command, run};
+use hearth_node::{config, ledger_command, run};
 
 use cli::{Cli, Command};
 use instruments::{INSTRUMENTS, look_at_chain};

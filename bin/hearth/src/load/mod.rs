@@ -90,7 +90,7 @@ pub enum CommandError {
     SolanaFund(#[from] hearth_lab::load::solana::fund::FundError),
     /// The account that pays, on Solana.
     #[error("--funder: {0}")]
-    Funder(#[from] hearth_node::keys::KeyError),
+    Funder(#[from] hearth_keys::KeyError),
     /// Ctrl-C while new accounts of a run get their money.
     #[error(
         "stopped: {done} of {count} new accounts had their money, and nobody has their keys any more; \

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use hearth_command::say::{Say, note};
 use hearth_command::stop::StopSignal;
+use hearth_keys as key_files;
 use hearth_lab::load::account::KeyLock;
 use hearth_lab::load::patient::{Caller, NoAnswer};
 use hearth_lab::load::series::Pool;
@@ -18,7 +19,6 @@ use hearth_lab::load::solana::patient::Patient;
 use hearth_lab::load::solana::run::{self, By};
 use hearth_lab::load::solana::workload::{Kind, Mix};
 use hearth_lab::load::solana::{Node, look, setup};
-use hearth_node::keys as key_files;
 use hearth_wire::base58::{decode_32, decode_64};
 
 use super::key_file::{KeyFile, Keys};

@@ -15,7 +15,7 @@ use hearth_command::exit_code::ExitCode;
 use hearth_command::node_rpc::{RpcError, message};
 use hearth_command::say::Say;
 use hearth_crypto::ed25519::SigningKey;
-use hearth_node::keys::{self, KeyError};
+use hearth_keys::{self as keys, KeyError};
 use hearth_utxo::address::OwnerKey;
 use hearth_utxo::amount::{self, AmountError, NATIVE_DECIMALS};
 use hearth_utxo::output::MEMO_MAX;

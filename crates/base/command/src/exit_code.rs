@@ -6,6 +6,8 @@
 use std::error::Error;
 use std::{fmt, io};
 
+use hearth_keys::KeyError;
+
 /// The command failed.
 pub const FAILED: u8 = 1;
 /// The command line or the configuration is wrong.
@@ -33,6 +35,8 @@ impl ExitCode for io::Error {}
 impl ExitCode for serde_json::Error {}
 
 impl ExitCode for toml::ser::Error {}
+
+impl ExitCode for KeyError {}
 
 /// The error of any command.
 pub struct Failure(Box<dyn ExitCode>);

@@ -16,7 +16,6 @@ pub mod check;
 pub mod config;
 pub mod developer;
 pub mod history_repair;
-pub mod keys;
 pub mod ledger_command;
 pub mod memory;
 pub mod pages;

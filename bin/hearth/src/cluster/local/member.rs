@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use hearth_cluster::links::{Cut, LinksFile, Place, QUEUE_BYTES};
 use hearth_cluster::simulate::World;
+use hearth_keys as keys;
 use hearth_ledger::stakes::GENESIS_STAKE_LAMPORTS;
 use hearth_node::config::Config;
-use hearth_node::keys;
 use hearth_pipeline::topology::tiles_in_cluster;
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::LAMPORTS_PER_SOL;

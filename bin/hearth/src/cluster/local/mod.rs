@@ -28,9 +28,9 @@ use hearth_command::node_rpc::RpcError;
 use hearth_command::say::{Say, note};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
+use hearth_keys::KeyError;
 use hearth_node::boot;
 use hearth_node::config::{self, Config};
-use hearth_node::keys::KeyError;
 
 use member::{Cluster, NODES_MAX, Plan, Role};
 use start::Started;

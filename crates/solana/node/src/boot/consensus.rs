@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearth_keys as keys;
 use hearth_ledger::Ledger;
 use hearth_pipeline::bank::Recording;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
@@ -24,7 +25,6 @@ use hearth_wire::Pubkey;
 
 use super::{BootError, Chain, Peers, tiles};
 use crate::config::Config;
-use crate::keys;
 use crate::peers::divergence::{Asking, DivergenceError, DivergenceWatch};
 
 /// What the tiles are made from.

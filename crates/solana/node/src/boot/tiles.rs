@@ -8,6 +8,7 @@ use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hearth_keys::Identity;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger};
@@ -46,7 +47,6 @@ use crate::config::{
     Bench, Config, DedupTile, Development, HugeTlbFs, Layout, PackTile, PageSize, PeerLimits, QuicTile, Rpc,
     ScheduleStrategy, VerifyTile,
 };
-use crate::keys::Identity;
 use crate::peers::socket::links_config;
 use crate::ports::{BoundPorts, Ports};
 

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use hearth_command::shell;
+use hearth_keys as keys;
 use hearth_ledger::program_header::{clear_deployment_slot, code_address};
 use hearth_ledger::programs::is_reserved;
 use hearth_ledger::rent::minimum_balance;
@@ -26,7 +27,6 @@ use hearth_wire::consts::LAMPORTS_PER_SOL;
 use super::dump::{self, Dump};
 use super::remote::{self, AS_OF, COMMITMENT};
 use super::{FlagError, Flags};
-use crate::keys;
 
 /// What the mint gets.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;

@@ -16,6 +16,7 @@ use hearth_command::numbers::grouped;
 use hearth_command::progress::{Progress, megabytes};
 use hearth_command::say::{Say, plural};
 use hearth_crypto::ed25519::verify_strict;
+use hearth_keys as keys;
 use hearth_ledger::blockstore::Block;
 use hearth_ledger::history::{self, HistoryError};
 use hearth_ledger::lattice::Lattice;
@@ -30,7 +31,7 @@ use super::{LedgerError, Offline, options};
 use crate::boot::signatures_are_valid;
 use crate::config::Config;
 use crate::replay::entries;
-use crate::{keys, restore};
+use crate::restore;
 
 /// What was found so far.
 struct Findings<'s> {

@@ -20,6 +20,7 @@ use hearth_cluster::board::Served;
 use hearth_command::node_rpc::Rpc;
 use hearth_command::say::note;
 use hearth_command::stop::StopSignal;
+use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::shred_version as shred_version_of;
 use hearth_ledger::snapshot::prove;
@@ -34,7 +35,6 @@ use serde_json::json;
 use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{echo, now_ms};
-use crate::keys::{self, Identity};
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
 

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
 use hearth_cluster::gossip::{Gossip, Outbox};
+use hearth_keys::Identity;
 use hearth_machine::port::HeldTcp;
 use hearth_tile::sys::udp::{RecvBatch, UdpSocket};
 use hearth_wire::gossip::ContactInfo;
 
-use crate::keys::Identity;
 use crate::peers::echo::EchoServer;
 use crate::peers::socket::{PeerLinks, PeerSocket};
 use crate::peers::{gossip, now_ms};

@@ -13,7 +13,6 @@ use std::io;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::sys::locked::{Locked, wipe_stack};
-use hearth_wire::{Pubkey, Signature};
 
 /// What is in the page.
 struct Secret {
@@ -68,12 +67,12 @@ impl Keypair {
     }
 
     /// The public key.
-    pub fn public_key(&self) -> Pubkey {
+    pub fn public_key(&self) -> [u8; 32] {
         self.0.key.public_key()
     }
 
     /// A signature over a message.
-    pub fn sign(&self, message: &[u8]) -> Signature {
+    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.0.key.sign(message)
     }
 }

@@ -1,4 +1,4 @@
-//! `hearth keys`: key pairs in the file form of the Solana tools.
+//! keys: ed25519 key pairs in locked memory, and their files in the form of the Solana tools.
 //!
 //! reads   a JSON array of 64 numbers: the seed, then the public key
 //! writes  the same, readable by the owner alone
@@ -8,37 +8,22 @@
 //! A seed is written to its page and nowhere else, number by number as it is parsed. What a node reads here it hands to
 //! the tile sign; until then, while it joins a cluster, it signs with it itself.
 
+mod keypair;
+
 use std::fmt;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
-use hearth_command::exit_code::ExitCode;
-use hearth_command::say::Say;
-use hearth_pipeline::sign::{Keypair, LockError};
 use serde::Deserializer;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use zeroize::Zeroizing;
 
+pub use keypair::{Keypair, LockError};
+
 /// Room for the text of a key file, taken at once: what grows leaves copies behind. A key's has 320 bytes at most.
 const TEXT_MAX: usize = 4096;
-
-/// `hearth keys`
-#[derive(Subcommand)]
-pub enum Command {
-    /// Make a key pair.
-    New {
-        /// The file to write; it must not exist.
-        path: PathBuf,
-    },
-    /// Show a key pair's public key.
-    Pubkey {
-        /// The key file.
-        path: PathBuf,
-    },
-}
 
 /// Why a key cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +65,6 @@ pub enum KeyError {
     },
 }
 
-impl ExitCode for KeyError {}
-
 /// An identity: its key pair and its public key.
 pub struct Identity {
     /// The key pair, in a place of its own; wiped when dropped.
@@ -108,15 +91,6 @@ impl Identity {
     pub fn address(&self) -> String {
         bs58::encode(self.public).into_string()
     }
-}
-
-/// Runs the command.
-pub fn run(command: &Command, say: &Say) -> Result<(), KeyError> {
-    match command {
-        Command::New { path } => say.line(format_args!("{}  {}", create(path)?.address(), path.display())),
-        Command::Pubkey { path } => say.line(read(path)?.address()),
-    }
-    Ok(())
 }
 
 /// Makes a key and writes it to a file that does not exist yet, in a folder that does.
