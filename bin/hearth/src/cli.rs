@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use hearth_evm_node::EvmCommand;
 use hearth_node::{ledger_command, run};
 
-use crate::{bench, cluster, config_command, configure, keys, load, machine, monitor, profile, tune, wallet, why};
+use crate::{bench, cluster, config_command, configure, keys, machine, monitor, profile, tune, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -55,7 +55,7 @@ pub enum Command {
     Ledger(ledger_command::Command),
     /// Put load on a node that speaks Ethereum's JSON-RPC or Solana's, ours or another, and measure it.
     #[command(subcommand)]
-    Load(load::Options),
+    Load(hearth_load::Options),
     /// Find out which build or layout is best, with statistics one can trust.
     #[command(subcommand)]
     Tune(tune::Command),
@@ -75,7 +75,7 @@ pub enum Command {
     Keys(keys::Command),
     /// Keep assets on the UTXO ledger of an EVM node: balances, payments, and the way to its EVM and back.
     #[command(subcommand)]
-    Wallet(wallet::Command),
+    Wallet(hearth_wallet::Command),
     /// Show and check the configuration.
     #[command(subcommand)]
     Config(config_command::Command),

@@ -13,14 +13,13 @@ mod config_command;
 mod configure;
 mod instruments;
 mod keys;
-mod load;
 mod machine;
 mod metrics;
 mod monitor;
 mod panics;
 mod profile;
+mod purse;
 mod tune;
-mod wallet;
 mod why;
 
 use std::process::ExitCode;
@@ -108,14 +107,14 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             Ok(profile::run(&config, &options, &StopSignal::install()?, say)?)
         }
         Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
-        Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
+        Command::Load(options) => Ok(hearth_load::run(&options, purse::open, &StopSignal::install()?, say)?),
         Command::Tune(command) => Ok(tune::run(&command, say)?),
         Command::Cluster(command) => Ok(cluster::run(&command, say)?),
         Command::Evm(command) => Ok(hearth_evm_node::run(&command, look_at_chain, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
         Command::Keys(command) => Ok(keys::run(&command, say)?),
-        Command::Wallet(command) => Ok(wallet::run(&command, say)?),
+        Command::Wallet(command) => Ok(hearth_wallet::run(&command, say)?),
         Command::Config(command) => config_command::run(command, say),
     }
 }

@@ -1,10 +1,10 @@
 //! The exit codes of errors that hold other errors.
 
 use hearth_command::exit_code::{FAILED, Failure, INTERRUPTED, MISSED};
+use hearth_load::CommandError;
 
 use crate::bench::BenchError;
 use crate::configure::Ended;
-use crate::load::CommandError;
 use crate::profile::bench::ReportError;
 use crate::tune::TuneError;
 use crate::why::WhyError;

@@ -1,8 +1,10 @@
-//! `hearth load`: money for accounts, and load, on any node that speaks Ethereum's JSON-RPC or Solana's.
+//! load: money for accounts, and load, on any node that speaks Ethereum's JSON-RPC or Solana's: `hearth load`.
 //!
 //! reads   the node's RPC; a key file; of `etl`: see there
 //! writes  transactions; a key file; the report, as text and JSON
 //! memory  see `hearth_lab::load`
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
 mod bar;
 mod etl;
@@ -13,6 +15,7 @@ mod prism;
 mod solana;
 
 pub use options::Options;
+pub use prism::{Crossing, OpenPurse, Purse, PurseError};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,7 +134,7 @@ pub enum CommandError {
     File(PathBuf, std::io::Error),
     /// The money's way from the UTXO ledger.
     #[error("--utxo-key: {0}")]
-    Prism(#[from] crate::wallet::WalletError),
+    Prism(PurseError),
     /// Nothing was collected, or not all.
     #[error(transparent)]
     Etl(#[from] etl::EtlCommandError),
@@ -166,10 +169,10 @@ impl ExitCode for CommandError {
     }
 }
 
-/// Runs the command.
-pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+/// Runs the command. `open_purse` opens a key of the UTXO ledger, where money is to come from there.
+pub fn run(options: &Options, open_purse: OpenPurse, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     match options {
-        Options::Fund(fund) => make_accounts(fund, stop, say),
+        Options::Fund(fund) => make_accounts(fund, open_purse, stop, say),
         Options::Run(options) => drive(options, stop, say),
         Options::Profile(options) => files::profile(options, stop, say),
         Options::Report(options) => files::report(options, say),
@@ -272,7 +275,7 @@ fn ether(text: &str) -> Result<U256, CommandError> {
 }
 
 /// `hearth load fund`
-fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+fn make_accounts(options: &Fund, open_purse: OpenPurse, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
     check_funder(options.funder.as_deref())?;
     if !options.uses_file() && options.keys.exists() {
@@ -288,7 +291,7 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
     let file = KeyFile::open(options, keys)?;
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
     say_others(&file, options, say);
-    let funded = fund_file(options, &node, &file, amount, stop, say);
+    let funded = fund_file(options, open_purse, &node, &file, amount, stop, say);
     let short = match funded {
         Ok(short) => short,
         Err(CommandError::Fund(FundError::Stopped { done, count })) => {
@@ -308,6 +311,7 @@ fn make_accounts(options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), Com
 /// Gives the accounts their money; how many were short.
 fn fund_file(
     options: &Fund,
+    open_purse: OpenPurse,
     node: &Node,
     file: &KeyFile<Signer>,
     amount: U256,
@@ -323,7 +327,10 @@ fn fund_file(
         (_, funder, _) => payer(funder.as_deref())?,
     };
     let brought = match &options.utxo_key {
-        Some(key) => prism::bring(key, node, &payer, file.funded(), amount, caller, say)?,
+        Some(key) => {
+            let purse = open_purse(key, node.rpc.url()).map_err(CommandError::Prism)?;
+            prism::bring(purse, node, &payer, file.funded(), amount, caller, say)?
+        }
         None => 0,
     };
     let short = run::prepare(node, &payer, file.funded(), amount, caller, progress())?;

@@ -1,7 +1,9 @@
-//! `hearth wallet`: keys, balances and payments on the UTXO ledger of a node.
+//! wallet: keys, balances and payments on the UTXO ledger of a node: `hearth wallet`.
 //!
 //! reads   a key's file; a node's RPC
 //! writes  a key's file; transactions, signed here: the key never leaves this process
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
 mod node;
 mod options;
