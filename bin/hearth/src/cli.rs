@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use hearth_evm_node::EvmCommand;
 use hearth_node::{ledger_command, run};
 
-use crate::{bench, cluster, config_command, configure, keys, machine, monitor, profile, tune, why};
+use crate::{bench, config_command, configure, keys, machine, monitor, profile, tune, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -61,7 +61,7 @@ pub enum Command {
     Tune(tune::Command),
     /// See what becomes of blocks among many nodes.
     #[command(subcommand)]
-    Cluster(cluster::Command),
+    Cluster(hearth_local_cluster::Command),
     /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
     #[command(subcommand)]
     Evm(EvmCommand),

@@ -5,17 +5,18 @@
 //!
 //! A node does not know the lab, whose tools these are, so they are joined here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use hearth_ledger::Ledger;
+use hearth_local_cluster::gather::{Gatherer, Membership, Shown};
+use hearth_local_cluster::{Meter, Traffic};
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_node::boot::{Instruments, workspace_path};
 use hearth_node::config::Config;
 use hearth_rpc::Profiler;
 use hearth_serve::dashboard::LookAt;
 
-use crate::cluster::gather::{Gatherer, Membership, Shown};
 use crate::profile;
 
 /// Those of a node of tiles.
@@ -28,6 +29,19 @@ fn look_at_node(config: &Config) -> LookAt {
 /// The dashboard's view of an EVM node, whose workspace is known once it has a port.
 pub fn look_at_chain(workspace: Arc<OnceLock<PathBuf>>) -> LookAt {
     look_at(workspace, None)
+}
+
+/// How the demonstration of a cluster sees what a node sends and receives: as the monitor does.
+pub fn open_meter(workspace: &Path) -> Option<Meter> {
+    let mut seconds = Seconds::of(Watch::attach(&[workspace.to_owned()]).ok()?);
+    Some(Box::new(move || {
+        let sample = seconds.next_second().sample;
+        Traffic {
+            sent_bps: sample.bandwidth.sent_bits_per_s,
+            received_bps: sample.bandwidth.received_bits_per_s,
+            full: sample.block_full.values().sum(),
+        }
+    }))
 }
 
 fn profiler(ledger: Arc<Ledger>, kinds: Vec<String>) -> Arc<dyn Profiler> {

@@ -8,7 +8,6 @@
 
 mod bench;
 mod cli;
-mod cluster;
 mod config_command;
 mod configure;
 mod instruments;
@@ -32,7 +31,7 @@ use hearth_evm_node::EvmCommand;
 use hearth_node::{config, ledger_command, run};
 
 use cli::{Cli, Command};
-use instruments::{INSTRUMENTS, look_at_chain};
+use instruments::{INSTRUMENTS, look_at_chain, open_meter};
 
 fn main() -> ExitCode {
     panics::install();
@@ -109,7 +108,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
         Command::Load(options) => Ok(hearth_load::run(&options, purse::open, &StopSignal::install()?, say)?),
         Command::Tune(command) => Ok(tune::run(&command, say)?),
-        Command::Cluster(command) => Ok(cluster::run(&command, say)?),
+        Command::Cluster(command) => Ok(hearth_local_cluster::run(&command, open_meter, say)?),
         Command::Evm(command) => Ok(hearth_evm_node::run(&command, look_at_chain, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),

@@ -12,7 +12,7 @@ use hearth_cluster::simulate::World;
 use serde::Serialize;
 
 use super::scrape::Figures;
-use crate::cluster::local::member::{Cluster, Member, Role};
+use crate::local::member::{Cluster, Member, Role};
 
 /// A second of a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -192,8 +192,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cluster::local::member::Plan;
-    use crate::cluster::local::{Up, Which};
+    use crate::local::member::Plan;
+    use crate::local::{Up, Which};
 
     fn four(folder: &std::path::Path) -> Cluster {
         let which = Which { name: "test".into(), folder: None };

@@ -7,8 +7,8 @@
 use std::fmt::Write;
 
 use hearth_cluster::simulate::{Report, Seed, text};
-use hearth_lab::page::text::escape;
-use hearth_lab::page::{document, even};
+use hearth_page::text::escape;
+use hearth_page::{document, even};
 
 pub(super) const STYLE: &str = include_str!("style.css");
 /// A chart's width, in its own units.

@@ -15,8 +15,8 @@ use hearth_wire::transfer::TransferTemplate;
 use serde_json::{Value, json};
 
 use super::measure::{gone, wait};
-use crate::cluster::local::LocalError;
-use crate::cluster::local::member::Cluster;
+use crate::local::LocalError;
+use crate::local::member::Cluster;
 
 /// Compute units that a transfer uses, and bytes of accounts that it loads.
 const TRANSFER_UNITS: u64 = 150;

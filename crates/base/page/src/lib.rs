@@ -1,4 +1,4 @@
-//! A report as one HTML file: it needs no other and no network, and is light or dark as its reader has it.
+//! page: a report as one HTML file: it needs no other and no network, and is light or dark as its reader has it.
 //!
 //! reads   a body, of words that [`text::escape`] made harmless
 //! writes  HTML

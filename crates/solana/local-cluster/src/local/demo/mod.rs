@@ -28,6 +28,7 @@ use super::member::{Cluster, Limits, NODES_MAX, Role};
 use super::start::Started;
 use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
 use load::Load;
+pub use measure::{Meter, OpenMeter, Traffic};
 use measure::{Second, Watcher, Window};
 
 /// Of the rate that all nodes hold: what blocks may hold of it where the machine does not come to the cluster's limits.
@@ -141,7 +142,7 @@ pub struct LoadReport {
 }
 
 /// Runs the command.
-pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> {
+pub fn run(options: &Demo, open_meter: OpenMeter, say: &Say) -> Result<(), super::super::ClusterError> {
     let (json, html) = (options.json.as_deref(), options.html.as_deref());
     super::super::results_can_be_written(json, html)?;
     let say = if is_stdout(json) { &Say::stderr() } else { say };
@@ -152,7 +153,7 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
     let (nodes, map) = (Some(options.nodes), options.map.clone());
     let up = Up { which, nodes, validators: None, map, address: Some(options.address), reset: true };
     let mut cluster = prepare(&up, false)?;
-    let report = tell(&mut cluster, options, &stop, say)?;
+    let report = tell(&mut cluster, options, open_meter, &stop, say)?;
     if !options.keep {
         let all: Vec<usize> = (0..cluster.nodes.len()).collect();
         let stopped = cluster.stop(&all);
@@ -167,7 +168,13 @@ pub fn run(options: &Demo, say: &Say) -> Result<(), super::super::ClusterError> 
 }
 
 /// The story. Whatever goes wrong, no node is left running.
-fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<Report, LocalError> {
+fn tell(
+    cluster: &mut Cluster,
+    options: &Demo,
+    open_meter: OpenMeter,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<Report, LocalError> {
     let followers: Vec<usize> = (1..cluster.nodes.len()).collect();
     let mut started = Started::of(cluster);
     if !options.keep {
@@ -185,7 +192,7 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
     let followers_joined_s = begun.elapsed().as_secs_f64();
     say.line(format_args!("  all serve after {followers_joined_s:.1} s"));
 
-    let (held_txn_per_s, courses) = courses(started.cluster(), options, stop, say)?;
+    let (held_txn_per_s, courses) = courses(started.cluster(), options, open_meter, stop, say)?;
     let mut loads = vec![];
     for course in courses {
         if course.limits != started.cluster().limits {
@@ -197,7 +204,7 @@ fn tell(cluster: &mut Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> 
             // Nodes serve while they still execute what is not final of before.
             measure::goes_on(started.cluster(), before, stop)?;
         }
-        loads.push(measured(started.cluster(), course, options, stop, say)?);
+        loads.push(measured(started.cluster(), course, options, open_meter, stop, say)?);
     }
 
     let (slot, is_same_state) = blocks::compare(started.cluster(), stop)?;
@@ -226,6 +233,7 @@ struct Course {
 fn courses(
     cluster: &Cluster,
     options: &Demo,
+    open_meter: OpenMeter,
     stop: &StopSignal,
     say: &Say,
 ) -> Result<(Option<f64>, [Course; 2]), LocalError> {
@@ -241,7 +249,7 @@ fn courses(
         return Ok((None, [within, lifted("twice as many transactions", Some(2.0 * rate))]));
     }
     say.line("what all nodes hold together");
-    let (rate, full) = hold(cluster, options, stop, say)?;
+    let (rate, full) = hold(cluster, options, open_meter, stop, say)?;
     say.line(format_args!("  {rate:.0} transactions a second until the last follower had them"));
     let courses = if full > FULL {
         let within = Course { what: "at the cluster's limits of a block".into(), limits: Limits::Cluster, rate: None };
@@ -276,9 +284,15 @@ fn regions(cluster: &Cluster) -> String {
 
 /// What all nodes hold together: as much as the leader takes, over the time until the last follower has it; and in
 /// which part of the time the leader's blocks were full.
-fn hold(cluster: &Cluster, options: &Demo, stop: &StopSignal, say: &Say) -> Result<(f64, f64), LocalError> {
+fn hold(
+    cluster: &Cluster,
+    options: &Demo,
+    open_meter: OpenMeter,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(f64, f64), LocalError> {
     let seconds = (options.duration / 2).clamp(5, 15);
-    let mut watcher = Watcher::of(cluster)?;
+    let mut watcher = Watcher::of(cluster, open_meter)?;
     watcher.all_there(stop)?;
     let mut load = Load::start(cluster, None, seconds)?;
     watcher.wait_for_load(&mut load, stop)?;
@@ -301,6 +315,7 @@ fn measured(
     cluster: &Cluster,
     Course { what, limits, rate }: Course,
     options: &Demo,
+    open_meter: OpenMeter,
     stop: &StopSignal,
     say: &Say,
 ) -> Result<LoadReport, LocalError> {
@@ -308,7 +323,7 @@ fn measured(
         Some(rate) => format!("load: {what} ({rate:.0} transactions a second)"),
         None => format!("load: {what}"),
     });
-    let mut watcher = Watcher::of(cluster)?;
+    let mut watcher = Watcher::of(cluster, open_meter)?;
     // What they lack of before is no part of this load.
     watcher.all_there(stop)?;
     let mut load = Load::start(cluster, rate, WARMUP + options.duration)?;

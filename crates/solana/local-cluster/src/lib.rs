@@ -1,11 +1,13 @@
-//! `hearth cluster`: what becomes of a node's blocks among many nodes, simulated or on this machine.
+//! local-cluster: what becomes of a node's blocks among many nodes, simulated or on this machine: `hearth cluster`.
 //!
 //! reads   a map of regions, a file of stakes
 //! writes  what was simulated, as text, as JSON and as a page; nodes
 //! memory  see `hearth_cluster::simulate`
 
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+
 mod local;
-pub mod page;
+mod page;
 
 use std::fs;
 use std::io;
@@ -19,6 +21,7 @@ use hearth_command::out::{Unwritable, can_be_written, is_stdout};
 use hearth_command::say::Say;
 use serde_json::json;
 
+pub use local::demo::{Meter, OpenMeter, Traffic};
 pub use local::gather;
 
 /// Nodes that are simulated where nobody says how many.
@@ -165,8 +168,8 @@ impl ExitCode for ClusterError {
     }
 }
 
-/// Runs the command.
-pub fn run(command: &Command, say: &Say) -> Result<(), ClusterError> {
+/// Runs the command. `open_meter` shows the demonstration what nodes send and receive.
+pub fn run(command: &Command, open_meter: OpenMeter, say: &Say) -> Result<(), ClusterError> {
     match command {
         Command::Simulate(options) => return simulate(options, say),
         Command::Up(options) => local::up(options, say)?,
@@ -176,7 +179,7 @@ pub fn run(command: &Command, say: &Say) -> Result<(), ClusterError> {
         Command::Partition(options) => local::partition(options, say)?,
         Command::Heal(which) => local::heal(which, say)?,
         Command::Down(which) => local::down(which, say)?,
-        Command::Demo(options) => local::demo::run(options, say)?,
+        Command::Demo(options) => local::demo::run(options, open_meter, say)?,
     }
     Ok(())
 }

@@ -430,7 +430,7 @@ fn spread(world: &World, nodes: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::local::Which;
+    use crate::local::Which;
     use hearth_node::config;
 
     fn options(nodes: usize, address: Ipv4Addr) -> Up {

@@ -8,17 +8,17 @@
 //! slot's end to another's, the same for all nodes: what lies between is the same blocks, over the time that each took.
 
 use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearth_command::node_rpc::Rpc;
 use hearth_command::stop::StopSignal;
-use hearth_monitor::{Seconds, Watch};
 use serde::Serialize;
 
 use super::load::Load;
-use crate::cluster::local::LocalError;
-use crate::cluster::local::member::Cluster;
-use crate::cluster::local::status::Look;
+use crate::local::LocalError;
+use crate::local::member::Cluster;
+use crate::local::status::Look;
 
 /// Transactions a second that no votes come to.
 const IS_LOADED: f64 = 50.0;
@@ -30,6 +30,24 @@ const STOPPED_WITHIN: u64 = 10;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The longest that a slot is waited for.
 const SLOT_MAX: Duration = Duration::from_secs(5);
+
+/// What a node did since the look before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    /// What each of its net tiles sent, bits a second.
+    pub sent_bps: f64,
+    /// And received.
+    pub received_bps: f64,
+    /// The part of the time in which its blocks were full.
+    pub full: f64,
+}
+
+/// Looks at a node's workspace.
+pub type Meter = Box<dyn FnMut() -> Traffic>;
+
+/// Opens the meter of the node whose workspace is at this path; `None` where none is. The lab's monitor reads
+/// workspaces, and a chain does not know the lab, so the program gives it.
+pub type OpenMeter = fn(&Path) -> Option<Meter>;
 
 /// What each node did in a second, the leader first.
 #[derive(Clone, Debug, Serialize)]
@@ -121,21 +139,21 @@ impl fmt::Display for Behind {
 pub struct Watcher<'a> {
     cluster: &'a Cluster,
     rpcs: Vec<Rpc>,
-    nodes: Vec<Seconds>,
+    meters: Vec<Meter>,
     begun: Instant,
     before: Vec<Look>,
 }
 
 impl<'a> Watcher<'a> {
     /// Takes the first look.
-    pub fn of(cluster: &'a Cluster) -> Result<Self, LocalError> {
+    pub fn of(cluster: &'a Cluster, open_meter: OpenMeter) -> Result<Self, LocalError> {
         let rpcs = cluster.nodes.iter().map(|node| Rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
-        let watch = |number: usize| {
+        let meter = |number: usize| {
             let path = cluster.workspace(&cluster.nodes[number]);
-            Watch::attach(&[path]).map(Seconds::of).map_err(|_| gone(cluster, number))
+            open_meter(&path).ok_or_else(|| gone(cluster, number))
         };
-        let nodes = (0..cluster.nodes.len()).map(watch).collect::<Result<_, _>>()?;
-        let mut watcher = Self { cluster, rpcs, nodes, begun: Instant::now(), before: vec![] };
+        let meters = (0..cluster.nodes.len()).map(meter).collect::<Result<_, _>>()?;
+        let mut watcher = Self { cluster, rpcs, meters, begun: Instant::now(), before: vec![] };
         watcher.before = watcher.looks()?;
         Ok(watcher)
     }
@@ -179,14 +197,14 @@ impl<'a> Watcher<'a> {
     pub fn second(&mut self, stop: &StopSignal) -> Result<Second, LocalError> {
         wait(Duration::from_secs(1), stop)?;
         let now = self.looks()?;
-        let samples: Vec<_> = self.nodes.iter_mut().map(|node| node.next_second().sample).collect();
+        let traffic: Vec<Traffic> = self.meters.iter_mut().map(|meter| meter()).collect();
         let second = Second {
             at_s: self.begun.elapsed().as_secs_f64(),
             txn_per_s: now.iter().zip(&self.before).map(|(now, before)| now.rate_since(before)).collect(),
             slots_behind: now.iter().map(|look| now[0].slot.saturating_sub(look.slot)).collect(),
-            sent_bps: samples.iter().map(|sample| sample.bandwidth.sent_bits_per_s).collect(),
-            received_bps: samples.iter().map(|sample| sample.bandwidth.received_bits_per_s).collect(),
-            full: samples[0].block_full.values().sum(),
+            sent_bps: traffic.iter().map(|node| node.sent_bps).collect(),
+            received_bps: traffic.iter().map(|node| node.received_bps).collect(),
+            full: traffic[0].full,
         };
         self.before = now;
         Ok(second)

@@ -7,12 +7,12 @@
 use std::fmt::Write;
 
 use hearth_cluster::simulate::SHOWN;
-use hearth_lab::page::document;
-use hearth_lab::page::text::escape;
+use hearth_page::document;
+use hearth_page::text::escape;
 
 use super::measure::Second;
 use super::{LoadReport, Report, text};
-use crate::cluster::page::{HEIGHT, STYLE, WIDTH, chart};
+use crate::page::{HEIGHT, STYLE, WIDTH, chart};
 
 /// Degrees of a colour's hue from one node's to the next one's: neighbours differ.
 const HUE_STEP: usize = 47;

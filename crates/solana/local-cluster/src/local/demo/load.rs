@@ -5,10 +5,13 @@
 //! memory  the load's own
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::cluster::local::LocalError;
-use crate::cluster::local::member::Cluster;
+use hearth_ring::{WORKSPACE_FOLDER, workspace_path};
+
+use crate::local::LocalError;
+use crate::local::member::Cluster;
 
 /// Accounts that send and receive.
 const ACCOUNTS: usize = 256;
@@ -57,6 +60,6 @@ impl Drop for Load {
         // At once: what is under way lands, and what it would report is measured at the nodes.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_file(std::path::Path::new("/dev/shm").join(format!("hearth-{}", self.name)));
+        let _ = fs::remove_file(workspace_path(Path::new(WORKSPACE_FOLDER), &self.name));
     }
 }
