@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use hearth_evm_node::EvmCommand;
 use hearth_node::{ledger_command, run};
 
-use crate::{bench, config_command, configure, keys, machine, monitor, profile, tune, why};
+use crate::{config_command, configure, keys, machine, monitor, profile, tune, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -26,7 +26,7 @@ pub enum Command {
     /// Boots a node with a new chain, signs transfers, sends them over QUIC on loopback, and prints once a second
     /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far. The ledger is in
     /// `ledger.path`, by default `.hearth/` in the current folder, and is removed at the end.
-    Bench(bench::Options),
+    Bench(hearth_bench::Options),
     /// Run a node as a lasting local chain.
     ///
     /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it. The options

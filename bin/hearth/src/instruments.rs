@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use hearth_bench::Program;
 use hearth_ledger::Ledger;
 use hearth_local_cluster::gather::{Gatherer, Membership, Shown};
 use hearth_local_cluster::{Meter, Traffic};
@@ -18,6 +19,9 @@ use hearth_rpc::Profiler;
 use hearth_serve::dashboard::LookAt;
 
 use crate::profile;
+
+/// What a bench is told of this program.
+pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: INSTRUMENTS };
 
 /// Those of a node of tiles.
 pub const INSTRUMENTS: Instruments = Instruments { look_at: look_at_node, profiler };

@@ -6,7 +6,6 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
-mod bench;
 mod cli;
 mod config_command;
 mod configure;
@@ -31,7 +30,7 @@ use hearth_evm_node::EvmCommand;
 use hearth_node::{config, ledger_command, run};
 
 use cli::{Cli, Command};
-use instruments::{INSTRUMENTS, look_at_chain, open_meter};
+use instruments::{INSTRUMENTS, PROGRAM, look_at_chain, open_meter};
 
 fn main() -> ExitCode {
     panics::install();
@@ -80,7 +79,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
             }
-            Ok(bench::run(config, &options, &stop, say)?)
+            Ok(hearth_bench::run(config, &options, PROGRAM, &stop, say)?)
         }
         Command::Run(options) => {
             let config::Loaded { mut config, keys, .. } = options.config.load()?;
@@ -99,7 +98,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         }
         Command::Profile(profile::Options { of: Some(profile::Of::Bench(options)), .. }) => {
             let config = options.bench.config.read()?;
-            Ok(profile::bench::run(config, &options, &StopSignal::install()?, say)?)
+            Ok(hearth_bench::profile::run(config, &options, PROGRAM, &StopSignal::install()?, say)?)
         }
         Command::Profile(profile::Options { node: options, .. }) => {
             let config = options.config.named(options.name.as_deref())?;

@@ -89,8 +89,8 @@ fn workspaces(config: &Config, name: Option<&str>, running: &[String]) -> Vec<Pa
     match name {
         Some(name) => vec![named(name)],
         None => {
-            let others = running.iter().filter(|name| ![&config.name[..], crate::bench::NAME].contains(&&name[..]));
-            [&config.name, crate::bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
+            let others = running.iter().filter(|name| ![&config.name[..], hearth_bench::NAME].contains(&&name[..]));
+            [&config.name, hearth_bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
         }
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         let of = |name: Option<&str>| workspaces(&Config::default(), name, &names(&["hearth", "other"]));
         let ends = |path: &PathBuf, name: &str| path.ends_with(format!("hearth-{name}"));
         let all = of(None);
-        assert!(ends(&all[0], "hearth") && ends(&all[1], crate::bench::NAME) && ends(&all[2], "other"), "{all:?}");
+        assert!(ends(&all[0], "hearth") && ends(&all[1], hearth_bench::NAME) && ends(&all[2], "other"), "{all:?}");
         assert_eq!((all.len(), of(Some("x")).len()), (3, 1));
     }
 }

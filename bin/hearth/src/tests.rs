@@ -1,11 +1,11 @@
 //! The exit codes of errors that hold other errors.
 
+use hearth_bench::BenchError;
+use hearth_bench::profile::ReportError;
 use hearth_command::exit_code::{FAILED, Failure, INTERRUPTED, MISSED};
 use hearth_load::CommandError;
 
-use crate::bench::BenchError;
 use crate::configure::Ended;
-use crate::profile::bench::ReportError;
 use crate::tune::TuneError;
 use crate::why::WhyError;
 

@@ -4,17 +4,15 @@
 //! writes  a flame graph as SVG, its stacks as folded lines, and which tile used how much
 //! memory  one profile
 
-pub mod bench;
 mod options;
-mod page;
 mod service;
-mod words;
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hearth_bench::profile::words;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{Rpc, RpcError, message};
 use hearth_command::out::{self, Unwritable};
@@ -37,8 +35,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const BLOCK_MAX: Duration = Duration::from_secs(60);
 /// What may come on top: a second before, and naming the functions on a machine that is full.
 const NAMING_MAX: Duration = Duration::from_secs(120);
-/// More stacks of one profile are summed up by thread and tile.
-const STACKS_MAX: usize = 10_000;
 /// Where the token is looked for: unlike a command line, nobody else sees it.
 const TOKEN: &str = "HEARTH_ADMIN_TOKEN";
 
@@ -230,7 +226,7 @@ impl Asked {
 /// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's,
 /// or else of the only one that runs.
 fn place(config: &Config, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
-    let bench = Config { name: crate::bench::NAME.into(), ..config.clone() };
+    let bench = Config { name: hearth_bench::NAME.into(), ..config.clone() };
     let of = |config: &Config| {
         let found = why::place(config, true)?;
         Ok((found, Observer::attach(&workspace_path(config)).ok().map(|node| node.pid())))

@@ -1,4 +1,4 @@
-//! `hearth bench`: how many transactions a second can this machine do, and what limits it?
+//! bench: how many transactions a second can this machine do, and what limits it: `hearth bench`.
 //!
 //! reads   the node's counters, and samples that bencho takes through the node's RPC
 //! writes  a line a second, a summary, JSON
@@ -7,6 +7,8 @@
 //! The walk: yardstick → genesis → node and load → (sign ahead) → warm-up → measured seconds → drain → balance →
 //! yardstick → report.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+
 mod drain;
 mod drive;
 mod machine;
@@ -14,6 +16,7 @@ mod noise;
 mod observe;
 mod off;
 mod options;
+pub mod profile;
 mod report;
 mod summary;
 mod target;
@@ -34,7 +37,7 @@ use hearth_command::stop::StopSignal;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_machine::port::reachable;
 use hearth_machine::process::CoresHad;
-use hearth_node::boot::{self, BootError, Load, NodeParts};
+use hearth_node::boot::{self, BootError, Instruments, Load, NodeParts};
 use hearth_node::config::{Config, Genesis, Rpc};
 use hearth_node::developer::Beginning;
 use hearth_node::memory;
@@ -45,7 +48,6 @@ use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
-use crate::instruments::INSTRUMENTS;
 use drive::Driver;
 use observe::{Observed, Snapshot};
 pub use options::Options;
@@ -113,18 +115,34 @@ const STATUS_SECONDS: u64 = 120;
 /// the same again, which is then in the growth that the report has.
 const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
 
+/// What the program gives a bench.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// The commit that it is built from, where git knows.
+    pub commit: &'static str,
+    /// What looks at the node that the bench boots.
+    pub instruments: Instruments,
+}
+
 /// Runs the bench and prints its result.
 ///
 /// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
 /// to be written, it ends as by Ctrl-C.
-pub fn run(config: Config, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), BenchError> {
-    ended(&report(config, options, stop, say, &mut Nobody)?)
+pub fn run(
+    config: Config,
+    options: &Options,
+    program: Program,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), BenchError> {
+    ended(&report(config, options, program, stop, say, &mut Nobody)?)
 }
 
 /// Runs it as [`run`] does, with somebody who looks on, and gives what was measured; [`ended`] says how that ended.
 pub fn report(
     mut config: Config,
     options: &Options,
+    program: Program,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
@@ -151,10 +169,11 @@ pub fn report(
     };
     let mut report = match &options.target.url {
         Some(url) => target::run(&config, options, url, stop, say)?,
-        None => own_node(config, options, stop, say, witness)?,
+        None => own_node(config, options, program.instruments, stop, say, witness)?,
     };
     // After an interrupted load nobody waits for the second one.
     let after = before.and_then(|before| yardstick::measure(stop).or(Some(before)));
+    report.commit = program.commit.into();
     report.machine = machine::describe(jiffies);
     if let (Some(before), Some(after)) = (before, after) {
         let ns = yardstick::between(before, after);
@@ -191,6 +210,7 @@ pub fn ended(report: &Report) -> Result<(), BenchError> {
 fn own_node(
     mut config: Config,
     options: &Options,
+    instruments: Instruments,
     stop: &StopSignal,
     say: &Say,
     witness: &mut dyn Witness,
@@ -211,7 +231,7 @@ fn own_node(
     let folder = config.expand(&config.ledger.path).join("bench");
     let _alone = alone_in(&folder)?;
     let counts = topology.clone();
-    let node = NodePlan { topology, bound, folder: &folder };
+    let node = NodePlan { topology, bound, folder: &folder, instruments };
     let observed = measure(&config, node, options, stop, say, witness);
     // The blocks of a bench are of no use to anybody once it has ended.
     let _ = std::fs::remove_dir_all(&folder);
@@ -267,6 +287,7 @@ struct NodePlan<'a> {
     topology: Topology,
     bound: BoundPorts,
     folder: &'a Path,
+    instruments: Instruments,
 }
 
 /// Boots node and load on a new chain in the folder, drives them, stops them.
@@ -278,7 +299,7 @@ fn measure(
     say: &Say,
     witness: &mut dyn Witness,
 ) -> Result<Observed, BenchError> {
-    let NodePlan { topology, bound, folder } = node;
+    let NodePlan { topology, bound, folder, instruments } = node;
     let not_yet_stopped = || match stop.is_set() {
         true => Err(BenchError::Interrupted { landed: 0 }),
         false => Ok(()),
@@ -312,7 +333,7 @@ fn measure(
     };
     let (sender, samples) = channel();
     progress("booting the node");
-    let parts = NodeParts { topology, bound, chain, instruments: INSTRUMENTS };
+    let parts = NodeParts { topology, bound, chain, instruments };
     let running = boot::boot(config, parts, Some(Load { benchg, samples: sender }))?;
     if config.rpc.dashboard {
         progress(&format!("dashboard: http://{}/dashboard", reachable(running.rpc)));
@@ -429,7 +450,6 @@ impl Observed {
             seconds: self.seconds.clone(),
             tiles: self.tile_use(),
             config: serde_json::to_value(config).expect("plain data"),
-            commit: env!("HEARTH_COMMIT").into(),
             interrupted: self.interrupted,
             drain_interrupted: self.drain_interrupted,
             presigned: options.presign,

@@ -13,8 +13,8 @@ use hearth_machine::Machine;
 use hearth_monitor::{Sample, Table};
 use hearth_profile::Profile;
 
-use super::bench::Second;
-use crate::bench::Report;
+use super::Second;
+use crate::Report;
 use parts::{bars, escape, latencies, marked, regimes, table};
 
 /// What only this page has; the rest is the dashboard's.

@@ -19,7 +19,7 @@ use hearth_wire::program::system;
 use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use serde_json::{Value, json};
 
-use crate::bench::{BenchError, progress};
+use crate::{BenchError, progress};
 
 /// What each sender begins with: the fees of 300,000 transfers, and amounts that go to and fro.
 const LAMPORTS: u64 = 2_000_000_000;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use hearth_command::numbers::grouped_rate;
 use hearth_monitor::{Regimes, Stage, Table, TileSample, time};
 
-use crate::profile::bench::Second;
+use crate::profile::Second;
 
 /// In the order in which a bar stacks them: name of the style, place among [`Regimes::shares`], meaning.
 const REGIMES: [(&str, usize, &str); 9] = [

@@ -300,7 +300,6 @@ impl Observed {
                 .collect(),
             seconds: self.seconds.clone(),
             tiles: self.tile_use(),
-            commit: env!("HEARTH_COMMIT").into(),
             interrupted: self.interrupted,
             drain_interrupted: self.drain_interrupted,
             presigned: options.presign,

@@ -4,6 +4,9 @@
 //! writes  an HTML file, and what `hearth bench` writes
 //! memory  the sampler's table and one profile; a number a second; two looks at the workspace
 
+mod page;
+pub mod words;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,17 +21,19 @@ use hearth_monitor::{AttachError, Look, Sample, Watch};
 use hearth_node::config::Config;
 use hearth_profile::{Samples, Sampling, SamplingError};
 
-use super::STACKS_MAX;
-use super::page::Page;
-use super::words::{self, Cost};
-use crate::bench::{self, BenchError, Witness};
+use crate::{BenchError, Program, Witness};
+use page::Page;
+use words::Cost;
+
+/// More stacks of one profile are summed up by thread and tile.
+pub const STACKS_MAX: usize = 10_000;
 
 /// `hearth profile bench`
 #[derive(Args)]
 pub struct ReportOptions {
     /// The bench.
     #[command(flatten)]
-    pub bench: bench::Options,
+    pub bench: crate::Options,
     /// The report, to be opened in a browser.
     #[arg(long, short, value_name = "FILE", default_value = "hearth-bench.html")]
     pub output: PathBuf,
@@ -64,7 +69,13 @@ impl ExitCode for ReportError {
 }
 
 /// Runs the bench, prints its result, writes the page.
-pub fn run(config: Config, options: &ReportOptions, stop: &StopSignal, say: &Say) -> Result<(), ReportError> {
+pub fn run(
+    config: Config,
+    options: &ReportOptions,
+    program: Program,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), ReportError> {
     if options.bench.target.url.is_some() {
         let what =
             "a bench of a node of its own is profiled; of another: `hearth profile --url` while `hearth bench` runs";
@@ -74,10 +85,10 @@ pub fn run(config: Config, options: &ReportOptions, stop: &StopSignal, say: &Say
     // What cannot be sampled is better known before the bench; the sampler has its memory from here on.
     drop(Sampling::start(options.hz)?);
     let mut seen = Onlooker { hz: options.hz, ..Onlooker::default() };
-    let report = bench::report(config, &options.bench, stop, say, &mut seen)?;
+    let report = crate::report(config, &options.bench, program, stop, say, &mut seen)?;
     // Interrupted before anything was measured, there is nothing to report.
-    bench::ended(&report).or_else(|why| if report.measured { Ok(()) } else { Err(why) })?;
-    let Some(watched) = seen.watched()? else { return Ok(bench::ended(&report)?) };
+    crate::ended(&report).or_else(|why| if report.measured { Ok(()) } else { Err(why) })?;
+    let Some(watched) = seen.watched()? else { return Ok(crate::ended(&report)?) };
     note("  … naming functions");
     let profile = watched.samples.name(STACKS_MAX);
     let tiles = words::tiles_of(profile.tiles().into_iter(), profile.samples());
@@ -97,7 +108,7 @@ pub fn run(config: Config, options: &ReportOptions, stop: &StopSignal, say: &Say
     let to_stdout = options.bench.json.as_deref() != Some(Path::new("-"));
     let say = if to_stdout { say } else { &Say::stderr() };
     say.text(format!("{tiles}{cost}  report     {}\n", options.output.display()));
-    Ok(bench::ended(&report)?)
+    Ok(crate::ended(&report)?)
 }
 
 /// Samples and watches the measured seconds.

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::fund::{self, Payer};
-use crate::bench::BenchError;
-use crate::bench::report::{Latency, Waits};
+use crate::BenchError;
+use crate::report::{Latency, Waits};
 
 /// How often the statuses of probes are asked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
