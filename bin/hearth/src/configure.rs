@@ -10,7 +10,7 @@ use hearth_command::say::Say;
 use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
 use hearth_node::boot::{self, BootError};
-use hearth_node::config::{Config, ConfigFile};
+use hearth_node::config::{Config, ConfigFile, huge_pages, workspace_path};
 use hearth_pipeline::kinds::Kind;
 use hearth_ring::HugePages;
 use hearth_tile::affinity::Cores;
@@ -182,12 +182,12 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
 }
 
 fn pages(config: &Config, topology: &Topology) -> Option<Pages> {
-    let pages = boot::huge_pages(&config.hugetlbfs);
+    let pages = huge_pages(&config.hugetlbfs);
     (pages != HugePages::None).then(|| Pages {
         page_bytes: pages.page_size(),
         count: topology.workspace_plan(pages).size().div_ceil(pages.page_size()),
         mount: config.hugetlbfs.mount_path.clone(),
-        held: boot::workspace_path(config).exists(),
+        held: workspace_path(config).exists(),
     })
 }
 

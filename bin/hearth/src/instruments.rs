@@ -13,8 +13,8 @@ use hearth_ledger::Ledger;
 use hearth_local_cluster::gather::{Gatherer, Membership, Shown};
 use hearth_local_cluster::{Meter, Traffic};
 use hearth_monitor::{Second, Seconds, Watch};
-use hearth_node::boot::{Instruments, workspace_path};
-use hearth_node::config::Config;
+use hearth_node::boot::Instruments;
+use hearth_node::config::{Config, workspace_path};
 use hearth_rpc::Profiler;
 use hearth_serve::dashboard::LookAt;
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hearth_command::exit_code::ExitCode;
 use hearth_command::say::{Say, note};
+use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
-use hearth_node::boot::workspace_path;
-use hearth_node::config::{Config, ConfigFile};
+use hearth_node::config::{Config, ConfigFile, workspace_path};
 use hearth_ring::Observer;
 
 /// `hearth monitor`
@@ -43,7 +43,7 @@ pub enum MonitorError {
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// None of that name.
-    #[error("{}", crate::why::nobody(.0, .1))]
+    #[error("{}", nobody(.0, .1))]
     Unknown(String, Vec<String>),
     /// No screen.
     #[error(transparent)]
@@ -110,6 +110,22 @@ pub fn running(config: &Config) -> Vec<String> {
     let mut names: Vec<String> = names.filter(is_alive).collect();
     names.sort();
     names
+}
+
+/// That no node of this name runs, which ones do, and how to start one.
+pub fn nobody(name: &str, running: &[String]) -> String {
+    let runs = match running {
+        [] => "none does".into(),
+        names => format!("these do: {}", names.join(", ")),
+    };
+    let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
+        Some(port) => format!("`hearth evm run --port {port}` starts one"),
+        None => {
+            let name = shell::word(name);
+            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
+        }
+    };
+    format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
 
 /// That other nodes run beside the one that is shown, and how to see them.
@@ -194,6 +210,16 @@ fn lines(rated: &mut Rated, options: &Options, stop: &StopSignal, say: &Say) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_does_not_run_is_told_with_those_that_do() {
+        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
+        assert_eq!(
+            told,
+            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
+        );
+        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
+    }
 
     #[test]
     fn who_runs_beside_is_named() {

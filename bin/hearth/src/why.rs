@@ -16,12 +16,10 @@ use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{Rpc, RpcError, message};
 use hearth_command::say::Say;
-use hearth_command::shell;
 use hearth_evm_node::WEB3;
 use hearth_machine::port::reachable;
 use hearth_node::boot;
-use hearth_node::config::{Config, ConfigFile};
-use hearth_node::ports::Ports;
+use hearth_node::config::{Config, ConfigFile, Ports, workspace_path};
 use hearth_ring::Observer;
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
@@ -99,7 +97,7 @@ pub enum WhyError {
         node: &'static str,
     },
     /// No node of that name.
-    #[error("{}", nobody(.0, .1))]
+    #[error("{}", monitor::nobody(.0, .1))]
     NoNode(String, Vec<String>),
     /// Several nodes, none of them of the configuration's name.
     #[error("several nodes run on this machine: {}; --name says which to ask", .0.join(", "))]
@@ -113,22 +111,6 @@ pub enum WhyError {
     /// It did not land well, with the exit code that says how. The answer has been printed.
     #[error("it did not land successfully")]
     Told(u8),
-}
-
-/// That no node of this name runs, which ones do, and how to start one.
-pub fn nobody(name: &str, running: &[String]) -> String {
-    let runs = match running {
-        [] => "none does".into(),
-        names => format!("these do: {}", names.join(", ")),
-    };
-    let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
-        Some(port) => format!("`hearth evm run --port {port}` starts one"),
-        None => {
-            let name = shell::word(name);
-            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
-        }
-    };
-    format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
 
 /// What a node answers to a method that it does not have.
@@ -198,7 +180,7 @@ fn of_signature(config: &Config, options: &Options) -> Result<Value, WhyError> {
 /// one.
 pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
     let usual = reachable(Ports::of(config).rpc);
-    let running = Observer::attach(&boot::workspace_path(config)).ok().filter(Observer::is_alive);
+    let running = Observer::attach(&workspace_path(config)).ok().filter(Observer::is_alive);
     match running {
         Some(node) => Ok(rpc_of(&node, usual.ip()).unwrap_or(usual)),
         None if is_named => Err(WhyError::NoNode(config.name.clone(), monitor::running(config))),
@@ -294,13 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_run_is_told_with_those_that_do() {
-        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
-        assert_eq!(
-            told,
-            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
-        );
-        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
+    fn name_of_evm_node_says_where_it_listens() {
         let address = |name: &str| address_of(name).map(|address| address.to_string());
         assert_eq!(address("evm-0.0.0.0-8545").as_deref(), Some("0.0.0.0"));
         assert_eq!(address("evm---1-8545").as_deref(), Some("::1"));

@@ -18,8 +18,7 @@ use hearth_command::node_rpc::{Rpc, RpcError, message};
 use hearth_command::out::{self, Unwritable};
 use hearth_command::say::{Say, note};
 use hearth_command::stop::StopSignal;
-use hearth_node::boot::workspace_path;
-use hearth_node::config::Config;
+use hearth_node::config::{Config, workspace_path};
 use hearth_ring::Observer;
 use serde_json::{Value, json};
 

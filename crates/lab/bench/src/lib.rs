@@ -38,7 +38,7 @@ use hearth_ledger::genesis::funded_account_key;
 use hearth_machine::port::reachable;
 use hearth_machine::process::CoresHad;
 use hearth_node::boot::{self, BootError, Instruments, Load, NodeParts};
-use hearth_node::config::{Config, Genesis, Rpc};
+use hearth_node::config::{Config, Genesis, Rpc, workspace_path};
 use hearth_node::developer::Beginning;
 use hearth_node::memory;
 use hearth_node::ports::BoundPorts;
@@ -338,7 +338,7 @@ fn measure(
     if config.rpc.dashboard {
         progress(&format!("dashboard: http://{}/dashboard", reachable(running.rpc)));
     }
-    witness.booted(&boot::workspace_path(config));
+    witness.booted(&workspace_path(config));
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seen = Observed::default();
     let mut bench =

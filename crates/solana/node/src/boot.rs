@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use hearth_cluster::board::Board;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::stop::StopSignal;
-use hearth_crypto::ed25519::{SigningKey, verify_strict};
+use hearth_crypto::ed25519::SigningKey;
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -39,28 +39,27 @@ use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
 use hearth_wire::Pubkey;
 use hearth_wire::gossip::SocketKind;
-use hearth_wire::txn::Txn;
 
-use crate::config::{self, Config, Gossip, Layout, Rpc, Validator};
+use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
 use crate::ledger_command;
+use crate::peers;
 use crate::peers::divergence::{DivergenceError, DivergenceWatch};
 use crate::peers::echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
-use crate::peers::{self, ClusterPorts};
-use crate::ports::{BoundPorts, Ports};
+use crate::ports::BoundPorts;
 use crate::preflight::PreflightError;
-use crate::replay::{self, Go, ReplayError, Replayed};
+use crate::replay::{
+    self, Go, ReplayError, Replayed, is_history_damaged, is_replay_of_damage, is_store_damaged, signatures_are_valid,
+};
 use crate::restore::{self, Restored};
 use consensus::Consensus;
 use liveness::Tiles;
 use tiles::tile_configs;
 
-pub use tiles::{
-    block_limits, huge_pages, idle, load_configs, pack_config, server_config, shred_memory, workspace_path,
-};
+pub use tiles::{block_limits, idle, load_configs, pack_config, server_config, shred_memory};
 
 /// The RPC's name among the services.
 pub const RPC: &str = "rpc";
@@ -134,25 +133,6 @@ pub enum BootError {
         /// The options that name this chain, each behind a space.
         options: String,
     },
-}
-
-/// Whether blocks are not as they were written.
-pub fn is_store_damaged(error: &StoreError) -> bool {
-    matches!(error, StoreError::Corrupt(_))
-}
-
-/// Whether the history is not as it was written.
-pub fn is_history_damaged(error: &HistoryError) -> bool {
-    matches!(error, HistoryError::Corrupt { .. })
-}
-
-/// Whether that is why blocks cannot be executed.
-pub fn is_replay_of_damage(error: &ReplayError) -> bool {
-    match error {
-        ReplayError::Store(error) => is_store_damaged(error),
-        ReplayError::History(error) => is_history_damaged(error),
-        ReplayError::BeginningGone { .. } | ReplayError::Stopped(_) | ReplayError::Block(_) => false,
-    }
 }
 
 impl BootError {
@@ -723,12 +703,6 @@ fn tag_key() -> u64 {
 /// Where the node takes gossip, or would if it were in a cluster.
 fn gossip_address(gossip: &Gossip) -> SocketAddr {
     reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
-}
-
-/// Whether every signature of a transaction is its signer's.
-pub fn signatures_are_valid(txn: &Txn<'_>) -> bool {
-    let pairs = txn.signatures().iter().zip(txn.signer_keys());
-    pairs.into_iter().all(|(signature, key)| verify_strict(key, signature, txn.message()).is_ok())
 }
 
 fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {

@@ -17,7 +17,6 @@ use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::{Damage, History};
 use hearth_ledger::snapshot::{Folder, SnapshotError};
 
-use crate::boot::BootError;
 use crate::config::Config;
 use crate::restore::{self, Restored};
 
@@ -48,7 +47,7 @@ pub fn plan(
     history: Option<&mut History>,
     blocks: &Reader,
     mut refused: impl FnMut(&SnapshotError),
-) -> Result<Plan, BootError> {
+) -> Result<Plan, SnapshotError> {
     let files = Folder::existing(folder).map_or(Ok(vec![]), |folder| folder.files())?;
     let snapshots: Vec<u64> = files.iter().map(|file| file.slot).collect();
     let newest = snapshots.first().copied().unwrap_or(genesis.config().genesis_slot);

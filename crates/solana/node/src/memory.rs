@@ -13,7 +13,7 @@ use hearth_pipeline::tag_cache::TagCache;
 use hearth_pipeline::{gossip, quic, repair, rserve, store, txsend};
 
 use crate::boot::{self, BootError};
-use crate::config::{Bench, Config};
+use crate::config::{Bench, Config, huge_pages};
 use crate::replay;
 
 /// Entries in a data shred, bytes.
@@ -57,7 +57,7 @@ pub fn of_statuses(bench: &Bench, capacity: usize) -> u64 {
 fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec<(String, u64)>, BootError> {
     let cores = boot::cores(&config.layout)?;
     let topology = boot::topology(config, &cores, with_load).map_err(BootError::Layout)?;
-    let mut parts = topology.workspace_plan(boot::huge_pages(&config.hugetlbfs)).parts();
+    let mut parts = topology.workspace_plan(huge_pages(&config.hugetlbfs)).parts();
     let (verify, tiles) = (topology.count("verify") as u64, &config.tiles);
     let mut part = |name: &str, bytes: u64| parts.push((name.to_owned(), bytes));
     part("verify: history", verify * TagCache::bytes(tiles.verify.signature_cache_size));

@@ -11,8 +11,7 @@ use hearth_machine::memory::{HugePages as Pool, file_system_of};
 use hearth_ring::HugePages;
 use hearth_tile::topology::Topology;
 
-use crate::boot::{huge_pages, workspace_path};
-use crate::config::Config;
+use crate::config::{Config, huge_pages, workspace_path};
 
 /// Why the workspace cannot have its pages.
 #[derive(Debug, thiserror::Error)]

@@ -1,212 +1,180 @@
-//! The node's ports: where it listens, and why it cannot.
+//! The node's ports, taken before anything is made of its chain.
 //!
-//! reads   the configuration; who has a port that is taken
-//! writes  nothing; [`BoundPorts::take`] binds
-//! memory  a few words
+//! reads   the configuration
+//! writes  the node's sockets; the configuration, where defaults are taken and others are free
+//! memory  the kernel's buffers of the UDP sockets
 //!
-//! The walk: [`Ports`] (where a configuration puts them) → [`BoundPorts`] (bound, before a chain is made or replayed) →
-//! the tiles, the RPC and the cluster's threads, which are given their sockets.
+//! To look whether a port is free and to bind it later is to lose it to another program: of several nodes that start
+//! together all but one would fail. So the sockets are bound once, and each is handed to the tile or thread that uses
+//! it.
 
-mod bound;
+use std::io;
+use std::net::TcpListener;
 
-use std::io::ErrorKind;
-use std::net::SocketAddr;
+use hearth_machine::port::{HeldTcp, PortError, Protocol};
+use hearth_pipeline::links::PortKind;
+use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
 
-pub use bound::BoundPorts;
-use hearth_machine::port::{PortError, Protocol};
+use crate::config::ports::{Purpose, Use, moved_up, moves, moving, name_of};
+use crate::config::{Config, Ports};
+use crate::peers::join::scout::GossipSockets;
 
-use crate::config::Config;
-use crate::peers::ClusterPorts;
+/// How many hundreds above the default are tried.
+const HUNDREDS_MAX: u16 = 100;
 
-/// The key of JSON-RPC's port; WebSocket has the next.
-pub const RPC: &str = "rpc.port";
-const METRICS: &str = "tiles.metric.prometheus_listen_port";
-const UDP: &str = "tiles.quic.regular_transaction_listen_port";
-const QUIC: &str = "tiles.quic.quic_transaction_listen_port";
-
-/// Where the node listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ports {
-    /// TPU over QUIC.
-    pub quic: SocketAddr,
-    /// TPU over UDP.
-    pub udp: SocketAddr,
-    /// JSON-RPC over HTTP.
-    pub rpc: SocketAddr,
-    /// Subscriptions: one above JSON-RPC.
-    pub websocket: SocketAddr,
-    /// Prometheus.
-    pub metrics: SocketAddr,
-    /// Those of the cluster, where the node is in one.
-    pub cluster: Option<ClusterPorts>,
+/// All ports of a node.
+#[derive(Debug)]
+pub struct BoundPorts {
+    /// Where they are.
+    pub ports: Ports,
+    /// What is elsewhere since others have the defaults: what each port is for.
+    pub moved: Vec<&'static str>,
+    sockets: Vec<(Use, Socket)>,
 }
 
-/// What a port is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    Gossip,
-    Echo,
-    Tvu,
-    Repair,
-    ServeRepair,
-    Rpc,
-    WebSocket,
-    Metrics,
-    Udp,
-    Quic,
+#[derive(Debug)]
+enum Socket {
+    Tcp(HeldTcp),
+    Udp(UdpSocket),
 }
 
-/// One port: what for, and the key that sets it.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    purpose: Purpose,
-    what: &'static str,
-    key: &'static str,
-    address_key: &'static str,
-    address: SocketAddr,
-    protocol: Protocol,
-}
-
-impl Ports {
-    /// Those that are named, by what each is for.
-    pub fn numbers(&self, names: &[&str]) -> String {
-        let Self { rpc, quic, udp, metrics, .. } = self;
-        let ports = NAMES.iter().zip([rpc, quic, udp, metrics]).filter(|((_, name), _)| names.contains(name));
-        let numbers: Vec<_> = ports.map(|((_, name), address)| format!("{name} {}", address.port())).collect();
-        numbers.join(", ")
-    }
-
-    /// The ports of a configuration that was read.
-    pub fn of(config: &Config) -> Self {
-        let at = SocketAddr::new;
-        let (tiles, rpc) = (&config.tiles, &config.rpc);
-        Self {
-            quic: at(tiles.net.bind_address, tiles.quic.quic_transaction_listen_port),
-            udp: at(tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
-            rpc: at(rpc.bind_address, rpc.port),
-            // Port 0 is whichever is free, for both.
-            websocket: at(rpc.bind_address, if rpc.port == 0 { 0 } else { rpc.port.saturating_add(1) }),
-            metrics: at(tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
-            cluster: ClusterPorts::of(config),
-        }
-    }
-
-    /// Puts one elsewhere.
-    fn set(&mut self, purpose: Purpose, address: SocketAddr) {
-        if let (Some(cluster), SocketAddr::V4(v4)) = (&mut self.cluster, address) {
-            match purpose {
-                Purpose::Gossip => cluster.gossip = v4,
-                Purpose::Tvu => cluster.tvu = v4,
-                Purpose::Repair => cluster.repair = v4,
-                Purpose::ServeRepair => cluster.serve_repair = v4,
-                _ => {}
+impl BoundPorts {
+    /// Binds the ports of a configuration for so many net tiles. Where another program has a default one, those with
+    /// defaults move up together by the same hundreds, in the configuration too. A port whose key is one of those
+    /// `asked` for does not move, though it is asked for at its default.
+    ///
+    /// # Errors
+    /// Another program has a port that the configuration names.
+    pub fn take(config: &mut Config, net_tiles: usize, asked: &dyn Fn(&str) -> bool) -> Result<Self, PortError> {
+        let mut refused = match Self::bind(config, net_tiles) {
+            Ok(bound) => return Ok(bound),
+            Err(refused) => refused,
+        };
+        for hundreds in 1..=HUNDREDS_MAX {
+            if !moves(config, refused.key(), asked) {
+                break;
+            }
+            let moved = moved_up(config, 100 * hundreds, asked);
+            if Ports::of(&moved).clash().is_some() {
+                continue;
+            }
+            match Self::bind(&moved, net_tiles) {
+                Ok(bound) => {
+                    let names = moving(config, asked).into_iter().filter_map(name_of).collect();
+                    *config = moved;
+                    return Ok(Self { moved: names, ..bound });
+                }
+                Err(why) => refused = why,
             }
         }
-        match purpose {
-            Purpose::Rpc => self.rpc = address,
-            Purpose::WebSocket => self.websocket = address,
-            Purpose::Metrics => self.metrics = address,
-            Purpose::Udp => self.udp = address,
-            Purpose::Quic => self.quic = address,
-            _ => {}
+        Err(refused.explained())
+    }
+
+    /// Binds them all, or none.
+    fn bind(config: &Config, net_tiles: usize) -> Result<Self, PortError> {
+        let mut ports = Ports::of(config);
+        let is_used = |port: &Use| !(config.follows() && matches!(port.purpose, Purpose::Udp | Purpose::Quic));
+        let mut sockets = vec![];
+        for port in ports.uses().into_iter().filter(is_used) {
+            let bound = match port.protocol {
+                Protocol::Tcp => HeldTcp::hold(port.address).map(Socket::Tcp),
+                Protocol::Udp => UdpSocket::bind(port.address, options(config, net_tiles)).map(Socket::Udp),
+            };
+            sockets.push((port, bound.map_err(|source| port.error(source))?));
+        }
+        for (port, socket) in &sockets {
+            let address = match socket {
+                Socket::Tcp(held) => held.address(),
+                Socket::Udp(socket) => socket.local_addr(),
+            };
+            ports.set(port.purpose, address);
+        }
+        Ok(Self { ports, moved: vec![], sockets })
+    }
+
+    fn remove(&mut self, purpose: Purpose) -> (Use, Socket) {
+        let at = self.sockets.iter().position(|(port, _)| port.purpose == purpose);
+        self.sockets.swap_remove(at.expect("each socket is taken once, by who uses it"))
+    }
+
+    fn tcp(&mut self, purpose: Purpose) -> (Use, HeldTcp) {
+        match self.remove(purpose) {
+            (port, Socket::Tcp(held)) => (port, held),
+            (_, Socket::Udp(_)) => unreachable!("the port speaks UDP"),
         }
     }
 
-    fn uses(&self) -> Vec<Use> {
-        use Protocol::{Tcp, Udp};
-        let (net, ip) = ("tiles.net.bind_address", "gossip.bind_address");
-        let of = |purpose, what, key, address_key, address, protocol| Use {
-            purpose,
-            what,
-            key,
-            address_key,
-            address,
-            protocol,
-        };
-        let cluster = self.cluster.iter().flat_map(|&ClusterPorts { gossip, tvu, repair, serve_repair }| {
-            let [shreds, client, server] = [
-                "tiles.shred.shred_listen_port",
-                "tiles.repair.repair_client_listen_port",
-                "tiles.repair.repair_serve_listen_port",
-            ];
-            [
-                of(Purpose::Gossip, "gossip", "gossip.port", ip, gossip.into(), Udp),
-                of(Purpose::Echo, "the IP echo server", "gossip.port", ip, gossip.into(), Tcp),
-                of(Purpose::Tvu, "shreds", shreds, ip, tvu.into(), Udp),
-                of(Purpose::Repair, "repair", client, ip, repair.into(), Udp),
-                of(Purpose::ServeRepair, "repair's server", server, ip, serve_repair.into(), Udp),
-            ]
-        });
-        let metrics = "tiles.metric.prometheus_listen_address";
-        let own = [
-            of(Purpose::Rpc, "HTTP (JSON-RPC)", RPC, "rpc.bind_address", self.rpc, Tcp),
-            of(Purpose::WebSocket, "WebSocket (one above HTTP)", RPC, "rpc.bind_address", self.websocket, Tcp),
-            of(Purpose::Metrics, "the metrics port", METRICS, metrics, self.metrics, Tcp),
-            of(Purpose::Udp, "the UDP TPU port", UDP, net, self.udp, Udp),
-            of(Purpose::Quic, "the QUIC TPU port", QUIC, net, self.quic, Udp),
+    fn udp(&mut self, purpose: Purpose) -> UdpSocket {
+        match self.remove(purpose).1 {
+            Socket::Udp(socket) => socket,
+            Socket::Tcp(_) => unreachable!("the port speaks TCP"),
+        }
+    }
+
+    fn listen(&mut self, purpose: Purpose) -> Result<TcpListener, PortError> {
+        let (port, held) = self.tcp(purpose);
+        held.listen().map_err(|source| port.error(source).explained())
+    }
+
+    /// Where metrics are served.
+    pub fn metrics(&mut self) -> Result<TcpListener, PortError> {
+        self.listen(Purpose::Metrics)
+    }
+
+    /// JSON-RPC over HTTP, and WebSocket.
+    pub fn rpc(&mut self) -> Result<[TcpListener; 2], PortError> {
+        Ok([self.listen(Purpose::Rpc)?, self.listen(Purpose::WebSocket)?])
+    }
+
+    /// Those of net.
+    pub fn net(&mut self) -> Vec<(PortKind, UdpSocket)> {
+        let kinds = [
+            (Purpose::Quic, PortKind::Quic),
+            (Purpose::Udp, PortKind::Udp),
+            (Purpose::Tvu, PortKind::Tvu),
+            (Purpose::Repair, PortKind::Repair),
+            (Purpose::Gossip, PortKind::Gossip),
+            (Purpose::ServeRepair, PortKind::ServeRepair),
         ];
-        cluster.chain(own).collect()
+        let has = |purpose, ports: &Self| ports.sockets.iter().any(|(port, _)| port.purpose == purpose);
+        let mut found = vec![];
+        for (purpose, kind) in kinds {
+            if has(purpose, self) {
+                found.push((kind, self.udp(purpose)));
+            }
+        }
+        found
     }
 
-    /// Two keys that want the same port, if any; the second is to be changed.
-    pub fn clash(&self) -> Option<(&'static str, &'static str, u16)> {
-        let uses = self.uses();
-        let same = |a: &Use, b: &Use| {
-            let (ip_a, ip_b) = (a.address.ip(), b.address.ip());
-            let meet = ip_a == ip_b || ip_a.is_unspecified() || ip_b.is_unspecified();
-            // Port 0 is whichever is free.
-            a.protocol == b.protocol && a.address.port() == b.address.port() && a.address.port() != 0 && meet
-        };
-        let pairs = uses.iter().enumerate().flat_map(|(i, a)| uses[i + 1..].iter().map(move |b| (a, b)));
-        let found = pairs.into_iter().find(|(a, b)| a.key != b.key && same(a, b));
-        found.map(|(a, b)| (a.key, b.key, b.address.port()))
+    /// That of the IP echo server.
+    pub fn echo(&mut self) -> HeldTcp {
+        self.tcp(Purpose::Echo).1
+    }
+
+    /// Gossip's sockets for a thread that joins before the node is up.
+    pub fn share_gossip(&self) -> io::Result<GossipSockets> {
+        let find = |purpose| self.sockets.iter().find(|(port, _)| port.purpose == purpose).map(|(_, socket)| socket);
+        match (find(Purpose::Gossip), find(Purpose::Echo)) {
+            (Some(Socket::Udp(udp)), Some(Socket::Tcp(echo))) => {
+                Ok(GossipSockets { udp: udp.try_clone()?, echo: echo.share()? })
+            }
+            _ => unreachable!("a node that joins is in a cluster, and has not begun to gossip"),
+        }
+    }
+
+    /// Once that thread has ended: the IP echo server's port refuses connections again until the node is up.
+    pub fn hold_gossip(&mut self) -> io::Result<()> {
+        let (port, echo) = self.tcp(Purpose::Echo);
+        self.sockets.push((port, Socket::Tcp(echo.again()?)));
+        Ok(())
     }
 }
 
-impl Use {
-    fn error(&self, source: std::io::Error) -> PortError {
-        let key = if source.kind() == ErrorKind::AddrNotAvailable { self.address_key } else { self.key };
-        PortError::of(self.address, self.protocol, self.what, key, source)
+fn options(config: &Config, net_tiles: usize) -> Options {
+    Options {
+        sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
+        buffer_bytes: config.tiles.net.socket_buffer_bytes,
     }
-}
-
-/// The ports that may move where they have their defaults: their keys, and where a configuration has them.
-fn movable(config: &mut Config) -> [(&'static str, &mut u16); 4] {
-    let (rpc, tiles) = (&mut config.rpc, &mut config.tiles);
-    [
-        (RPC, &mut rpc.port),
-        (METRICS, &mut tiles.metric.prometheus_listen_port),
-        (UDP, &mut tiles.quic.regular_transaction_listen_port),
-        (QUIC, &mut tiles.quic.quic_transaction_listen_port),
-    ]
-}
-
-/// What the ports that may move are called, by their keys.
-const NAMES: [(&str, &str); 4] = [(RPC, "RPC"), (QUIC, "QUIC"), (UDP, "UDP"), (METRICS, "metrics")];
-
-fn name_of(key: &'static str) -> Option<&'static str> {
-    NAMES.iter().find(|(other, _)| *other == key).map(|(_, name)| *name)
-}
-
-/// The keys of the ports that do move.
-fn moving(config: &Config, asked: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
-    let (mut config, mut default) = (config.clone(), Config::default());
-    let both = movable(&mut config).into_iter().zip(movable(&mut default));
-    both.filter(|((key, port), (_, default))| port == default && !asked(key)).map(|((key, _), _)| key).collect()
-}
-
-/// Whether the port of a key is one of those that move.
-fn moves(config: &Config, key: &str, asked: &dyn Fn(&str) -> bool) -> bool {
-    moving(config, asked).contains(&key)
-}
-
-/// The configuration with its defaults that may move higher by so much.
-fn moved_up(config: &Config, by: u16, asked: &dyn Fn(&str) -> bool) -> Config {
-    let (keys, mut moved) = (moving(config, asked), config.clone());
-    for (_, port) in movable(&mut moved).into_iter().filter(|(key, _)| keys.contains(key)) {
-        *port += by;
-    }
-    moved
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use hearth_pipeline::net::links::LinksWatch;
 use hearth_ring::{Observer, WorkspaceError};
 use hearth_tile::topology::Topology;
 
-use crate::boot::workspace_path;
-use crate::config::Config;
+use crate::config::{Config, workspace_path};
 use crate::pages::{self, PagesError};
 use crate::peers::socket::links_config;
 

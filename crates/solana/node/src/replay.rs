@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 
+use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
 use hearth_ledger::history::{History, HistoryError};
 use hearth_ledger::{Genesis, Ledger};
@@ -18,6 +19,7 @@ use hearth_pipeline::exec::WorkerConfig;
 use hearth_pipeline::replay::{Job, Pool, Rules};
 use hearth_pipeline::store::block_meta;
 use hearth_wire::entry::{Entries, Entry, EntryError};
+use hearth_wire::txn::Txn;
 
 /// Bytes for the tables of keys that sign again and again in blocks of others: some 3,800 keys, each of which has one
 /// with every worker.
@@ -48,6 +50,31 @@ pub enum ReplayError {
     /// A block.
     #[error(transparent)]
     Block(#[from] hearth_pipeline::replay::ReplayError),
+}
+
+/// Whether blocks are not as they were written.
+pub fn is_store_damaged(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt(_))
+}
+
+/// Whether the history is not as it was written.
+pub fn is_history_damaged(error: &HistoryError) -> bool {
+    matches!(error, HistoryError::Corrupt { .. })
+}
+
+/// Whether that is why blocks cannot be executed.
+pub fn is_replay_of_damage(error: &ReplayError) -> bool {
+    match error {
+        ReplayError::Store(error) => is_store_damaged(error),
+        ReplayError::History(error) => is_history_damaged(error),
+        ReplayError::BeginningGone { .. } | ReplayError::Stopped(_) | ReplayError::Block(_) => false,
+    }
+}
+
+/// Whether every signature of a transaction is its signer's.
+pub fn signatures_are_valid(txn: &Txn<'_>) -> bool {
+    let pairs = txn.signatures().iter().zip(txn.signer_keys());
+    pairs.into_iter().all(|(signature, key)| verify_strict(key, signature, txn.message()).is_ok())
 }
 
 /// Whether to go on with the next block.

@@ -26,7 +26,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_keys as keys;
 use hearth_machine::process::CoresHad;
 use hearth_node::boot::{self, BootError};
-use hearth_node::config::Config;
+use hearth_node::config::{Config, workspace_path};
 use hearth_pipeline::benchg::{self, Control};
 use hearth_pipeline::node::{Node, NodeConfig, TileConfigs};
 use hearth_pipeline::{bencho, benchs, topology};
@@ -187,7 +187,7 @@ fn boot_load(
     let counts = config.tile_counts().auto(cores.allowed.len(), true);
     let topology = topology::build_load(&config.name, counts, affinity, &cores).map_err(BootError::Layout)?;
     let config = NodeConfig {
-        workspace: boot::workspace_path(config),
+        workspace: workspace_path(config),
         huge_pages: HugePages::None,
         idle: boot::idle(&config.layout),
         tiles: boot::load_configs(TileConfigs::default(), &topology, benchg, benchs, bencho),

@@ -228,7 +228,7 @@ impl Cluster {
     /// The shared memory of a node.
     pub fn workspace(&self, node: &Member) -> PathBuf {
         let config = Config { name: self.node_name(node), ..Config::default() };
-        hearth_node::boot::workspace_path(&config)
+        hearth_node::config::workspace_path(&config)
     }
 
     fn node_name(&self, node: &Member) -> String {
@@ -465,7 +465,7 @@ mod tests {
             let given = &loaded.config.consensus.vote_account_path;
             assert_eq!(given.exists(), node.role == Role::Validator);
             assert_eq!(loaded.config.gossip.bind_address, node.address);
-            assert_eq!(hearth_node::boot::workspace_path(&loaded.config), cluster.workspace(node));
+            assert_eq!(hearth_node::config::workspace_path(&loaded.config), cluster.workspace(node));
             assert!(loaded.notices.is_empty());
         }
         assert_eq!(Cluster::read(folder.path()).unwrap(), Some(cluster));

@@ -35,7 +35,6 @@ use hearth_pipeline::store::{self, Store};
 use hearth_pipeline::txsend::{self, TxSend};
 use hearth_pipeline::verify::{self, Verify};
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
-use hearth_ring::HugePages;
 use hearth_tile::Tile;
 use hearth_tile::core::IdlePolicy;
 use hearth_tile::topology::Topology;
@@ -44,11 +43,11 @@ use hearth_wire::Pubkey;
 use super::consensus::{Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS};
 use crate::config::{
-    Bench, Config, DedupTile, Development, HugeTlbFs, Layout, PackTile, PageSize, PeerLimits, QuicTile, Rpc,
-    ScheduleStrategy, VerifyTile,
+    Bench, Config, DedupTile, Development, Layout, PackTile, PeerLimits, Ports, QuicTile, Rpc, ScheduleStrategy,
+    VerifyTile, workspace_path,
 };
 use crate::peers::socket::links_config;
-use crate::ports::{BoundPorts, Ports};
+use crate::ports::BoundPorts;
 
 /// Slots of which shreds have come and not all.
 const SLOTS_BEGUN_MAX: usize = 256;
@@ -286,24 +285,6 @@ pub fn idle(layout: &Layout) -> IdlePolicy {
             micros => micros * 1000,
         },
         sleep_max_ns: IdlePolicy::SLEEP_MAX_NS,
-    }
-}
-
-/// The workspace file of a configuration.
-pub fn workspace_path(config: &Config) -> PathBuf {
-    let folder = match huge_pages(&config.hugetlbfs) {
-        HugePages::None => &config.hugetlbfs.workspace_path,
-        _ => &config.hugetlbfs.mount_path,
-    };
-    hearth_ring::workspace_path(folder, &config.name)
-}
-
-/// The pages of the workspace.
-pub fn huge_pages(pages: &HugeTlbFs) -> HugePages {
-    match pages.max_page_size {
-        PageSize::Normal => HugePages::None,
-        PageSize::Huge => HugePages::TwoMiB,
-        PageSize::Gigantic => HugePages::OneGiB,
     }
 }
 

@@ -13,9 +13,7 @@ use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, 
 use toml::Table;
 
 use super::lines::{join, line_of, line_of_key, twice};
-use super::{Config, Genesis, SlotTiming, foreign};
-use crate::developer::{EPOCH_LEAST, TICKS_LEAST};
-use crate::ports::Ports;
+use super::{Config, Genesis, Ports, SlotTiming, foreign};
 
 /// A core that still polls after a minute may as well never sleep.
 const COST_OF_BLOCK: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
@@ -23,6 +21,11 @@ const PARK_AFTER_MICROS_MAX: u64 = 60_000_000;
 
 /// Bytes of a transaction's log that may be kept: about as many as its compute units can write.
 pub const LOG_BYTES_MAX: usize = 1_000_000;
+
+/// Ticks of a slot, at least: one to work in, one to end with.
+pub const TICKS_LEAST: u64 = 2;
+/// Slots of an epoch, at least, as the cluster has it.
+pub const EPOCH_LEAST: u64 = 32;
 
 /// A configuration and what was noticed while reading it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -11,8 +11,10 @@ mod foreign;
 mod lines;
 mod load;
 mod option;
+pub mod ports;
 mod validator;
 mod values;
+mod workspace;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,10 +24,12 @@ use hearth_pipeline::topology::Counts;
 use hearth_pipeline::{dedup, pack};
 use serde::{Deserialize, Serialize};
 
-pub use load::{ConfigError, LOG_BYTES_MAX, Loaded, Survey, check, idle_keys, load, survey};
+pub use load::{ConfigError, EPOCH_LEAST, LOG_BYTES_MAX, Loaded, Survey, TICKS_LEAST, check, idle_keys, load, survey};
 pub use option::ConfigFile;
+pub use ports::{ClusterPorts, Ports};
 pub use validator::Validator;
 pub use values::{Address, Entrypoint, PageSize, PeerLimits, ScheduleStrategy, SlotTiming};
+pub use workspace::{huge_pages, workspace_path};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {

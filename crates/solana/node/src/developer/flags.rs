@@ -12,12 +12,8 @@ use std::path::PathBuf;
 use clap::Args;
 use hearth_ledger::genesis::SLOTS_PER_EPOCH_MAX;
 
-use crate::config::LOG_BYTES_MAX;
+use crate::config::{EPOCH_LEAST, LOG_BYTES_MAX, TICKS_LEAST};
 
-/// Ticks of a slot, at least: one to work in, one to end with.
-pub const TICKS_LEAST: u64 = 2;
-/// Slots of an epoch, at least, as the cluster has it.
-pub const EPOCH_LEAST: u64 = 32;
 /// The longest slot that the option makes: nothing is confirmed before its slot has ended.
 const SLOT_MS_MOST: u64 = 60_000;
 /// Shreds, at least: the store keeps three segments of 256 KiB.

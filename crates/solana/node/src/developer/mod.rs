@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 
 pub use beginning::Beginning;
-pub use flags::{EPOCH_LEAST, Flags, TICKS_LEAST};
+pub use flags::Flags;
 pub use reset::reset;
 
 /// Why options cannot be followed.

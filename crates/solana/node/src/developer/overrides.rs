@@ -6,7 +6,6 @@
 
 use super::{FlagError, Flags, remote};
 use crate::config::{self, Config, SlotTiming};
-use crate::ports;
 
 /// Bytes of a data shred.
 const SHRED_BYTES: u64 = 1_203;
@@ -51,7 +50,7 @@ impl Flags {
 
     /// Whether the option that goes before this key of the configuration is given.
     pub fn asks_for(&self, key: &str) -> bool {
-        key == ports::RPC && self.rpc_port.is_some()
+        key == config::ports::RPC && self.rpc_port.is_some()
     }
 
     fn apply_genesis(&self, config: &mut Config) -> Result<(), FlagError> {

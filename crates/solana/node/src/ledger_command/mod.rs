@@ -21,9 +21,8 @@ use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_wire::entry::EntryError;
 
-use crate::boot::{is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::config::{Config, ConfigError, ConfigFile};
-use crate::replay::{ReplayError, entries};
+use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::restore;
 pub use command::Command;
 use command::Slots;

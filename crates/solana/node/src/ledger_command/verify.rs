@@ -28,9 +28,8 @@ use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::command::Slots;
 use super::{LedgerError, Offline, options};
-use crate::boot::signatures_are_valid;
 use crate::config::Config;
-use crate::replay::entries;
+use crate::replay::{entries, signatures_are_valid};
 use crate::restore;
 
 /// What was found so far.

@@ -21,45 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hearth_command::say::note;
 
-use crate::config::Config;
 use join::JoinError;
-
-/// Where a node in a cluster listens beside its other ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClusterPorts {
-    /// Gossip, UDP; the IP echo server, TCP.
-    pub gossip: SocketAddrV4,
-    /// Shreds down the tree.
-    pub tvu: SocketAddrV4,
-    /// Shreds that were asked for.
-    pub repair: SocketAddrV4,
-    /// Requests for shreds.
-    pub serve_repair: SocketAddrV4,
-}
-
-impl ClusterPorts {
-    /// Those of a configuration, if the node is in a cluster.
-    pub fn of(config: &Config) -> Option<Self> {
-        let (gossip, tiles) = (&config.gossip, &config.tiles);
-        let ip = gossip.bind_address;
-        gossip.enabled.then(|| Self {
-            gossip: SocketAddrV4::new(ip, gossip.port),
-            tvu: SocketAddrV4::new(ip, tiles.shred.shred_listen_port),
-            repair: SocketAddrV4::new(ip, tiles.repair.repair_client_listen_port),
-            serve_repair: SocketAddrV4::new(ip, tiles.repair.repair_serve_listen_port),
-        })
-    }
-
-    /// What others are told of another listener: one at all addresses is reached where gossip is. Gossip knows IPv4
-    /// alone.
-    pub fn told(&self, listener: SocketAddr) -> Option<SocketAddrV4> {
-        match listener {
-            _ if listener.ip().is_unspecified() => Some(SocketAddrV4::new(*self.gossip.ip(), listener.port())),
-            SocketAddr::V4(address) => Some(address),
-            SocketAddr::V6(_) => None,
-        }
-    }
-}
 
 /// The nodes to begin with: every IPv4 address that a host's name has. A name that is not known now is left out where
 /// another one is.
@@ -119,19 +81,5 @@ mod tests {
         let why = entrypoints(&[unknown.as_str()]).unwrap_err().to_string();
         assert!(why.contains("gossip.entrypoints") && why.contains(&unknown), "{why}");
         assert_eq!(entrypoints(&[unknown.as_str(), "127.0.0.1:8002"]).unwrap(), known("127.0.0.1:8002"));
-    }
-
-    #[test]
-    fn a_listener_at_all_addresses_is_told_where_gossip_is() {
-        let mut config = Config::default();
-        (config.gossip.enabled, config.gossip.bind_address) = (true, "203.0.113.7".parse().unwrap());
-        let ports = ClusterPorts::of(&config).unwrap();
-        let told = |listener: &str| ports.told(listener.parse().unwrap()).map(|address| address.to_string());
-        assert_eq!(told("0.0.0.0:8899").as_deref(), Some("203.0.113.7:8899"));
-        assert_eq!(told("[::]:8899").as_deref(), Some("203.0.113.7:8899"));
-        assert_eq!(told("198.51.100.1:8899").as_deref(), Some("198.51.100.1:8899"));
-        assert_eq!(told("[2001:db8::1]:8899"), None);
-        config.gossip.enabled = false;
-        assert_eq!(ClusterPorts::of(&config), None);
     }
 }

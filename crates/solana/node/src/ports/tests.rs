@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream, UdpSocket};
 
 use super::*;
+use crate::config::ports::{RPC, movable};
 
 /// A configuration whose ports are whichever are free.
 fn any() -> Config {

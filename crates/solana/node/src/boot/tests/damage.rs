@@ -14,7 +14,7 @@ use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_testkit::damage::{Mutation, Outcome, Tally, copy_folder, files};
 use hearth_testkit::random::Random;
-use hearth_wire::{Signature, TransferTemplate};
+use hearth_wire::{Signature, TransferTemplate, Txn};
 
 use super::*;
 use crate::replay::Replayer;
