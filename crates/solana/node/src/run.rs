@@ -107,16 +107,9 @@ pub fn run(
     if flags.reset {
         developer::reset(config, &folder)?;
     }
-    if config.joins()
-        && let Some(at) = bound.ports.cluster
-    {
-        match boot::join(config, &folder, &mut bound, at, stop) {
-            Err(BootError::Join(JoinError::Stopped)) => {
-                say.line("  stopping");
-                return Ok(());
-            }
-            joined => joined?,
-        }
+    if !join(config, &folder, &mut bound, stop)? {
+        say.line("  stopping");
+        return Ok(());
     }
     let mut said = Instant::now();
     let replaying = |replayed: &Replayed| {
@@ -155,6 +148,15 @@ pub fn run(
     failure.map_or(Ok(()), Err)?;
     let_go_of_workspace(stop);
     Ok(())
+}
+
+/// Takes the genesis and a snapshot from a cluster, where the node joins one. Returns false where it was stopped before.
+fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSignal) -> Result<bool, BootError> {
+    let Some(at) = bound.ports.cluster.filter(|_| config.joins()) else { return Ok(true) };
+    match boot::join(config, folder, bound, at, stop) {
+        Err(BootError::Join(JoinError::Stopped)) => Ok(false),
+        joined => joined.map(|()| true),
+    }
 }
 
 /// Waits until the node is stopped, or a tile died, or the node can no longer be in its cluster. Returns why it cannot.
