@@ -1,4 +1,4 @@
-//! hearth: the one binary. Commands, configuration, wiring.
+//! hearth: the one binary. The command line, and what joins crates that may not know each other.
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 3 to 5 what `hearth why` says, 3 a
 //! machine that does not come to what `hearth tune machine` was asked for, or what `--fail-on-worse` found, 101 a
