@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use hearth_evm_node::EvmCommand;
 use hearth_node::{ledger_command, run};
 
-use crate::{config_command, configure, keys, machine, monitor, profile, tune, why};
+use crate::{config_command, configure, keys, machine, monitor, profile, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -58,7 +58,7 @@ pub enum Command {
     Load(hearth_load::Options),
     /// Find out which build or layout is best, with statistics one can trust.
     #[command(subcommand)]
-    Tune(tune::Command),
+    Tune(hearth_tune::Command),
     /// See what becomes of blocks among many nodes.
     #[command(subcommand)]
     Cluster(hearth_local_cluster::Command),

@@ -17,7 +17,6 @@ mod monitor;
 mod panics;
 mod profile;
 mod purse;
-mod tune;
 mod why;
 
 use std::process::ExitCode;
@@ -106,7 +105,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         }
         Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
         Command::Load(options) => Ok(hearth_load::run(&options, purse::open, &StopSignal::install()?, say)?),
-        Command::Tune(command) => Ok(tune::run(&command, say)?),
+        Command::Tune(command) => Ok(hearth_tune::run(&command, env!("HEARTH_OPT_LEVEL"), say)?),
         Command::Cluster(command) => Ok(hearth_local_cluster::run(&command, open_meter, say)?),
         Command::Evm(command) => Ok(hearth_evm_node::run(&command, look_at_chain, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),

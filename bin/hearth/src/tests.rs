@@ -4,9 +4,9 @@ use hearth_bench::BenchError;
 use hearth_bench::profile::ReportError;
 use hearth_command::exit_code::{FAILED, Failure, INTERRUPTED, MISSED};
 use hearth_load::CommandError;
+use hearth_tune::TuneError;
 
 use crate::configure::Ended;
-use crate::tune::TuneError;
 use crate::why::WhyError;
 
 #[test]

@@ -122,7 +122,7 @@ impl ExitCode for MachineError {
 }
 
 /// Runs the command.
-pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+pub fn run(options: &Options, opt_level: &'static str, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
     let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let file = options.json.as_deref().filter(|_| !to_stdout);
     file.map_or(Ok(()), can_be_written)?;
@@ -141,7 +141,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     let report = Report {
         file_system: fs::canonicalize(&plan.folder).ok().and_then(|folder| file_system_of(&Root::default(), &folder)),
         siblings: Cores::of_machine().map(|cores| cores.siblings).unwrap_or_default(),
-        opt_level: env!("HEARTH_OPT_LEVEL"),
+        opt_level,
         version: env!("CARGO_PKG_VERSION"),
         plan,
         outcome,

@@ -1,8 +1,10 @@
-//! `hearth tune`: which build or layout is best, and how sure that is.
+//! tune: which build or layout is best, and how sure that is: `hearth tune`.
 //!
 //! reads   results as CSV; of `build` and `layout`: see there
 //! writes  the answer, as text, as JSON and as a page
 //! memory  see `hearth_lab::tune`
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
 mod block;
 mod build;
@@ -212,15 +214,16 @@ impl ExitCode for TuneError {
     }
 }
 
-/// Runs the command.
-pub fn run(command: &Command, say: &Say) -> Result<(), TuneError> {
+/// Runs the command. `opt_level` is how the program was optimized: scores compare only with those of the same.
+pub fn run(command: &Command, opt_level: &'static str, say: &Say) -> Result<(), TuneError> {
+    let install = || StopSignal::install().map_err(TuneError::Signals);
     match command {
         Command::Analyze(options) => answer(options, say),
-        Command::Layout(options) => layout::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
-        Command::Machine(options) => machine::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
-        Command::Block(options) => block::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
-        Command::Tiles(options) => tiles::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
-        Command::Build(options) => build::run(options, &StopSignal::install().map_err(TuneError::Signals)?, say),
+        Command::Layout(options) => layout::run(options, &install()?, say),
+        Command::Machine(options) => machine::run(options, opt_level, &install()?, say),
+        Command::Block(options) => block::run(options, &install()?, say),
+        Command::Tiles(options) => tiles::run(options, &install()?, say),
+        Command::Build(options) => build::run(options, &install()?, say),
     }
 }
 
