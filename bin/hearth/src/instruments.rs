@@ -20,7 +20,7 @@ use hearth_serve::dashboard::LookAt;
 
 use crate::profile;
 
-/// What a bench is told of this program.
+/// What a bench takes from this program.
 pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: INSTRUMENTS };
 
 /// Those of a node of tiles.

@@ -196,8 +196,8 @@ impl Chain {
     }
 }
 
-/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program gives
-/// it.
+/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program
+/// gives it.
 #[derive(Clone, Copy)]
 pub struct Instruments {
     /// Makes the dashboard's view of the node that has this configuration.

@@ -1,4 +1,4 @@
-//! node: what assembles and runs a Solana node: its configuration, its ports, its chain on disk, and the commands for it.
+//! node: what assembles and runs a Solana node: its configuration, ports, chain on disk, and the commands for it.
 //!
 //! reads   a configuration, a ledger folder
 //! writes  the ledger folder, the workspace file; starts tiles, threads and the RPC

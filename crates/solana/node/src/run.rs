@@ -150,7 +150,7 @@ pub fn run(
     Ok(())
 }
 
-/// Takes the genesis and a snapshot from a cluster, where the node joins one. Returns false where it was stopped before.
+/// Takes the genesis and a snapshot from a cluster, where the node joins one. Returns false where it was stopped.
 fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSignal) -> Result<bool, BootError> {
     let Some(at) = bound.ports.cluster.filter(|_| config.joins()) else { return Ok(true) };
     match boot::join(config, folder, bound, at, stop) {
