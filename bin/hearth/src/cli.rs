@@ -1,11 +1,10 @@
 //! The command line: the commands. The options of each stand beside it.
 
 use clap::{Parser, Subcommand};
+use hearth_evm_node::EvmCommand;
+use hearth_node::{ledger_command, run};
 
-use crate::{
-    bench, cluster, config_command, configure, evm, keys, ledger_command, load, machine, monitor, profile, run, tune,
-    wallet, why,
-};
+use crate::{config_command, configure, keys, machine, monitor, profile, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -27,7 +26,7 @@ pub enum Command {
     /// Boots a node with a new chain, signs transfers, sends them over QUIC on loopback, and prints once a second
     /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far. The ledger is in
     /// `ledger.path`, by default `.hearth/` in the current folder, and is removed at the end.
-    Bench(bench::Options),
+    Bench(hearth_bench::Options),
     /// Run a node as a lasting local chain.
     ///
     /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it. The options
@@ -56,16 +55,16 @@ pub enum Command {
     Ledger(ledger_command::Command),
     /// Put load on a node that speaks Ethereum's JSON-RPC or Solana's, ours or another, and measure it.
     #[command(subcommand)]
-    Load(load::Options),
+    Load(hearth_load::Options),
     /// Find out which build or layout is best, with statistics one can trust.
     #[command(subcommand)]
-    Tune(tune::Command),
+    Tune(hearth_tune::Command),
     /// See what becomes of blocks among many nodes.
     #[command(subcommand)]
-    Cluster(cluster::Command),
+    Cluster(hearth_local_cluster::Command),
     /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
     #[command(subcommand)]
-    Evm(evm::EvmCommand),
+    Evm(EvmCommand),
     /// Say what this machine is: cores, caches, memory, network, settings, and who else wants the cores.
     Machine(machine::Options),
     /// Set this machine up for a node, or say what is not ideal in it.
@@ -76,7 +75,7 @@ pub enum Command {
     Keys(keys::Command),
     /// Keep assets on the UTXO ledger of an EVM node: balances, payments, and the way to its EVM and back.
     #[command(subcommand)]
-    Wallet(wallet::Command),
+    Wallet(hearth_wallet::Command),
     /// Show and check the configuration.
     #[command(subcommand)]
     Config(config_command::Command),

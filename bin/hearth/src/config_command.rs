@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use hearth_command::exit_code::Failure;
+use hearth_command::say::Say;
+use hearth_node::config::{Config, ConfigFile};
+use hearth_node::{check, memory, tile_kinds};
 
-use crate::config::{Config, ConfigFile};
-use crate::exit_code::Failure;
-use crate::say::Say;
-use crate::{check, memory, metrics, tile_kinds};
+use crate::metrics;
 
 /// `hearth config`
 #[derive(Subcommand)]
@@ -51,7 +52,10 @@ pub fn run(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Show { default: true, .. } => say.text(Config::annotated_default()),
         Command::Show { counters: true, .. } => say.text(metrics::markdown()),
         Command::Show { tiles: true, .. } => say.text(tile_kinds::markdown()),
-        Command::Show { config, memory: true, .. } => say.text(memory::table(&config.read()?)?),
+        Command::Show { config, memory: true, .. } => {
+            let config = config.read()?;
+            say.text(memory::table(&config, hearth_bench::usual_status_capacity(&config.rpc)?)?);
+        }
         Command::Show { config, .. } => say.text(toml::to_string_pretty(&config.read()?)?),
         Command::Check { file, config } => check::run(file.or(config).as_deref(), say)?,
     }

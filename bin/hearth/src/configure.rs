@@ -5,18 +5,18 @@
 //! source  Firedancer's `configure`
 
 use clap::{Args, Subcommand};
+use hearth_command::exit_code::{ExitCode, FAILED};
+use hearth_command::say::Say;
 use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
+use hearth_node::boot::{self, BootError};
+use hearth_node::config::{Config, ConfigFile, huge_pages, workspace_path};
 use hearth_pipeline::kinds::Kind;
 use hearth_ring::HugePages;
 use hearth_tile::affinity::Cores;
 use hearth_tile::topology::Topology;
 
-use crate::boot::{self, BootError};
-use crate::config::{Config, ConfigFile};
-use crate::exit_code::{ExitCode, FAILED};
 use crate::machine::RootOption;
-use crate::say::Say;
 
 /// Files that a node has open beside its clients' connections: sockets, blocks, history, snapshots, links.
 const OTHER_FILES: u64 = 256;
@@ -182,12 +182,12 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
 }
 
 fn pages(config: &Config, topology: &Topology) -> Option<Pages> {
-    let pages = boot::huge_pages(&config.hugetlbfs);
+    let pages = huge_pages(&config.hugetlbfs);
     (pages != HugePages::None).then(|| Pages {
         page_bytes: pages.page_size(),
         count: topology.workspace_plan(pages).size().div_ceil(pages.page_size()),
         mount: config.hugetlbfs.mount_path.clone(),
-        held: boot::workspace_path(config).exists(),
+        held: workspace_path(config).exists(),
     })
 }
 
@@ -196,7 +196,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::config::PageSize;
+    use hearth_node::config::PageSize;
 
     #[test]
     fn wishes_are_those_of_the_configuration() {

@@ -1,30 +1,13 @@
-//! `hearth keys`: key pairs in the file form of the Solana tools.
+//! `hearth keys`: makes key pairs, and shows public keys.
 //!
-//! reads   a JSON array of 64 numbers: the seed, then the public key
-//! writes  the same, readable by the owner alone
-//! memory  a locked page for each key that is in use: [`Keypair`]; the text of a file, which is wiped
-//! source  the `solana-keygen` file form
-//!
-//! A seed is written to its page and nowhere else, number by number as it is parsed. What a node reads here it hands to
-//! the tile sign; until then, while it joins a cluster, it signs with it itself.
+//! reads   a key file
+//! writes  a key file, readable by the owner alone
 
-use std::fmt;
-use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Subcommand;
-use hearth_pipeline::sign::{Keypair, LockError};
-use serde::Deserializer;
-use serde::de::{Error as _, SeqAccess, Visitor};
-use zeroize::Zeroizing;
-
-use crate::exit_code::ExitCode;
-use crate::say::Say;
-
-/// Room for the text of a key file, taken at once: what grows leaves copies behind. A key's has 320 bytes at most.
-const TEXT_MAX: usize = 4096;
+use hearth_command::say::Say;
+use hearth_keys::{KeyError, create, read};
 
 /// `hearth keys`
 #[derive(Subcommand)]
@@ -41,76 +24,6 @@ pub enum Command {
     },
 }
 
-/// Why a key cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyError {
-    /// The file cannot be read or written.
-    #[error("cannot {action} the key {}: {source}", path.display())]
-    Io {
-        /// `read` or `write`.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The folder is missing. It is not made: a mistyped path would hide the key.
-    #[error("cannot write the key {}: there is no folder {}", path.display(), folder.display())]
-    NoFolder {
-        /// The file.
-        path: PathBuf,
-        /// The folder it should be in.
-        folder: PathBuf,
-    },
-    /// The file holds no key.
-    #[error("{} is no key file: {why}; expected a JSON array of 64 numbers as `hearth keys new` writes", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// There is no locked page for it.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The file is there already.
-    #[error("{} exists; a key is never overwritten (delete it, or choose another name)", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-impl ExitCode for KeyError {}
-
-/// An identity: its key pair and its public key.
-pub struct Identity {
-    /// The key pair, in a place of its own; wiped when dropped.
-    pub keypair: Keypair,
-    /// The public key.
-    pub public: [u8; 32],
-}
-
-impl Identity {
-    fn new(keypair: Keypair) -> Self {
-        Self { public: keypair.public_key(), keypair }
-    }
-
-    /// A fresh key, in memory alone.
-    fn random() -> Result<Self, KeyError> {
-        let fill = |seed: &mut [u8; 32]| {
-            hearth_tile::sys::random::fill(seed);
-            Ok(())
-        };
-        Keypair::new(fill).map(Self::new).map_err(KeyError::Lock)
-    }
-
-    /// The public key in base58.
-    pub fn address(&self) -> String {
-        bs58::encode(self.public).into_string()
-    }
-}
-
 /// Runs the command.
 pub fn run(command: &Command, say: &Say) -> Result<(), KeyError> {
     match command {
@@ -118,108 +31,4 @@ pub fn run(command: &Command, say: &Say) -> Result<(), KeyError> {
         Command::Pubkey { path } => say.line(read(path)?.address()),
     }
     Ok(())
-}
-
-/// Makes a key and writes it to a file that does not exist yet, in a folder that does.
-pub fn create(path: &Path) -> Result<Identity, KeyError> {
-    let identity = Identity::random()?;
-    let io = |source| KeyError::Io { action: "write", path: path.into(), source };
-    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty() && !f.exists()) {
-        return Err(KeyError::NoFolder { path: path.into(), folder: folder.into() });
-    }
-    let mut file = match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(KeyError::Exists { path: path.into() }),
-        Err(e) => return Err(io(e)),
-    };
-    let numbers = Zeroizing::new([identity.keypair.seed().as_slice(), &identity.public].concat());
-    let mut text = Zeroizing::new(Vec::with_capacity(TEXT_MAX));
-    serde_json::to_writer(&mut *text, &*numbers).expect("numbers");
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(io)?;
-    Ok(identity)
-}
-
-/// Reads a key.
-pub fn read(path: &Path) -> Result<Identity, KeyError> {
-    let io = |source| KeyError::Io { action: "read", path: path.into(), source };
-    let mut text = Zeroizing::new(String::with_capacity(TEXT_MAX));
-    fs::File::open(path).and_then(|file| file.take(TEXT_MAX as u64).read_to_string(&mut text)).map_err(io)?;
-    let form = |why: String| KeyError::Form { path: path.into(), why };
-    let mut public = [0; 32];
-    let keypair = Keypair::new(|seed| {
-        let mut json = serde_json::Deserializer::from_str(&text);
-        let parsed = json.deserialize_seq(Numbers { seed, public: &mut public }).and_then(|()| json.end());
-        parsed.map_err(|why| form(why.to_string()))
-    })?;
-    let identity = Identity::new(keypair);
-    if public != identity.public {
-        return Err(form("its second half is not the public key of its first".into()));
-    }
-    Ok(identity)
-}
-
-/// Where the 64 numbers of a key file go as they are parsed. A `Vec` that grows would leave copies of the seed behind.
-struct Numbers<'a> {
-    seed: &'a mut [u8; 32],
-    public: &'a mut [u8; 32],
-}
-
-impl<'de> Visitor<'de> for Numbers<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("64 numbers")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<(), A::Error> {
-        for place in self.seed.iter_mut().chain(self.public) {
-            *place = numbers.next_element()?.ok_or_else(|| A::Error::custom("it is too short"))?;
-        }
-        match numbers.next_element::<u8>()? {
-            None => Ok(()),
-            Some(_) => Err(A::Error::custom("it is too long")),
-        }
-    }
-}
-
-/// Reads a key, or makes it if the file is not there.
-pub fn read_or_create(path: &Path) -> Result<Identity, KeyError> {
-    if path.exists() { read(path) } else { create(path) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_written_once_and_read_back() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(create(&folder.path().join("deep/id.json")), Err(KeyError::NoFolder { .. })));
-        assert!(!folder.path().join("deep").exists());
-        let path = folder.path().join("id.json");
-        let made = create(&path).unwrap();
-        assert_eq!(read(&path).unwrap().public, made.public);
-        assert!(matches!(create(&path), Err(KeyError::Exists { .. })));
-        fs::write(&path, "[1,2,3]").unwrap();
-        assert!(matches!(read(&path), Err(KeyError::Form { .. })));
-        fs::write(&path, serde_json::to_string(&vec![7u8; 64]).unwrap()).unwrap();
-        assert!(read(&path).is_err_and(|e| e.to_string().contains("second half")));
-    }
-
-    #[test]
-    fn key_file_has_64_numbers() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("id.json");
-        let mut numbers =
-            [create(&path).unwrap().keypair.seed().to_vec(), read(&path).unwrap().public.to_vec()].concat();
-        let why = |numbers: &[u8], tail: &str| {
-            fs::write(&path, serde_json::to_string(numbers).unwrap() + tail).unwrap();
-            read(&path).map(|identity| identity.public).map_err(|why| why.to_string())
-        };
-        assert_eq!(why(&numbers, "\n").unwrap(), numbers[32..]);
-        assert!(why(&numbers, ",").unwrap_err().contains("trailing"));
-        assert!(why(&numbers[..40], "").unwrap_err().contains("too short"));
-        numbers.push(1);
-        assert!(why(&numbers, "").unwrap_err().contains("too long"));
-    }
 }

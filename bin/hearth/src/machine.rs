@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use hearth_command::say::Say;
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
-
-use crate::say::Say;
 
 /// How long neighbours are looked at.
 const SAMPLE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! hearth: the one binary. Commands, configuration, wiring.
+//! hearth: the one binary. The command line, and what joins crates that may not know each other.
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 3 to 5 what `hearth why` says, 3 a
 //! machine that does not come to what `hearth tune machine` was asked for, or what `--fail-on-worse` found, 101 a
@@ -6,55 +6,30 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
-mod bench;
-mod boot;
-mod check;
 mod cli;
-mod cluster;
-mod config;
 mod config_command;
 mod configure;
-mod developer;
-mod draw;
-mod evm;
-mod exit_code;
-mod history_repair;
+mod instruments;
 mod keys;
-mod ledger_command;
-mod load;
 mod machine;
-mod memory;
 mod metrics;
 mod monitor;
-mod node_rpc;
-mod out;
-mod pages;
 mod panics;
-mod peers;
-mod ports;
-mod preflight;
 mod profile;
-mod progress;
-mod replay;
-mod restore;
-mod run;
-mod say;
-mod secrets;
-mod shell;
-mod stop;
-mod tile_kinds;
-mod tune;
-mod wallet;
+mod purse;
 mod why;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use hearth_command::exit_code::{Failure, INTERRUPTED};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::{self, StopSignal};
+use hearth_evm_node::EvmCommand;
+use hearth_node::{config, ledger_command, run};
 
 use cli::{Cli, Command};
-use exit_code::{Failure, INTERRUPTED};
-use say::{Say, note};
-use stop::StopSignal;
+use instruments::{INSTRUMENTS, PROGRAM, look_at_chain, open_meter};
 
 fn main() -> ExitCode {
     panics::install();
@@ -64,7 +39,7 @@ fn main() -> ExitCode {
     }
     let (quiet, log) = match &command {
         Command::Run(run) => (run.flags.quiet, run.flags.log),
-        Command::Evm(evm::EvmCommand::Run(run)) => (run.quiet, run.log),
+        Command::Evm(EvmCommand::Run(run)) => (run.quiet, run.log),
         _ => (false, false),
     };
     // RUST_LOG sets how much is said; warnings by default.
@@ -103,7 +78,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
             }
-            Ok(bench::run(config, &options, &stop, say)?)
+            Ok(hearth_bench::run(config, &options, PROGRAM, &stop, say)?)
         }
         Command::Run(options) => {
             let config::Loaded { mut config, keys, .. } = options.config.load()?;
@@ -112,7 +87,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
             }
-            let ran = run::run(config, &keys, &options.flags, &stop, say);
+            let ran = run::run(config, &keys, &options.flags, INSTRUMENTS, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
         Command::Why(options) => Ok(why::run(&options.config.named(options.name.as_deref())?, &options, say)?),
@@ -122,21 +97,24 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         }
         Command::Profile(profile::Options { of: Some(profile::Of::Bench(options)), .. }) => {
             let config = options.bench.config.read()?;
-            Ok(profile::bench::run(config, &options, &StopSignal::install()?, say)?)
+            Ok(hearth_bench::profile::run(config, &options, PROGRAM, &StopSignal::install()?, say)?)
         }
         Command::Profile(profile::Options { node: options, .. }) => {
             let config = options.config.named(options.name.as_deref())?;
             Ok(profile::run(&config, &options, &StopSignal::install()?, say)?)
         }
         Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
-        Command::Load(options) => Ok(load::run(&options, &StopSignal::install()?, say)?),
-        Command::Tune(command) => Ok(tune::run(&command, say)?),
-        Command::Cluster(command) => Ok(cluster::run(&command, say)?),
-        Command::Evm(command) => Ok(evm::run(&command, &StopSignal::install()?, say)?),
+        Command::Load(options) => Ok(hearth_load::run(&options, purse::open, &StopSignal::install()?, say)?),
+        Command::Tune(command) => Ok(hearth_tune::run(&command, env!("HEARTH_OPT_LEVEL"), say)?),
+        Command::Cluster(command) => Ok(hearth_local_cluster::run(&command, open_meter, say)?),
+        Command::Evm(command) => Ok(hearth_evm_node::run(&command, look_at_chain, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
         Command::Keys(command) => Ok(keys::run(&command, say)?),
-        Command::Wallet(command) => Ok(wallet::run(&command, say)?),
+        Command::Wallet(command) => Ok(hearth_wallet::run(&command, say)?),
         Command::Config(command) => config_command::run(command, say),
     }
 }
+
+#[cfg(test)]
+mod tests;

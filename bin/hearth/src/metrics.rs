@@ -6,12 +6,11 @@
 
 use std::fmt::Write;
 
+use hearth_node::boot;
+use hearth_node::config::Config;
 use hearth_pipeline::kinds::{Kind, Role};
 use hearth_pipeline::metric::families::{self, Metric, Type};
 use hearth_tile::topology::Topology;
-
-use crate::boot;
-use crate::config::Config;
 
 /// A node with everything that can count: the load's tiles too, and those of a cluster.
 fn topology() -> Topology {

@@ -9,14 +9,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hearth_command::exit_code::ExitCode;
+use hearth_command::say::{Say, note};
+use hearth_command::shell;
+use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
+use hearth_node::config::{Config, ConfigFile, workspace_path};
 use hearth_ring::Observer;
-
-use crate::boot::workspace_path;
-use crate::config::{Config, ConfigFile};
-use crate::exit_code::ExitCode;
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 
 /// `hearth monitor`
 #[derive(Args)]
@@ -44,7 +43,7 @@ pub enum MonitorError {
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// None of that name.
-    #[error("{}", crate::why::nobody(.0, .1))]
+    #[error("{}", nobody(.0, .1))]
     Unknown(String, Vec<String>),
     /// No screen.
     #[error(transparent)]
@@ -90,8 +89,8 @@ fn workspaces(config: &Config, name: Option<&str>, running: &[String]) -> Vec<Pa
     match name {
         Some(name) => vec![named(name)],
         None => {
-            let others = running.iter().filter(|name| ![&config.name[..], crate::bench::NAME].contains(&&name[..]));
-            [&config.name, crate::bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
+            let others = running.iter().filter(|name| ![&config.name[..], hearth_bench::NAME].contains(&&name[..]));
+            [&config.name, hearth_bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
         }
     }
 }
@@ -111,6 +110,22 @@ pub fn running(config: &Config) -> Vec<String> {
     let mut names: Vec<String> = names.filter(is_alive).collect();
     names.sort();
     names
+}
+
+/// That no node of this name runs, which ones do, and how to start one.
+pub fn nobody(name: &str, running: &[String]) -> String {
+    let runs = match running {
+        [] => "none does".into(),
+        names => format!("these do: {}", names.join(", ")),
+    };
+    let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
+        Some(port) => format!("`hearth evm run --port {port}` starts one"),
+        None => {
+            let name = shell::word(name);
+            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
+        }
+    };
+    format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
 
 /// That other nodes run beside the one that is shown, and how to see them.
@@ -155,7 +170,7 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
     let watch = rated.seconds.watch();
     if !watch.is_alive() {
         // What the screen said is gone with it.
-        crate::say::note(format_args!("the node is gone (pid {})", watch.pid()));
+        hearth_command::say::note(format_args!("the node is gone (pid {})", watch.pid()));
     }
     Ok(())
 }
@@ -197,6 +212,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_does_not_run_is_told_with_those_that_do() {
+        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
+        assert_eq!(
+            told,
+            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
+        );
+        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
+    }
+
+    #[test]
     fn who_runs_beside_is_named() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
         assert_eq!(others(&names(&["hearth"]), "hearth"), None);
@@ -207,7 +232,7 @@ mod tests {
         let of = |name: Option<&str>| workspaces(&Config::default(), name, &names(&["hearth", "other"]));
         let ends = |path: &PathBuf, name: &str| path.ends_with(format!("hearth-{name}"));
         let all = of(None);
-        assert!(ends(&all[0], "hearth") && ends(&all[1], crate::bench::NAME) && ends(&all[2], "other"), "{all:?}");
+        assert!(ends(&all[0], "hearth") && ends(&all[1], hearth_bench::NAME) && ends(&all[2], "other"), "{all:?}");
         assert_eq!((all.len(), of(Some("x")).len()), (3, 1));
     }
 }

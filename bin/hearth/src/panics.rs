@@ -9,7 +9,7 @@
 
 use std::panic::PanicHookInfo;
 
-use crate::stop;
+use hearth_command::stop;
 
 /// As Rust's own.
 const PANICKED: i32 = 101;

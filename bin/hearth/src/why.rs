@@ -12,20 +12,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 
 use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::node_rpc::{self, RpcError};
+use hearth_command::say::Say;
+use hearth_evm_node::WEB3;
+use hearth_machine::port::reachable;
+use hearth_node::boot;
+use hearth_node::config::{Config, ConfigFile, Ports, workspace_path};
 use hearth_ring::{Observer, unix_time};
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
-use crate::boot;
-use crate::config::{Config, ConfigFile};
-use crate::evm;
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
 use crate::monitor;
-use crate::node_rpc::{self, RpcError};
-use crate::ports::Ports;
-use crate::say::Say;
-use crate::shell;
 
 /// `hearth why`
 #[derive(Args)]
@@ -97,7 +96,7 @@ pub enum WhyError {
         node: &'static str,
     },
     /// No node of that name.
-    #[error("{}", nobody(.0, .1))]
+    #[error("{}", monitor::nobody(.0, .1))]
     NoNode(String, Vec<String>),
     /// Several nodes, none of them of the configuration's name.
     #[error("several nodes run on this machine: {}; --name says which to ask", .0.join(", "))]
@@ -111,22 +110,6 @@ pub enum WhyError {
     /// It did not land well, with the exit code that says how. The answer has been printed.
     #[error("it did not land successfully")]
     Told(u8),
-}
-
-/// That no node of this name runs, which ones do, and how to start one.
-pub fn nobody(name: &str, running: &[String]) -> String {
-    let runs = match running {
-        [] => "none does".into(),
-        names => format!("these do: {}", names.join(", ")),
-    };
-    let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
-        Some(port) => format!("`hearth evm run --port {port}` starts one"),
-        None => {
-            let name = shell::word(name);
-            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
-        }
-    };
-    format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
 
 /// What a node answers to a method that it does not have.
@@ -195,8 +178,8 @@ fn of_signature(config: &Config, options: &Options) -> Result<Value, WhyError> {
 /// Where the running node of the configuration has its RPC: it may have moved. Of a node that was named there must be
 /// one.
 pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
-    let usual = boot::reachable(Ports::of(config).rpc);
-    let running = Observer::attach(&boot::workspace_path(config)).ok().filter(Observer::is_alive);
+    let usual = reachable(Ports::of(config).rpc);
+    let running = Observer::attach(&workspace_path(config)).ok().filter(Observer::is_alive);
     match running {
         Some(node) => Ok(rpc_of(&node, usual.ip()).unwrap_or(usual)),
         None if is_named => Err(WhyError::NoNode(config.name.clone(), monitor::running(config))),
@@ -233,15 +216,15 @@ fn only(running: &[String]) -> Result<Option<&str>, WhyError> {
 fn rpc_of(observer: &Observer, usual: IpAddr) -> Option<SocketAddr> {
     // As the node's own build has its counters.
     let topology = Topology::from_workspace(observer.topology()).ok()?;
-    let service = topology.services.iter().find(|service| [boot::RPC, evm::WEB3].contains(&&service.name[..]))?;
+    let service = topology.services.iter().find(|service| [boot::RPC, WEB3].contains(&&service.name[..]))?;
     let at = service.counters.iter().position(|counter| counter.name == "http_port")?;
     let words = observer.counters(&service.name)?;
     let port = u16::try_from(words.get(at)?.load(Relaxed)).ok().filter(|port| *port != 0)?;
-    let host = match service.name == evm::WEB3 {
+    let host = match service.name == WEB3 {
         true => address_of(&topology.name).unwrap_or(Ipv4Addr::LOCALHOST.into()),
         false => usual,
     };
-    Some(boot::reachable(SocketAddr::new(host, port)))
+    Some(reachable(SocketAddr::new(host, port)))
 }
 
 /// The address in `evm-10.0.0.1-8545`.
@@ -291,13 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_run_is_told_with_those_that_do() {
-        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
-        assert_eq!(
-            told,
-            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
-        );
-        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
+    fn name_of_evm_node_says_where_it_listens() {
         let address = |name: &str| address_of(name).map(|address| address.to_string());
         assert_eq!(address("evm-0.0.0.0-8545").as_deref(), Some("0.0.0.0"));
         assert_eq!(address("evm---1-8545").as_deref(), Some("::1"));

@@ -13,8 +13,8 @@ use super::Outcome;
 use crate::run::{self, Args, cargo};
 
 const TESTS: [(&str, &[&str], &str); 2] = [
-    ("solana", &["--bin", "hearth"], "boot::tests::damage::no_damage_is_silent"),
-    ("ethereum", &["--test", "end_to_end"], "faults::no_damage_to_ethereum_is_silent"),
+    ("solana", &["--package", "hearth-node", "--lib"], "boot::tests::damage::no_damage_is_silent"),
+    ("ethereum", &["--package", "hearth", "--test", "end_to_end"], "faults::no_damage_to_ethereum_is_silent"),
 ];
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
@@ -25,7 +25,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let (mut said, mut wrong) = (Vec::new(), Vec::new());
     for (name, target, test) in TESTS.into_iter().filter(|(name, ..)| only.as_ref().is_none_or(|only| only == name)) {
         let mut command = cargo();
-        command.args(["test", "--release", "--locked", "--package", "hearth"]).args(target);
+        command.args(["test", "--release", "--locked"]).args(target);
         command.args([test, "--", "--exact", "--nocapture"]);
         command.env("HEARTH_SEED", seed.to_string()).env("HEARTH_FAULTS", mutations.to_string());
         let result = run::run_seeing(&mut command, |line| {

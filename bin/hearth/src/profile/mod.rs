@@ -4,27 +4,24 @@
 //! writes  a flame graph as SVG, its stacks as folded lines, and which tile used how much
 //! memory  one profile
 
-pub mod bench;
 mod options;
-mod page;
 mod service;
-mod words;
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hearth_bench::profile::words;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::node_rpc::{self, Rpc, RpcError};
+use hearth_command::out::{self, Unwritable};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
+use hearth_node::config::{Config, workspace_path};
 use hearth_ring::Observer;
 use serde_json::{Value, json};
 
-use crate::boot::workspace_path;
-use crate::config::Config;
-use crate::exit_code::{ExitCode, FAILED, WRONG_USE};
-use crate::node_rpc::{self, Rpc, RpcError};
-use crate::out::{self, Unwritable};
-use crate::say::{Say, note};
-use crate::stop::StopSignal;
 use crate::why::{self, WhyError};
 
 pub use options::{NodeOptions, Of, Options};
@@ -37,8 +34,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const BLOCK_MAX: Duration = Duration::from_secs(60);
 /// What may come on top: a second before, and naming the functions on a machine that is full.
 const NAMING_MAX: Duration = Duration::from_secs(120);
-/// More stacks of one profile are summed up by thread and tile.
-const STACKS_MAX: usize = 10_000;
 /// Where the token is looked for: unlike a command line, nobody else sees it.
 const TOKEN: &str = "HEARTH_ADMIN_TOKEN";
 
@@ -164,7 +159,7 @@ impl Asked {
             }
         };
         if let Some(token) = options.token.as_deref().filter(|token| !token.is_empty()) {
-            crate::secrets::warn_of_arguments("--token", token, "in the variable HEARTH_ADMIN_TOKEN");
+            hearth_command::secrets::warn_of_arguments("--token", token, "in the variable HEARTH_ADMIN_TOKEN");
         }
         let of_environment = std::env::var(TOKEN).ok();
         let token = options.token.clone().or(of_environment.filter(|token| !token.is_empty()));
@@ -230,7 +225,7 @@ impl Asked {
 /// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's,
 /// or else of the only one that runs.
 fn place(config: &Config, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
-    let bench = Config { name: crate::bench::NAME.into(), ..config.clone() };
+    let bench = Config { name: hearth_bench::NAME.into(), ..config.clone() };
     let of = |config: &Config| {
         let found = why::place(config, true)?;
         Ok((found, Observer::attach(&workspace_path(config)).ok().map(|node| node.pid())))

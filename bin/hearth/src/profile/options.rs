@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-
-use super::bench;
-use crate::config::ConfigFile;
+use hearth_bench::profile::ReportOptions;
+use hearth_node::config::ConfigFile;
 
 /// `hearth profile`
 #[derive(Args)]
@@ -26,7 +25,7 @@ pub enum Of {
     ///
     /// Takes the options of `hearth bench`. The report has the rate over time, what limited it, tiles, links, latency
     /// by stage, the flame graph of node and load, the configuration and the machine.
-    Bench(bench::ReportOptions),
+    Bench(ReportOptions),
 }
 
 /// A profile of a node that runs.

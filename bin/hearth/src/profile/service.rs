@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use hearth_bench::profile::STACKS_MAX;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_profile::Sampling;
 use hearth_profile::control::{Asked, Control, Format, STOPPED_AT_ONCE, Taken, UnderWay};
 use hearth_rpc::{ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 use serde_json::{Value, json};
 
-use super::{BLOCK_MAX, STACKS_MAX};
+use super::BLOCK_MAX;
 
 /// How long is looked at what the node does without samples.
 const BEFORE: Duration = Duration::from_secs(1);

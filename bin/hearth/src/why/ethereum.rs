@@ -5,12 +5,12 @@
 //! memory  one answer at a time
 //! drops   nothing
 
+use hearth_command::node_rpc::{self, Rpc, RpcError};
+use hearth_node::config::Config;
 use serde_json::{Value, json};
 
 use super::{NONE_HERE, WhyError, place};
-use crate::config::Config;
 use crate::monitor;
-use crate::node_rpc::{self, Rpc, RpcError};
 
 /// Digits of a transaction's hash.
 const HASH_DIGITS: usize = 64;
@@ -184,7 +184,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::exit_code::{ExitCode, WRONG_USE};
+    use hearth_command::exit_code::{ExitCode, WRONG_USE};
 
     const HASH: &str = "0xabababababababababababababababababababababababababababababababab";
 

@@ -14,6 +14,7 @@ pub mod cores;
 pub mod memory;
 pub mod neighbours;
 pub mod network;
+pub mod port;
 pub mod process;
 pub mod processor;
 pub mod quota;

@@ -73,4 +73,4 @@ pub use plan::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
 pub use producer::Producer;
 pub use unix_time::unix_time;
 #[cfg(not(loom))]
-pub use workspace::{Counters, Workspace};
+pub use workspace::{Counters, WORKSPACE_FOLDER, Workspace, workspace_path};

@@ -20,6 +20,14 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+/// Where the workspaces of this machine's nodes are, unless a configuration says otherwise: files in memory.
+pub const WORKSPACE_FOLDER: &str = "/dev/shm";
+
+/// Returns the workspace file of the node of this name: observers find it by that.
+pub fn workspace_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("hearth-{name}"))
+}
+
 /// A workspace held by this process. Clones share it; the file goes when the last clone, producer, consumer and
 /// counters handle has gone. After a crash it stays, for observers, until the next node of that path starts.
 #[derive(Clone, Debug)]

@@ -4,5 +4,4 @@
 
 pub mod etl;
 pub mod load;
-pub mod page;
 pub mod tune;

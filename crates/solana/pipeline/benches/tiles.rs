@@ -10,10 +10,11 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use ed25519_dalek::Signer;
+use hearth_keys::Keypair;
 use hearth_pipeline::links::{NET_QUIC, Outgoing, PortKind, QUIC_NET, SHRED_SIGN, SIGN_SHRED};
 use hearth_pipeline::metric::text::{Page, Template};
 use hearth_pipeline::net::{self, Net};
-use hearth_pipeline::sign::{self, Keypair, Sign};
+use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::topology::{self, Affinity, Counts};
 use hearth_ring::{HugePages, Observer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};

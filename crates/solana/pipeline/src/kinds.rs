@@ -339,7 +339,7 @@ mod tests {
         (Need::Failure, &["failure::Failure"]),
         (Need::Bench, &["Control"]),
         (Need::Counters, &["Observer"]),
-        (Need::Key, &["Locked"]),
+        (Need::Key, &["Keypair"]),
     ];
 
     /// The code of a folder and those below it, without comments and tests.

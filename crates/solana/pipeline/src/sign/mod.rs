@@ -22,11 +22,11 @@
 //! anything else, is in `gossip.rs` beside this file.
 
 mod gossip;
-mod keypair;
 
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 
 use hearth_cluster::gossip::{SignKind, pong_hash};
+use hearth_keys::Keypair;
 use hearth_quic::deferred::is_client_handshake;
 use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
@@ -36,7 +36,6 @@ use crate::links::{
     GOSSIP_SIGN, PING_NONCE, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE,
     SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
-pub use keypair::{Keypair, LockError};
 
 hearth_tile::counters! {
     /// What sign counts.

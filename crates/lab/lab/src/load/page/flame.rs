@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::page::text::{escape, figure, whole};
+use hearth_page::text::{escape, figure, whole};
 
 const NODES_MAX: usize = 6_000;
 const DEPTH_MAX: usize = 128;

@@ -10,11 +10,11 @@ mod flame;
 mod plot;
 mod sections;
 
+use hearth_page::{document, text};
 use serde_json::Value;
 
 use super::ramp::Step;
 use super::report::Report;
-use crate::page::{document, text};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-use crate::page::even;
-use crate::page::text::{escape, figure, whole};
+use hearth_page::even;
+use hearth_page::text::{escape, figure, whole};
 
 /// More would be narrower than a pixel.
 const POINTS_MAX: usize = 300;

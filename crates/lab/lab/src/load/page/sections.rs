@@ -5,10 +5,11 @@
 
 use std::fmt::Write;
 
+use hearth_page::text::{date, escape, figure, time_ms, whole};
+
 use super::plot::{Plot, Series, Shape};
 use super::{Shown, flame};
 use crate::load::report::{BlockLine, Percentiles, Report};
-use crate::page::text::{date, escape, figure, time_ms, whole};
 
 /// Functions that are named beside the flame graph.
 const HEAVIEST: usize = 12;

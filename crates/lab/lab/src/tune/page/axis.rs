@@ -3,7 +3,8 @@
 //! reads   the values that are to have a place
 //! writes  places and words
 
-use crate::page::even;
+use hearth_page::even;
+
 use crate::tune::unit::{Dimension, scale};
 
 /// Steps, about.

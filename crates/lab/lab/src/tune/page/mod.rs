@@ -9,9 +9,10 @@ mod axis;
 mod plots;
 mod sections;
 
+use hearth_page::document;
+
 use super::analysis::Answer;
 use super::build::report::Report;
-use crate::page::document;
 
 const STYLE: &str = include_str!("style.css");
 

@@ -7,8 +7,9 @@
 
 use std::fmt::{self, Write};
 
+use hearth_page::text::escape;
+
 use super::axis::Axis;
-use crate::page::text::escape;
 use crate::tune::analysis::{Answer, Rule};
 use crate::tune::paired::Scale;
 use crate::tune::unit::Dimension;

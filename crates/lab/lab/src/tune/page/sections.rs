@@ -5,9 +5,10 @@
 
 use std::fmt::{self, Write};
 
+use hearth_page::text::escape;
+
 use super::axis::Axis;
 use super::plots::{self, class};
-use crate::page::text::escape;
 use crate::tune::analysis::{Answer, Rule};
 use crate::tune::build::report::{Layouts, Report, said, slow_words};
 use crate::tune::paired::Verdict;

@@ -1,0 +1,32 @@
+//! Money for a load out of the UTXO ledger: joins `hearth load fund --utxo-key` to the wallet.
+//!
+//! reads   a wallet's key; a node's answers
+//! writes  one transaction of the UTXO ledger
+
+use std::path::Path;
+
+use alloy_primitives::{Address, U256};
+use hearth_command::say::Say;
+use hearth_load::{Crossing, Purse, PurseError};
+use hearth_utxo::amount::{NATIVE_DECIMALS, WEI_PER_UNIT, format};
+use hearth_wallet::WalletError;
+
+/// Opens a key's purse, see [`hearth_load::OpenPurse`].
+pub fn open(key: &Path, rpc: &str) -> Result<Box<dyn Purse>, PurseError> {
+    Ok(Box::new(OfWallet(hearth_wallet::Purse::settled(key, rpc)?)))
+}
+
+struct OfWallet(hearth_wallet::Purse);
+
+impl Purse for OfWallet {
+    fn cross(&self, recipient: Address, wei: U256) -> Result<Crossing, PurseError> {
+        let units = wei.div_ceil(U256::from(WEI_PER_UNIT));
+        let units = u64::try_from(units).map_err(|_| WalletError::TooMuch(units))?;
+        let raw = self.0.prism(recipient, units)?;
+        Ok(Crossing { raw, coins: format!("{} coins of {}", format(units.into(), NATIVE_DECIMALS), self.0.owner()) })
+    }
+
+    fn send(&mut self, crossing: &Crossing, say: &Say) -> Result<(), PurseError> {
+        Ok(self.0.send(&crossing.raw, say)?)
+    }
+}

@@ -1,0 +1,108 @@
+//! What the program says to whoever started it.
+//!
+//! reads   nothing
+//! writes  standard output, or standard error where standard output carries data (`bench --json -`); notes
+//! drops   what is said after a write failed; why it failed is kept, and a command whose reader is gone stops
+//!
+//! `println!` panics when nobody reads any more (`hearth monitor | head -3`); this remembers it, so that a command
+//! can end. Clippy refuses the macros in this crate.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::io::{Error, ErrorKind, Write};
+
+use crate::stop;
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum To {
+    #[default]
+    Stdout,
+    Stderr,
+    Nobody,
+}
+
+/// Where a command says its lines.
+#[derive(Default)]
+pub struct Say {
+    to: To,
+    failed: RefCell<Option<Error>>,
+}
+
+impl Say {
+    /// Standard error: standard output is for data alone.
+    pub fn stderr() -> Self {
+        Self { to: To::Stderr, ..Self::default() }
+    }
+
+    /// Nowhere.
+    pub fn nothing() -> Self {
+        Self { to: To::Nobody, ..Self::default() }
+    }
+
+    /// Says a line, or several.
+    pub fn line(&self, text: impl Display) {
+        self.text(format_args!("{text}\n"));
+    }
+
+    /// Says a text as it is.
+    pub fn text(&self, text: impl Display) {
+        if self.is_closed() {
+            return;
+        }
+        // In one piece, so that lines of several threads do not mix.
+        let text = text.to_string();
+        let written = match self.to {
+            To::Nobody => Ok(()),
+            To::Stderr => std::io::stderr().write_all(text.as_bytes()),
+            To::Stdout => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
+        };
+        match self.to {
+            To::Stdout => stop::at_end_of_reader(&written),
+            _ => stop::at_hang_up(&written),
+        }
+        *self.failed.borrow_mut() = written.err();
+    }
+
+    /// Whether nobody can be told anything any more.
+    pub fn is_closed(&self) -> bool {
+        self.failed.borrow().is_some()
+    }
+
+    /// Whether all was said. That the reader went away is no error.
+    pub fn end(&self) -> Result<(), Error> {
+        match self.failed.take() {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Error::new(error.kind(), format!("cannot write the output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+thread_local! {
+    /// What was noted in this thread since a test began to collect; `None` where none does.
+    static NOTES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Returns what was noted in this thread since the last call, for tests. A thread's first call begins to collect.
+pub fn take_notes() -> Vec<String> {
+    NOTES.replace(Some(vec![])).unwrap_or_default()
+}
+
+/// The word for so many of a thing.
+pub fn plural(count: u64, thing: &str) -> String {
+    if count == 1 { thing.to_owned() } else { format!("{thing}s") }
+}
+
+/// Says a line on standard error. Nothing is lost when nobody reads it.
+pub fn note(text: impl Display) {
+    NOTES.with_borrow_mut(|notes| {
+        if let Some(notes) = notes {
+            notes.push(text.to_string());
+        }
+    });
+    stop::at_hang_up(&std::io::stderr().write_all(format!("{text}\n").as_bytes()));
+}

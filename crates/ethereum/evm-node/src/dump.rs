@@ -1,0 +1,62 @@
+//! Both ledgers of a chain as a file, to begin another with.
+//!
+//! reads   the newest state; the file's rules, where there is one already
+//! writes  a genesis in geth's JSON form, with the ledger of outputs where there is anything in it: what `--genesis`
+//!         and `--state` read
+//! memory  accounts and outputs as JSON
+//!
+//! A chain that begins so begins with block 0; its time goes on from that of the newest block.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use hearth_command::stop::Save;
+use hearth_evm::chain::Chain;
+use hearth_evm::genesis::dump::newest_rules;
+use serde_json::Value;
+
+use super::EvmError;
+
+/// Bytes that go to the file at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A file that says how far its save is.
+struct Saving<'a> {
+    file: File,
+    save: &'a Save,
+}
+
+impl Write for Saving<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.save.progress();
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes accounts and outputs as they are after the newest block. The file is replaced as a whole, or left as it is.
+pub fn write(path: &Path, chain: &Chain, save: &Save) -> Result<(), EvmError> {
+    let failed = |what: String| EvmError::File { option: "--state", path: path.to_owned(), what };
+    let before = fs::read(path).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let config = before.and_then(|mut file| file.get_mut("config").map(Value::take));
+    let genesis = chain.dump(config.unwrap_or_else(|| newest_rules(chain.chain_id())))?;
+    let next = path.with_extension("next");
+    let write = || {
+        let mut out = BufWriter::with_capacity(CHUNK_BYTES, Saving { file: File::create(&next)?, save });
+        serde_json::to_writer(&mut out, &genesis)?;
+        let Saving { file, .. } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        save.progress();
+        file.sync_all()?;
+        fs::rename(&next, path)
+    };
+    write().map_err(|error| failed(format!("cannot write it: {error}")))
+}
+
+/// A genesis of what a chain has, and the newest rules.
+pub fn of(chain: &Chain) -> Result<Value, EvmError> {
+    Ok(chain.dump(newest_rules(chain.chain_id()))?)
+}

@@ -1,0 +1,339 @@
+//! evm-node: the EVM ledger as a node, and a network of such nodes under CometBFT: `hearth evm`.
+//!
+//! reads   options; the folder of a chain; CometBFT's answers
+//! writes  the chain's folder, the node's workspace
+//!
+//! The walk: [`run()`] opens the chain and serves it; [`stages`] shows its threads as tiles; [`comet`] joins it to
+//! CometBFT, of which [`testnet`] starts a network.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+
+mod accounts;
+mod comet;
+mod dump;
+mod run;
+mod stages;
+mod testnet;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use alloy_primitives::U256;
+use clap::{Args, Subcommand};
+use hearth_comet::rpc::RpcError as CometError;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::say::Say;
+use hearth_command::stop::StopSignal;
+use hearth_evm::chain::{BlockTime, ChainError};
+use hearth_evm::exec::SpecId;
+use hearth_machine::port::PortError;
+use hearth_rpc_client::RpcError;
+use hearth_serve::dashboard::LookAt;
+
+pub use stages::WEB3;
+
+/// `hearth evm`
+#[derive(Subcommand)]
+pub enum EvmCommand {
+    /// Run an EVM chain that Ethereum's clients talk to.
+    ///
+    /// Wallets and tools connect to http://127.0.0.1:8545, over HTTP or WebSocket. The accounts printed are funded, and
+    /// everybody knows their keys unless you give words of your own. Ctrl-C stops it. The chain lies in memory unless
+    /// `--data-dir` says where to keep it.
+    Run(Box<EvmRun>),
+    /// Run validators of CometBFT with this chain as their application, on loopback addresses.
+    ///
+    /// Needs CometBFT's program (`go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.21`). Prints where each
+    /// node's RPC is. Ctrl-C stops all of them; the same command goes on with the same network.
+    Testnet(Box<testnet::EvmTestnet>),
+}
+
+/// `hearth evm run`
+#[derive(Args)]
+pub struct EvmRun {
+    /// The chain's id (EIP-155) [default: 31337, or what --genesis says].
+    #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = clap::value_parser!(u64).range(1..))]
+    pub chain_id: Option<u64>,
+    /// Accounts to fund and to print.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub accounts: u32,
+    /// What each of these accounts has at the beginning, in ETH.
+    #[arg(long, value_name = "ETH", default_value = "10000", conflicts_with = "genesis", value_parser = ether)]
+    pub balance: U256,
+    /// What the accounts follow from.
+    #[command(flatten)]
+    pub words: accounts::MnemonicOptions,
+    /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction [default: instant].
+    #[arg(long, value_name = "SECONDS", value_parser = block_time)]
+    pub block_time: Option<BlockTime>,
+    /// Gas that a block may use [default: 1000 million for each second of block time].
+    #[arg(long, value_name = "GAS", conflicts_with = "genesis",
+        value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
+    pub gas_limit: Option<u64>,
+    /// Seconds since 1970 of block 0, from which the chain's time goes on [default: now].
+    #[arg(long, value_name = "SECONDS", conflicts_with = "genesis",
+        value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
+    pub timestamp: Option<u64>,
+    /// Leave out the contract at 0x4e59b44847b379578588920ca78fbf26c0b4956c, through which tools use CREATE2.
+    #[arg(long, alias = "no-create2", conflicts_with = "genesis")]
+    pub disable_default_create2_deployer: bool,
+    /// Rules from the first block on: `paris`, `shanghai`, `cancun`, `prague` or `osaka` [default: osaka, the newest].
+    ///
+    /// A genesis names its forks itself, and a file of --state has the newest rules, so neither goes with --hardfork.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["genesis", "state"], value_parser = hardfork)]
+    pub hardfork: Option<SpecId>,
+    /// Bytes that a contract's code may have; code that creates one may have twice as many [default: 24576, EIP-170].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub code_size_limit: Option<u32>,
+    /// Let a contract's code have any size.
+    #[arg(long, conflicts_with = "code_size_limit")]
+    pub disable_code_size_limit: bool,
+    /// Let a transaction have as much gas as its block, instead of 16,777,216 at most (EIP-7825, from osaka on).
+    #[arg(long)]
+    pub disable_tx_gas_limit: bool,
+    /// Begin with the accounts and outputs of this file if it exists, and write them there at the end.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
+    pub state: Option<PathBuf>,
+    /// Begin with this genesis, in geth's JSON form, instead of the accounts above.
+    #[arg(long, value_name = "FILE")]
+    pub genesis: Option<PathBuf>,
+    /// Keep the chain in this folder, and go on with the one that is there.
+    ///
+    /// A block survives the end of this program from the moment it is visible. It survives a power loss once `safe` and
+    /// `finalized` reach it, which is after the next sync: `latest` runs up to 100 blocks ahead of the disk. The start
+    /// after a power loss reports how many blocks are lost.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Let receipts, and `eth_sendRawTransactionSync`, wait until their block is on disk.
+    ///
+    /// Without it a receipt comes as soon as the block is made, and a power loss can take the block away again.
+    #[arg(long, requires = "data_dir")]
+    pub durable: bool,
+    /// Listen on this port.
+    #[arg(long, value_name = "PORT", default_value_t = 8545)]
+    pub port: u16,
+    /// Listen on this address.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub host: IpAddr,
+    /// Let clients reach the node by this name, too, besides addresses and `localhost`; `*`: by any. Repeatable.
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
+    /// Let web pages of this origin ask, too, besides those of this machine, as `https://a.page`; `*`: any. Repeatable.
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<String>,
+    /// Connections that one IP address may have at once; 0 is no limit.
+    ///
+    /// For one more its longest idle connection is closed, and where all have a request under way it gets a 503.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_connections_per_address: usize,
+    /// Serve no page about the node at that address.
+    #[arg(long)]
+    pub no_dashboard: bool,
+    /// What `web3_clientVersion` answers [default: this program's name and version].
+    ///
+    /// Hardhat's network helpers work only with a node that says it is `anvil/` or `HardhatNetwork/` something.
+    #[arg(long, value_name = "TEXT")]
+    pub client_version: Option<String>,
+    /// Print nothing of what contracts send to `console.log`.
+    #[arg(long)]
+    pub no_console_log: bool,
+    /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// Who decides on blocks.
+    #[command(flatten)]
+    pub comet: comet::CometOptions,
+    /// Log a line for each block, with how long its parts took.
+    #[arg(long)]
+    pub log: bool,
+    /// Say nothing but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Why the chain does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum EvmError {
+    /// The words are none.
+    #[error("{from}: {what}")]
+    Mnemonic {
+        /// The option, or whatever else gave them.
+        from: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A file that is not what it should be.
+    #[error("{option} {}: {what}", path.display())]
+    File {
+        /// The option that names it.
+        option: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Options that say nothing together.
+    #[error("{0} does nothing {1}")]
+    Idle(&'static str, &'static str),
+    /// An option that would have this node make other blocks than the others of its network.
+    #[error("{0} is for a chain of one node: with --consensus cometbft all nodes must have the same limits")]
+    OneNode(&'static str),
+    /// The network runs.
+    #[error("the network in {} runs already: stop it first, or name another folder with --dir", .0.display())]
+    Running(PathBuf),
+    /// The chain.
+    #[error("{0}{hint}", hint = hint(.0))]
+    Chain(#[from] ChainError),
+    /// The chain cannot go on.
+    #[error("the chain has stopped: {0}")]
+    Stopped(String),
+    /// CometBFT cannot be served.
+    #[error("--abci {address}: {source}")]
+    Abci {
+        /// Where.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The folder of snapshots.
+    #[error("cannot keep snapshots in {}: {source}", path.display())]
+    Snapshots {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// CometBFT's RPC.
+    #[error(transparent)]
+    CometRpc(#[from] CometError),
+    /// CometBFT's program.
+    #[error(transparent)]
+    Program(#[from] hearth_comet::program::ProgramError),
+    /// A network's homes.
+    #[error(transparent)]
+    Homes(#[from] hearth_comet::homes::HomesError),
+    /// A node's process.
+    #[error("cannot start {what}: {source}")]
+    Start {
+        /// Which.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The port.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The server.
+    #[error(transparent)]
+    Serve(#[from] hearth_web3::ServeError),
+}
+
+impl ExitCode for EvmError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Mnemonic { .. } | Self::Idle(..) | Self::OneNode(_) => WRONG_USE,
+            Self::CometRpc(CometError::Client(RpcError::Url { .. })) => WRONG_USE,
+            _ => FAILED,
+        }
+    }
+}
+
+/// What to do about it.
+fn hint(error: &ChainError) -> &'static str {
+    use hearth_evm::blocks::BlocksError;
+    use hearth_evm::state::StateError;
+    match error {
+        ChainError::Blocks(BlocksError::OtherChain { .. }) | ChainError::State(StateError::OtherChain { .. }) => {
+            ". A chain's beginning cannot be changed: give the options that it began with, or another --data-dir"
+        }
+        ChainError::Blocks(BlocksError::InUse(_)) | ChainError::State(StateError::InUse(_)) => {
+            ". Stop the other program, or give another --data-dir"
+        }
+        ChainError::Blocks(BlocksError::Damaged { .. }) | ChainError::State(StateError::Damaged { .. }) => {
+            ". Put back a copy of the folder, or begin anew in another --data-dir"
+        }
+        _ => "",
+    }
+}
+
+/// Makes the dashboard's view of a node, whose workspace is at a path that is known once it has a port.
+pub type MakeLook = fn(Arc<OnceLock<PathBuf>>) -> LookAt;
+
+/// Follows the command.
+pub fn run(command: &EvmCommand, look_at: MakeLook, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+    match command {
+        EvmCommand::Run(options) => run::run(options, look_at, stop, say),
+        EvmCommand::Testnet(options) => testnet::run(options, stop, say),
+    }
+}
+
+/// Wei of a decimal number of ETH.
+fn ether(text: &str) -> Result<U256, String> {
+    const DECIMALS: usize = 18;
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(part) || part.len() > DECIMALS {
+        return Err("it must be a number of ETH, as 10000 or 0.5".into());
+    }
+    let digits = format!("{whole}{part:0<DECIMALS$}");
+    let wei = U256::from_str_radix(&digits, 10).ok().filter(|wei| wei.bit_len() <= 128);
+    wei.ok_or_else(|| "so much ETH there cannot be".into())
+}
+
+/// A fork that a chain may begin with.
+fn hardfork(text: &str) -> Result<SpecId, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "paris" | "merge" => Ok(SpecId::MERGE),
+        "shanghai" => Ok(SpecId::SHANGHAI),
+        "cancun" => Ok(SpecId::CANCUN),
+        "prague" => Ok(SpecId::PRAGUE),
+        "osaka" | "latest" => Ok(SpecId::OSAKA),
+        _ => Err("a chain begins with paris, shanghai, cancun, prague or osaka".into()),
+    }
+}
+
+/// Its name, as `--hardfork` takes it.
+fn hardfork_name(spec: SpecId) -> &'static str {
+    match spec {
+        SpecId::MERGE => "paris",
+        SpecId::SHANGHAI => "shanghai",
+        SpecId::CANCUN => "cancun",
+        SpecId::PRAGUE => "prague",
+        _ => "osaka",
+    }
+}
+
+fn block_time(text: &str) -> Result<BlockTime, String> {
+    if text == "instant" {
+        return Ok(BlockTime::Instant);
+    }
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or("it must be `instant`, or seconds between 0.01 and 86400")?;
+    Ok(BlockTime::Every(Duration::from_secs_f64(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ether_is_read_to_the_wei() {
+        assert_eq!(ether("10000"), Ok(U256::from(10_000u128 * 10u128.pow(18))));
+        assert_eq!(ether("0.5"), Ok(U256::from(5u128 * 10u128.pow(17))));
+        assert_eq!(ether("1.000000000000000001"), Ok(U256::from(10u128.pow(18) + 1)));
+        for wrong in ["", ".5", "-1", "1e3", "1.0000000000000000001", "0x10", "999999999999999999999999999999"] {
+            assert!(ether(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_block_time_is_instant_or_seconds() {
+        assert_eq!(block_time("instant"), Ok(BlockTime::Instant));
+        assert_eq!(block_time("0.5"), Ok(BlockTime::Every(Duration::from_millis(500))));
+        for wrong in ["0", "-1", "now", "NaN", "1e9"] {
+            assert!(block_time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

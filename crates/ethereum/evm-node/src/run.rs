@@ -1,0 +1,401 @@
+//! `hearth evm run`: a chain of our own, made by this process alone.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::U256;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
+use hearth_evm::blocks::BlocksError;
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
+use hearth_evm::exec::SpecId;
+use hearth_evm::genesis::beginning::Beginning;
+use hearth_evm::genesis::{Genesis, GenesisError};
+use hearth_evm::limits::TxLimits;
+use hearth_evm::pool::PoolConfig;
+use hearth_evm::state::{Shortened, StateError};
+use hearth_machine::port::{HeldTcp, PortError, Protocol, reachable};
+use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
+
+use super::accounts::{self, DevAccount, Mnemonic};
+use super::stages::{Sources, Stages};
+use super::{EvmError, EvmRun, MakeLook, comet, dump, hardfork_name};
+
+/// Texts for the console that may wait for their reader.
+const CONSOLE_QUEUE: usize = 1_024;
+/// How often the chain's health is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the state may be written at the end: well within the time in which the process ends.
+const SHORTEN_MAX: Duration = Duration::from_secs(5);
+/// How long the file of `--state` may make no progress at the end: long enough for a large state to become JSON, and
+/// for a slow disk to sync it.
+const SAVE_PATIENCE: Duration = Duration::from_secs(120);
+/// Gas of a block for each second that blocks are apart, and at least. Half of it is the target, beyond which the base
+/// fee rises: 20,000 transfers a second stay below.
+const GAS_PER_SECOND: u64 = 1_000_000_000;
+/// Where nothing else is said.
+const CHAIN_ID: u64 = 31337;
+/// Threads beyond which a block is hardly faster.
+const THREADS_MAX: usize = 4;
+
+/// Runs until Ctrl-C.
+pub fn run(options: &EvmRun, look_at: MakeLook, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+    check(options)?;
+    let words = options.words.words()?;
+    let accounts = accounts::derive(&words, options.accounts)?;
+    let genesis = Genesis { limits: limits(options), ..genesis(options, &accounts)? };
+    let cometbft = options.comet.is_cometbft();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let config = ChainConfig {
+        dir: options.data_dir.clone(),
+        retain_blocks: options.comet.retain_blocks,
+        pool: if cometbft { PoolConfig::comet() } else { PoolConfig::default() },
+        block_time: if cometbft { BlockTime::Manual } else { block_time(options) },
+        threads: options.threads.map_or(cores.min(THREADS_MAX), usize::from),
+        ..ChainConfig::new(genesis)
+    };
+    // Before the chain is opened, so that no other program takes it meanwhile.
+    let held = hold(SocketAddr::new(options.host, options.port))?;
+    let chain = Chain::open(config).map_err(|why| began_otherwise(options, &accounts, why))?;
+    // Known once the server has a port, and there are stages to see.
+    let workspace = Arc::new(OnceLock::new());
+    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace)));
+    let web3 = web3_config(options, &accounts, held.address());
+    let socket = held.listen().map_err(|source| port_error(web3.address, source))?;
+    let server = hearth_web3::serve_on(socket, web3, chain.clone(), look_at)?;
+    let mut engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
+    let name = workspace_name(server.address());
+    let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
+    greet(options, &words, &accounts, &chain, server.address(), say);
+    if stages.is_some() {
+        say.line(format_args!("  stages    hearth monitor --name {name}"));
+        if !options.no_dashboard {
+            say.line(format_args!("  dashboard http://{}/dashboard", reachable(server.address())));
+        }
+    }
+    if !options.host.is_loopback() {
+        note(format_args!("notice: {}", reach(cometbft, accounts.len())));
+    }
+    say.line("  ready; Ctrl-C stops the node");
+    let mut failure = None;
+    while !stop.is_set() && failure.is_none() {
+        std::thread::sleep(LOOK_EVERY);
+        failure = chain.failure();
+        if let Some(complaint) = engine.as_mut().and_then(comet::Engine::complaint) {
+            tracing::warn!("{complaint}");
+        }
+    }
+    say.line("  stopping");
+    stop.set();
+    let save = options.state.as_ref().map(|path| (path, stop.save("the file of --state", SAVE_PATIENCE)));
+    drop(engine);
+    server.stop();
+    drop(stages);
+    chain.stop();
+    // Before what only saves time: a chain in memory has nothing else.
+    let written = save.map(|(path, save)| dump::write(path, &chain, &save).map(|()| path)).transpose();
+    shorten(&chain, say);
+    if let Some(path) = written? {
+        say.line(format_args!("  state     written to {}", path.display()));
+    }
+    failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+fn web3_config(options: &EvmRun, accounts: &[DevAccount], address: SocketAddr) -> hearth_web3::Config {
+    let mut web3 = hearth_web3::Config::new(address);
+    web3.accounts = accounts.iter().map(|account| account.key).collect();
+    // What changes the chain at will would change it on this node alone.
+    web3.dev = !options.comet.is_cometbft();
+    web3.durable = options.durable;
+    web3.hosts = options.allow_host.clone();
+    web3.origins = options.allow_origin.clone();
+    web3.limits.connections_per_address = options.max_connections_per_address;
+    // It executes such blocks twice, and is of use to developers alone.
+    let prints = web3.dev && !options.quiet && !options.no_console_log;
+    web3.console = prints.then_some(print_console);
+    if let Some(version) = &options.client_version {
+        web3.client_version.clone_from(version);
+    }
+    web3
+}
+
+fn hold(address: SocketAddr) -> Result<HeldTcp, PortError> {
+    HeldTcp::hold(address).map_err(|source| port_error(address, source))
+}
+
+fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
+    PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--port", source).explained()
+}
+
+/// Prints what contracts send to the console, beside what the node itself says. Lines wait for their reader in a
+/// bounded queue and are dropped when it is full: a call must not wait for a pipe that nobody reads.
+fn print_console(text: &str) {
+    static LINES: OnceLock<SyncSender<String>> = OnceLock::new();
+    let lines = LINES.get_or_init(|| {
+        let (lines, waiting) = sync_channel(CONSOLE_QUEUE);
+        let print = move || waiting.iter().for_each(|text: String| Say::default().line(text));
+        // Without the thread the queue has no end that takes anything, and all is dropped.
+        let _ = std::thread::Builder::new().name("console".into()).spawn(print);
+        lines
+    });
+    let _ = lines.try_send(text.to_owned());
+}
+
+/// Refuses options that contradict each other.
+fn check(options: &EvmRun) -> Result<(), EvmError> {
+    options.comet.check()?;
+    if !options.comet.is_cometbft() {
+        return Ok(());
+    }
+    if options.block_time.is_some() {
+        return Err(EvmError::Idle(
+            "--block-time",
+            "with --consensus cometbft: CometBFT decides when there is a block",
+        ));
+    }
+    limit_option(options).map_or(Ok(()), |option| Err(EvmError::OneNode(option)))
+}
+
+/// Makes the next start quick. What fails costs time there and nothing else.
+fn shorten(chain: &Chain, say: &Say) {
+    let begun = Instant::now();
+    match chain.shorten(SHORTEN_MAX) {
+        Ok(Shortened::Needless) => {}
+        Ok(Shortened::Written) => say.line(format_args!(
+            "  state     written as a whole in {:.1} s: the next start does not go through the log",
+            begun.elapsed().as_secs_f64()
+        )),
+        Ok(Shortened::TooLong) => say.line(format_args!(
+            "  state     not written as a whole within {} s: the next start goes through the log",
+            SHORTEN_MAX.as_secs()
+        )),
+        Err(error) => tracing::warn!(%error, "the next start goes through the log of the state"),
+    }
+}
+
+/// What those can do who reach the node from elsewhere.
+fn reach(cometbft: bool, accounts: usize) -> &'static str {
+    match (cometbft, accounts) {
+        (false, _) => "whoever reaches this address can change the chain at will",
+        (true, 0) => "whoever reaches this address can send transactions and ask for what takes long",
+        (true, _) => "whoever reaches this address can have the node sign for its accounts",
+    }
+}
+
+fn block_time(options: &EvmRun) -> BlockTime {
+    options.block_time.unwrap_or(BlockTime::Instant)
+}
+
+/// A name for each node of this machine: by the port, and by the address where that is not the usual one.
+fn workspace_name(address: SocketAddr) -> String {
+    match address.ip() {
+        ip if ip == Ipv4Addr::LOCALHOST => format!("evm-{}", address.port()),
+        ip => format!("evm-{}-{}", ip.to_string().replace(':', "-"), address.port()),
+    }
+}
+
+/// Where `hearth monitor` and the dashboard find this node. Without, the chain runs all the same.
+fn stages(name: &str, sources: Sources, workspace: &OnceLock<PathBuf>) -> Option<Stages> {
+    let path = workspace_path(Path::new(WORKSPACE_FOLDER), name);
+    match Stages::start(&path, name, sources) {
+        Ok(stages) => {
+            let _ = workspace.set(path);
+            Some(stages)
+        }
+        Err(why) => {
+            note(format_args!("notice: neither `hearth monitor` nor the dashboard can show this node: {why}"));
+            None
+        }
+    }
+}
+
+fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmError> {
+    let of_file = |option, path: &Path| {
+        let failed = |what: String| EvmError::File { option, path: path.to_owned(), what };
+        let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        Genesis::from_json(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))
+    };
+    match (&options.genesis, &options.state) {
+        (Some(path), _) => of_file("--genesis", path),
+        (None, Some(path)) if path.exists() => {
+            let genesis = of_file("--state", path)?;
+            let other = |what: String| Err(EvmError::File { option: "--state", path: path.clone(), what });
+            match (options.chain_id, options.timestamp) {
+                (Some(id), _) if id != genesis.chain_id => {
+                    other(format!("it is of chain {}, not of chain {id}", genesis.chain_id))
+                }
+                (_, Some(time)) if time != genesis.timestamp => {
+                    other(format!("its time is {}, not {time} as --timestamp says", genesis.timestamp))
+                }
+                _ => under(genesis, options).or_else(|error| other(error.to_string())),
+            }
+        }
+        _ => {
+            let funded: Vec<_> = accounts.iter().map(|account| (account.address, options.balance)).collect();
+            let genesis = Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit(options));
+            let mut genesis = genesis.with_beginning(beginning(options, accounts)?);
+            if let Some(time) = options.timestamp {
+                genesis.clock_offset_s = time.cast_signed() - unix_time().as_secs().cast_signed();
+            }
+            Ok(under(genesis, options).expect("a new chain has no outputs"))
+        }
+    }
+}
+
+/// Gas that a block may use.
+fn gas_limit(options: &EvmRun) -> u64 {
+    let by_time = match block_time(options) {
+        BlockTime::Every(every) => GAS_PER_SECOND.saturating_mul(every.as_secs_f64().ceil() as u64),
+        BlockTime::Instant | BlockTime::Manual => GAS_PER_SECOND,
+    };
+    options.gas_limit.unwrap_or(by_time)
+}
+
+/// The options that the chain depends on from block zero on, as a folder keeps them. The limits of a transaction are
+/// none: they may change until there is a block, and are kept with the forks.
+fn of_the_chain(options: &EvmRun, accounts: &[DevAccount]) -> Vec<(&'static str, String)> {
+    let mut all = vec![
+        ("--chain-id", options.chain_id.unwrap_or(CHAIN_ID).to_string()),
+        ("--accounts", options.accounts.to_string()),
+        ("--balance", ether_text(options.balance)),
+        ("--gas-limit", gas_limit(options).to_string()),
+        ("--hardfork", hardfork_name(options.hardfork.unwrap_or(SpecId::OSAKA)).into()),
+    ];
+    // The words themselves are secret.
+    all.extend(accounts.first().map(|first| ("--mnemonic", format!("words whose first account is {}", first.address))));
+    all
+}
+
+/// Of a folder's chain that began with other options, which these are: block zero's hash says nothing of them.
+fn began_otherwise(options: &EvmRun, accounts: &[DevAccount], why: ChainError) -> EvmError {
+    let is_other = matches!(
+        why,
+        ChainError::Blocks(BlocksError::OtherChain { .. })
+            | ChainError::State(StateError::OtherChain { .. })
+            | ChainError::Schedule { .. }
+    );
+    let Some(dir) = options.data_dir.as_ref().filter(|_| is_other && options.genesis.is_none()) else {
+        return why.into();
+    };
+    let kept = Beginning::options_in_folder(dir);
+    let now = of_the_chain(options, accounts);
+    let before = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+    let differ = now.iter().filter_map(|(name, now)| {
+        let before = before(name).filter(|before| *before != now)?;
+        let follows = *name == "--gas-limit" && options.gas_limit.is_none();
+        let why = if follows { ", which follows from --block-time" } else { "" };
+        Some(format!("{name} {before}, not {now}{why}"))
+    });
+    let differ: Vec<String> = differ.collect();
+    if differ.is_empty() && matches!(why, ChainError::Schedule { .. }) {
+        let set = "--code-size-limit, --disable-code-size-limit and --disable-tx-gas-limit set the limits, --hardfork the \
+                   fork: give what the blocks were made under, or another --data-dir";
+        return EvmError::File { option: "--data-dir", path: dir.clone(), what: format!("{why}. {set}") };
+    }
+    if differ.is_empty() {
+        return why.into();
+    }
+    let what = format!(
+        "the chain there began with {}. A chain's beginning cannot be changed: give what it began with, or another \
+         --data-dir",
+        differ.join("; with ")
+    );
+    EvmError::File { option: "--data-dir", path: dir.clone(), what }
+}
+
+fn ether_text(wei: U256) -> String {
+    let text = alloy_primitives::utils::format_ether(wei);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// What the folder's block zero is; of a new chain, what the options say of it.
+fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<Beginning, EvmError> {
+    // Each validator makes block zero for itself: it has to be the same one.
+    let now = if options.comet.is_cometbft() { 0 } else { unix_time().as_secs() };
+    let timestamp_s = options.timestamp.unwrap_or(now);
+    let wanted = Beginning { timestamp_s, create2_deployer: !options.disable_default_create2_deployer };
+    let Some(dir) = &options.data_dir else { return Ok(wanted) };
+    let failed = |what: String| EvmError::File { option: "--data-dir", path: dir.clone(), what };
+    let kept = Beginning::in_folder(dir, wanted, &of_the_chain(options, accounts))
+        .map_err(|error| failed(error.to_string()))?;
+    match options.timestamp.filter(|time| *time != kept.timestamp_s) {
+        Some(time) => {
+            Err(failed(format!("block 0 there has time {}, not {time} as --timestamp says", kept.timestamp_s)))
+        }
+        None if options.disable_default_create2_deployer && kept.create2_deployer => {
+            Err(failed("block 0 there has the contract that --disable-default-create2-deployer leaves out".into()))
+        }
+        None => Ok(kept),
+    }
+}
+
+/// By the rules that the options name.
+fn under(genesis: Genesis, options: &EvmRun) -> Result<Genesis, GenesisError> {
+    match options.hardfork {
+        Some(spec) => genesis.under(spec),
+        None => Ok(genesis),
+    }
+}
+
+fn limits(options: &EvmRun) -> TxLimits {
+    let any_size = options.disable_code_size_limit.then_some(usize::MAX);
+    let code_size = options.code_size_limit.map(|bytes| bytes as usize).or(any_size);
+    TxLimits { code_size, without_gas_cap: options.disable_tx_gas_limit }
+}
+
+/// The first option given that changes a limit.
+fn limit_option(options: &EvmRun) -> Option<&'static str> {
+    let given = [
+        ("--code-size-limit", options.code_size_limit.is_some()),
+        ("--disable-code-size-limit", options.disable_code_size_limit),
+        ("--disable-tx-gas-limit", options.disable_tx_gas_limit),
+    ];
+    given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+}
+
+fn greet(options: &EvmRun, words: &Mnemonic, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
+    let head = chain.head();
+    say.line(format_args!("hearth {}, EVM chain {}", env!("CARGO_PKG_VERSION"), chain.chain_id()));
+    match &options.data_dir {
+        Some(dir) => {
+            let place = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+            say.line(format_args!("  chain     {} (block {})", place.display(), head.number()));
+            if let Some(recovery) = chain.recovery() {
+                note(format_args!("notice: {recovery}"));
+            }
+        }
+        None => say.line("  chain     in memory"),
+    }
+    say.line(format_args!("  genesis   {}", chain.block(0).map_or(head.hash, |zero| zero.hash)));
+    let blocks = match block_time(options) {
+        _ if options.comet.is_cometbft() => format!("by CometBFT, which connects to {}", options.comet.abci()),
+        BlockTime::Every(every) => format!("every {} s", every.as_secs_f64()),
+        BlockTime::Instant | BlockTime::Manual => "as transactions come".into(),
+    };
+    say.line(format_args!("  blocks    {blocks}, of {} gas", head.header.gas_limit));
+    if !accounts.is_empty() && options.genesis.is_none() {
+        say.text(accounts::listing(accounts, options.balance, words));
+    }
+    say.line(format_args!("  rpc       http://{at}\n  websocket ws://{at}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_beyond_this_machine_is_told_what_that_opens() {
+        assert!(reach(false, 10).contains("at will"));
+        assert!(!reach(true, 10).contains("at will") && reach(true, 10).contains("sign"));
+        assert!(!reach(true, 0).contains("sign"));
+    }
+
+    #[test]
+    fn nodes_of_one_port_have_names_of_their_own() {
+        let names = ["127.0.0.1:8545", "127.0.0.2:8545", "[::1]:8545"].map(|at| workspace_name(at.parse().unwrap()));
+        assert_eq!(names, ["evm-8545", "evm-127.0.0.2-8545", "evm---1-8545"]);
+    }
+}

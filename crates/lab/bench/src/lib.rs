@@ -1,0 +1,462 @@
+//! bench: how many transactions a second can this machine do, and what limits it: `hearth bench`.
+//!
+//! reads   the node's counters, and samples that bencho takes through the node's RPC
+//! writes  a line a second, a summary, JSON
+//! memory  a sample a second
+//!
+//! The walk: yardstick → genesis → node and load → (sign ahead) → warm-up → measured seconds → drain → balance →
+//! yardstick → report.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+
+mod drain;
+mod drive;
+mod machine;
+mod noise;
+mod observe;
+mod off;
+mod options;
+pub mod profile;
+mod report;
+mod summary;
+mod target;
+mod verdict;
+mod witness;
+mod yardstick;
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
+use hearth_command::numbers::grouped;
+use hearth_command::out::{self, Unwritable};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
+use hearth_ledger::genesis::funded_account_key;
+use hearth_machine::port::reachable;
+use hearth_machine::process::CoresHad;
+use hearth_node::boot::{self, BootError, Instruments, Load, NodeParts};
+use hearth_node::config::{Config, Genesis, Rpc, workspace_path};
+use hearth_node::developer::Beginning;
+use hearth_node::memory;
+use hearth_node::ports::BoundPorts;
+use hearth_node::preflight;
+use hearth_node::replay::Go;
+use hearth_pipeline::benchg::{self, Account, Control};
+use hearth_pipeline::kinds::KINDS;
+use hearth_tile::topology::Topology;
+
+use drive::Driver;
+use observe::{Observed, Snapshot};
+pub use options::Options;
+use options::{DURATION, WARMUP};
+pub use report::Report;
+use report::{Asked, Rate};
+pub use witness::{Nobody, Witness};
+
+/// What a bench is called that was given no name, so that others find it.
+pub const NAME: &str = "hearth-bench";
+
+/// Why a bench does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// An option that makes no sense.
+    #[error("{0}")]
+    Option(String),
+    /// The node.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// A tile died.
+    #[error(transparent)]
+    Died(#[from] hearth_tile::core::Died),
+    /// Ctrl-C came too early for any figure.
+    #[error("interrupted before anything was measured; {}", landed_text(*landed))]
+    Interrupted {
+        /// Transactions that had landed in the warm-up.
+        landed: u64,
+    },
+    /// Another bench has the folder.
+    #[error("another `hearth bench` uses {}; wait for it, or give this one a `name` of its own by --config", .0.display())]
+    InUse(PathBuf),
+    /// The load never got through.
+    #[error("{0}")]
+    Stuck(String),
+    /// The result cannot be written.
+    #[error(transparent)]
+    Write(#[from] Unwritable),
+    /// The node that is to be driven.
+    #[error("{0}")]
+    Target(String),
+    /// The counts do not add up: a fault of this program, and the result is not to be trusted.
+    #[error("the counts do not add up: sent is {0} more than landed + failed + dropped, and nothing moves any more")]
+    Unbalanced(i64),
+}
+
+impl ExitCode for BenchError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Option(_) => WRONG_USE,
+            Self::Boot(why) => why.exit_code(),
+            Self::Interrupted { .. } => INTERRUPTED,
+            _ => FAILED,
+        }
+    }
+}
+
+/// Transfers signed ahead per core and second, when they are: more than a core has been seen to land.
+const PRESIGN_PER_CORE: u64 = 80_000;
+/// The most transfers signed ahead: 600 MB of them.
+const PRESIGN_MAX: u64 = 600_000_000 / hearth_wire::transfer::TRANSFER_SIZE as u64;
+/// A status is kept for 300 blocks of 400 ms.
+const STATUS_SECONDS: u64 = 120;
+/// Transactions that may land per core and second, for sizing the memory of statuses: what is more makes it grow by
+/// the same again, which is then in the growth that the report has.
+const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
+
+/// What the program gives a bench.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// The commit that it is built from, where git knows.
+    pub commit: &'static str,
+    /// What looks at the node that the bench boots.
+    pub instruments: Instruments,
+}
+
+/// Runs the bench and prints its result.
+///
+/// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
+/// to be written, it ends as by Ctrl-C.
+pub fn run(
+    config: Config,
+    options: &Options,
+    program: Program,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), BenchError> {
+    ended(&report(config, options, program, stop, say, &mut Nobody)?)
+}
+
+/// Runs it as [`run`] does, with somebody who looks on, and gives what was measured; [`ended`] says how that ended.
+pub fn report(
+    mut config: Config,
+    options: &Options,
+    program: Program,
+    stop: &StopSignal,
+    say: &Say,
+    witness: &mut dyn Witness,
+) -> Result<Report, BenchError> {
+    // Nobody asks a bench for its transactions afterwards; the report says so.
+    config.rpc.history_limit_size = 0;
+    let json_to_stdout = options.json.as_deref() == Some(Path::new("-"));
+    let (data, say) = (say, if json_to_stdout { &Say::stderr() } else { say });
+    if config.name == Config::default().name {
+        config.name = NAME.into();
+    }
+    check(&config, options)?;
+    preflight::nobody_has_the_name(&config, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
+    if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
+        out::can_be_written(path)?;
+    }
+    let jiffies = machine::jiffies();
+    let before = match options.yardstick {
+        true => {
+            progress("measuring the yardstick: stock ed25519-dalek, one thread");
+            Some(yardstick::measure(stop).ok_or(BenchError::Interrupted { landed: 0 })?)
+        }
+        false => None,
+    };
+    let mut report = match &options.target.url {
+        Some(url) => target::run(&config, options, url, stop, say)?,
+        None => own_node(config, options, program.instruments, stop, say, witness)?,
+    };
+    // After an interrupted load nobody waits for the second one.
+    let after = before.and_then(|before| yardstick::measure(stop).or(Some(before)));
+    report.commit = program.commit.into();
+    report.machine = machine::describe(jiffies);
+    if let (Some(before), Some(after)) = (before, after) {
+        let ns = yardstick::between(before, after);
+        // Nobody signed while signed-ahead transfers were measured.
+        let signed = if options.presign { 0.0 } else { ns.sign };
+        report.efficiency = Some(report.txn_per_s.mean * (signed + ns.verify_strict) / 1e9 / report.cores);
+        report.yardstick_ns = Some(ns);
+    }
+    if report.measured {
+        say.text(report.summary());
+    }
+    if let Some(path) = options.json.as_deref() {
+        match json_to_stdout {
+            true => data.text(report.json()),
+            false => std::fs::write(path, report.json()).map_err(|source| Unwritable { path: path.into(), source })?,
+        }
+    }
+    Ok(report)
+}
+
+/// Whether what was measured can be relied on.
+pub fn ended(report: &Report) -> Result<(), BenchError> {
+    match report.unresolved {
+        _ if !report.measured => Err(BenchError::Interrupted { landed: report.landed + report.failed }),
+        // Interrupted while draining: what is under way is said as unresolved, and is no fault. Nor is it the bench's
+        // what another program has made of it.
+        _ if report.drain_interrupted || report.target.is_some() => Ok(()),
+        0 => Ok(()),
+        off => Err(BenchError::Unbalanced(off)),
+    }
+}
+
+/// Measures a node of its own, made for it.
+fn own_node(
+    mut config: Config,
+    options: &Options,
+    instruments: Instruments,
+    stop: &StopSignal,
+    say: &Say,
+    witness: &mut dyn Witness,
+) -> Result<Report, BenchError> {
+    let topology = boot::topology(&config, &boot::cores(&config.layout)?, true).map_err(BootError::Layout)?;
+    let bound = BoundPorts::take(&mut config, topology.count("net"), &|_| false).map_err(BootError::from)?;
+    if !bound.moved.is_empty() {
+        let numbers = bound.ports.numbers(&bound.moved);
+        progress(&format!("using other ports, as the defaults are in use: {numbers}"));
+    }
+    preflight::check(&config, &topology, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
+    boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
+    // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    config.rpc.status_capacity = status_capacity(&config.rpc, options.warmup + options.duration, cores);
+    // The chain ends with the run.
+    config.snapshots.enabled = false;
+    let folder = config.expand(&config.ledger.path).join("bench");
+    let _alone = alone_in(&folder)?;
+    let counts = topology.clone();
+    let node = NodePlan { topology, bound, folder: &folder, instruments };
+    let observed = measure(&config, node, options, stop, say, witness);
+    // The blocks of a bench are of no use to anybody once it has ended.
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(observed?.report(&resolved(config, &counts), options, cores))
+}
+
+/// Holds the folder for this bench, which makes it anew, as long as the file that it returns is open.
+fn alone_in(folder: &Path) -> Result<File, BenchError> {
+    let failed = |source| BootError::Folder { path: folder.into(), source };
+    std::fs::create_dir_all(folder.parent().expect("it lies in the ledger's")).map_err(failed)?;
+    let lock = File::create(folder.with_extension("lock")).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(BenchError::InUse(folder.into())),
+        Err(TryLockError::Error(source)) => Err(failed(source).into()),
+    }
+}
+
+fn check(config: &Config, options: &Options) -> Result<(), BenchError> {
+    let funded = config.development.genesis.fund_initial_accounts;
+    let wrong = |what: String| Err(BenchError::Option(what));
+    for (name, given) in [("--accounts-from", options.accounts_from), ("--accounts-to", options.accounts_to)] {
+        // A target's accounts are funded as they are needed.
+        if given.is_some_and(|n| n < 2 || n > funded && options.target.url.is_none()) {
+            return wrong(format!(
+                "{name} must be 2 to {funded}, the accounts funded by `development.genesis.fund_initial_accounts`"
+            ));
+        }
+    }
+    if funded < 2 {
+        return wrong("`development.genesis.fund_initial_accounts` must be at least 2 to make transfers".into());
+    }
+    if !(0.0..=1.0).contains(&options.conflict) {
+        return wrong(format!("--conflict is a share from 0 to 1, not {}", options.conflict));
+    }
+    let alone = options.target.url.is_some();
+    if options.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite() || alone && rate == 0.0)) {
+        return wrong("--rate must be greater than 0".into());
+    }
+    for (name, rate) in [("--probes", options.target.probes), ("--questions", options.target.questions)] {
+        if !(0.0..=100_000.0).contains(&rate) {
+            return wrong(format!("{name} is a rate a second from 0 to 100,000"));
+        }
+    }
+    if options.duration == 0 {
+        return wrong("--duration must be at least 1 second".into());
+    }
+    Ok(())
+}
+
+/// What a bench's node is made of.
+struct NodePlan<'a> {
+    topology: Topology,
+    bound: BoundPorts,
+    folder: &'a Path,
+    instruments: Instruments,
+}
+
+/// Boots node and load on a new chain in the folder, drives them, stops them.
+fn measure(
+    config: &Config,
+    node: NodePlan<'_>,
+    options: &Options,
+    stop: &StopSignal,
+    say: &Say,
+    witness: &mut dyn Witness,
+) -> Result<Observed, BenchError> {
+    let NodePlan { topology, bound, folder, instruments } = node;
+    let not_yet_stopped = || match stop.is_set() {
+        true => Err(BenchError::Interrupted { landed: 0 }),
+        false => Ok(()),
+    };
+    not_yet_stopped()?;
+    // The folder is the bench's own, made anew each time; the chain of `hearth run` lies beside it.
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
+    }
+    say.line(hearth_command::draw::layout(&topology));
+    let total = config.development.genesis.fund_initial_accounts;
+    let chain = boot::open_chain(
+        config,
+        folder,
+        &Beginning::default(),
+        |done| progress(&format!("funding accounts: {done} of {total}")),
+        |_| Go::Continue(()),
+    )?;
+    not_yet_stopped()?;
+    let control = Arc::new(Control::default());
+    let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
+    let presign = presign_count(options, boot::cores(&config.layout)?.allowed.len());
+    let benchg = benchg::Config {
+        accounts: Arc::new(accounts(senders.max(receivers))),
+        senders,
+        receivers,
+        conflict: options.conflict,
+        rate: options.rate,
+        presign,
+        control: control.clone(),
+    };
+    let (sender, samples) = channel();
+    progress("booting the node");
+    let parts = NodeParts { topology, bound, chain, instruments };
+    let running = boot::boot(config, parts, Some(Load { benchg, samples: sender }))?;
+    if config.rpc.dashboard {
+        progress(&format!("dashboard: http://{}/dashboard", reachable(running.rpc)));
+    }
+    witness.booted(&workspace_path(config));
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    let seen = Observed::default();
+    let mut bench =
+        Driver { node: &running.node, samples, control, stop, say, cores, instead: None, witness, seen, before_run: 0 };
+    let driven = bench.drive(options, presign).and_then(|()| bench.drain());
+    let mut observed = bench.seen;
+    observed.last = Snapshot::take(&running.node);
+    let stopped = running.stop();
+    stopped?;
+    driven?;
+    Ok(observed)
+}
+
+/// What the load is told to be.
+fn asked(genesis: &Genesis, options: &Options) -> Asked {
+    let total = genesis.fund_initial_accounts;
+    Asked {
+        rate: options.rate,
+        conflict: options.conflict,
+        accounts_from: options.accounts_from.unwrap_or(total),
+        accounts_to: options.accounts_to.unwrap_or(total),
+    }
+}
+
+/// Transfers to sign ahead: as many as could be sent, or what a rate asks for with some seconds to spare, since the
+/// first whole second is waited for.
+fn presign_count(options: &Options, cores: usize) -> u64 {
+    let seconds = options.warmup + options.duration;
+    let most = match options.rate {
+        None => seconds * PRESIGN_PER_CORE * cores as u64,
+        // Saturates, so that no rate is too large.
+        Some(rate) => ((seconds + 5) as f64 * rate + 1.0) as u64,
+    };
+    if options.presign { most.min(PRESIGN_MAX) } else { 0 }
+}
+
+fn accounts(count: usize) -> Vec<Account> {
+    let account = |i| {
+        let key = funded_account_key(i);
+        Account { address: key.public_key(), key }
+    };
+    (0..count).map(account).collect()
+}
+
+/// Landed transactions whose status a bench of its usual length takes memory for.
+pub fn usual_status_capacity(rpc: &Rpc) -> Result<usize, BootError> {
+    let cores = machine::cores().map_err(BootError::Cores)?;
+    Ok(status_capacity(rpc, WARMUP + DURATION, cores))
+}
+
+/// Landed transactions whose status a bench of so many seconds takes memory for.
+fn status_capacity(rpc: &Rpc, seconds: u64, cores: f64) -> usize {
+    let landed = seconds.min(STATUS_SECONDS) as f64 * cores * STATUSES_PER_CORE;
+    rpc.status_capacity.max(landed as usize)
+}
+
+/// The configuration with the counts of tiles that `topology` came to, and without what is secret.
+fn resolved(mut config: Config, topology: &Topology) -> Config {
+    config.rpc.admin_token.clear();
+    for kind in &KINDS {
+        if let Some(count) = config.tile_count_mut(kind) {
+            *count = topology.count(kind.name);
+        }
+    }
+    config
+}
+
+fn landed_text(landed: u64) -> String {
+    match landed {
+        0 => "nothing had landed".into(),
+        1 => "1 transaction had landed".into(),
+        landed => format!("{} transactions had landed", grouped(landed)),
+    }
+}
+
+/// Says what is going on, on standard error.
+fn progress(what: &str) {
+    note(format_args!("  … {what}"));
+}
+
+impl Observed {
+    /// The report of what was observed.
+    fn report(&mut self, config: &Config, options: &Options, cores: f64) -> Report {
+        let elapsed = self.measured_s();
+        let CoresHad { had, waited_for } = self.cores();
+        let mut report = Report {
+            txn_per_s: Rate::of(&self.seconds, self.measured_transactions(), elapsed),
+            measured: self.is_measured(),
+            duration_s: elapsed,
+            warmup_s: options.warmup as f64,
+            asked: asked(&config.development.genesis, options),
+            sent_per_s: self.sent_per_s(),
+            lag_s_max: options.rate.map(|_| self.lag_s_max()),
+            sent: self.last.sent(),
+            landed: self.last.total("bank", "landed"),
+            failed: self.last.total("bank", "failed"),
+            dropped: self.last.dropped(),
+            cpu_us_per_txn: self.cpu_us_per_txn(),
+            rss_bytes_max: self.rss_max,
+            rss_growth_bytes: self.rss_growth(),
+            rss_statuses_bytes: Some(memory::of_statuses(&config.development.bench, config.rpc.status_capacity)),
+            longest_stall_s: Some(self.longest_stall_s()),
+            latency: self.latency(),
+            bottleneck: self.bottleneck(),
+            cores,
+            cores_used: had,
+            cores_waited_for: waited_for,
+            switched_off: off::switched_off(config, options),
+            seconds: self.seconds.clone(),
+            tiles: self.tile_use(),
+            config: serde_json::to_value(config).expect("plain data"),
+            interrupted: self.interrupted,
+            drain_interrupted: self.drain_interrupted,
+            presigned: options.presign,
+            presigned_ran_dry: self.presigned_ran_dry,
+            ..Report::default()
+        };
+        report.unresolved = report.balance();
+        report
+    }
+}

@@ -1,0 +1,190 @@
+//! `hearth profile bench`: a bench whose measured seconds are sampled and watched, and one page about it.
+//!
+//! reads   this process's stacks; the workspace of the bench, as the monitor does; the bench's result
+//! writes  an HTML file, and what `hearth bench` writes
+//! memory  the sampler's table and one profile; a number a second; two looks at the workspace
+
+mod page;
+pub mod words;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED};
+use hearth_command::out::{self, Unwritable};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
+use hearth_machine::neighbours::Moment;
+use hearth_machine::{Machine, Root};
+use hearth_monitor::{AttachError, Look, Sample, Watch};
+use hearth_node::config::Config;
+use hearth_profile::{Samples, Sampling, SamplingError};
+
+use crate::{BenchError, Program, Witness};
+use page::Page;
+use words::Cost;
+
+/// More stacks of one profile are summed up by thread and tile.
+pub const STACKS_MAX: usize = 10_000;
+
+/// `hearth profile bench`
+#[derive(Args)]
+pub struct ReportOptions {
+    /// The bench.
+    #[command(flatten)]
+    pub bench: crate::Options,
+    /// The report, to be opened in a browser.
+    #[arg(long, short, value_name = "FILE", default_value = "hearth-bench.html")]
+    pub output: PathBuf,
+    /// Samples a second of CPU time.
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub hz: u32,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The bench.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    /// No samples.
+    #[error("the bench cannot be profiled: {0}")]
+    Profile(#[from] SamplingError),
+    /// The workspace cannot be watched.
+    #[error("the bench cannot be watched: {0}")]
+    Attach(#[from] AttachError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] Unwritable),
+}
+
+impl ExitCode for ReportError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Bench(why) => why.exit_code(),
+            Self::Profile(_) | Self::Attach(_) | Self::Write(_) => FAILED,
+        }
+    }
+}
+
+/// Runs the bench, prints its result, writes the page.
+pub fn run(
+    config: Config,
+    options: &ReportOptions,
+    program: Program,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), ReportError> {
+    if options.bench.target.url.is_some() {
+        let what =
+            "a bench of a node of its own is profiled; of another: `hearth profile --url` while `hearth bench` runs";
+        return Err(BenchError::Option(what.into()).into());
+    }
+    out::can_be_written(&options.output)?;
+    // What cannot be sampled is better known before the bench; the sampler has its memory from here on.
+    drop(Sampling::start(options.hz)?);
+    let mut seen = Onlooker { hz: options.hz, ..Onlooker::default() };
+    let report = crate::report(config, &options.bench, program, stop, say, &mut seen)?;
+    // Interrupted before anything was measured, there is nothing to report.
+    crate::ended(&report).or_else(|why| if report.measured { Ok(()) } else { Err(why) })?;
+    let Some(watched) = seen.watched()? else { return Ok(crate::ended(&report)?) };
+    note("  … naming functions");
+    let profile = watched.samples.name(STACKS_MAX);
+    let tiles = words::tiles_of(profile.tiles().into_iter(), profile.samples());
+    let cost = words::cost(&Cost::of(&profile));
+    let page = Page {
+        report: &report,
+        seconds: &watched.seconds,
+        sample: &watched.sample,
+        profile: &profile,
+        machine: &watched.machine,
+        tiles: &tiles,
+        cost: &cost,
+    };
+    let written = fs::write(&options.output, page.html());
+    written.map_err(|source| Unwritable { path: options.output.clone(), source })?;
+    // With the JSON on standard output, all that is for a person goes to standard error.
+    let to_stdout = options.bench.json.as_deref() != Some(Path::new("-"));
+    let say = if to_stdout { say } else { &Say::stderr() };
+    say.text(format!("{tiles}{cost}  report     {}\n", options.output.display()));
+    Ok(crate::ended(&report)?)
+}
+
+/// Samples and watches the measured seconds.
+#[derive(Default)]
+struct Onlooker {
+    hz: u32,
+    watch: Option<Watch>,
+    seconds: Vec<Second>,
+    begun: Option<(Look, Moment)>,
+    sampling: Option<Sampling>,
+    watched: Option<Watched>,
+    failed: Option<ReportError>,
+}
+
+/// A second's rate, and whether it was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Second {
+    /// Transactions a second.
+    pub txn_per_s: f64,
+    /// Else it is of the warm-up.
+    pub measured: bool,
+}
+
+/// What was seen of the measured seconds.
+struct Watched {
+    samples: Samples,
+    sample: Sample,
+    machine: Machine,
+    seconds: Vec<Second>,
+}
+
+impl Onlooker {
+    /// What was seen, where anything was measured.
+    fn watched(self) -> Result<Option<Watched>, ReportError> {
+        match self.failed {
+            Some(why) => Err(why),
+            None => Ok(self.watched),
+        }
+    }
+
+    fn noted<T, E: Into<ReportError>>(&mut self, result: Result<T, E>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(why) => {
+                self.failed.get_or_insert(why.into());
+                None
+            }
+        }
+    }
+}
+
+impl Witness for Onlooker {
+    fn booted(&mut self, workspace: &Path) {
+        self.watch = self.noted(Watch::attach(&[workspace.into()]));
+    }
+
+    fn begin(&mut self) {
+        self.begun = self.watch.as_ref().map(|watch| (watch.look(), Moment::take(&Root::default())));
+        self.sampling = self.noted(Sampling::start(self.hz));
+    }
+
+    fn second(&mut self, txn_per_s: f64, measured: bool) {
+        self.seconds.push(Second { txn_per_s, measured });
+    }
+
+    fn end(&mut self) {
+        let (Some(watch), Some((before, moment)), Some(sampling)) =
+            (&self.watch, self.begun.take(), self.sampling.take())
+        else {
+            return;
+        };
+        let sample = Sample::between(watch, &before, &watch.look());
+        let root = Root::default();
+        let machine = Machine { neighbours: Some(moment.until_now(&root)), ..Machine::read(&root) };
+        let seconds = std::mem::take(&mut self.seconds);
+        let samples = self.noted(sampling.end());
+        self.watched = samples.map(|samples| Watched { samples, sample, machine, seconds });
+    }
+}

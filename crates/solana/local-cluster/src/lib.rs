@@ -1,0 +1,243 @@
+//! local-cluster: what becomes of a node's blocks among many nodes, simulated or on this machine: `hearth cluster`.
+//!
+//! reads   a map of regions, a file of stakes
+//! writes  what was simulated, as text, as JSON and as a page; nodes
+//! memory  see `hearth_cluster::simulate`
+
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+
+mod local;
+mod page;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calibrate, calibration_text, text};
+use hearth_cluster::turbine::FANOUT;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::out::{Unwritable, can_be_written, is_stdout};
+use hearth_command::say::Say;
+use serde_json::json;
+
+pub use local::demo::{Meter, OpenMeter, Traffic};
+pub use local::gather;
+
+/// Nodes that are simulated where nobody says how many.
+const SIMULATED: usize = 2_000;
+
+/// `hearth cluster`
+#[derive(Subcommand)]
+pub enum Command {
+    /// Simulate how blocks spread over a cluster that this machine cannot hold.
+    ///
+    /// Every datagram of a slot on virtual time: the leader cuts FEC sets as transactions come, each shred goes down
+    /// the tree that the cluster would draw for it, nodes send one datagram after the other at their region's rate,
+    /// recover what parity allows, and ask for the rest. Told are the time until so much of the stake has the block,
+    /// what leader and followers send and receive, and how much had to be asked for.
+    ///
+    /// Exit codes: 0 done; 1 a file cannot be written; 2 the command line, the map or the stakes are wrong.
+    Simulate(Box<Simulate>),
+    /// Start a cluster on this machine: a leader and followers, each a process with an address of its own, with the
+    /// latency, jitter, loss and rate of a map between them.
+    ///
+    /// Each node's configuration, log and chain are in the cluster's folder. Where there is one already, it goes on. If
+    /// a node does not come up, or it is interrupted, no node is left running.
+    ///
+    /// Exit codes: 0 all nodes serve; 1 one does not come up, or a file cannot be read or written; 2 the command line
+    /// or the map is wrong.
+    Up(local::Up),
+    /// Show what each node of the cluster does: its slot, its transactions a second, how far it is behind the newest of
+    /// them, its memory.
+    ///
+    /// Exit codes: 0 told; 1 there is no cluster, or a file cannot be read.
+    Status(local::Status),
+    /// Kill a node, as a power failure does.
+    ///
+    /// Exit codes: 0 it has ended; 1 there is no cluster; 2 there is no such node, or it does not run.
+    Kill(local::Node),
+    /// Start a node that was killed.
+    ///
+    /// Exit codes: 0 it serves; 1 it does not come up, or there is no cluster; 2 there is no such node, or it runs.
+    Start(local::Node),
+    /// Cut the network between nodes, for all that goes by UDP.
+    ///
+    /// Exit codes: 0 it is cut; 1 there is no cluster; 2 there is no such node, or one is on both sides.
+    Partition(local::Partition),
+    /// Mend all cuts.
+    ///
+    /// Exit codes: 0 they are mended; 1 there is no cluster.
+    Heal(local::Which),
+    /// Stop all nodes.
+    ///
+    /// Exit codes: 0 none runs; 1 there is no cluster.
+    Down(local::Which),
+    /// Tell the story end to end: a leader and followers all over a map, a load within the limits of a block, then the
+    /// limits lifted.
+    ///
+    /// First it is measured what leader and followers hold together on this machine. Where that is less than the
+    /// cluster's limits, the first load is half of it, and labelled so. Told are the rates of the leader and of each
+    /// follower in the same time, whether each kept up, and whether all have the same block at the end.
+    ///
+    /// Exit codes: 0 the story is told; 1 a node ended or did not come up, or a file cannot be written; 2 the command
+    /// line or the map is wrong.
+    Demo(local::demo::Demo),
+}
+
+/// `hearth cluster simulate`
+#[derive(Args)]
+pub struct Simulate {
+    /// Nodes, the leader among them [default: 2000, or those of a file of stakes].
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<usize>,
+    /// Transfers a second.
+    #[arg(long, value_name = "N", default_value_t = 1e6)]
+    pub tps: f64,
+    /// How stake is spread: `equal`, `zipf` (the k-th has 1/k^0.9 of the first one's), `zipf:POWER`, or a file with a
+    /// stake in lamports at each line's end.
+    #[arg(long, value_name = "SPREAD", default_value = "zipf")]
+    pub stakes: Stakes,
+    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
+    /// The part of the datagrams that is lost, everywhere, whatever the map says.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub loss: Option<f64>,
+    /// The part of the nodes that is dead.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    pub dead: f64,
+    /// How many a node sends to, at most.
+    #[arg(long, value_name = "N", default_value_t = FANOUT)]
+    pub fanout: usize,
+    /// Milliseconds of a slot.
+    #[arg(long, value_name = "MS", default_value_t = 400.0)]
+    pub slot_ms: f64,
+    /// Slots that are simulated, each with another leader, other trees, another seed.
+    #[arg(long, value_name = "N", default_value_t = Plan::default().seeds)]
+    pub seeds: u32,
+    /// The first seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// FEC sets of a slot that are simulated, at most.
+    #[arg(long, value_name = "N", default_value_t = Plan::default().sets)]
+    pub sets: u16,
+    /// Simulate the ten nodes of a public talk instead, and compare their bandwidths with those that the talk showed.
+    #[arg(long, conflicts_with_all = ["nodes", "tps", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
+    pub calibrate: bool,
+    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the result there as a page with charts, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Why nothing is told.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// What was asked for.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The map.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// A cluster on this machine.
+    #[error(transparent)]
+    Local(#[from] local::LocalError),
+    /// A result has no place.
+    #[error(transparent)]
+    Unwritable(#[from] Unwritable),
+    /// A result cannot be written.
+    #[error("cannot write the result to {}: {source}", path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ExitCode for ClusterError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Plan(PlanError::Asked(_)) | Self::World(_) => WRONG_USE,
+            Self::Local(why) => why.exit_code(),
+            _ => FAILED,
+        }
+    }
+}
+
+/// Runs the command. `open_meter` shows the demonstration what nodes send and receive.
+pub fn run(command: &Command, open_meter: OpenMeter, say: &Say) -> Result<(), ClusterError> {
+    match command {
+        Command::Simulate(options) => return simulate(options, say),
+        Command::Up(options) => local::up(options, say)?,
+        Command::Status(options) => local::status(options, say)?,
+        Command::Kill(options) => local::kill(options, say)?,
+        Command::Start(options) => local::start(options, say)?,
+        Command::Partition(options) => local::partition(options, say)?,
+        Command::Heal(which) => local::heal(which, say)?,
+        Command::Down(which) => local::down(which, say)?,
+        Command::Demo(options) => local::demo::run(options, open_meter, say)?,
+    }
+    Ok(())
+}
+
+fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
+    results_can_be_written(options.json.as_deref(), options.html.as_deref())?;
+    let say = if is_stdout(options.json.as_deref()) { &Say::stderr() } else { say };
+    if options.calibrate {
+        let calibration = calibrate()?;
+        say.text(calibration_text(&calibration));
+        return write_json(options.json.as_deref(), &json!(calibration));
+    }
+    let mut world = options.map.as_deref().map_or_else(|| Ok(World::shipped()), World::load)?;
+    if let Some(loss) = options.loss {
+        world = world.with_loss(loss);
+    }
+    let is_file = matches!(options.stakes, Stakes::File(_));
+    if is_file && options.nodes.is_some() {
+        return Err(PlanError::Asked("a file of stakes has its own number of nodes: leave --nodes out".into()).into());
+    }
+    let plan = Plan {
+        nodes: options.nodes.unwrap_or(SIMULATED),
+        tps: options.tps,
+        slot_ms: options.slot_ms,
+        stakes: options.stakes.clone(),
+        world,
+        dead: options.dead,
+        fanout: options.fanout,
+        seeds: options.seeds,
+        seed: options.seed,
+        sets: options.sets,
+        leader: None,
+    };
+    let report = plan.run()?;
+    say.text(text(&report));
+    write_json(options.json.as_deref(), &json!(report))?;
+    write(options.html.as_deref(), || page::of(&report))
+}
+
+fn results_can_be_written(json: Option<&Path>, html: Option<&Path>) -> Result<(), Unwritable> {
+    let json = json.filter(|path| !is_stdout(Some(path)));
+    json.into_iter().chain(html).try_for_each(can_be_written)
+}
+
+fn write_json(path: Option<&Path>, result: &serde_json::Value) -> Result<(), ClusterError> {
+    if let Some(path) = path.filter(|path| is_stdout(Some(path))) {
+        let data = Say::default();
+        data.text(format_args!("{result:#}\n"));
+        return data.end().map_err(|source| ClusterError::Write { path: path.into(), source });
+    }
+    write(path, || format!("{result:#}\n"))
+}
+
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), ClusterError> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text()).map_err(|source| ClusterError::Write { path: path.into(), source })
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it is not from 0 to 1".into())
+}

@@ -1,0 +1,65 @@
+//! The load of a demonstration: this program's own, as a process that drives the leader.
+//!
+//! reads   nothing
+//! writes  its configuration and its log, in the cluster's folder
+//! memory  the load's own
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use hearth_ring::{WORKSPACE_FOLDER, workspace_path};
+
+use crate::local::LocalError;
+use crate::local::member::Cluster;
+
+/// Accounts that send and receive.
+const ACCOUNTS: usize = 256;
+/// Seconds beyond what is measured: the load ends when it is told to.
+const MORE: u64 = 600;
+
+/// A load that runs; dropping it ends it.
+pub struct Load {
+    child: Child,
+    name: String,
+}
+
+impl Load {
+    /// Drives the leader with so many transactions a second, or as many as it takes.
+    pub fn start(cluster: &Cluster, rate: Option<f64>, seconds: u64) -> Result<Self, LocalError> {
+        let name = format!("{}-load", cluster.name);
+        let config = format!("name = \"{name}\"\n[development.genesis]\nfund_initial_accounts = {ACCOUNTS}\n");
+        let (path, log) = (cluster.folder.join("load.toml"), cluster.folder.join("load.log"));
+        fs::write(&path, config).map_err(|source| LocalError::Write { path: path.clone(), source })?;
+        let start = || {
+            let log = fs::File::create(&log)?;
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg("bench").arg("--config").arg(&path).args(["--target", &cluster.leader().rpc()]);
+            command.args(["--probes", "0", "--warmup", "0", "--duration", &(seconds + MORE).to_string()]);
+            command.args(["--parent", &std::process::id().to_string()]);
+            if let Some(rate) = rate {
+                command.args(["--rate", &format!("{rate:.0}")]);
+            }
+            command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()
+        };
+        let child = start().map_err(|source| LocalError::Start { node: "the load".into(), source })?;
+        Ok(Self { child, name })
+    }
+
+    /// Whether it runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it.
+    pub fn end(self) {}
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // At once: what is under way lands, and what it would report is measured at the nodes.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_file(workspace_path(Path::new(WORKSPACE_FOLDER), &self.name));
+    }
+}

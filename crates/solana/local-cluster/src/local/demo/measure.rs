@@ -1,0 +1,292 @@
+//! Rates of nodes, side by side: what each has executed at moments that can be compared.
+//!
+//! reads   each node's RPC, and its workspace for the bytes that it sends and receives
+//! writes  [`Second`]s, [`Window`]s
+//! memory  a line a node
+//!
+//! A follower executes a block at once, so its count goes up in steps, sometimes of two blocks. A window goes from one
+//! slot's end to another's, the same for all nodes: what lies between is the same blocks, over the time that each took.
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hearth_command::node_rpc::{self, Rpc};
+use hearth_command::stop::StopSignal;
+use serde::Serialize;
+
+use super::load::Load;
+use crate::local::LocalError;
+use crate::local::member::Cluster;
+use crate::local::status::Look;
+
+/// Transactions a second that no votes come to.
+const IS_LOADED: f64 = 50.0;
+/// How long a load may take to begin, and followers to have what the leader has.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Slots that a leader may make from a look on until it is stopped.
+const STOPPED_WITHIN: u64 = 10;
+/// Between two looks for a new slot.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// The longest that a slot is waited for.
+const SLOT_MAX: Duration = Duration::from_secs(5);
+
+/// What a node did since the look before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    /// What each of its net tiles sent, bits a second.
+    pub sent_bps: f64,
+    /// And received.
+    pub received_bps: f64,
+    /// The part of the time in which its blocks were full.
+    pub full: f64,
+}
+
+/// Looks at a node's workspace.
+pub type Meter = Box<dyn FnMut() -> Traffic>;
+
+/// Opens the meter of the node whose workspace is at this path; `None` where none is. The lab's monitor reads
+/// workspaces, and a chain does not know the lab, so the program gives it.
+pub type OpenMeter = fn(&Path) -> Option<Meter>;
+
+/// What each node did in a second, the leader first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Second {
+    /// Since the first look.
+    pub at_s: f64,
+    /// Transactions a second.
+    pub txn_per_s: Vec<f64>,
+    /// Slots behind the leader.
+    pub slots_behind: Vec<u64>,
+    /// What each net tile sent, bits a second.
+    pub sent_bps: Vec<f64>,
+    /// And received.
+    pub received_bps: Vec<f64>,
+    /// The part of the time in which the leader's blocks were full.
+    pub full: f64,
+}
+
+impl Second {
+    /// A line.
+    pub fn line(&self) -> String {
+        let least = self.txn_per_s[1..].iter().copied().fold(f64::INFINITY, f64::min);
+        let most = self.txn_per_s[1..].iter().copied().fold(0.0, f64::max);
+        format!(
+            "  {:>4.0} s  leader {:>8.0}  followers {least:>8.0} to {most:>8.0} TPS  {:>2} slots behind at most  leader \
+             sends {:>7.1} Mb/s",
+            self.at_s,
+            self.txn_per_s[0],
+            self.slots_behind.iter().max().unwrap_or(&0),
+            self.sent_bps[0] / 1e6
+        )
+    }
+}
+
+/// A time in which each node's rate is known: from the end of one slot to that of another, the same for all.
+pub struct Window {
+    /// Each node when it came to the first slot.
+    pub begin: Edge,
+    /// And to the last.
+    pub end: Edge,
+}
+
+/// Each node when it came to a slot.
+pub struct Edge {
+    slot: u64,
+    looks: Vec<Look>,
+}
+
+impl Window {
+    /// Each node's transactions a second. The slots between are the same for all, so what is in them is the leader's
+    /// count; a node that has not come to the last one in time is taken by its own.
+    pub fn rates(&self) -> Vec<f64> {
+        let count = |edge: &Edge| edge.looks[0].transactions;
+        let made = count(&self.end).saturating_sub(count(&self.begin)) as f64;
+        let rate = |(end, begin): (&Look, &Look)| match begin.slot >= self.begin.slot && end.slot >= self.end.slot {
+            true => made / (end.at - begin.at).as_secs_f64().max(1e-3),
+            false => end.rate_since(begin),
+        };
+        self.end.looks.iter().zip(&self.begin.looks).map(rate).collect()
+    }
+
+    /// Returns the share of the rate that one slot of the window is worth. Two rates that are closer than this are the
+    /// same: each node's window begins and ends somewhere within a slot.
+    pub fn slot_share(&self) -> f64 {
+        1.0 / self.end.slot.saturating_sub(self.begin.slot).max(1) as f64
+    }
+
+    /// How long it was for the leader.
+    pub fn seconds(&self) -> f64 {
+        (self.end.looks[0].at - self.begin.looks[0].at).as_secs_f64()
+    }
+}
+
+/// Who has not executed in time what the leader had.
+#[derive(Debug)]
+pub struct Behind {
+    node: String,
+    slots: u64,
+}
+
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, slots } = self;
+        write!(f, "{node} is {slots} slots behind what the leader had {} s ago", PATIENCE.as_secs())
+    }
+}
+
+/// Looks at all nodes.
+pub struct Watcher<'a> {
+    cluster: &'a Cluster,
+    rpcs: Vec<Rpc>,
+    meters: Vec<Meter>,
+    begun: Instant,
+    before: Vec<Look>,
+}
+
+impl<'a> Watcher<'a> {
+    /// Takes the first look.
+    pub fn of(cluster: &'a Cluster, open_meter: OpenMeter) -> Result<Self, LocalError> {
+        let rpcs = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
+        let meter = |number: usize| {
+            let path = cluster.workspace(&cluster.nodes[number]);
+            open_meter(&path).ok_or_else(|| gone(cluster, number))
+        };
+        let meters = (0..cluster.nodes.len()).map(meter).collect::<Result<_, _>>()?;
+        let mut watcher = Self { cluster, rpcs, meters, begun: Instant::now(), before: vec![] };
+        watcher.before = watcher.looks()?;
+        Ok(watcher)
+    }
+
+    fn look(&mut self, number: usize) -> Result<Look, LocalError> {
+        let cluster = self.cluster;
+        Look::take(&self.rpcs[number]).ok_or_else(|| gone(cluster, number))
+    }
+
+    fn looks(&mut self) -> Result<Vec<Look>, LocalError> {
+        (0..self.rpcs.len()).map(|number| self.look(number)).collect()
+    }
+
+    /// A look at the leader.
+    pub fn leader(&mut self) -> Result<Look, LocalError> {
+        self.look(0)
+    }
+
+    /// Waits until a load has begun.
+    pub fn wait_for_load(&mut self, load: &mut Load, stop: &StopSignal) -> Result<(), LocalError> {
+        let begun = Instant::now();
+        let mut before = self.leader()?;
+        loop {
+            wait(Duration::from_millis(500), stop)?;
+            let now = self.leader()?;
+            if now.rate_since(&before) > IS_LOADED {
+                return Ok(());
+            }
+            let said = || std::fs::read_to_string(self.cluster.folder.join("load.log")).unwrap_or_default();
+            if !load.is_alive() {
+                return Err(LocalError::Ended { node: "the load".into(), said: format!("\n{}", said()) });
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(LocalError::Mute { node: "the load".into(), said: format!("\n{}", said()) });
+            }
+            before = now;
+        }
+    }
+
+    /// Waits for a second, and says what happened since the last look.
+    pub fn second(&mut self, stop: &StopSignal) -> Result<Second, LocalError> {
+        wait(Duration::from_secs(1), stop)?;
+        let now = self.looks()?;
+        let traffic: Vec<Traffic> = self.meters.iter_mut().map(|meter| meter()).collect();
+        let second = Second {
+            at_s: self.begun.elapsed().as_secs_f64(),
+            txn_per_s: now.iter().zip(&self.before).map(|(now, before)| now.rate_since(before)).collect(),
+            slots_behind: now.iter().map(|look| now[0].slot.saturating_sub(look.slot)).collect(),
+            sent_bps: traffic.iter().map(|node| node.sent_bps).collect(),
+            received_bps: traffic.iter().map(|node| node.received_bps).collect(),
+            full: traffic[0].full,
+        };
+        self.before = now;
+        Ok(second)
+    }
+
+    /// Each node when it comes to the leader's next slot, or where it is when that takes too long.
+    pub fn edge(&mut self, stop: &StopSignal) -> Result<Edge, LocalError> {
+        let slot = self.looks()?.iter().map(|look| look.slot).max().unwrap_or(0) + 1;
+        let mut found: Vec<Option<Look>> = vec![None; self.rpcs.len()];
+        let begun = Instant::now();
+        while found.iter().any(Option::is_none) {
+            for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
+                let now = self.look(number)?;
+                if now.slot >= slot || begun.elapsed() > SLOT_MAX {
+                    *found = Some(now);
+                }
+            }
+            wait(LOOK_EVERY, stop)?;
+        }
+        Ok(Edge { slot, looks: found.into_iter().flatten().collect() })
+    }
+
+    /// As [`Watcher::catch_up`]; where one does not come to that nothing can be measured.
+    pub fn all_there(&mut self, stop: &StopSignal) -> Result<Look, LocalError> {
+        self.catch_up(stop)?.map_err(|behind| LocalError::Behind(behind.to_string()))
+    }
+
+    /// Waits until all followers have executed what the leader had; gives a look at the last of them.
+    pub fn catch_up(&mut self, stop: &StopSignal) -> Result<Result<Look, Behind>, LocalError> {
+        let leader = self.leader()?;
+        let begun = Instant::now();
+        loop {
+            let looks = self.looks()?;
+            let last = looks.iter().enumerate().min_by_key(|(_, look)| look.slot).expect("a cluster has nodes");
+            if last.1.slot >= leader.slot {
+                let at = looks.iter().map(|look| look.at).max().unwrap_or(begun);
+                let least = looks.iter().map(|look| look.transactions).min().unwrap_or(0);
+                return Ok(Ok(Look { at, slot: leader.slot, transactions: least.min(leader.transactions) }));
+            }
+            if begun.elapsed() > PATIENCE {
+                let (number, look) = last;
+                let node = self.cluster.nodes[number].name.clone();
+                return Ok(Err(Behind { node, slots: leader.slot - look.slot }));
+            }
+            wait(LOOK_EVERY * 5, stop)?;
+        }
+    }
+}
+
+/// The leader's newest slot.
+pub fn newest(cluster: &Cluster) -> Result<u64, LocalError> {
+    let look = node_rpc::at(&cluster.leader().rpc()).ok().and_then(|rpc| Look::take(&rpc));
+    look.map(|look| look.slot).ok_or_else(|| gone(cluster, 0))
+}
+
+/// Waits until the leader makes blocks beyond those that it had when it was at a slot and was stopped.
+pub fn goes_on(cluster: &Cluster, before: u64, stop: &StopSignal) -> Result<(), LocalError> {
+    let begun = Instant::now();
+    while newest(cluster)? <= before + STOPPED_WITHIN {
+        if begun.elapsed() > PATIENCE {
+            return Err(LocalError::Mute { node: cluster.leader().name.clone(), said: cluster.last_words(0) });
+        }
+        wait(LOOK_EVERY * 10, stop)?;
+    }
+    Ok(())
+}
+
+/// Why a node says nothing.
+pub fn gone(cluster: &Cluster, number: usize) -> LocalError {
+    let node = &cluster.nodes[number];
+    let (name, said) = (node.name.clone(), cluster.last_words(number));
+    match node.process.is_some_and(|process| process.is_alive()) {
+        true => LocalError::Mute { node: name, said },
+        false => LocalError::Ended { node: name, said },
+    }
+}
+
+/// Waits, unless all is to stop.
+pub fn wait(time: Duration, stop: &StopSignal) -> Result<(), LocalError> {
+    if stop.is_set() {
+        return Err(LocalError::Stopped);
+    }
+    std::thread::sleep(time);
+    Ok(())
+}

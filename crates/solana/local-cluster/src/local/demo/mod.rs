@@ -1,0 +1,467 @@
+//! `hearth cluster demo`: a leader and followers all over a map, loaded within the cluster's limits and beyond them.
+//!
+//! reads   nodes, which it starts
+//! writes  rates as they are measured, a table, JSON, a page
+//! memory  a line a node and second
+//!
+//! The story: a leader → followers join → what all of them hold together is measured → a load at the limits of a block
+//! → the limits are lifted → a load beyond them → whether all came to the same state.
+
+mod blocks;
+mod load;
+mod measure;
+mod page;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hearth_command::out::is_stdout;
+use hearth_command::say::Say;
+use hearth_command::shell;
+use hearth_command::stop::StopSignal;
+use hearth_ledger::BlockLimits;
+use serde::Serialize;
+use serde_json::json;
+
+use super::member::{Cluster, Limits, NODES_MAX, Role};
+use super::start::Started;
+use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
+use load::Load;
+pub use measure::{Meter, OpenMeter, Traffic};
+use measure::{Second, Watcher, Window};
+
+/// Of the rate that all nodes hold: what blocks may hold of it where the machine does not come to the cluster's limits.
+const SCALED: f64 = 0.5;
+/// What a load beyond limits is.
+const BEYOND: f64 = 0.9;
+/// The part of the time in which blocks are full at which the cluster's limits are what holds a load.
+const FULL: f64 = 0.2;
+/// A follower keeps up when it falls behind by no more than this part of the leader's rate.
+const SAME: f64 = 0.01;
+/// Seconds before measuring.
+const WARMUP: u64 = 3;
+/// The least rate that is told from votes.
+const RATE_MIN: u64 = 100;
+
+/// `hearth cluster demo`
+#[derive(Args)]
+pub struct Demo {
+    /// Nodes, the leader among them.
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = nodes)]
+    pub nodes: usize,
+    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
+    /// Seconds of each load that are measured: a slot more or less is 2 % of 20 s.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=3_600))]
+    pub duration: u64,
+    /// Limit blocks to so many transactions a second for the first load, instead of by what is measured before, and
+    /// send twice as many for the second.
+    #[arg(long, value_name = "TPS", value_parser = clap::value_parser!(u64).range(RATE_MIN..))]
+    pub rate: Option<u64>,
+    /// The cluster's name, by which its folder and its nodes' shared memory are named.
+    #[arg(long, value_name = "NAME", default_value = "demo")]
+    pub name: String,
+    /// The cluster's folder; what a demonstration before it has left there is deleted [default: `.hearth/NAME`].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// The first node's address, a loopback one; the others have the next ones.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.2")]
+    pub address: std::net::Ipv4Addr,
+    /// Leave the nodes running.
+    #[arg(long)]
+    pub keep: bool,
+    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Where to write the result as a page with charts [default: `report.html` in the cluster's folder].
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+const _: () = assert!(NODES <= NODES_MAX);
+
+/// What was seen.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Each node.
+    pub nodes: Vec<NodeReport>,
+    /// Cores of the machine that all nodes and the load share.
+    pub cores: usize,
+    /// Seconds until the leader served.
+    pub leader_started_s: f64,
+    /// Seconds until all followers did.
+    pub followers_joined_s: f64,
+    /// Transactions a second that all nodes hold together; `null` where a rate was given.
+    pub held_txn_per_s: Option<f64>,
+    /// The loads.
+    pub loads: Vec<LoadReport>,
+    /// The slot whose banks were compared at the end.
+    pub slot: u64,
+    /// Whether all nodes have the same hash of the bank there.
+    pub is_same_state: bool,
+}
+
+/// A node at the end.
+#[derive(Debug, Serialize)]
+pub struct NodeReport {
+    /// Its name.
+    pub node: String,
+    /// What it does.
+    pub role: Role,
+    /// Where it is.
+    pub region: String,
+    /// Whether it runs. A follower whose bank hash is not the leader's ends.
+    pub alive: bool,
+    /// Resident memory, bytes.
+    pub resident_bytes: Option<u64>,
+}
+
+/// A load.
+#[derive(Debug, Serialize)]
+pub struct LoadReport {
+    /// What it was.
+    pub what: String,
+    /// What a block held at most.
+    pub limits: Limits,
+    /// Transactions a second that were sent; `null` is as many as the leader takes.
+    pub asked_txn_per_s: Option<f64>,
+    /// Transactions a second of each node in the same window, votes too.
+    pub txn_per_s: Vec<f64>,
+    /// Seconds of the window.
+    pub window_s: f64,
+    /// The difference in rate that still counts as keeping up: 1 %, or one slot of the window where that is more.
+    pub tolerance: f64,
+    /// Whether no follower was slower than the leader by more than `tolerance`.
+    pub is_kept_up: bool,
+    /// Seconds after the load until all followers had all of it; `null` where some did not come to that.
+    pub caught_up_s: Option<f64>,
+    /// Each second.
+    pub seconds: Vec<Second>,
+}
+
+/// Runs the command.
+pub fn run(options: &Demo, open_meter: OpenMeter, say: &Say) -> Result<(), super::super::ClusterError> {
+    let (json, html) = (options.json.as_deref(), options.html.as_deref());
+    super::super::results_can_be_written(json, html)?;
+    let say = if is_stdout(json) { &Say::stderr() } else { say };
+    let which = Which { name: options.name.clone(), folder: options.folder.clone() };
+    which.check()?;
+    let _held = which.hold()?;
+    let stop = StopSignal::install().map_err(LocalError::Signals)?;
+    let (nodes, map) = (Some(options.nodes), options.map.clone());
+    let up = Up { which, nodes, validators: None, map, address: Some(options.address), reset: true };
+    let mut cluster = prepare(&up, false)?;
+    let report = tell(&mut cluster, options, open_meter, &stop, say)?;
+    if !options.keep {
+        let all: Vec<usize> = (0..cluster.nodes.len()).collect();
+        let stopped = cluster.stop(&all);
+        cluster.save()?;
+        stopped?;
+    }
+    super::super::write_json(json, &json!(report))?;
+    let html = options.html.clone().unwrap_or_else(|| cluster.folder.join("report.html"));
+    super::super::write(Some(&html), || page::of(&report))?;
+    say.line(format_args!("report  {}", html.display()));
+    Ok(())
+}
+
+/// The story. Whatever goes wrong, no node is left running.
+fn tell(
+    cluster: &mut Cluster,
+    options: &Demo,
+    open_meter: OpenMeter,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<Report, LocalError> {
+    let followers: Vec<usize> = (1..cluster.nodes.len()).collect();
+    let mut started = Started::of(cluster);
+    if !options.keep {
+        started.bind();
+    }
+    let begun = Instant::now();
+    say.line(format_args!("a leader in {}", started.cluster().leader().region));
+    started.start(&[0], stop)?;
+    let leader_started_s = begun.elapsed().as_secs_f64();
+    say.line(format_args!("  serves after {leader_started_s:.1} s at {}", started.cluster().leader().rpc()));
+    let begun = Instant::now();
+    let join = if followers.len() == 1 { "follower joins" } else { "followers join" };
+    say.line(format_args!("{} {join}: {}", followers.len(), regions(started.cluster())));
+    started.start(&followers, stop)?;
+    let followers_joined_s = begun.elapsed().as_secs_f64();
+    say.line(format_args!("  all serve after {followers_joined_s:.1} s"));
+
+    let (held_txn_per_s, courses) = courses(started.cluster(), options, open_meter, stop, say)?;
+    let mut loads = vec![];
+    for course in courses {
+        if course.limits != started.cluster().limits {
+            say.line(format_args!("{}: all nodes start again", changed(course.limits)));
+            let before = measure::newest(started.cluster())?;
+            started.limit(course.limits, &cores()?)?;
+            started.start(&[0], stop)?;
+            started.start(&followers, stop)?;
+            // Nodes serve while they still execute what is not final of before.
+            measure::goes_on(started.cluster(), before, stop)?;
+        }
+        loads.push(measured(started.cluster(), course, options, open_meter, stop, say)?);
+    }
+
+    let (slot, is_same_state) = blocks::compare(started.cluster(), stop)?;
+    let (nodes, cores) = (ends(started.cluster()), cores()?.len());
+    let report =
+        Report { nodes, cores, leader_started_s, followers_joined_s, held_txn_per_s, loads, slot, is_same_state };
+    say.text(text(&report));
+    if options.keep {
+        let name = shell::word(&options.name);
+        say.line(format_args!("the nodes run on; `hearth cluster down --name {name}` stops them"));
+    }
+    started.keep();
+    Ok(report)
+}
+
+/// A load.
+struct Course {
+    /// In words.
+    what: String,
+    limits: Limits,
+    /// Transactions a second; `None` is as many as the leader takes.
+    rate: Option<f64>,
+}
+
+/// What all nodes hold together, where it has to be known, and both loads: at limits and beyond them.
+fn courses(
+    cluster: &Cluster,
+    options: &Demo,
+    open_meter: OpenMeter,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(Option<f64>, [Course; 2]), LocalError> {
+    let scaled = |why: &str, rate: f64| {
+        let compute_units = blocks::cost_of(rate);
+        let of = BlockLimits::default().block_cost;
+        let what = format!("limits scaled to {why}: a block holds {compute_units} compute units, not {of}");
+        Course { what, limits: Limits::Scaled(compute_units), rate: None }
+    };
+    let lifted = |what: &str, rate| Course { what: format!("limits lifted; {what}"), limits: Limits::Lifted, rate };
+    if let Some(rate) = options.rate.map(|rate| rate as f64) {
+        let within = scaled(&format!("the {rate:.0} transactions a second that were asked for"), rate);
+        return Ok((None, [within, lifted("twice as many transactions", Some(2.0 * rate))]));
+    }
+    say.line("what all nodes hold together");
+    let (rate, full) = hold(cluster, options, open_meter, stop, say)?;
+    say.line(format_args!("  {rate:.0} transactions a second until the last follower had them"));
+    let courses = if full > FULL {
+        let within = Course { what: "at the cluster's limits of a block".into(), limits: Limits::Cluster, rate: None };
+        [within, lifted("as much as the leader takes", None)]
+    } else {
+        let why = format!(
+            "half of what {} nodes hold on this machine, which does not come to the cluster's",
+            cluster.nodes.len()
+        );
+        let beyond = lifted("90 % of what all nodes hold on this machine", Some(rate * BEYOND));
+        [scaled(&why, rate * SCALED), beyond]
+    };
+    Ok((Some(rate), courses))
+}
+
+/// That nodes start with other limits, in words.
+fn changed(limits: Limits) -> &'static str {
+    match limits {
+        Limits::Cluster => "a block holds what it does on the cluster",
+        Limits::Scaled(_) => "a block holds less than on the cluster",
+        Limits::Lifted => "the limits of a block are lifted",
+    }
+}
+
+/// The followers' regions, each once.
+fn regions(cluster: &Cluster) -> String {
+    let mut names: Vec<&str> = cluster.nodes[1..].iter().map(|node| node.region.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+/// What all nodes hold together: as much as the leader takes, over the time until the last follower has it; and in
+/// which part of the time the leader's blocks were full.
+fn hold(
+    cluster: &Cluster,
+    options: &Demo,
+    open_meter: OpenMeter,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(f64, f64), LocalError> {
+    let seconds = (options.duration / 2).clamp(5, 15);
+    let mut watcher = Watcher::of(cluster, open_meter)?;
+    watcher.all_there(stop)?;
+    let mut load = Load::start(cluster, None, seconds)?;
+    watcher.wait_for_load(&mut load, stop)?;
+    let before = watcher.leader()?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut full = vec![];
+    while Instant::now() < end {
+        let second = watcher.second(stop)?;
+        say.line(second.line());
+        full.push(second.full);
+    }
+    load.end();
+    let after = watcher.all_there(stop)?;
+    let rate = after.transactions.saturating_sub(before.transactions) as f64 / (after.at - before.at).as_secs_f64();
+    Ok((rate, full.iter().sum::<f64>() / full.len().max(1) as f64))
+}
+
+/// One load, measured.
+fn measured(
+    cluster: &Cluster,
+    Course { what, limits, rate }: Course,
+    options: &Demo,
+    open_meter: OpenMeter,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<LoadReport, LocalError> {
+    say.line(match rate {
+        Some(rate) => format!("load: {what} ({rate:.0} transactions a second)"),
+        None => format!("load: {what}"),
+    });
+    let mut watcher = Watcher::of(cluster, open_meter)?;
+    // What they lack of before is no part of this load.
+    watcher.all_there(stop)?;
+    let mut load = Load::start(cluster, rate, WARMUP + options.duration)?;
+    watcher.wait_for_load(&mut load, stop)?;
+    for _ in 0..WARMUP {
+        watcher.second(stop)?;
+    }
+    let begin = watcher.edge(stop)?;
+    let end = Instant::now() + Duration::from_secs(options.duration);
+    let mut seconds = vec![];
+    while Instant::now() < end {
+        let second = watcher.second(stop)?;
+        say.line(second.line());
+        seconds.push(second);
+    }
+    let window = Window { begin, end: watcher.edge(stop)? };
+    load.end();
+    let ended = Instant::now();
+    let caught_up_s = match watcher.catch_up(stop)? {
+        Ok(_) => Some(ended.elapsed().as_secs_f64()),
+        Err(behind) => {
+            say.line(format_args!("  {behind}"));
+            None
+        }
+    };
+    let txn_per_s = window.rates();
+    // One that was behind when the window began may be faster.
+    let tolerance = SAME.max(window.slot_share());
+    let is_kept_up = keeps_up(&txn_per_s, tolerance);
+    let report = LoadReport {
+        what,
+        limits,
+        asked_txn_per_s: rate,
+        window_s: window.seconds(),
+        txn_per_s,
+        tolerance,
+        is_kept_up,
+        caught_up_s,
+        seconds,
+    };
+    say.line(format_args!("  {}", summary(&report)));
+    Ok(report)
+}
+
+/// Returns whether no follower was slower than the leader, the first of the rates, by more than `tolerance`.
+fn keeps_up(txn_per_s: &[f64], tolerance: f64) -> bool {
+    txn_per_s[1..].iter().all(|rate| rate / txn_per_s[0] >= 1.0 - tolerance)
+}
+
+/// A load in a line.
+fn summary(load: &LoadReport) -> String {
+    let followers = load.txn_per_s[1..].iter();
+    let least = followers.clone().copied().fold(f64::INFINITY, f64::min);
+    let most = followers.copied().fold(0.0, f64::max);
+    let within = match load.tolerance > SAME {
+        true => format!("{:.1} %, one slot of the window", load.tolerance * 100.0),
+        false => format!("{:.0} %", load.tolerance * 100.0),
+    };
+    let kept_up = match load.is_kept_up {
+        true if most > load.txn_per_s[0] * (1.0 + load.tolerance) => {
+            "each kept up; a faster one began behind and caught up".to_owned()
+        }
+        true => format!("each kept up, within {within}"),
+        false => format!("not all kept up within {within}"),
+    };
+    let asked = load.asked_txn_per_s.map_or("as much as goes in".into(), |rate| format!("{rate:.0} a second"));
+    format!(
+        "sent {asked}; leader {:.0}, followers {least:.0} to {most:.0} transactions a second over {:.1} s: {kept_up}; {}",
+        load.txn_per_s[0],
+        load.window_s,
+        match load.caught_up_s {
+            Some(seconds) => format!("they had all of it {seconds:.1} s after the load"),
+            None => "not all had all of it in the end".into(),
+        }
+    )
+}
+
+fn ends(cluster: &Cluster) -> Vec<NodeReport> {
+    let end = |node: &super::member::Member| NodeReport {
+        node: node.name.clone(),
+        role: node.role,
+        region: node.region.clone(),
+        alive: node.process.is_some_and(|process| process.is_alive()),
+        resident_bytes: node.process.and_then(|process| process.resident_bytes()),
+    };
+    cluster.nodes.iter().map(end).collect()
+}
+
+/// The report in a few lines.
+pub fn text(report: &Report) -> String {
+    let mut text = format!("\n{} nodes on {} cores\n", report.nodes.len(), report.cores);
+    text += &format!("{:<8} {:<12}", "node", "region");
+    text +=
+        &(1..=report.loads.len()).map(|number| format!(" {:>12}", format!("load {number} TPS"))).collect::<String>();
+    text += &format!(" {:>8}\n", "memory");
+    for (number, node) in report.nodes.iter().enumerate() {
+        text += &format!("{:<8} {:<12}", node.node, node.region);
+        text += &report.loads.iter().map(|load| format!(" {:>12.0}", load.txn_per_s[number])).collect::<String>();
+        let memory = node.resident_bytes.map_or("ended".into(), |bytes| format!("{:.0} MB", bytes as f64 / 1e6));
+        text += &format!(" {memory:>8}\n");
+    }
+    for (number, load) in report.loads.iter().enumerate() {
+        text += &format!("load {}: {}: {}\n", number + 1, load.what, summary(load));
+    }
+    let state = if report.is_same_state { "all nodes have the same bank hash" } else { "bank hashes differ" };
+    let alive = report.nodes.iter().all(|node| node.alive);
+    let ended = if alive { "no node ended" } else { "a node ended; its log says why" };
+    text + &format!("slot {}: {state}; {ended}\n", report.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(txn_per_s: &[f64], slots: f64) -> LoadReport {
+        let tolerance = SAME.max(1.0 / slots);
+        LoadReport {
+            what: String::new(),
+            limits: Limits::Lifted,
+            asked_txn_per_s: None,
+            txn_per_s: txn_per_s.to_vec(),
+            window_s: slots * 0.4,
+            tolerance,
+            is_kept_up: keeps_up(txn_per_s, tolerance),
+            caught_up_s: Some(0.0),
+            seconds: vec![],
+        }
+    }
+
+    #[test]
+    fn one_slot_is_within_tolerance() {
+        let short = summary(&load(&[450.0, 445.0, 450.0], 50.0));
+        assert!(short.contains("each kept up, within 2.0 %, one slot of the window"), "{short}");
+        let slow = summary(&load(&[450.0, 440.0, 450.0], 50.0));
+        assert!(slow.contains("not all kept up within 2.0 %"), "{slow}");
+        let long = summary(&load(&[450.0, 445.0, 450.0], 150.0));
+        assert!(long.contains("not all kept up within 1 %"), "{long}");
+        let faster = summary(&load(&[450.0, 458.0, 450.0], 50.0));
+        assert!(faster.contains("each kept up, within 2.0 %"), "a faster follower within the tolerance: {faster}");
+    }
+}

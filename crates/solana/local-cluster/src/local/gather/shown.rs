@@ -1,0 +1,254 @@
+//! A cluster as the dashboard shows it.
+//!
+//! reads   who is where, the map, the cuts, each node's figures now and before
+//! writes  [`Shown`]: plain data
+//! memory  a line a node, a line a pair of regions
+
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+use hearth_cluster::links::Cut;
+use hearth_cluster::simulate::World;
+use serde::Serialize;
+
+use super::scrape::Figures;
+use crate::local::member::{Cluster, Member, Role};
+
+/// A second of a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shown {
+    /// When, nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// Its name.
+    pub name: String,
+    /// The node that tells this.
+    pub own: String,
+    /// The map's regions.
+    pub regions: Vec<Place>,
+    /// What is between each two of them that have nodes.
+    pub links: Vec<Between>,
+    /// Its nodes, the first leader first.
+    pub nodes: Vec<Row>,
+}
+
+/// A region.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// Its name.
+    pub name: String,
+    /// Degrees north; `null` where the map does not say.
+    pub latitude: Option<f64>,
+    /// Degrees east.
+    pub longitude: Option<f64>,
+}
+
+/// What is between nodes of two regions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Between {
+    /// Their numbers.
+    pub regions: [usize; 2],
+    /// There and back, ms.
+    pub rtt_ms: f64,
+    /// The part of the pairs of nodes that do not reach each other.
+    pub cut: f64,
+}
+
+/// Whether a node can be heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It answers.
+    Serves,
+    /// Its process runs, and does not answer: it starts, is stopped, or has no time.
+    Silent,
+    /// Its process has ended.
+    Ended,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub node: String,
+    /// What it does.
+    pub role: Role,
+    /// The number of its region.
+    pub region: usize,
+    /// Its JSON-RPC, which has its dashboard.
+    pub rpc: String,
+    /// Whether it can be heard of.
+    pub state: State,
+    /// How many other nodes it is cut off from.
+    pub cut_from: usize,
+    /// The last slot that it has executed.
+    pub slot: Option<u64>,
+    /// Slots that some node has executed and it has not.
+    pub slots_behind: Option<u64>,
+    /// Transactions a second of its own blocks whose shreds have left its shred tile; `null` of a follower.
+    pub left_txn_per_s: Option<f64>,
+    /// Transactions a second that it has executed, votes too.
+    pub txn_per_s: Option<f64>,
+    /// What net received, datagrams' bits a second.
+    pub received_bits_per_s: Option<f64>,
+    /// What net sent.
+    pub sent_bits_per_s: Option<f64>,
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeLook {
+    /// Whether its process runs.
+    pub is_alive: bool,
+    /// What the same process answered last, and when.
+    pub before: Option<(Instant, Figures)>,
+    /// What it answers now.
+    pub now: Option<(Instant, Figures)>,
+}
+
+impl NodeLook {
+    fn state(&self) -> State {
+        match (self.now, self.is_alive) {
+            (Some(_), _) => State::Serves,
+            (None, true) => State::Silent,
+            (None, false) => State::Ended,
+        }
+    }
+
+    /// By how much a count grew in a second; `None` before the second answer, and where it went back.
+    fn rate(&self, of: impl Fn(&Figures) -> u64) -> Option<f64> {
+        let ((then, before), (at, now)) = (self.before?, self.now?);
+        let seconds = at.checked_duration_since(then)?.as_secs_f64();
+        (seconds > 0.0).then_some(of(&now).checked_sub(of(&before))? as f64 / seconds)
+    }
+}
+
+/// A second of a cluster; `looks` are those of its nodes, `own` the address of the one that tells it.
+pub fn shown(unix_ns: u64, own: Ipv4Addr, cluster: &Cluster, world: &World, cuts: &[Cut], looks: &[NodeLook]) -> Shown {
+    let slot = |look: &NodeLook| look.now.and_then(|(_, figures)| figures.slot);
+    let newest = looks.iter().filter_map(slot).max();
+    let row = |(node, look): (&Member, &NodeLook)| Row {
+        node: node.name.clone(),
+        role: node.role,
+        region: region_of(node, world),
+        rpc: node.rpc(),
+        state: look.state(),
+        cut_from: cluster.nodes.iter().filter(|other| is_cut(cuts, node, other)).count(),
+        slot: slot(look),
+        slots_behind: slot(look).zip(newest).map(|(slot, newest)| newest - slot),
+        left_txn_per_s: look.rate(|figures| figures.left).filter(|_| node.role != Role::Follower),
+        txn_per_s: look.rate(|figures| figures.executed),
+        received_bits_per_s: look.rate(|figures| 8 * figures.received_bytes),
+        sent_bits_per_s: look.rate(|figures| 8 * figures.sent_bytes),
+    };
+    let place = |region: &hearth_cluster::simulate::Region| Place {
+        name: region.name.clone(),
+        latitude: region.latitude,
+        longitude: region.longitude,
+    };
+    let owner = cluster.nodes.iter().find(|node| node.address == own);
+    Shown {
+        unix_ns,
+        name: cluster.name.clone(),
+        own: owner.map_or(String::new(), |node| node.name.clone()),
+        regions: world.regions.iter().map(place).collect(),
+        links: links(cluster, world, cuts),
+        nodes: cluster.nodes.iter().zip(looks).map(row).collect(),
+    }
+}
+
+/// The first where the map has none of this name, which no node starts with.
+fn region_of(node: &Member, world: &World) -> usize {
+    world.place(&node.region).unwrap_or(0)
+}
+
+/// Each two regions with nodes.
+fn links(cluster: &Cluster, world: &World, cuts: &[Cut]) -> Vec<Between> {
+    let of = |region: usize| -> Vec<&Member> {
+        cluster.nodes.iter().filter(|node| region_of(node, world) == region).collect()
+    };
+    let groups: Vec<(usize, Vec<&Member>)> =
+        (0..world.regions.len()).map(|region| (region, of(region))).filter(|(_, nodes)| !nodes.is_empty()).collect();
+    let mut links = vec![];
+    for (at, (a, ours)) in groups.iter().enumerate() {
+        for (b, theirs) in &groups[at + 1..] {
+            let pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| (one, other)));
+            let cut = pairs.filter(|(one, other)| is_cut(cuts, one, other)).count();
+            let cut = cut as f64 / (ours.len() * theirs.len()) as f64;
+            links.push(Between { regions: [*a, *b], rtt_ms: world.link(*a, *b).rtt_ms, cut });
+        }
+    }
+    links
+}
+
+fn is_cut(cuts: &[Cut], one: &Member, other: &Member) -> bool {
+    let [one, other] = [one, other].map(|node| node.address);
+    let parts =
+        |[a, b]: &[Vec<Ipv4Addr>; 2]| a.contains(&one) && b.contains(&other) || b.contains(&one) && a.contains(&other);
+    cuts.iter().any(|cut| parts(&cut.between))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::local::member::Plan;
+    use crate::local::{Up, Which};
+
+    fn four(folder: &std::path::Path) -> Cluster {
+        let which = Which { name: "test".into(), folder: None };
+        let address = Some(Ipv4Addr::new(127, 3, 0, 1));
+        let up = Up { which, nodes: Some(4), validators: Some(2), map: None, address, reset: false };
+        Cluster::create(folder, &Plan::of(&up).unwrap(), &[0]).unwrap()
+    }
+
+    #[test]
+    fn each_node_has_its_place_its_rates_and_what_it_is_cut_off_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, world, then) = (four(folder.path()), World::shipped(), Instant::now());
+        let at = then + Duration::from_secs(2);
+        let before = Figures { slot: Some(90), left: 100, executed: 100, received_bytes: 0, sent_bytes: 1_000 };
+        let now = Figures { slot: Some(95), left: 300, executed: 200, received_bytes: 250, sent_bytes: 2_000 };
+        let serves = NodeLook { is_alive: true, before: Some((then, before)), now: Some((at, now)) };
+        let begun_again = NodeLook { now: Some((at, Figures { slot: Some(93), ..Figures::default() })), ..serves };
+        let silent = NodeLook { now: None, ..serves };
+        let ended = NodeLook { is_alive: false, ..silent };
+        let address = |number: usize| cluster.nodes[number].address;
+        let cuts = [Cut { between: [vec![address(3)], vec![address(0), address(1)]] }];
+        let shown = shown(7, address(1), &cluster, &world, &cuts, &[serves, begun_again, silent, ended]);
+
+        assert_eq!((shown.unix_ns, &shown.own[..], shown.regions.len()), (7, "node-2", 4));
+        let states: Vec<State> = shown.nodes.iter().map(|node| node.state).collect();
+        assert_eq!(states, [State::Serves, State::Serves, State::Silent, State::Ended]);
+        assert_eq!(shown.nodes.iter().map(|node| node.cut_from).collect::<Vec<_>>(), [1, 1, 0, 2]);
+        assert_eq!(shown.nodes.iter().map(|node| node.region).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        let first = &shown.nodes[0];
+        assert_eq!((first.slot, first.slots_behind, first.left_txn_per_s), (Some(95), Some(0), Some(100.0)));
+        assert_eq!(
+            (first.txn_per_s, first.received_bits_per_s, first.sent_bits_per_s),
+            (Some(50.0), Some(1e3), Some(4e3))
+        );
+        let second = &shown.nodes[1];
+        assert_eq!((second.slots_behind, second.txn_per_s, second.sent_bits_per_s), (Some(2), None, None));
+        assert!(shown.nodes[2..].iter().all(|node| node.slot.is_none() && node.txn_per_s.is_none()));
+
+        assert_eq!(shown.links.len(), 6);
+        let link = |regions: [usize; 2]| shown.links.iter().find(|link| link.regions == regions).unwrap();
+        assert_eq!((link([0, 3]).rtt_ms, link([0, 3]).cut), (175.0, 1.0));
+        assert_eq!((link([1, 3]).cut, link([2, 3]).cut, link([0, 1]).cut), (1.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn a_follower_has_no_blocks_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, then) = (four(folder.path()), Instant::now());
+        let look = |seconds| Some((then + Duration::from_secs(seconds), Figures::default()));
+        let looks = [NodeLook { is_alive: true, before: look(0), now: look(1) }; 4];
+        let shown = shown(0, Ipv4Addr::LOCALHOST, &cluster, &World::shipped(), &[], &looks);
+        let left: Vec<Option<f64>> = shown.nodes.iter().map(|node| node.left_txn_per_s).collect();
+        assert_eq!(left, [Some(0.0), Some(0.0), None, None]);
+        assert!(shown.own.is_empty() && shown.nodes.iter().all(|node| node.txn_per_s == Some(0.0)));
+        let json = serde_json::to_value(&shown).unwrap();
+        assert!(json["nodes"][3]["left_txn_per_s"].is_null() && json["nodes"][0]["state"] == "serves", "{json:#}");
+    }
+}

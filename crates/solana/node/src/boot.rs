@@ -1,0 +1,754 @@
+//! From a configuration to a running node.
+//!
+//! reads   the configuration, the ledger folder (genesis, keys, blocks)
+//! writes  the ledger folder, the workspace file; starts tiles and RPC
+//! memory  printed by `hearth config show --memory`
+
+mod consensus;
+mod liveness;
+mod tiles;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use hearth_cluster::board::Board;
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::stop::StopSignal;
+use hearth_crypto::ed25519::SigningKey;
+use hearth_keys::{self as keys, Identity, KeyError};
+use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
+use hearth_ledger::history::{self, History, HistoryError};
+use hearth_ledger::snapshot::{SnapshotError, Snapshots};
+use hearth_ledger::snapshot_taker::Taker;
+use hearth_ledger::stakes::genesis_accounts;
+use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_machine::port::{PortError, reachable};
+use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
+use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
+use hearth_pipeline::topology::{self, Affinity, LayoutError};
+use hearth_pipeline::tower::{self, SavedError, TowerError};
+use hearth_pipeline::{benchg, bencho, gossip};
+use hearth_ring::unix_time;
+use hearth_rpc::{Admin, Counters, Download, Limits, Offer, Profiler, RpcError, RpcNode, RpcServer};
+use hearth_serve::dashboard::LookAt;
+use hearth_tile::Clock;
+use hearth_tile::affinity::{self, Cores, Mistake};
+use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
+use hearth_wire::Pubkey;
+use hearth_wire::gossip::SocketKind;
+use parking_lot::Mutex;
+
+use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
+use crate::developer::{Beginning, FlagError};
+use crate::history_repair;
+use crate::ledger_command;
+use crate::peers;
+use crate::peers::divergence::{DivergenceError, DivergenceWatch};
+use crate::peers::echo::EchoServer;
+use crate::peers::join::{JoinError, Joiner};
+use crate::peers::socket::PeerLinks;
+use crate::ports::BoundPorts;
+use crate::preflight::PreflightError;
+use crate::replay::{
+    self, Go, ReplayError, Replayed, is_history_damaged, is_replay_of_damage, is_store_damaged, signatures_are_valid,
+};
+use crate::restore::{self, Restored};
+use consensus::Consensus;
+use liveness::Tiles;
+use tiles::tile_configs;
+
+pub use tiles::{block_limits, idle, load_configs, pack_config, server_config, shred_memory};
+
+/// The RPC's name among the services.
+pub const RPC: &str = "rpc";
+/// Where slots come on demand, one lasts at least this long: what comes together lands together.
+const SHORTEST_SLOT_NS: u64 = 5_000_000;
+
+/// Why a node does not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The cores cannot be read.
+    #[error("cannot tell which cores there are: {0}")]
+    Cores(std::io::Error),
+    /// The blocklist.
+    #[error("layout.blocklist_cores: {0}")]
+    Blocklist(Mistake),
+    /// The layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Something is in the way.
+    #[error(transparent)]
+    Preflight(#[from] PreflightError),
+    /// A port.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The ledger's folder.
+    #[error("cannot use the ledger folder {}: {source}; --ledger (or ledger.path) names another", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The genesis.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// It is not as options ask.
+    #[error(transparent)]
+    Flag(#[from] FlagError),
+    /// The block store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The snapshots.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The blocks on disk.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The tiles.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The RPC.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The cluster.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// Its consensus.
+    #[error(transparent)]
+    Divergence(#[from] DivergenceError),
+    /// Files of the chain are not as they were written.
+    #[error("{damage}. {}", ledger_command::advice(options))]
+    Damaged {
+        /// What was found.
+        damage: Box<BootError>,
+        /// The options that name this chain, each behind a space.
+        options: String,
+    },
+}
+
+impl BootError {
+    /// With what to do, where files of the chain of `config` are damaged.
+    fn with_advice(self, config: &Config) -> Self {
+        let is_damage = match &self {
+            Self::Store(error) => is_store_damaged(error),
+            Self::History(error) => is_history_damaged(error),
+            Self::Replay(error) => is_replay_of_damage(error),
+            Self::Genesis(error) | Self::Join(JoinError::Genesis(error)) => error.is_damage(),
+            _ => false,
+        };
+        match is_damage {
+            true => Self::Damaged { damage: Box::new(self), options: ledger_command::options(config) },
+            false => self,
+        }
+    }
+}
+
+impl ExitCode for BootError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Blocklist(_) | Self::Layout(_) => WRONG_USE,
+            Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_)) => WRONG_USE,
+            Self::Flag(why) => why.exit_code(),
+            _ => FAILED,
+        }
+    }
+}
+
+/// What the load generator is to be made of.
+pub struct Load {
+    /// What benchg generates.
+    pub benchg: benchg::Config,
+    /// Takes bencho's samples.
+    pub samples: Sender<bencho::Sample>,
+}
+
+/// A chain on disk, opened and rebuilt, before anything runs.
+pub struct Chain {
+    /// How it began.
+    pub genesis: Genesis,
+    /// Its state.
+    pub ledger: Arc<Ledger>,
+    /// What opening the block store found.
+    pub recovery: Recovery,
+    /// What was executed again.
+    pub replayed: Replayed,
+    folder: PathBuf,
+    identity: Identity,
+    faucet: Identity,
+    store: BlockStore,
+    history: Option<History>,
+    taker: Option<Taker>,
+}
+
+impl Chain {
+    /// The node's identity.
+    pub fn identity(&self) -> Pubkey {
+        self.identity.public
+    }
+}
+
+/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program
+/// gives it.
+#[derive(Clone, Copy)]
+pub struct Instruments {
+    /// Makes the dashboard's view of the node that has this configuration.
+    pub look_at: fn(&Config) -> LookAt,
+    /// Makes the profiler of a node that has this ledger and these kinds of tiles.
+    pub profiler: fn(Arc<Ledger>, Vec<String>) -> Arc<dyn Profiler>,
+}
+
+/// A node before it runs.
+pub struct NodeParts {
+    /// Its tiles.
+    pub topology: Topology,
+    /// Where it will listen.
+    pub bound: BoundPorts,
+    /// Its chain.
+    pub chain: Chain,
+    /// What looks at it.
+    pub instruments: Instruments,
+}
+
+/// A running node.
+pub struct Running {
+    /// The tiles.
+    pub node: Node,
+    /// Where it listens.
+    pub ports: Ports,
+    /// The RPC's address.
+    pub rpc: SocketAddr,
+    /// The tiles as they are seen from outside.
+    pub tiles: Tiles,
+    rpc_server: RpcServer,
+    taker: Option<Taker>,
+    watch: Option<DivergenceWatch>,
+    peers: Option<Peers>,
+}
+
+impl Running {
+    /// Where subscriptions are.
+    pub fn websocket(&self) -> SocketAddr {
+        self.rpc_server.websocket_addr()
+    }
+
+    /// Why the node can no longer be in its cluster, if that is so.
+    pub fn failure(&self) -> Option<DivergenceError> {
+        self.watch.as_ref().and_then(DivergenceWatch::failure)
+    }
+
+    /// As [`Running::failure`], for a node that stops now: what takes time to find out is left out.
+    pub fn last_failure(&self) -> Option<DivergenceError> {
+        self.watch.as_ref().and_then(DivergenceWatch::last_failure)
+    }
+
+    /// Stops RPC and tiles.
+    pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
+        self.rpc_server.stop();
+        drop(self.peers);
+        // A snapshot under way is given up.
+        drop(self.taker);
+        self.node.stop()
+    }
+}
+
+/// The cores that may be used.
+pub fn cores(layout: &Layout) -> Result<Cores, BootError> {
+    Cores::of_machine().map_err(BootError::Cores)?.without(&layout.blocklist_cores).map_err(BootError::Blocklist)
+}
+
+/// The topology of a configuration.
+pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topology, LayoutError> {
+    let (layout, bench) = (&config.layout, &config.development.bench);
+    let mut counts = config.tile_counts();
+    counts.history = config.keeps_history();
+    counts.votes = config.consensus.vote;
+    counts.cluster = config.gossip.enabled;
+    let affinity = Affinity { node: layout.affinity.clone(), load: bench.affinity.clone() };
+    let hashing = config.development.genesis.hashes_per_tick > 0;
+    let counters = || Counters::DECLS.iter().map(CounterSpec::from).collect();
+    if config.follows() {
+        let mut topology = topology::build_follower(&config.name, counts, &affinity.node, cores)?;
+        topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+        return Ok(topology);
+    }
+    let counts = match affinity.is_auto() {
+        true => counts.auto(cores.allowed.len(), with_load),
+        false => counts.at_least_one(with_load),
+    };
+    let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
+    topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+    Ok(topology)
+}
+
+/// Places of affinity strings that no tile has: Firedancer accepts them, and so does this node.
+pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
+    let has_place = |tile: &TileSpec| topology::core_host(&topology.tiles, tile).is_none();
+    let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load && has_place(tile)).count();
+    let (node, load) = (tiles(false), tiles(true));
+    let unused = |key: &str, affinity: &str, tiles: usize| {
+        let unused = affinity::unused(affinity, tiles);
+        let places = if unused == 1 { "place" } else { "places" };
+        (tiles > 0 && unused > 0).then(|| {
+            format!(
+                "`{key}` has {unused} {places} more than the layout has tiles ({tiles}): the last have no effect here"
+            )
+        })
+    };
+    [
+        unused("layout.affinity", &config.layout.affinity, node),
+        unused("development.bench.affinity", &config.development.bench.affinity, load),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Sees to it that the folder has the genesis of the cluster that the node joins, and a snapshot if there is one.
+pub fn join(
+    config: &Config,
+    folder: &Path,
+    bound: &mut BoundPorts,
+    at: ClusterPorts,
+    stop: &StopSignal,
+) -> Result<(), BootError> {
+    let io = |source| BootError::Folder { path: folder.into(), source };
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let known = &config.snapshots.known_validators;
+    let joiner = Joiner {
+        folder,
+        snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
+        behind_max: config.snapshots.maximum_local_snapshot_age,
+        known: known.iter().map(|address| address.0).collect(),
+        identity: Arc::new(identity(config, folder)?),
+        gossip: at.gossip,
+        entrypoints: peers::entrypoints(&config.gossip.entrypoints)?,
+        links: PeerLinks::of(config),
+        stop,
+    };
+    let refused = |source| JoinError::Listen { address: at.gossip, source };
+    let joined = joiner.join(bound.share_gossip().map_err(refused)?);
+    bound.hold_gossip().map_err(refused)?;
+    joined.map_err(|why| BootError::from(why).with_advice(config))
+}
+
+/// The node's key: the one that is given, or the folder's.
+fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
+    let given = config.expand(&config.consensus.identity_path);
+    match given.as_os_str().is_empty() {
+        true => keys::read_or_create(&folder.join("identity.json")),
+        false => keys::read(&given),
+    }
+}
+
+/// Opens the chain in `folder`, or begins one as `beginning` asks; rebuilds its state from its blocks.
+pub fn open_chain(
+    config: &Config,
+    folder: &Path,
+    beginning: &Beginning,
+    funded: impl FnMut(usize),
+    replaying: impl FnMut(&Replayed) -> Go,
+) -> Result<Chain, BootError> {
+    open_files(config, folder, beginning, funded, replaying).map_err(|why| why.with_advice(config))
+}
+
+fn open_files(
+    config: &Config,
+    folder: &Path,
+    beginning: &Beginning,
+    mut funded: impl FnMut(usize),
+    replaying: impl FnMut(&Replayed) -> Go,
+) -> Result<Chain, BootError> {
+    let io = |source| BootError::Folder { path: folder.into(), source };
+    if !folder.join("genesis.json").exists() {
+        // Before anything is written: a second genesis beside the blocks of the first makes neither chain usable.
+        no_orphans(config, folder)?;
+    }
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let identity = identity(config, folder)?;
+    let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
+    let genesis = genesis(config, folder, beginning, (&identity, &faucet), &mut funded)?;
+    let bench = &config.development.bench;
+    let disable_from = bench.disable_blockstore_from_slot;
+    let store_config = blockstore::Config {
+        sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
+        disable_from_slot: (disable_from > 0).then_some(disable_from),
+        ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
+    };
+    let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
+    let snapshots = restore::folder(config, folder);
+    let refused = |why: &SnapshotError| hearth_command::say::note(format_args!("notice: {why}; it is not used"));
+    let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
+    let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
+    let Restored { ledger, block_id } = plan.restored;
+    if let Some(after) = plan.cut_after {
+        drop(history.take());
+        history = open_history(config, folder, (&genesis, &store), after)?;
+    }
+    let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
+    // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
+    let root = if config.gossip.enabled {
+        Some(final_slot(folder, &identity).map_err(|why| DivergenceError::from(TowerError::from(why)))?)
+    } else {
+        None
+    };
+    let root = root.map(|root| root.max(plan.final_slot));
+    let begun = Instant::now();
+    let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
+    if let Some(history) = &history {
+        // Who asks for a transaction of a block that was executed just now is to find it.
+        history.wait_until_indexed()?;
+    }
+    if let Some(after) = plan.cut_after {
+        let (blocks, seconds) = (replayed.blocks, begun.elapsed().as_secs_f64());
+        hearth_command::say::note(format_args!(
+            "notice: the history behind slot {after} is complete: {blocks} blocks were executed in {seconds:.1} s"
+        ));
+    }
+    if let Some(missing) = recovery.missing_segment().filter(|_| root.is_none())
+        && recovery.last_whole_slot.is_some_and(|last| last > replayed.last_slot)
+    {
+        // Going on would discard the blocks behind the hole.
+        return Err(StoreError::Corrupt(missing.clone()).into());
+    }
+    if history.as_ref().is_some_and(|history| history.last_slot() > replayed.last_slot) {
+        // A power failure took blocks that the history still knows, or they are not final.
+        drop(history.take());
+        history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
+    }
+    let taker = restore::take_snapshots(config, &snapshots, &ledger, store.reader())?;
+    let folder = folder.to_owned();
+    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
+}
+
+/// The genesis in `folder`, which must be as `beginning` asks; a new one where there is none.
+fn genesis(
+    config: &Config,
+    folder: &Path,
+    beginning: &Beginning,
+    (identity, faucet): (&Identity, &Identity),
+    funded: impl FnMut(usize),
+) -> Result<Genesis, BootError> {
+    let path = folder.join("genesis.json");
+    if path.exists() {
+        let genesis = Genesis::load(&path)?;
+        let began = genesis.config();
+        // Its programs are those of the release that began it.
+        let wanted = GenesisConfig {
+            creation_time: began.creation_time,
+            extra_accounts: began.extra_accounts.clone(),
+            ..genesis_config(&config.development.genesis, identity, faucet)
+        };
+        beginning.check(&genesis, folder, &wanted)?;
+        if wanted != *began && !config.joins() {
+            let which = differences(began, &wanted).join(", ");
+            hearth_command::say::note(format_args!(
+                "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
+                folder.display()
+            ));
+        }
+        return Ok(genesis);
+    }
+    let mut began = genesis_config(&config.development.genesis, identity, faucet);
+    let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
+    let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
+    began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
+    began.extra_accounts.extend(validators(&config.development.genesis.validators));
+    began.extra_accounts.extend(beginning.accounts());
+    beginning.notices().iter().for_each(|notice| hearth_command::say::note(format_args!("notice: {notice}")));
+    let genesis = Genesis::create(began, funded)?;
+    genesis.save(&path)?;
+    Ok(genesis)
+}
+
+/// The slot up to which blocks are final in a cluster.
+fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
+    if tower::is_root_damaged(folder) {
+        let path = folder.join("root.bin");
+        hearth_command::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
+    }
+    Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
+}
+
+/// Refuses a folder that has blocks, a history or snapshots and no genesis to read them by.
+fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
+    let places = [
+        (folder.join("blocks"), "log"),
+        (folder.join("history"), "history"),
+        (restore::folder(config, folder), "snapshot"),
+    ];
+    for (place, extension) in places {
+        let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+        if let Some(file) =
+            entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == extension))
+        {
+            return Err(GenesisError::Missing { path: folder.join("genesis.json"), file });
+        }
+    }
+    Ok(())
+}
+
+/// The history, where one is kept, up to the last block that is wanted and stored.
+fn open_history(
+    config: &Config,
+    folder: &Path,
+    (genesis, store): (&Genesis, &BlockStore),
+    keep_to: u64,
+) -> Result<Option<History>, BootError> {
+    if !config.keeps_history() {
+        return Ok(None);
+    }
+    let stored = store.reader().slots(.., usize::MAX).iter().rev().find(|slot| slot.whole).map_or(0, |slot| slot.slot);
+    let settings = history::Config {
+        sync: config.ledger.sync,
+        ..history::Config::new(config.rpc.history_limit_size, *genesis.hash())
+    };
+    Ok(Some(History::open(&folder.join("history"), settings, keep_to.min(stored))?))
+}
+
+fn genesis_config(genesis: &config::Genesis, identity: &Identity, faucet: &Identity) -> GenesisConfig {
+    GenesisConfig {
+        fund_initial_accounts: genesis.fund_initial_accounts,
+        initial_lamports: genesis.fund_initial_amount_lamports,
+        hashes_per_tick: (genesis.hashes_per_tick > 0).then_some(genesis.hashes_per_tick),
+        ticks_per_slot: genesis.ticks_per_slot,
+        slot_ms: genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000,
+        slots_per_epoch: genesis.slots_per_epoch,
+        genesis_slot: genesis.warp_slot,
+        faucet_lamports: genesis.faucet_lamports,
+        extra_accounts: hearth_svm::programs::genesis_accounts(),
+        ..GenesisConfig::development(identity.public, faucet.public, unix_time().as_secs())
+    }
+}
+
+/// What a chain began with and what is wanted now, where they differ, by the keys of the configuration.
+fn differences(began: &GenesisConfig, wanted: &GenesisConfig) -> Vec<String> {
+    let numbers: [(&str, fn(&GenesisConfig) -> u64); 8] = [
+        ("fund_initial_accounts", |genesis| genesis.fund_initial_accounts as u64),
+        ("fund_initial_amount_lamports", |genesis| genesis.initial_lamports),
+        ("hashes_per_tick", |genesis| genesis.hashes_per_tick.unwrap_or(0)),
+        ("ticks_per_slot", |genesis| genesis.ticks_per_slot),
+        ("milliseconds a slot (target_tick_duration_micros)", |genesis| genesis.slot_ms),
+        ("slots_per_epoch", |genesis| genesis.slots_per_epoch),
+        ("warp_slot", |genesis| genesis.genesis_slot),
+        ("faucet_lamports", |genesis| genesis.faucet_lamports),
+    ];
+    let keys: [(&str, fn(&GenesisConfig) -> &Pubkey); 2] =
+        [("identity", |genesis| &genesis.identity), ("faucet", |genesis| &genesis.faucet)];
+    let text = |name, before: String, now: String| (before != now).then(|| format!("{name} {before} (and not {now})"));
+    let numbers = numbers.iter().filter_map(|(name, of)| text(name, of(began).to_string(), of(wanted).to_string()));
+    let encode = |key: &Pubkey| hearth_wire::base58::encode_32(key).to_string();
+    numbers.chain(keys.iter().filter_map(|(name, of)| text(name, encode(of(began)), encode(of(wanted))))).collect()
+}
+
+/// Returns what administrators of the node may ask for: profiles, by a token where the configuration has one.
+fn admin(rpc: &Rpc, ledger: &Arc<Ledger>, topology: &Topology, instruments: Instruments) -> Admin {
+    let kinds = Vec::from_iter(topology.tiles.iter().map(|tile| tile.kind.clone()).collect::<BTreeSet<_>>());
+    let profiler = (instruments.profiler)(ledger.clone(), kinds);
+    Admin { profiler, token: Some(rpc.admin_token.clone()).filter(|token| !token.is_empty()) }
+}
+
+/// Boots tiles and RPC on an opened chain, at ports that are bound.
+pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
+    let NodeParts { topology, mut bound, mut chain, instruments } = unbooted;
+    let ports = bound.ports;
+    let faucet_key = SigningKey::from_seed(chain.faucet.keypair.seed());
+    let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
+    let (identity, faucet) = (chain.identity.public, chain.faucet.public);
+    let blocks = chain.store.reader();
+    let taker = chain.taker.take();
+    let admin = admin(&config.rpc, &ledger, &topology, instruments);
+    let idle = idle(&config.layout);
+    let history = chain.history.as_ref().map(History::reader);
+    let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
+    let folder = chain.folder.clone();
+    let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
+    let cluster =
+        peers.as_ref().map(|peers| tiles::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
+    let clock = Clock::real();
+    let others = peers.as_ref().zip(cluster.as_ref());
+    let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
+    let part = tiles::Participation { cluster, consensus };
+    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
+    let huge_pages = huge_pages(&config.hugetlbfs);
+    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle, tiles };
+    let mut node = Node::boot(topology, clock, node_config)?;
+    let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
+    let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
+    let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
+    let calls = node.take_inlet(RPC_POH).map(Mutex::new);
+    let alive = Tiles::of(&node);
+    let words = node.workspace().counters(RPC).expect("the topology has the service");
+    let rpc_node = RpcNode {
+        newest_snapshot: Box::new(restore::newest_slot(ledger.snapshots())),
+        ledger,
+        inlet,
+        identity,
+        faucet,
+        chain_faucet: genesis.config().faucet,
+        sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
+        verify: signatures_are_valid,
+        offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
+        cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
+        gossip: gossip_address(&config.gossip),
+        shred_version: genesis.shred_version(),
+        tpu: reachable(ports.udp),
+        tpu_quic: reachable(ports.quic),
+        transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
+        slot_ms: genesis.config().slot_ms,
+        counters: Arc::new(Counters::in_words(Box::new(RpcWords(words)))),
+        blocks: Some(blocks),
+        history,
+        fates,
+        began_unix_s: unix_time().as_secs(),
+        genesis_time: genesis.config().creation_time as i64,
+        genesis_slot: genesis.config().genesis_slot,
+        feature_set: Some(hearth_svm::feature_set_id()),
+        call_for_slot: Box::new(move |slot| calls.iter().for_each(|calls| call_for_slot(calls, slot))),
+        look_at: config.rpc.dashboard.then(|| (instruments.look_at)(config)),
+        admin: Some(admin),
+        liveness: alive.clone().liveness(),
+    };
+    // In a cluster there is a moment between two slots, and most are others'.
+    let slots_may_stand = config.development.are_slots_on_demand() || config.gossip.enabled;
+    let limits = rpc_limits(&config.rpc, slots_may_stand);
+    let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
+    Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, watch, peers })
+}
+
+/// What those have at the beginning that have stake from then on, beside the node that begins the chain.
+fn validators(given: &[Validator]) -> Vec<(Pubkey, Account)> {
+    given.iter().flat_map(Validator::accounts).collect()
+}
+
+/// Where the RPC hands transactions in: in a cluster, to the tile that knows who leads; else to this node's own.
+const RPC_LINKS: [&str; 2] = [RPC_TXSEND, RPC_VERIFY];
+
+/// Tells poh that somebody waits for a slot. Where the link is full it has calls enough, and that slot or a later one
+/// will come.
+fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
+    let _ = calls.lock().send_tag(slot);
+}
+
+/// What nodes that join may download: the genesis, and snapshots.
+fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
+    let files = ["genesis.json", "genesis.accounts"].map(|name| (format!("/{name}"), folder.join(name)));
+    Box::new(move |path| {
+        let file = files.iter().find(|(name, _)| *name == path).map(|(_, file)| file.clone());
+        let snapshot = || snapshots.as_ref()?.file(peers::join::snapshot_slot(path)?);
+        file.or_else(snapshot).map(Download::File)
+    })
+}
+
+/// By what a node is in a cluster, beside its tiles.
+struct Peers {
+    /// What gossip's tile is made of.
+    gossip: gossip::Config,
+    board: Arc<Board>,
+    _echo: EchoServer,
+}
+
+impl Peers {
+    fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
+        let ports = bound.ports;
+        let version = chain.genesis.shred_version();
+        let told = |address| at.told(address);
+        let mut sockets = vec![
+            (SocketKind::Gossip, Some(at.gossip)),
+            (SocketKind::Tvu, Some(at.tvu)),
+            (SocketKind::ServeRepair, Some(at.serve_repair)),
+            (SocketKind::Rpc, told(ports.rpc)),
+            (SocketKind::RpcPubsub, told(ports.websocket)),
+        ];
+        if !config.follows() {
+            let transactions = [
+                (SocketKind::Tpu, ports.udp),
+                (SocketKind::TpuQuic, ports.quic),
+                (SocketKind::TpuVote, ports.udp),
+                (SocketKind::TpuVoteQuic, ports.quic),
+            ];
+            sockets.extend(transactions.map(|(kind, address)| (kind, told(address))));
+        }
+        let own = sockets
+            .into_iter()
+            .filter_map(|(kind, address)| Some((kind, address?)))
+            .fold(peers::join::contact(&chain.identity, version), |own, (kind, address)| own.with(kind, address));
+        let board = Arc::new(Board::default());
+        let gossip = gossip::Config {
+            protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(&config.gossip.entrypoints)?),
+            own,
+            ledger: chain.ledger.clone(),
+            blocks: chain.store.reader(),
+            board: board.clone(),
+        };
+        let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
+        let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
+        Ok(Self { gossip, board, _echo: echo })
+    }
+}
+
+/// A secret under which tiles know signatures.
+fn tag_key() -> u64 {
+    let mut key = [0; 8];
+    hearth_tile::sys::random::fill(&mut key);
+    u64::from_ne_bytes(key)
+}
+
+/// Where the node takes gossip, or would if it were in a cluster.
+fn gossip_address(gossip: &Gossip) -> SocketAddr {
+    reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
+}
+
+fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
+    Limits {
+        http_connections: rpc.max_http_connections,
+        websocket_connections: rpc.max_websocket_connections,
+        connections_per_address: rpc.max_connections_per_address,
+        request_bytes: rpc.max_http_request_length,
+        answer_bytes: rpc.max_answer_length,
+        batch_length: rpc.max_batch_length,
+        requests_per_second: rpc.requests_per_second,
+        subscriptions: rpc.max_subscriptions,
+        resend_queue: rpc.max_resent_transactions,
+        airdrop_lamports: rpc.max_airdrop_lamports,
+        airdrop_lamports_per_slice: rpc.max_airdrop_lamports_per_slice,
+        airdrop_slice: Duration::from_secs(rpc.airdrop_slice_secs),
+        slots_may_stand,
+        ..Limits::default()
+    }
+}
+
+/// Where the RPC counts: a region of the workspace.
+struct RpcWords(hearth_ring::Counters);
+
+impl std::ops::Deref for RpcWords {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}
+
+/// The RPC's way into the pipeline.
+struct RpcInlet(Inlet);
+
+impl hearth_rpc::TransactionInlet for RpcInlet {
+    fn send(&mut self, wire: &[u8], again: bool) -> Result<(), hearth_rpc::Busy> {
+        let sent = if again { self.0.send_again(wire) } else { self.0.send(wire) };
+        sent.map_err(|_| hearth_rpc::Busy)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! consensus: what the tiles are made from that vote, and in a cluster execute blocks and choose among forks.
+//!
+//! reads   the configuration, an opened chain, `tower.bin`
+//! writes  configurations of replay, exec and tower
+//! memory  none of its own
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearth_keys as keys;
+use hearth_ledger::Ledger;
+use hearth_pipeline::bank::Recording;
+use hearth_pipeline::exec::{self, Exec, WorkerConfig};
+use hearth_pipeline::failure::Failure;
+use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
+use hearth_pipeline::replay::{ReplayTile, position};
+use hearth_pipeline::tower::{
+    Alone, Core, CoreConfig, Membership, NoFiles, Now, Tower, TowerError, Writer, saved_tower,
+};
+use hearth_pipeline::{replay, tower};
+use hearth_tile::topology::Topology;
+use hearth_tile::{Clock, Tile};
+use hearth_wire::Pubkey;
+
+use super::{BootError, Chain, Peers, tiles};
+use crate::config::Config;
+use crate::peers::divergence::{Asking, DivergenceError, DivergenceWatch};
+
+/// What the tiles are made from.
+pub(super) struct Consensus {
+    /// Replay, of a node in a cluster.
+    replay: Option<replay::Config>,
+    tower: tower::Config,
+    /// The account that the node votes with, for sign; the node is its authorized voter.
+    pub vote_account: Option<Pubkey>,
+    /// In a cluster: the newest slot that is confirmed as the node begins, for store. It is the root's.
+    pub confirmed: Option<u64>,
+}
+
+impl Consensus {
+    /// Of a node among others, or of one alone that votes. Returns also the watch that explains why the node diverged.
+    ///
+    /// # Errors
+    /// The tower cannot be read, or is of another chain; or there can be no more threads.
+    pub fn begin(
+        config: &Config,
+        chain: &Chain,
+        others: Option<(&Peers, &tiles::Cluster)>,
+        clock: &Clock,
+    ) -> Result<(Option<Self>, Option<DivergenceWatch>), BootError> {
+        Ok(match others {
+            Some((peers, cluster)) => {
+                let (consensus, watch) = Self::of(config, chain, peers, cluster, clock)?;
+                (Some(consensus), Some(watch))
+            }
+            None if config.consensus.vote => (Some(Self::alone(chain, clock)), None),
+            None => (None, None),
+        })
+    }
+
+    /// Of a node in a cluster. Goes on from the ledger's last block, which is the root.
+    ///
+    /// # Errors
+    /// The tower cannot be read, or is of another chain; or there can be no more threads.
+    fn of(
+        config: &Config,
+        chain: &Chain,
+        peers: &Peers,
+        cluster: &tiles::Cluster,
+        clock: &Clock,
+    ) -> Result<(Self, DivergenceWatch), BootError> {
+        let Chain { genesis, ledger, folder, identity, .. } = chain;
+        let node = identity.public;
+        let saved = saved_tower(folder, &node).map_err(TowerError::from).map_err(DivergenceError::from)?;
+        let account = vote_account(config, folder)?;
+        let core = CoreConfig {
+            node,
+            vote_account: account,
+            leads: cluster.leads,
+            gossips: true,
+            // Blocks that are not final are executed later.
+            is_begin: chain.replayed.last_slot == genesis.config().genesis_slot
+                && chain.recovery.last_whole_slot.is_none(),
+            slot: Duration::from_millis(genesis.config().slot_ms),
+        };
+        let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
+        let blocks = chain.store.reader();
+        let rooted = saved.as_ref().and_then(|tower| tower.root()).map(|root| root.slot);
+        let start = position::start(ledger, block_id, &blocks, rooted);
+        let root = start.block.bank.id.slot;
+        let core = Core::new(core, start, saved, Now::of(clock)).map_err(DivergenceError::from)?;
+        let watch = DivergenceWatch {
+            node,
+            ledger: ledger.clone(),
+            board: peers.board.clone(),
+            replay: Failure::default(),
+            tower: Failure::default(),
+            asking: Asking::default(),
+        };
+        let replay = replay::Config {
+            ledger: ledger.clone(),
+            block_id,
+            blocks,
+            rules: crate::replay::rules(genesis),
+            records: chain.history.is_some(),
+            failure: watch.replay.clone(),
+        };
+        let tower = tower::Config {
+            core,
+            files: Box::new(Writer::start(folder.clone()).map_err(NodeError::Threads)?),
+            failure: watch.tower.clone(),
+            membership: Membership::Cluster,
+        };
+        Ok((Self { replay: Some(replay), tower, vote_account: account, confirmed: Some(root) }, watch))
+    }
+
+    /// Of a node that is a cluster of one. Goes on from the ledger's last block, which is the root.
+    fn alone(chain: &Chain, clock: &Clock) -> Self {
+        let Chain { genesis, ledger, identity, replayed, .. } = chain;
+        let block_id = replayed.block_id.unwrap_or(*genesis.hash());
+        let slot = Duration::from_millis(genesis.config().slot_ms.max(1));
+        let (core, alone) = Alone::new(ledger.clone(), identity.public, block_id, slot, Now::of(clock));
+        let vote_account = alone.account();
+        let files = Box::new(NoFiles);
+        let membership = Membership::Alone(alone);
+        let tower = tower::Config { core, files, failure: Failure::default(), membership };
+        Self { replay: None, tower, vote_account, confirmed: None }
+    }
+}
+
+/// With what tower is made from, and, where the node is in a cluster, replay and the exec tiles.
+pub(super) fn with_consensus(
+    configs: TileConfigs,
+    topology: &Topology,
+    consensus: Option<Consensus>,
+    recording: Option<&Recording>,
+) -> TileConfigs {
+    let Some(Consensus { replay, tower, .. }) = consensus else { return configs };
+    let configs = configs.one::<Tower>(tower);
+    let Some(replay) = replay else { return configs };
+    let execs = topology.count(Exec::NAME);
+    let ledger = replay.ledger.clone();
+    let configs = configs.one::<ReplayTile>(replay);
+    configs.each::<Exec>(topology, |_| exec_config(&ledger, recording.cloned(), execs))
+}
+
+/// What each of `count` exec tiles is made from.
+fn exec_config(ledger: &Arc<Ledger>, recording: Option<Recording>, count: usize) -> exec::Config {
+    let table_bytes = crate::replay::TABLE_BYTES / count;
+    exec::Config { ledger: ledger.clone(), worker: WorkerConfig { table_bytes, recording } }
+}
+
+/// The account that the node votes with, where it does.
+fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootError> {
+    if config.follows() || !config.consensus.vote {
+        return Ok(None);
+    }
+    let given = config.expand(&config.consensus.vote_account_path);
+    let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
+    Ok(Some(keys::read(&path)?.public))
+}

@@ -1,0 +1,341 @@
+//! What each tile is told, from the configuration.
+//!
+//! reads   the configuration, an opened chain
+//! writes  the configurations of the tiles
+//! memory  none of its own
+
+use std::net::{IpAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hearth_keys::Identity;
+use hearth_ledger::cost::BlockLimits;
+use hearth_ledger::history::History;
+use hearth_ledger::{Fates, Genesis, Ledger};
+use hearth_machine::port::{PortError, reachable};
+use hearth_pipeline::bank::{self, Bank};
+use hearth_pipeline::benchg::{self, Benchg};
+use hearth_pipeline::bencho::{self, Bencho};
+use hearth_pipeline::benchs::{self, Benchs};
+use hearth_pipeline::dedup::{self, Dedup};
+use hearth_pipeline::drops::DropLog;
+use hearth_pipeline::gossip::{self, Gossip};
+use hearth_pipeline::metric::{self, Metric};
+use hearth_pipeline::net::{self, Net};
+use hearth_pipeline::node::TileConfigs;
+use hearth_pipeline::pack::{self, Pack};
+use hearth_pipeline::poh::{self, Poh};
+use hearth_pipeline::quic::{self, Quic};
+use hearth_pipeline::repair::nonce::NonceKey;
+use hearth_pipeline::repair::{self, Repair};
+use hearth_pipeline::rserve::{self, Rserve};
+use hearth_pipeline::shred::{self, Shred};
+use hearth_pipeline::sign::{self, Sign};
+use hearth_pipeline::store::{self, Store};
+use hearth_pipeline::txsend::{self, TxSend};
+use hearth_pipeline::verify::{self, Verify};
+use hearth_quic::{ClientConfig, ServerConfig, Stakes};
+use hearth_tile::Tile;
+use hearth_tile::core::IdlePolicy;
+use hearth_tile::topology::Topology;
+use hearth_wire::Pubkey;
+
+use super::consensus::{Consensus, with_consensus};
+use super::{Chain, Load, SHORTEST_SLOT_NS};
+use crate::config::{
+    Bench, Config, DedupTile, Development, Layout, PackTile, PeerLimits, Ports, QuicTile, Rpc, ScheduleStrategy,
+    VerifyTile, workspace_path,
+};
+use crate::peers::socket::links_config;
+use crate::ports::BoundPorts;
+
+/// Slots of which shreds have come and not all.
+const SLOTS_BEGUN_MAX: usize = 256;
+/// FEC sets of which shreds have come and too few: 79 KiB each.
+const SETS_BEGUN_MAX: usize = 1_024;
+
+/// What tiles share with the threads of a node in a cluster.
+pub(super) struct Cluster {
+    /// What gossip is made of.
+    pub gossip: gossip::Config,
+    /// Whether the node makes blocks, in its turns.
+    pub leads: bool,
+}
+
+/// How the node takes part in its cluster, which may be of it alone.
+pub(super) struct Participation {
+    /// Where there are other nodes.
+    pub cluster: Option<Cluster>,
+    /// Where the node votes, or there are other nodes.
+    pub consensus: Option<Consensus>,
+}
+
+pub(super) fn tile_configs(
+    config: &Config,
+    bound: &mut BoundPorts,
+    topology: &Topology,
+    chain: Chain,
+    load: Option<Load>,
+    fates: Arc<Fates>,
+    part: Participation,
+) -> Result<TileConfigs, PortError> {
+    let ports = bound.ports;
+    let cluster = part.cluster.as_ref();
+    let consensus = part.consensus;
+    let metrics = bound.metrics()?;
+    let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
+    let bench = &config.development.bench;
+    let shreds = cluster.map(|_| shred_cluster(bench, &chain));
+    let Chain {
+        genesis, ledger, folder, identity: Identity { keypair, public: own }, store, replayed, history, ..
+    } = chain;
+    let drops = DropLog::new(fates.clone());
+    let recording = history.as_ref().map(|history| recording(&config.rpc, history));
+    // The first net tile has the sockets that are bound, and the others share their ports.
+    let mut bound = bound.net();
+    let configs = TileConfigs::default()
+        .each::<Net>(topology, |_| net::Config { bound: std::mem::take(&mut bound), ..net_config(config, &ports) })
+        .each::<Quic>(topology, |_| quic_config(&config.tiles.quic, own, drops.clone()))
+        .each::<Verify>(topology, |_| verify_config(&config.tiles.verify, topology, fates.key(), drops.clone()))
+        .each::<Dedup>(topology, |_| dedup_config(&config.tiles.dedup, &drops))
+        .each::<Pack>(topology, |_| pack::Config {
+            blockhashes: (*ledger.blockhashes()).clone(),
+            ledger: Some(ledger.clone()),
+            takes_turns,
+            drops: drops.clone(),
+            ..pack_config(&config.tiles.pack, &config.development)
+        })
+        .each::<Bank>(topology, |_| bank_config(&ledger, &drops, recording.clone()))
+        .each::<Poh>(topology, |_| poh::Config {
+            chain: poh_config(&genesis),
+            on_demand: on_demand(&config.development),
+            ledger: ledger.clone(),
+        })
+        .each::<Shred>(topology, |_| shred::Config {
+            shred_version: genesis.shred_version(),
+            shreds_per_slot_max: block_limits(bench).shreds as u32,
+            // The first set of a chain chains to its genesis.
+            chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
+            first_slot: replayed.last_slot + 1,
+            takes_turns,
+            destinations: config.tiles.shred.additional_shred_destinations.clone(),
+            cluster: shreds.clone(),
+        });
+    let configs = cluster.into_iter().fold(configs, |configs, cluster| {
+        configs.one::<TxSend>(txsend_config(config, own, &ledger, &drops)).one::<Gossip>(cluster.gossip.clone())
+    });
+    let configs = shreds.iter().fold(configs, |configs, shreds| {
+        configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
+    });
+    let vote_account = consensus.as_ref().and_then(|consensus| consensus.vote_account);
+    let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
+    let configs = with_consensus(configs, topology, consensus, recording.as_ref())
+        .one::<Sign>(sign::Config { key: keypair, vote_account })
+        .one::<Metric>(metric_config(config, &ports, metrics, folder))
+        .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
+    Ok(match load {
+        Some(load) => with_load(configs, bench, topology, &ports, load),
+        None => configs,
+    })
+}
+
+fn bank_config(ledger: &Arc<Ledger>, drops: &DropLog, recording: Option<bank::Recording>) -> bank::Config {
+    bank::Config { ledger: ledger.clone(), drops: drops.clone(), recording }
+}
+
+fn txsend_config(config: &Config, identity: Pubkey, ledger: &Arc<Ledger>, drops: &DropLog) -> txsend::Config {
+    let votes = config.consensus.vote && !config.follows();
+    txsend::Config { identity, votes, ledger: ledger.clone(), drops: drops.clone() }
+}
+
+fn with_load(configs: TileConfigs, bench: &Bench, topology: &Topology, ports: &Ports, load: Load) -> TileConfigs {
+    let benchs = benchs::Config {
+        target: reachable(ports.quic),
+        connections: bench.connections,
+        client: ClientConfig::local(),
+        identity: None,
+    };
+    let bencho = bencho::Config { rpc: reachable(ports.rpc), samples: load.samples };
+    load_configs(configs, topology, load.benchg, benchs, bencho)
+}
+
+/// With what the load's tiles are made from.
+pub fn load_configs(
+    configs: TileConfigs,
+    topology: &Topology,
+    benchg: benchg::Config,
+    benchs: benchs::Config,
+    bencho: bencho::Config,
+) -> TileConfigs {
+    configs
+        .each::<Benchg>(topology, |_| benchg.clone())
+        .each::<Benchs>(topology, |_| benchs.clone())
+        .one::<Bencho>(bencho)
+}
+
+fn quic_config(quic: &QuicTile, own: Pubkey, drops: DropLog) -> quic::Config {
+    // A node alone has all the stake. In a cluster txsend says who has stake, from the ledger.
+    let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(quic) };
+    quic::Config { server, drops }
+}
+
+fn dedup_config(dedup: &DedupTile, drops: &DropLog) -> dedup::Config {
+    dedup::Config { history: dedup.signature_cache_size, drops: drops.clone() }
+}
+
+fn verify_config(verify: &VerifyTile, topology: &Topology, tag_key: u64, drops: DropLog) -> verify::Config {
+    let table_bytes = verify.table_bytes / topology.count(Verify::NAME);
+    verify::Config { history: verify.signature_cache_size, table_bytes, tag_key, drops }
+}
+
+fn recording(rpc: &Rpc, history: &History) -> bank::Recording {
+    bank::Recording { key: history.key(), extended: rpc.extended_tx_metadata_storage }
+}
+
+/// `confirmed` is the newest slot that the cluster has confirmed, of a node in one.
+fn store_config(config: store::Config, history: Option<History>, confirmed: Option<u64>) -> store::Config {
+    let config = match confirmed {
+        Some(confirmed) => config.in_cluster(confirmed),
+        None => config,
+    };
+    if let Some(history) = history { config.with_history(history) } else { config }
+}
+
+fn metric_config(config: &Config, ports: &Ports, listener: TcpListener, folder: PathBuf) -> metric::Config {
+    metric::Config { listen: ports.metrics, bound: Some(listener), workspace: workspace_path(config), ledger: folder }
+}
+
+fn net_config(config: &Config, ports: &Ports) -> net::Config {
+    net::Config {
+        transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
+        shreds: ports.cluster.map(|ports| net::ShredPorts {
+            tvu: ports.tvu.into(),
+            repair: ports.repair.into(),
+            serve_repair: ports.serve_repair.into(),
+        }),
+        gossip: ports.cluster.map(|ports| ports.gossip.into()),
+        sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
+        socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
+        links: links_config(config),
+        ..net::Config::default()
+    }
+}
+
+/// What shred takes others' shreds by.
+fn shred_cluster(bench: &Bench, chain: &Chain) -> shred::Cluster {
+    shred::Cluster {
+        receiver: receiver_config(bench, &chain.genesis, chain.identity.public),
+        ledger: chain.ledger.clone(),
+        blocks: chain.store.reader(),
+        nonces: nonce_key(),
+    }
+}
+
+fn repair_config(shreds: &shred::Cluster) -> repair::Config {
+    repair::Config {
+        own: shreds.receiver.own,
+        ledger: shreds.ledger.clone(),
+        blocks: shreds.blocks.clone(),
+        nonces: shreds.nonces,
+    }
+}
+
+fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
+    rserve::Config { own: shreds.receiver.own, shred_version: shreds.receiver.version, blocks: shreds.blocks.clone() }
+}
+
+/// What repair and shred know answers by.
+fn nonce_key() -> NonceKey {
+    let mut key = [0; 32];
+    hearth_tile::sys::random::fill(&mut key);
+    NonceKey(key)
+}
+
+fn receiver_config(bench: &Bench, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
+    shred::ReceiverConfig {
+        version: genesis.shred_version(),
+        own,
+        slots_per_epoch: genesis.config().slots_per_epoch,
+        ..receiver_limits(bench)
+    }
+}
+
+/// Bytes that others' shreds take at most in a shred tile.
+pub fn shred_memory(bench: &Bench) -> u64 {
+    shred::memory(&receiver_limits(bench))
+}
+
+/// A receiver of no chain.
+fn receiver_limits(bench: &Bench) -> shred::ReceiverConfig {
+    shred::ReceiverConfig {
+        version: 0,
+        own: [0; 32],
+        shreds_per_slot_max: block_limits(bench).shreds as u32,
+        slots_per_epoch: 0,
+        slots_max: SLOTS_BEGUN_MAX,
+        sets_max: SETS_BEGUN_MAX,
+    }
+}
+
+/// When idle cores park.
+pub fn idle(layout: &Layout) -> IdlePolicy {
+    IdlePolicy {
+        park_after_ns: match layout.park_after_micros {
+            0 => u64::MAX,
+            micros => micros * 1000,
+        },
+        sleep_max_ns: IdlePolicy::SLEEP_MAX_NS,
+    }
+}
+
+/// What the QUIC server is made from.
+pub fn server_config(quic: &QuicTile) -> ServerConfig {
+    let base = match quic.limits {
+        PeerLimits::Production => ServerConfig::agave(),
+        PeerLimits::Local => ServerConfig::local(),
+    };
+    match quic.max_concurrent_connections {
+        0 => base,
+        connections_max => ServerConfig { connections_max, ..base },
+    }
+}
+
+/// What a block may hold.
+pub fn block_limits(bench: &Bench) -> BlockLimits {
+    BlockLimits::lifted(bench.max_cost_per_block, bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block)
+}
+
+/// What pack is made from.
+pub fn pack_config(pack: &PackTile, development: &Development) -> pack::Config {
+    let capacity = pack.max_pending_transactions;
+    let default = pack::Config::default();
+    pack::Config {
+        capacity,
+        // As many for each transaction as by default.
+        accounts: default.accounts.max(capacity.saturating_mul(default.accounts / default.capacity)),
+        limits: block_limits(&development.bench),
+        use_consumed_cus: pack.use_consumed_cus,
+        hold_when_full: pack.hold_when_full,
+        shortest_slot_ns: development.are_slots_on_demand().then_some(SHORTEST_SLOT_NS),
+        pacing: match pack.schedule_strategy {
+            ScheduleStrategy::Balanced => pack::Pacing::Even,
+            ScheduleStrategy::Perf => pack::Pacing::None,
+        },
+        ..default
+    }
+}
+
+pub(super) fn poh_config(genesis: &Genesis) -> poh::chain::Config {
+    let config = genesis.config();
+    poh::chain::Config {
+        hashes_per_tick: config.hashes_per_tick,
+        ticks_per_slot: config.ticks_per_slot,
+        slot_ns: config.slot_ms * 1_000_000,
+        max_microblocks: poh::chain::MAX_MICROBLOCKS,
+    }
+}
+
+pub(super) fn on_demand(development: &Development) -> Option<poh::OnDemand> {
+    let idle_ns = (development.idle_slot_ms > 0).then(|| development.idle_slot_ms.saturating_mul(1_000_000));
+    development.are_slots_on_demand().then_some(poh::OnDemand { idle_ns })
+}

@@ -1,0 +1,108 @@
+//! `hearth config check`: all that is wrong with a configuration, or the layout that it makes.
+//!
+//! reads   a file, and which cores and pages this machine has
+//! writes  every mistake at once: types, unknown keys, values, places of tiles; or who runs where
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hearth_command::draw;
+use hearth_command::exit_code::{ExitCode, Failure, WRONG_USE};
+use hearth_command::say::{Say, note};
+use hearth_pipeline::topology::LayoutError;
+use hearth_tile::topology::Topology;
+
+use crate::boot::{self, BootError};
+use crate::config::{self, Config, Layout, Survey};
+use crate::pages;
+use crate::preflight::PreflightError;
+
+/// Checks a file, or the defaults. A layout without places for the load is good for `hearth run`.
+pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
+    let mut survey = file.map_or(Ok(Survey::default()), config::survey)?;
+    for notice in &survey.loaded.notices {
+        note(format_args!("notice: {notice}"));
+    }
+    let found = layouts(&survey.loaded.config);
+    for why in found.wrong {
+        match why.exit_code() == WRONG_USE {
+            // What the other keys make of the layout is known when they are right.
+            true if survey.is_layout_wrong && !is_sure(&why) => {}
+            true if file.is_some() => {
+                let what = why.to_string();
+                survey.add(what.split_whitespace().next().unwrap_or_default().trim_end_matches(':'), what.clone());
+            }
+            _ => return Err(why.into()),
+        }
+    }
+    let layouts = found.layouts;
+    let config = survey.end()?.config;
+    let Layouts { run, bench } = layouts.expect("a layout that is wrong is a mistake");
+    config::idle_keys(&config).iter().for_each(|idle| note(format_args!("notice: {idle}")));
+    let unused =
+        [Some(&run), bench.as_ref().ok()].into_iter().flatten().flat_map(|it| boot::unused_places(&config, it));
+    let unused: BTreeSet<String> = unused.collect();
+    unused.iter().for_each(|unused| note(format_args!("notice: {unused}")));
+    say.line(format_args!("hearth run:\n{}", draw::layout(&run)));
+    match &bench {
+        Ok(bench) => say.line(format_args!("hearth bench:\n{}", draw::layout(bench))),
+        Err(why) => note(format_args!("notice: not for `hearth bench`: {why}")),
+    }
+    say.line(if bench.is_ok() { "the configuration is good" } else { "the configuration is good for `hearth run`" });
+    Ok(())
+}
+
+/// Who runs where, in a node and in a bench.
+struct Layouts {
+    run: Topology,
+    bench: Result<Topology, LayoutError>,
+}
+
+/// The layouts of a configuration, and all that is wrong with them.
+struct Found {
+    /// There are some where nothing is wrong.
+    layouts: Option<Layouts>,
+    wrong: Vec<BootError>,
+}
+
+fn layouts(config: &Config) -> Found {
+    let mut wrong = vec![];
+    let cores = match boot::cores(&config.layout).or_else(|why| {
+        wrong.push(why);
+        // As if the blocklist were not there, for what is wrong besides.
+        boot::cores(&Layout { blocklist_cores: String::new(), ..config.layout.clone() })
+    }) {
+        Ok(cores) => cores,
+        Err(_) => return Found { layouts: None, wrong },
+    };
+    let run = boot::topology(config, &cores, false).map_err(|why| wrong.push(why.into())).ok();
+    if let Some(run) = &run
+        && let Err(why) = pages::check(config, run)
+    {
+        wrong.push(PreflightError::from(why).into());
+    }
+    let bench = match boot::topology(config, &cores, true) {
+        Err(why @ LayoutError::Load(_)) if config.development.bench.affinity != "auto" => {
+            wrong.push(why.into());
+            None
+        }
+        bench => Some(bench),
+    };
+    let layouts = match (run, bench) {
+        (Some(run), Some(bench)) if wrong.is_empty() => Some(Layouts { run, bench }),
+        _ => None,
+    };
+    Found { layouts, wrong }
+}
+
+/// Whether it is wrong whatever the other keys of the layout say.
+fn is_sure(why: &BootError) -> bool {
+    use hearth_tile::affinity::Mistake::{NoSuchCore, Syntax, Twice};
+    let affinity = match why {
+        BootError::Blocklist(_) | BootError::Preflight(_) => return true,
+        BootError::Layout(LayoutError::Node(affinity) | LayoutError::Load(affinity)) => affinity,
+        _ => return false,
+    };
+    let is_sure = |mistake| matches!(mistake, &Syntax { .. } | &NoSuchCore { .. } | &Twice { .. });
+    affinity.mistakes.iter().any(is_sure)
+}

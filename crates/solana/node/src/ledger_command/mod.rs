@@ -1,0 +1,329 @@
+//! `hearth ledger`: looks at a chain on disk while no node runs on it.
+//!
+//! reads   genesis, blocks and snapshots of a ledger folder
+//! writes  nothing but what each start would: a record that a kill tore off the end of the blocks is cut off
+//! memory  one block; `verify` and `replay` the state too
+//! drops   nothing: what is wrong is told, each with its place, and makes the exit code 1
+
+mod command;
+mod export;
+mod replay;
+mod verify;
+
+use std::path::{Path, PathBuf};
+
+use hearth_command::exit_code::ExitCode;
+use hearth_command::say::Say;
+use hearth_command::shell;
+use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
+use hearth_ledger::history::HistoryError;
+use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
+use hearth_ledger::{Genesis, GenesisError};
+use hearth_wire::entry::EntryError;
+
+use crate::config::{Config, ConfigError, ConfigFile};
+use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
+use crate::restore;
+pub use command::Command;
+use command::Slots;
+
+/// Why a look at a chain fails.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// There is nothing to look at.
+    #[error(
+        "there is no chain in {}: `hearth run{options}` begins one; --ledger, --name or --config says which is meant",
+        folder.display()
+    )]
+    NoChain {
+        /// Where.
+        folder: PathBuf,
+        /// The options by which it is named.
+        options: String,
+    },
+    /// A range without a slot.
+    #[error("--from {from} lies after --to {to}")]
+    Range {
+        /// Its begin.
+        from: u64,
+        /// Its end.
+        to: u64,
+    },
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The genesis.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// The blocks, or a node that runs on them.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The snapshots.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The blocks, when they are executed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A block is no sequence of entries.
+    #[error("slot {slot}: {source}")]
+    Entries {
+        /// The slot.
+        slot: u64,
+        /// Why.
+        source: EntryError,
+    },
+    /// There is no such snapshot.
+    #[error("there is no snapshot of slot {slot} in {}; there are those of {there}", folder.display())]
+    NoSnapshot {
+        /// The slot that was asked for.
+        slot: u64,
+        /// Where it was looked for.
+        folder: PathBuf,
+        /// The slots of those there are.
+        there: String,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Something is wrong with the chain; it has been told.
+    #[error("{} wrong with this chain; {}", things(*count), way_out(options))]
+    Wrong {
+        /// How many things.
+        count: u64,
+        /// The options that name this chain, each behind a space.
+        options: String,
+    },
+    /// Files of the chain are damaged.
+    #[error("{damage}. {}", to_do(options, *by_verify))]
+    Damaged {
+        /// What was found.
+        damage: Box<LedgerError>,
+        /// The options that name this chain, each behind a space.
+        options: String,
+        /// Whether `verify` found it.
+        by_verify: bool,
+    },
+}
+
+impl ExitCode for LedgerError {}
+
+impl LedgerError {
+    /// With what to do, where files of the chain are damaged.
+    fn with_advice(self, config: &Config, by_verify: bool) -> Self {
+        let is_damage = match &self {
+            Self::Genesis(error) => error.is_damage(),
+            Self::Store(error) => is_store_damaged(error),
+            Self::History(error) => is_history_damaged(error),
+            Self::Replay(error) => is_replay_of_damage(error),
+            Self::Snapshot(error) => matches!(error, SnapshotError::Damaged { .. }),
+            Self::Entries { .. } => true,
+            _ => false,
+        };
+        if !is_damage {
+            return self;
+        }
+        Self::Damaged { damage: Box::new(self), options: options(config), by_verify }
+    }
+
+    /// The same of a chain whose configuration is in `file`: the commands that it advises name the file, too.
+    fn of_file(mut self, file: &ConfigFile) -> Self {
+        if let Self::NoChain { options, .. } | Self::Wrong { options, .. } | Self::Damaged { options, .. } = &mut self {
+            *options = with_file(file, options);
+        }
+        self
+    }
+}
+
+/// What to do about a damaged chain. `verify` has said already all that is wrong there.
+fn to_do(options: &str, by_verify: bool) -> String {
+    if by_verify { capital(&way_out(options)) } else { advice(options) }
+}
+
+/// What to do about a damaged chain, which these options name.
+pub fn advice(options: &str) -> String {
+    format!("`hearth ledger verify{options}` says all that is wrong there; {}", way_out(options))
+}
+
+fn way_out(options: &str) -> String {
+    format!("put back a copy of the ledger folder, or begin a new chain with `hearth run{options} --reset`")
+}
+
+/// The same at the beginning of a sentence.
+fn capital(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_uppercase() + rest
+}
+
+fn things(count: u64) -> String {
+    if count == 1 { "one thing is".into() } else { format!("{count} things are") }
+}
+
+/// The options by which `hearth run` and `hearth ledger` take the chain of a configuration, each behind a space.
+pub fn options(config: &Config) -> String {
+    let default = Config::default();
+    let name =
+        if config.name == default.name { String::new() } else { format!(" --name {}", shell::word(&config.name)) };
+    match config.ledger.path == default.ledger.path {
+        true => name,
+        false => format!("{name} --ledger {}", shell::path(&config.expand(&config.ledger.path))),
+    }
+}
+
+/// The same options behind that of the configuration's file.
+pub fn with_file(file: &ConfigFile, options: &str) -> String {
+    let file = file.config.as_ref().map_or_else(String::new, |path| format!(" --config {}", shell::path(path)));
+    file + options
+}
+
+/// A chain that is looked at.
+struct Offline {
+    folder: PathBuf,
+    genesis: Genesis,
+    reader: Reader,
+    recovery: Recovery,
+    snapshots: Vec<SnapshotFile>,
+    /// Holds the lock.
+    _store: BlockStore,
+}
+
+impl Offline {
+    fn open(config: &Config) -> Result<Self, LedgerError> {
+        let folder = config.expand(&config.ledger.path);
+        let (genesis, blocks) = (folder.join("genesis.json"), folder.join("blocks"));
+        // Blocks without their genesis are a damaged chain, which the next line names.
+        if !blocks.is_dir() {
+            return Err(LedgerError::NoChain { folder, options: options(config) });
+        }
+        if !genesis.exists() {
+            return Err(GenesisError::Missing { path: genesis, file: blocks }.into());
+        }
+        let genesis = Genesis::load(&genesis)?;
+        let store_config = blockstore::Config {
+            // As a start would: where blocks are synced, an end that is missing is refused.
+            sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
+            // Nothing is dropped by looking.
+            limit_size: u64::MAX / 2,
+            ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
+        };
+        let (store, recovery) = BlockStore::open(&blocks, store_config)?;
+        let snapshots = restore::folder(config, &folder);
+        let snapshots = Folder::existing(&snapshots).map_or(Ok(vec![]), |folder| folder.files())?;
+        Ok(Self { folder, genesis, reader: store.reader(), recovery, snapshots, _store: store })
+    }
+
+    /// The whole blocks of a range that follow one another without a hole.
+    fn blocks(&self, slots: &Slots) -> Result<impl Iterator<Item = SlotInfo> + use<>, LedgerError> {
+        let (from, to) = (slots.from.unwrap_or(0), slots.to.unwrap_or(u64::MAX));
+        if from > to {
+            return Err(LedgerError::Range { from, to });
+        }
+        Ok(self.reader.slots(from..=to, usize::MAX).into_iter())
+    }
+
+    fn block(&self, slot: u64) -> Result<Block, LedgerError> {
+        Ok(self.reader.block(slot)?.expect("nothing is dropped while the lock is held"))
+    }
+}
+
+/// `hearth ledger …`
+pub fn run(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
+    let verifies = matches!(command, Command::Verify { .. });
+    look(command, config, say).map_err(|why| why.with_advice(config, verifies).of_file(&command.chain().config))
+}
+
+fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
+    let chain = Offline::open(config)?;
+    match command {
+        Command::Verify { .. } => verify::run(&chain, config, say),
+        Command::Replay { from, to, .. } => replay::run(&chain, config, *from, *to, say),
+        Command::Blocks { slots, .. } => list(&chain, slots, say),
+        Command::Export { slots, out, .. } => export::run(&chain, slots, out.as_deref(), say),
+    }
+}
+
+/// One line for each block.
+fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
+    say.line(format_args!(
+        "{:>10} {:>10} {:>6} {:>8} {:>8} {:>10}",
+        "slot", "parent", "sets", "entries", "txns", "bytes"
+    ));
+    for info in chain.blocks(slots)? {
+        let SlotInfo { slot, parent_slot, set_count, whole, .. } = info;
+        if !whole {
+            say.line(format_args!("{slot:>10} {parent_slot:>10} {set_count:>6}  not whole"));
+            continue;
+        }
+        let block = chain.block(slot)?;
+        let entries = entries(&block.data).map_err(|source| LedgerError::Entries { slot, source })?;
+        let txns: usize = entries.iter().map(|entry| entry.transactions().count()).sum();
+        let (count, bytes) = (entries.len(), block.data.len());
+        say.line(format_args!("{slot:>10} {parent_slot:>10} {set_count:>6} {count:>8} {txns:>8} {bytes:>10}"));
+        if say.is_closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A snapshot of this slot.
+fn snapshot_of<'a>(chain: &'a Offline, folder: &Path, slot: u64) -> Result<&'a SnapshotFile, LedgerError> {
+    chain.snapshots.iter().find(|file| file.slot == slot).ok_or_else(|| {
+        let slots: Vec<String> = chain.snapshots.iter().map(|file| file.slot.to_string()).collect();
+        let there = if slots.is_empty() { "none".into() } else { format!("slots {}", slots.join(", ")) };
+        LedgerError::NoSnapshot { slot, folder: folder.into(), there }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each way of looking says of a chain in a folder whose name has a space.
+    fn said(config: &Config) -> [String; 2] {
+        [false, true].map(|verifies| match Offline::open(config) {
+            Err(why) => why.with_advice(config, verifies).to_string(),
+            Ok(_) => panic!("the chain is damaged"),
+        })
+    }
+
+    #[test]
+    fn damage_comes_with_commands_that_a_shell_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("my chain");
+        std::fs::create_dir_all(place.join("blocks")).unwrap();
+        let mut config = Config { name: "mine".into(), ..Config::default() };
+        config.ledger.path = place.clone();
+        let options = format!("--name mine --ledger '{}'", place.display());
+        let way_out =
+            format!("ut back a copy of the ledger folder, or begin a new chain with `hearth run {options} --reset`");
+        let verify = format!(". `hearth ledger verify {options}` says all that is wrong there; p{way_out}");
+        let [missing, _] = said(&config);
+        assert!(missing.contains("genesis.json is missing") && missing.ends_with(&verify), "{missing}");
+        std::fs::write(place.join("genesis.json"), "{").unwrap();
+        let [damaged, by_verify] = said(&config);
+        assert!(damaged.contains("genesis.json is damaged") && damaged.ends_with(&verify), "{damaged}");
+        assert!(by_verify.ends_with(&format!(". P{way_out}")), "{by_verify}");
+        assert!(!by_verify.contains("hearth ledger verify"), "{by_verify}");
+    }
+
+    #[test]
+    fn advice_names_the_configuration_file() {
+        let file = ConfigFile { config: Some("my node.toml".into()) };
+        let wrong = |options: &str| LedgerError::Wrong { count: 1, options: options.into() };
+        let said = wrong(" --name mine").of_file(&file).to_string();
+        assert!(said.ends_with("`hearth run --config 'my node.toml' --name mine --reset`"), "{said}");
+        let said = wrong(" --name mine").of_file(&ConfigFile::default()).to_string();
+        assert!(said.ends_with("`hearth run --name mine --reset`"), "{said}");
+        let damaged = LedgerError::Damaged { damage: Box::new(wrong("")), options: String::new(), by_verify: false };
+        let said = damaged.of_file(&file).to_string();
+        assert!(said.contains("`hearth ledger verify --config 'my node.toml'` says all"), "{said}");
+    }
+}

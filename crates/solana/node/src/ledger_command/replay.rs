@@ -1,0 +1,69 @@
+//! `hearth ledger replay`: executes the blocks again, from the genesis or from a snapshot.
+//!
+//! reads   blocks, snapshots
+//! writes  a line for each block: slot and bank hash; on standard error how far it is, where those are not seen
+//! memory  the state
+//!
+//! Where there is a snapshot of a slot that is executed, its bank hash is compared.
+
+use std::collections::BTreeMap;
+
+use hearth_command::numbers::grouped;
+use hearth_command::progress::Progress;
+use hearth_command::say::{Say, plural};
+use hearth_ledger::snapshot;
+use hearth_ledger::{Commitment, Ledger};
+use hearth_wire::base58::encode_32;
+
+use super::{LedgerError, Offline, options, snapshot_of};
+use crate::config::Config;
+use crate::{replay, restore};
+
+/// Executes from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
+pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &Say) -> Result<(), LedgerError> {
+    let mut progress = Progress::beside_lines();
+    let made = restore::ledger_config(config);
+    let (ledger, block_id) = match from {
+        0 => (Ledger::new(&chain.genesis, made), None),
+        slot => {
+            let file = snapshot_of(chain, &restore::folder(config, &chain.folder), slot)?;
+            let loaded = snapshot::load(&file.path, chain.genesis.hash(), &made.status_cache)?;
+            let block_id = loaded.manifest.block_id;
+            (Ledger::restore(&chain.genesis, made, loaded), Some(block_id))
+        }
+    };
+    // Those that can be read: verify tells of the others.
+    let mut recorded = BTreeMap::new();
+    for file in chain.snapshots.iter().filter(|file| file.slot > from) {
+        progress.tell(|| format!("reading the snapshot of slot {}", file.slot));
+        if let Ok((manifest, _)) = snapshot::verify(&file.path, Some(chain.genesis.hash())) {
+            recorded.insert(file.slot, manifest.bank_hash());
+        }
+    }
+    let mut wrong = 0;
+    let until = to.unwrap_or(u64::MAX);
+    let last = chain.recovery.last_whole_slot.unwrap_or(0).min(until);
+    let done = replay::replay_until(&ledger, block_id, &chain.genesis, &chain.reader, until, |done| {
+        let (slot, hash) = ledger.hash_all();
+        assert_eq!(slot, done.last_slot, "the hash is of the block that was executed");
+        let note = match recorded.get(&slot) {
+            Some(expected) if *expected == hash => "  as its snapshot has it",
+            Some(_) => {
+                wrong += 1;
+                "  WRONG: its snapshot has another"
+            }
+            None => "",
+        };
+        say.line(format_args!("{slot:>10}  {}{note}", encode_32(&hash)));
+        progress.tell(|| format!("executing: slot {slot} of {last}, {} transactions", grouped(done.transactions)));
+    })?;
+    progress.clear();
+    let (blocks, transactions) = (done.blocks, done.transactions);
+    let (capitalization, count) = (ledger.accounts().total_lamports(), ledger.transaction_count(Commitment::Processed));
+    say.line(format_args!(
+        "{blocks} {}, {transactions} {} executed; {count} since genesis, {capitalization} lamports in all",
+        plural(blocks, "block"),
+        plural(transactions, "transaction")
+    ));
+    if wrong > 0 { Err(LedgerError::Wrong { count: wrong, options: options(config) }) } else { Ok(()) }
+}

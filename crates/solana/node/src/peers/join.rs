@@ -1,0 +1,477 @@
+//! How a node joins a cluster that it knows nothing of but an address.
+//!
+//! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot, over HTTP
+//! writes  `genesis.json` and `genesis.accounts` in the ledger's folder, and a snapshot, each whole or not at all
+//! memory  64 KiB; the state, while a snapshot is held against its hash
+//! drops   a genesis that is damaged, or of another shred version than the cluster's; a snapshot that is damaged, or of
+//!         another state than its node says, or that too few vouch for: the next peer is asked
+
+pub mod scout;
+mod trust;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hearth_cluster::board::Served;
+use hearth_command::node_rpc;
+use hearth_command::say::note;
+use hearth_command::stop::StopSignal;
+use hearth_keys::{self as keys, Identity};
+use hearth_ledger::blockstore::BlockStore;
+use hearth_ledger::genesis::shred_version as shred_version_of;
+use hearth_ledger::snapshot::prove;
+use hearth_ledger::{Genesis, GenesisError};
+use hearth_pipeline::tower::{root_saved_at, saved_root};
+use hearth_rpc::ClusterNode;
+use hearth_rpc_client::http::{self, Patience};
+use hearth_wire::base58::{decode_32, encode_32};
+use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
+use hearth_wire::{Hash, Pubkey};
+use serde_json::json;
+
+use super::gossip::{self, CLIENT};
+use super::socket::PeerLinks;
+use super::{echo, now_ms};
+use scout::{GossipSockets, Scout, Start};
+use trust::Trust;
+
+/// How long nothing is said while nobody answers.
+const SAY_EVERY: Duration = Duration::from_secs(5);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a peer has to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest genesis.
+const GENESIS_MAX: u64 = 1 << 30;
+/// The longest snapshot.
+const SNAPSHOT_MAX: u64 = 256 << 30;
+/// How long it is waited for word of a snapshot.
+const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
+/// How long where a node says that it has one: gossip asks for a part of all values at a time, so that it may take a
+/// while until those who vouch for it are heard.
+const PROMISED_FOR: Duration = Duration::from_secs(20);
+/// Bytes a second that a peer has to send at least, over all of a file.
+const SLOWEST: u64 = 64 << 10;
+
+/// Why a node cannot join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Gossip's socket.
+    #[error("gossip cannot listen on {address}: {source} (gossip.port)")]
+    Listen {
+        /// Where.
+        address: SocketAddrV4,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The name of a node.
+    #[error("gossip.entrypoints: `{entrypoint}` has no address that is known: {source}")]
+    Unresolved {
+        /// The node.
+        entrypoint: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// What.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder has another chain.
+    #[error(
+        "the chain in the ledger folder has shred version {own}, the cluster at {entrypoint} has {theirs}: name another folder (--ledger), or --reset this one"
+    )]
+    OtherChain {
+        /// The folder's.
+        own: u16,
+        /// The cluster's.
+        theirs: u16,
+        /// Where the cluster is.
+        entrypoint: SocketAddrV4,
+    },
+    /// The genesis that was downloaded.
+    #[error(transparent)]
+    Genesis(GenesisError),
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] keys::KeyError),
+    /// Ctrl-C.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// A node that joins.
+pub struct Joiner<'a> {
+    /// The ledger's folder.
+    pub folder: &'a Path,
+    /// Where snapshots go, if one is to be taken of a peer.
+    pub snapshots: Option<PathBuf>,
+    /// Slots that a snapshot is ahead of what is final here, at least, to be taken where there is a state.
+    pub behind_max: u64,
+    /// Whose word on snapshots counts; nobody's: everybody's.
+    pub known: Vec<Pubkey>,
+    /// Who it is. No tile runs yet: it signs itself what it says in gossip.
+    pub identity: Arc<Identity>,
+    /// Where it gossips.
+    pub gossip: SocketAddrV4,
+    /// Whom it begins with.
+    pub entrypoints: Vec<SocketAddrV4>,
+    /// What its datagrams meet.
+    pub links: PeerLinks,
+    /// Ctrl-C.
+    pub stop: &'a StopSignal,
+}
+
+impl Joiner<'_> {
+    /// Sees to it that the folder has the cluster's genesis, and a snapshot of its state if it has none, or an old one,
+    /// and a peer has one. Gossips over `sockets` meanwhile, where it has to.
+    ///
+    /// # Errors
+    /// The folder has another chain, or cannot be written; or the node was stopped.
+    pub fn join(&self, sockets: GossipSockets) -> Result<(), JoinError> {
+        let path = self.folder.join("genesis.json");
+        let takes_snapshot = self.snapshots.is_some() && self.may_be_behind();
+        if path.exists() {
+            // Whether the chain goes on elsewhere is seen once the node runs; here only that it is the same.
+            let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
+            let theirs = self.entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)));
+            match (own, theirs) {
+                (Some(own), Some((entrypoint, theirs))) if own != theirs => {
+                    return Err(JoinError::OtherChain { own, theirs, entrypoint });
+                }
+                (_, None) => return Ok(()),
+                _ if !takes_snapshot => return Ok(()),
+                _ => {}
+            }
+        }
+        let entrypoints = &self.entrypoints;
+        let (entrypoint, shred_version) = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
+            entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)))
+        })?;
+        // Blocks without their genesis: before another chain's is written beside them.
+        let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| shred_version_of(&hash));
+        if let Some(own) = stored.filter(|own| *own != shred_version) {
+            return Err(JoinError::OtherChain { own, theirs: shred_version, entrypoint });
+        }
+        let own = contact(&self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
+        let start = Start {
+            sockets,
+            entrypoints: entrypoints.clone(),
+            identity: Arc::clone(&self.identity),
+            own,
+            links: self.links.clone(),
+        };
+        let scout = Scout::start(start).map_err(|source| JoinError::Listen { address: self.gossip, source })?;
+        if !path.exists() {
+            self.genesis(&scout, shred_version)?;
+        }
+        match &self.snapshots {
+            Some(snapshots) if takes_snapshot => self.snapshot(&scout, snapshots),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether others may be so far ahead that the blocks between are not worth their execution, or are gone: not where
+    /// something became final here a moment ago.
+    fn may_be_behind(&self) -> bool {
+        if !self.folder.join("blocks").exists() {
+            return true;
+        }
+        let Ok(genesis) = Genesis::load(&self.folder.join("genesis.json")) else { return true };
+        let slots = Duration::from_millis(genesis.config().slot_ms.saturating_mul(self.behind_max));
+        // Where the clock went back since, nothing is known of that time.
+        let age = root_saved_at(self.folder).and_then(|at| at.elapsed().ok());
+        age.is_none_or(|age| age >= slots)
+    }
+
+    fn genesis(&self, scout: &Scout, shred_version: u16) -> Result<(), JoinError> {
+        let mut failed: Vec<SocketAddr> = vec![];
+        wait(self.stop, "looking for a node that has the genesis", || {
+            let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
+            let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
+            match fetch_genesis(peer, self.folder, shred_version, self.stop) {
+                Ok(()) => Some(Ok(())),
+                Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
+                Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
+                Err(Fetch::Peer(why)) => {
+                    note(format_args!("notice: no genesis from {peer}: {why}"));
+                    failed.push(peer);
+                    None
+                }
+            }
+        })?
+    }
+
+    /// Takes the newest snapshot that a peer serves and enough vouch for, if it is far enough ahead; without one the
+    /// chain is executed from where it is.
+    fn snapshot(&self, scout: &Scout, snapshots: &Path) -> Result<(), JoinError> {
+        let genesis = Genesis::load(&self.folder.join("genesis.json")).map_err(JoinError::Genesis)?;
+        let (genesis_hash, trust) = (*genesis.hash(), Trust::new(&genesis, &self.known));
+        drop(genesis);
+        let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
+        let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
+        let (mut asked, mut is_promised) = (vec![], false);
+        wait(self.stop, "looking for a snapshot", || {
+            let mut told = scout.board.snapshots();
+            told.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
+            let may_be_had = |it: &Served| it.rpc.is_some() && !failed.contains(it);
+            if !is_promised && (told.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
+                (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
+            }
+            let is_late = Instant::now() >= until;
+            let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&told, may_be_had)?));
+            let found = trust.newest(&told, may_be_had).or_else(|| unvouched()?);
+            let Some((newest, rpc)) = found.and_then(|newest| Some((newest, newest.rpc?))) else {
+                return is_late.then_some(Ok(()));
+            };
+            note(format_args!("  … taking the snapshot of slot {} from {rpc}", newest.slot));
+            match fetch_snapshot((rpc, &newest), self.folder, snapshots, &genesis_hash, self.stop) {
+                Ok(()) => Some(Ok(())),
+                Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
+                Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
+                Err(Fetch::Peer(why)) => {
+                    note(format_args!("notice: no snapshot from {rpc}: {why}"));
+                    failed.push(newest);
+                    None
+                }
+            }
+        })?
+    }
+
+    /// A snapshot that too few vouch for, and the part of the stake that does, per cent: where there is none, it is
+    /// taken only where nobody is heard who could. Each is said.
+    fn unvouched(&self, scout: &Scout, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
+        let mut others = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
+        let (slot, node) = (found.slot, encode_32(&found.identity));
+        if part > 0 {
+            note(format_args!(
+                "notice: that the snapshot of slot {slot} is of this chain rests on {part} % of the stake of the \
+                 genesis, {node} among it: more than a third do not say the same of any"
+            ));
+            return Some(found);
+        }
+        if others.any(|node| trust.has_stake(&node.identity)) {
+            note(format_args!(
+                "notice: the snapshot of slot {slot} is not taken, nor another: more than a third of the stake of the \
+                 genesis would have to say its hash; snapshots.known_validators names nodes whose word is enough"
+            ));
+            return None;
+        }
+        note(format_args!(
+            "notice: nobody is heard of who had stake at the genesis: that the snapshot of slot {slot} is of this \
+             chain rests on the word of {node}, who serves it"
+        ));
+        Some(found)
+    }
+
+    /// Whether a node that was not asked before says by its RPC that it has a snapshot: gossip will tell of it.
+    fn is_promised(&self, scout: &Scout, wanted_from: u64, asked: &mut Vec<SocketAddr>) -> bool {
+        let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
+        let counts = |node: &ClusterNode| self.known.is_empty() || self.known.contains(&node.identity);
+        let Some(rpc) = peers.filter(counts).filter_map(|node| node.rpc).find(|rpc| !asked.contains(rpc)) else {
+            return false;
+        };
+        asked.push(rpc);
+        let full =
+            node_rpc::at(&format!("http://{rpc}")).and_then(|rpc| rpc.call("getHighestSnapshotSlot", &json!([])));
+        full.is_ok_and(|slots| slots["full"].as_u64().is_some_and(|slot| slot >= wanted_from))
+    }
+}
+
+/// Where a snapshot is served: its slot, and the hash of its bank.
+fn snapshot_path(slot: u64, hash: &Hash) -> String {
+    format!("/snapshot-{slot}-{}.hearth", encode_32(hash))
+}
+
+/// The slot of the snapshot that is served at a path.
+pub fn snapshot_slot(path: &str) -> Option<u64> {
+    let (slot, hash) = path.strip_prefix("/snapshot-")?.strip_suffix(".hearth")?.split_once('-')?;
+    decode_32(hash).ok()?;
+    slot.parse().ok()
+}
+
+/// This node as it tells others of itself, without sockets.
+pub fn contact(identity: &Identity, shred_version: u16) -> ContactInfo {
+    let number = |text: &str| text.parse().unwrap_or_default();
+    let version = Version {
+        major: number(env!("CARGO_PKG_VERSION_MAJOR")),
+        minor: number(env!("CARGO_PKG_VERSION_MINOR")),
+        patch: number(env!("CARGO_PKG_VERSION_PATCH")),
+        commit: 0,
+        feature_set: hearth_svm::feature_set_id(),
+        client: CLIENT,
+    };
+    ContactInfo::new(identity.public, now_ms() * 1_000, shred_version, version)
+}
+
+/// Asks again and again; says what it waits for.
+fn wait<T>(stop: &StopSignal, what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T, JoinError> {
+    let mut said = Instant::now();
+    loop {
+        if let Some(found) = ask() {
+            return Ok(found);
+        }
+        if stop.is_set() {
+            return Err(JoinError::Stopped);
+        }
+        if said.elapsed() > SAY_EVERY {
+            said = Instant::now();
+            note(format_args!("  … {what}"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+enum Fetch {
+    Peer(String),
+    Write(String, io::Error),
+    Stopped,
+}
+
+/// Downloads both files of a genesis, and keeps them if they are what the cluster has.
+fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16, stop: &StopSignal) -> Result<(), Fetch> {
+    let joining = folder.join("joining");
+    let write = |source| Fetch::Write(joining.display().to_string(), source);
+    std::fs::create_dir_all(&joining).map_err(write)?;
+    for name in ["genesis.accounts", "genesis.json"] {
+        download(peer, &format!("/{name}"), &joining.join(name), GENESIS_MAX, stop)?;
+    }
+    let found = Genesis::load(&joining.join("genesis.json")).map_err(|why| Fetch::Peer(why.to_string()))?;
+    if found.shred_version() != shred_version {
+        let found = found.shred_version();
+        return Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {shred_version}")));
+    }
+    // The file of accounts first: a genesis is there when its own file is.
+    for name in ["genesis.accounts", "genesis.json"] {
+        std::fs::rename(joining.join(name), folder.join(name)).map_err(write)?;
+    }
+    std::fs::remove_dir_all(&joining).map_err(write)
+}
+
+/// Downloads a snapshot, and keeps it if it is what its node says it is; else nothing of it stays.
+fn fetch_snapshot(
+    (rpc, served): (SocketAddrV4, &Served),
+    folder: &Path,
+    snapshots: &Path,
+    genesis_hash: &Hash,
+    stop: &StopSignal,
+) -> Result<(), Fetch> {
+    let Served { slot, hash, .. } = served;
+    let joining = folder.join("joining");
+    let write = |source| Fetch::Write(joining.display().to_string(), source);
+    std::fs::create_dir_all(&joining).map_err(write)?;
+    let part = joining.join("snapshot");
+    let taken = || {
+        download(rpc.into(), &snapshot_path(*slot, hash), &part, SNAPSHOT_MAX, stop)?;
+        let proved = prove(&part, genesis_hash).map_err(|why| Fetch::Peer(why.to_string()))?;
+        if proved != (*slot, *hash) {
+            let (found, hash) = (encode_32(&proved.1), encode_32(hash));
+            let of = format!("it is of slot {} with hash {found}, and not of {slot} with {hash}", proved.0);
+            return Err(Fetch::Peer(of));
+        }
+        std::fs::create_dir_all(snapshots).map_err(write)?;
+        std::fs::rename(&part, snapshots.join(format!("{slot:012}.snapshot"))).map_err(write)
+    };
+    let taken = taken();
+    let removed = std::fs::remove_dir_all(&joining).map_err(write);
+    taken.and(removed)
+}
+
+/// Writes what is at a path of a node's HTTP to a file.
+fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<(), Fetch> {
+    let failed = |why: &str| Fetch::Peer(format!("{path}: {why}"));
+    let answer = http::direct(Patience::Step(PATIENCE)).get(&format!("http://{peer}{path}")).call();
+    let answer = answer.map_err(|error| failed(&http::why(&error)))?;
+    if answer.status().as_u16() != 200 {
+        return Err(failed(&format!("HTTP status {}", answer.status().as_u16())));
+    }
+    let size = answer.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
+    let size = size.ok_or_else(|| failed("an answer without a length"))?;
+    if size > size_max {
+        return Err(failed(&format!("{size} bytes are too many")));
+    }
+    let write = |source| Fetch::Write(to.display().to_string(), source);
+    let mut file = File::create(to).map_err(write)?;
+    let mut body = answer.into_body().into_reader();
+    let (mut left, mut buffer, mut said) = (size, vec![0; 64 << 10], Instant::now());
+    let until = Instant::now() + PATIENCE + Duration::from_secs(size / SLOWEST);
+    while left > 0 {
+        if stop.is_set() {
+            return Err(Fetch::Stopped);
+        }
+        if Instant::now() > until {
+            return Err(failed(&format!("it sends less than {SLOWEST} bytes a second")));
+        }
+        if said.elapsed() > SAY_EVERY {
+            said = Instant::now();
+            note(format_args!("  … {path}: {} of {} MB", (size - left) / 1_000_000, size / 1_000_000));
+        }
+        let wanted = buffer.len().min(left as usize);
+        let read = match body.read(&mut buffer[..wanted]) {
+            Err(why) if why.kind() != io::ErrorKind::UnexpectedEof => return Err(failed(&why.to_string())),
+            Ok(0) | Err(_) => return Err(failed(&format!("it ended {left} bytes short"))),
+            Ok(read) => read,
+        };
+        file.write_all(&buffer[..read]).map_err(write)?;
+        left -= read as u64;
+    }
+    file.sync_all().map_err(write)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    /// Asks a peer that answers so for a snapshot: what is wrong with it.
+    fn fetched(answer: &[u8]) -> String {
+        let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
+        let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32] };
+        let snapshots = folder.path().join("snapshots");
+        let fetched = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (stream, _) = listener.accept().unwrap();
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                assert!(line.contains(&snapshot_path(7, &[2; 32])), "{line}");
+                // It may have hung up before the end.
+                let _ = stream.get_mut().write_all(answer);
+            });
+            fetch_snapshot((rpc, &served), folder.path(), &snapshots, &[3; 32], &StopSignal::default())
+        });
+        let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing of it is kept");
+        why
+    }
+
+    #[test]
+    fn a_peer_whose_snapshot_is_none_is_left() {
+        let garbage = [&b"HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n"[..], &[7; 64]].concat();
+        let tera = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", SNAPSHOT_MAX + 1);
+        let many = [&b"HTTP/1.1 200 OK\r\n"[..], b"a: b\r\n".repeat(200).as_slice(), b"\r\n"].concat();
+        for (answer, why) in [
+            (&garbage[..], "snapshot"),
+            (&garbage[..60], "bytes short"),
+            (tera.as_bytes(), "are too many"),
+            (b"HTTP/1.1 404 Not Found\r\n\r\n", "404"),
+            (b"HTTP/1.1 200 OK\r\n\r\n", "without a length"),
+            (&many[..], "too many headers"),
+            (b"no HTTP\r\n\r\n", "http parse fail"),
+            (b"", "disconnected"),
+        ] {
+            let said = fetched(answer);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

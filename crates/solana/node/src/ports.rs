@@ -1,0 +1,181 @@
+//! The node's ports, taken before anything is made of its chain.
+//!
+//! reads   the configuration
+//! writes  the node's sockets; the configuration, where defaults are taken and others are free
+//! memory  the kernel's buffers of the UDP sockets
+//!
+//! To look whether a port is free and to bind it later is to lose it to another program: of several nodes that start
+//! together all but one would fail. So the sockets are bound once, and each is handed to the tile or thread that uses
+//! it.
+
+use std::io;
+use std::net::TcpListener;
+
+use hearth_machine::port::{HeldTcp, PortError, Protocol};
+use hearth_pipeline::links::PortKind;
+use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
+
+use crate::config::ports::{Purpose, Use, moved_up, moves, moving, name_of};
+use crate::config::{Config, Ports};
+use crate::peers::join::scout::GossipSockets;
+
+/// How many hundreds above the default are tried.
+const HUNDREDS_MAX: u16 = 100;
+
+/// All ports of a node.
+#[derive(Debug)]
+pub struct BoundPorts {
+    /// Where they are.
+    pub ports: Ports,
+    /// What is elsewhere since others have the defaults: what each port is for.
+    pub moved: Vec<&'static str>,
+    sockets: Vec<(Use, Socket)>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(HeldTcp),
+    Udp(UdpSocket),
+}
+
+impl BoundPorts {
+    /// Binds the ports of a configuration for so many net tiles. Where another program has a default one, those with
+    /// defaults move up together by the same hundreds, in the configuration too. A port whose key is one of those
+    /// `asked` for does not move, though it is asked for at its default.
+    ///
+    /// # Errors
+    /// Another program has a port that the configuration names.
+    pub fn take(config: &mut Config, net_tiles: usize, asked: &dyn Fn(&str) -> bool) -> Result<Self, PortError> {
+        let mut refused = match Self::bind(config, net_tiles) {
+            Ok(bound) => return Ok(bound),
+            Err(refused) => refused,
+        };
+        for hundreds in 1..=HUNDREDS_MAX {
+            if !moves(config, refused.key(), asked) {
+                break;
+            }
+            let moved = moved_up(config, 100 * hundreds, asked);
+            if Ports::of(&moved).clash().is_some() {
+                continue;
+            }
+            match Self::bind(&moved, net_tiles) {
+                Ok(bound) => {
+                    let names = moving(config, asked).into_iter().filter_map(name_of).collect();
+                    *config = moved;
+                    return Ok(Self { moved: names, ..bound });
+                }
+                Err(why) => refused = why,
+            }
+        }
+        Err(refused.explained())
+    }
+
+    /// Binds them all, or none.
+    fn bind(config: &Config, net_tiles: usize) -> Result<Self, PortError> {
+        let mut ports = Ports::of(config);
+        let is_used = |port: &Use| !(config.follows() && matches!(port.purpose, Purpose::Udp | Purpose::Quic));
+        let mut sockets = vec![];
+        for port in ports.uses().into_iter().filter(is_used) {
+            let bound = match port.protocol {
+                Protocol::Tcp => HeldTcp::hold(port.address).map(Socket::Tcp),
+                Protocol::Udp => UdpSocket::bind(port.address, options(config, net_tiles)).map(Socket::Udp),
+            };
+            sockets.push((port, bound.map_err(|source| port.error(source))?));
+        }
+        for (port, socket) in &sockets {
+            let address = match socket {
+                Socket::Tcp(held) => held.address(),
+                Socket::Udp(socket) => socket.local_addr(),
+            };
+            ports.set(port.purpose, address);
+        }
+        Ok(Self { ports, moved: vec![], sockets })
+    }
+
+    fn remove(&mut self, purpose: Purpose) -> (Use, Socket) {
+        let at = self.sockets.iter().position(|(port, _)| port.purpose == purpose);
+        self.sockets.swap_remove(at.expect("each socket is taken once, by who uses it"))
+    }
+
+    fn tcp(&mut self, purpose: Purpose) -> (Use, HeldTcp) {
+        match self.remove(purpose) {
+            (port, Socket::Tcp(held)) => (port, held),
+            (_, Socket::Udp(_)) => unreachable!("the port speaks UDP"),
+        }
+    }
+
+    fn udp(&mut self, purpose: Purpose) -> UdpSocket {
+        match self.remove(purpose).1 {
+            Socket::Udp(socket) => socket,
+            Socket::Tcp(_) => unreachable!("the port speaks TCP"),
+        }
+    }
+
+    fn listen(&mut self, purpose: Purpose) -> Result<TcpListener, PortError> {
+        let (port, held) = self.tcp(purpose);
+        held.listen().map_err(|source| port.error(source).explained())
+    }
+
+    /// Where metrics are served.
+    pub fn metrics(&mut self) -> Result<TcpListener, PortError> {
+        self.listen(Purpose::Metrics)
+    }
+
+    /// JSON-RPC over HTTP, and WebSocket.
+    pub fn rpc(&mut self) -> Result<[TcpListener; 2], PortError> {
+        Ok([self.listen(Purpose::Rpc)?, self.listen(Purpose::WebSocket)?])
+    }
+
+    /// Those of net.
+    pub fn net(&mut self) -> Vec<(PortKind, UdpSocket)> {
+        let kinds = [
+            (Purpose::Quic, PortKind::Quic),
+            (Purpose::Udp, PortKind::Udp),
+            (Purpose::Tvu, PortKind::Tvu),
+            (Purpose::Repair, PortKind::Repair),
+            (Purpose::Gossip, PortKind::Gossip),
+            (Purpose::ServeRepair, PortKind::ServeRepair),
+        ];
+        let has = |purpose, ports: &Self| ports.sockets.iter().any(|(port, _)| port.purpose == purpose);
+        let mut found = vec![];
+        for (purpose, kind) in kinds {
+            if has(purpose, self) {
+                found.push((kind, self.udp(purpose)));
+            }
+        }
+        found
+    }
+
+    /// That of the IP echo server.
+    pub fn echo(&mut self) -> HeldTcp {
+        self.tcp(Purpose::Echo).1
+    }
+
+    /// Gossip's sockets for a thread that joins before the node is up.
+    pub fn share_gossip(&self) -> io::Result<GossipSockets> {
+        let find = |purpose| self.sockets.iter().find(|(port, _)| port.purpose == purpose).map(|(_, socket)| socket);
+        match (find(Purpose::Gossip), find(Purpose::Echo)) {
+            (Some(Socket::Udp(udp)), Some(Socket::Tcp(echo))) => {
+                Ok(GossipSockets { udp: udp.try_clone()?, echo: echo.share()? })
+            }
+            _ => unreachable!("a node that joins is in a cluster, and has not begun to gossip"),
+        }
+    }
+
+    /// Once that thread has ended: the IP echo server's port refuses connections again until the node is up.
+    pub fn hold_gossip(&mut self) -> io::Result<()> {
+        let (port, echo) = self.tcp(Purpose::Echo);
+        self.sockets.push((port, Socket::Tcp(echo.again()?)));
+        Ok(())
+    }
+}
+
+fn options(config: &Config, net_tiles: usize) -> Options {
+    Options {
+        sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
+        buffer_bytes: config.tiles.net.socket_buffer_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests;

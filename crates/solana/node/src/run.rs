@@ -1,0 +1,289 @@
+//! `hearth run`: the node as a lasting local chain.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED};
+use hearth_command::say::{Say, note, plural};
+use hearth_command::stop::StopSignal;
+use hearth_ledger::blockstore;
+use hearth_machine::port::reachable;
+use hearth_wire::base58::encode_32;
+use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
+
+use crate::boot::{self, BootError, Chain, Instruments, NodeParts, Running};
+use crate::config::{Config, ConfigFile};
+use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::ledger_command;
+use crate::peers::divergence::DivergenceError;
+use crate::peers::join::JoinError;
+use crate::ports::BoundPorts;
+use crate::preflight;
+use crate::replay::{Go, ReplayError, Replayed};
+
+/// How often the node's health is checked. A stop request interrupts the wait.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often it is said how far a replay has come.
+const SAY_EVERY: Duration = Duration::from_secs(2);
+
+/// `hearth run`
+#[derive(Args)]
+pub struct Options {
+    /// The file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// What goes before it.
+    #[command(flatten)]
+    pub flags: Flags,
+    /// End when this process, which has started it, does.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub parent: Option<u32>,
+}
+
+/// Why a node ends other than by Ctrl-C.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It does not come up.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// The options.
+    #[error(transparent)]
+    Flag(#[from] FlagError),
+    /// A tile died.
+    #[error(transparent)]
+    Died(#[from] hearth_tile::core::Died),
+    /// It is no longer in its cluster.
+    #[error(transparent)]
+    Divergence(#[from] DivergenceError),
+}
+
+impl ExitCode for RunError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Boot(why) => why.exit_code(),
+            Self::Flag(why) => why.exit_code(),
+            Self::Died(_) | Self::Divergence(_) => FAILED,
+        }
+    }
+}
+
+impl RunError {
+    /// The same of a node whose configuration is in `file`: the commands that it advises name the file, too.
+    pub fn of_file(mut self, file: &ConfigFile) -> Self {
+        if let Self::Boot(BootError::Damaged { options, .. }) = &mut self {
+            *options = ledger_command::with_file(file, options);
+        }
+        self
+    }
+}
+
+/// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.
+///
+/// Where somebody listens on the usual ports, this node takes others; not where one of `keys`, which the
+/// configuration's file names, or an option asks for the port.
+pub fn run(
+    mut config: Config,
+    keys: &[String],
+    flags: &Flags,
+    instruments: Instruments,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), RunError> {
+    let cores = boot::cores(&config.layout)?;
+    let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
+    preflight::nobody_has_the_name(&config, preflight::NAME_OF_RUN).map_err(BootError::from)?;
+    let asked = |key: &str| flags.asks_for(key) || keys.iter().any(|named| named == key);
+    // From here on no other program can take them, however long the replay is.
+    let mut bound = BoundPorts::take(&mut config, topology.count("net"), &asked).map_err(BootError::from)?;
+    let config = &config;
+    preflight::check(config, &topology, preflight::NAME_OF_RUN).map_err(BootError::from)?;
+    boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
+    short_slots(config).iter().for_each(|short| note(format_args!("notice: {short}")));
+    let folder = config.expand(&config.ledger.path);
+    let exists = folder.join("genesis.json").exists() && !flags.reset;
+    let beginning = Beginning::of(flags, exists)?;
+    if flags.reset {
+        developer::reset(config, &folder)?;
+    }
+    if !join(config, &folder, &mut bound, stop)? {
+        say.line("  stopping");
+        return Ok(());
+    }
+    let mut said = Instant::now();
+    let replaying = |replayed: &Replayed| {
+        if said.elapsed() > SAY_EVERY && !flags.quiet {
+            said = Instant::now();
+            note(format_args!("  … replayed to slot {}", replayed.last_slot));
+        }
+        if stop.is_set() { Go::Break(()) } else { Go::Continue(()) }
+    };
+    let chain = match boot::open_chain(config, &folder, &beginning, |_| {}, replaying) {
+        Err(BootError::Replay(ReplayError::Stopped(_))) => {
+            say.line("  stopping");
+            return Ok(());
+        }
+        opened => opened?,
+    };
+    tell_chain(config, &folder, &chain, say);
+    if let Some(cloned) = beginning.cloned(flags) {
+        say.line(format_args!("  cloned    {cloned}"));
+    }
+    say.line(hearth_command::draw::layout(&topology));
+    let moved = (!bound.moved.is_empty()).then(|| bound.ports.numbers(&bound.moved));
+    let running = boot::boot(config, NodeParts { topology, bound, chain, instruments }, None)?;
+    say.line(addresses(config, &running));
+    if let Some(others) = moved {
+        note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
+    }
+    say.line("  ready; Ctrl-C stops the node");
+    let tiles = running.tiles.clone();
+    stop.explain(move || tiles.unstopped());
+    let failure = wait_for_end(&running, stop);
+    say.line("  stopping");
+    // A tile that died may have left others waiting: from now on there is an end to that.
+    stop.set();
+    running.stop()?;
+    failure.map_or(Ok(()), Err)?;
+    let_go_of_workspace(stop);
+    Ok(())
+}
+
+/// Takes the genesis and a snapshot from a cluster, where the node joins one. Returns false where it was stopped.
+fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSignal) -> Result<bool, BootError> {
+    let Some(at) = bound.ports.cluster.filter(|_| config.joins()) else { return Ok(true) };
+    match boot::join(config, folder, bound, at, stop) {
+        Err(BootError::Join(JoinError::Stopped)) => Ok(false),
+        joined => joined.map(|()| true),
+    }
+}
+
+/// Waits until the node is stopped, or a tile died, or the node can no longer be in its cluster. Returns why it cannot.
+fn wait_for_end(running: &Running, stop: &StopSignal) -> Option<DivergenceError> {
+    let mut failure = None;
+    while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
+        stop.wait(LOOK_EVERY);
+        failure = running.failure();
+    }
+    failure.or_else(|| running.last_failure())
+}
+
+/// Drops what names unstopped tiles: it holds the workspace, whose file is removed with its last holder. Not after a
+/// failure: then the file stays, and `hearth monitor` can show what the node did last.
+fn let_go_of_workspace(stop: &StopSignal) {
+    stop.explain(Vec::new);
+}
+
+/// Slots that are shorter make a chain that grows fast though nothing is sent to it.
+const SLOT_MS_SHORT: u64 = 20;
+/// An entry without transactions, as each tick is one: the count of its hashes, its hash, the count of transactions.
+const ENTRY_BYTES: usize = 8 + 32 + 8;
+
+/// The count of entries in front of a batch of them.
+const COUNT_BYTES: usize = 8;
+
+/// Bytes of the block store that a block takes whose entries are its ticks, and one for the node's vote.
+fn idle_block_bytes(ticks: u64, votes: bool) -> usize {
+    let vote = if votes { ENTRY_BYTES + VOTE_TRANSACTION_BYTES } else { 0 };
+    blockstore::block_size(COUNT_BYTES + ticks as usize * ENTRY_BYTES + vote)
+}
+
+/// What slots that are very short cost.
+fn short_slots(config: &Config) -> Option<String> {
+    let genesis = &config.development.genesis;
+    let micros = genesis.ticks_per_slot * genesis.target_tick_duration_micros;
+    if micros >= SLOT_MS_SHORT * 1_000 || config.development.are_slots_on_demand() || config.follows() {
+        return None;
+    }
+    // Bytes a microsecond are MB a second.
+    let block = idle_block_bytes(genesis.ticks_per_slot, config.consensus.vote);
+    let megabytes = 3600.0 * block as f64 / micros.max(1) as f64;
+    let size = if megabytes < 1000.0 { format!("{megabytes:.0} MB") } else { format!("{:.1} GB", megabytes / 1000.0) };
+    let idle = match config.consensus.vote {
+        true => "with no transaction but the node's votes",
+        false => "without any transaction",
+    };
+    Some(format!(
+        "slots are {} ms long: {idle} that is about {size} of blocks an hour, of which `ledger.limit_size` keeps \
+         {:.0} GB; --slots-on-demand makes blocks only where there is work",
+        micros as f64 / 1e3,
+        config.ledger.limit_size as f64 / 1e9
+    ))
+}
+
+/// Says which chain it is, and how far it has come.
+fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
+    let found = match chain.recovery.segment_count {
+        0 | 1 if chain.recovery.last_whole_slot.is_none() && chain.recovery.torn.is_none() => "a new chain".into(),
+        _ => chain.recovery.to_string(),
+    };
+    let place = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    say.line(format_args!("hearth {}, node `{}`", env!("CARGO_PKG_VERSION"), config.name));
+    say.line(format_args!("  ledger    {} ({found})", place.display()));
+    say.line(format_args!("  genesis   {}", encode_32(chain.genesis.hash())));
+    say.line(format_args!("  identity  {}", encode_32(&chain.identity())));
+    let r = &chain.replayed;
+    if r.from_slot > 0 {
+        say.line(format_args!("  snapshot  of slot {}", r.from_slot));
+    }
+    if r.blocks > 0 {
+        say.line(format_args!(
+            "  replayed  {} {}, {} {}, to slot {}, bank hash {}",
+            r.blocks,
+            plural(r.blocks, "block"),
+            r.transactions,
+            plural(r.transactions, "transaction"),
+            r.last_slot,
+            encode_32(&r.bank_hash)
+        ));
+    }
+}
+
+/// Where clients find the node.
+fn addresses(config: &Config, running: &Running) -> String {
+    let (ports, rpc, websocket) = (running.ports, running.rpc, running.websocket());
+    let to = |address: SocketAddr| reachable(address);
+    let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));
+    if config.rpc.dashboard {
+        lines += &format!("  dashboard http://{}/dashboard\n", to(rpc));
+    }
+    if !config.follows() {
+        lines += &format!("  tpu       {} (QUIC), {} (UDP)\n", to(ports.quic), to(ports.udp));
+    }
+    if let Some(cluster) = ports.cluster {
+        lines += &format!("  gossip    {}\n", cluster.gossip);
+    }
+    lines += &format!("  metrics   http://{}/metrics", to(ports.metrics));
+    let open = [rpc, ports.quic, ports.metrics].iter().any(|address| address.ip().is_unspecified());
+    lines + if open { "\n  listening on all addresses of this machine" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SlotTiming;
+
+    #[test]
+    fn very_short_slots_are_noticed() {
+        let mut config = Config::default();
+        assert_eq!(short_slots(&config), None);
+        // 64 ticks of 48 B, a vote of 400 B and 264 B of records in each of 977 blocks a second.
+        config.development.genesis.target_tick_duration_micros = 16;
+        let said = short_slots(&config).expect("a notice");
+        assert!(said.starts_with("slots are 1.024 ms long: with no transaction but the node's votes that "), "{said}");
+        assert!(said.contains(" 13.1 GB of blocks an hour"), "{said}");
+        // 62.5 blocks a second.
+        config.development.genesis.target_tick_duration_micros = 250;
+        assert!(short_slots(&config).expect("a notice").contains(" about 841 MB of blocks an hour"));
+        // 80 blocks a second, of which the ticks are the least part.
+        config.development.genesis.ticks_per_slot = 2;
+        config.development.genesis.target_tick_duration_micros = 6_250;
+        assert!(short_slots(&config).expect("a notice").contains(" about 219 MB of blocks an hour"));
+        config.consensus.vote = false;
+        let said = short_slots(&config).expect("a notice");
+        assert!(said.contains(": without any transaction that is about 104 MB of blocks an hour"), "{said}");
+        config.development.slots = SlotTiming::OnDemand;
+        assert_eq!(short_slots(&config), None);
+    }
+}
