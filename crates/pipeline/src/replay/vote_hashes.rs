@@ -2,14 +2,14 @@
 //!
 //! reads   votes by who may cast them, of gossip and of blocks; blocks as they are executed
 //! writes  the hash that others have for a block which came to another one here
-//! memory  130 B for each vote account and slot: of votes for blocks that are not executed here yet, and of those that
-//!         name another hash than came out
+//! memory  45 B for each vote account and slot: of votes for blocks that are not executed here yet, and of those that
+//!         name another hash than came out; 140 B for each version of a slot
 //! drops   votes for slots more than [`AHEAD`] above what is executed: the blocks that they land in tell them again
 //!
 //! A voter can name any hash. More than a third of the stake are not all hostile: the hash that they name for the very
 //! block that was executed here is the right one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_ledger::stakes::EpochStakes;
 use hearth_wire::vote::Voted;
@@ -17,12 +17,27 @@ use hearth_wire::{Hash, Pubkey};
 
 use crate::tower::Frozen;
 
-/// How far above what is executed votes are kept, slots.
-pub const AHEAD: u64 = 32;
+/// How far above what is executed votes are kept, slots. Consensus counts as many of an account: it must not take a
+/// block for another version whose votes are not known here, since it has the block dropped before they land.
+pub const AHEAD: u64 = 2_048;
+
+/// The accounts whose last vote for a slot names this version of it.
+#[derive(Debug)]
+struct Version {
+    bank_hash: Hash,
+    block_id: Hash,
+    voters: BTreeSet<Pubkey>,
+}
+
+impl Version {
+    fn stake(&self, stakes: &EpochStakes) -> u128 {
+        self.voters.iter().map(|voter| stakes.vote(voter).map_or(0, |vote| u128::from(vote.stake))).sum()
+    }
+}
 
 /// By slot, what each vote account has named last.
 #[derive(Debug, Default)]
-pub struct VoteHashes(BTreeMap<u64, BTreeMap<Pubkey, Voted>>);
+pub struct VoteHashes(BTreeMap<u64, Vec<Version>>);
 
 /// Bytes that this takes at most with so many vote accounts and blocks above the root.
 pub(super) const fn memory(accounts: u64, blocks: u64) -> u64 {
@@ -32,37 +47,39 @@ pub(super) const fn memory(accounts: u64, blocks: u64) -> u64 {
 impl VoteHashes {
     /// An account that may vote has voted.
     pub fn note(&mut self, voted: Voted) {
-        self.0.entry(voted.slot).or_default().insert(voted.account, voted);
+        let Voted { account, slot, bank_hash, block_id } = voted;
+        let versions = self.0.entry(slot).or_default();
+        versions.retain_mut(|version| !version.voters.remove(&account) || !version.voters.is_empty());
+        match versions.iter_mut().find(|version| (version.bank_hash, version.block_id) == (bank_hash, block_id)) {
+            Some(version) => drop(version.voters.insert(account)),
+            None => versions.push(Version { bank_hash, block_id, voters: [account].into() }),
+        }
     }
 
     /// A block was executed: forgets who names its hash.
     pub fn froze(&mut self, block: &Frozen) {
-        let Some(hashes) = self.0.get_mut(&block.id.slot) else { return };
-        hashes.retain(|_, voted| voted.bank_hash != block.id.hash);
-        if hashes.is_empty() {
+        let Some(versions) = self.0.get_mut(&block.id.slot) else { return };
+        versions.retain(|version| version.bank_hash != block.id.hash);
+        if versions.is_empty() {
             self.0.remove(&block.id.slot);
         }
     }
 
     /// The hash that more than a third of the stake names for this block, if it is not the one that it came to here.
     pub fn refute(&self, block: &Frozen, stakes: &EpochStakes) -> Option<Hash> {
-        let mut named: BTreeMap<Hash, u128> = BTreeMap::new();
-        for voted in self.0.get(&block.id.slot)?.values() {
-            if voted.block_id == block.block_id && voted.bank_hash != block.id.hash {
-                let stake = stakes.vote(&voted.account).map_or(0, |vote| vote.stake);
-                *named.entry(voted.bank_hash).or_default() += u128::from(stake);
-            }
-        }
-        named.into_iter().find(|(_, stake)| 3 * stake > u128::from(stakes.total())).map(|(hash, _)| hash)
+        let others = self.of(block.id.slot, &block.block_id).filter(|version| version.bank_hash != block.id.hash);
+        let mut refuting = others.filter(|version| 3 * version.stake(stakes) > u128::from(stakes.total()));
+        refuting.next().map(|version| version.bank_hash)
     }
 
     /// Whether more than a third of the stake has voted for this version of a slot, with any hash: all of them have
     /// executed it.
     pub fn have(&self, slot: u64, block_id: &Hash, stakes: &EpochStakes) -> bool {
-        let votes =
-            self.0.get(&slot).into_iter().flat_map(BTreeMap::values).filter(|voted| voted.block_id == *block_id);
-        let stake = |voted: &Voted| stakes.vote(&voted.account).map_or(0, |vote| u128::from(vote.stake));
-        3 * votes.map(stake).sum::<u128>() > u128::from(stakes.total())
+        3 * self.of(slot, block_id).map(|version| version.stake(stakes)).sum::<u128>() > u128::from(stakes.total())
+    }
+
+    fn of(&self, slot: u64, block_id: &Hash) -> impl Iterator<Item = &Version> {
+        self.0.get(&slot).into_iter().flatten().filter(move |version| version.block_id == *block_id)
     }
 
     /// What is rooted is not doubted any more.

@@ -647,6 +647,17 @@ fn a_third_of_the_stake_refutes_the_bank_hash() {
     assert_eq!(here, ours);
 }
 
+/// Consensus counts them, and would have the block dropped as another version.
+#[test]
+fn votes_far_ahead_refute_what_is_executed_later() {
+    let mut world = World::new();
+    for number in 0..2 {
+        world.command(Command::Voted(world.vote(number, 40, [1; 32], 1)));
+    }
+    world.store.add(40, 0, 1);
+    assert!(matches!(world.try_run(), Err(PositionError::Refuted { slot: 40, .. })));
+}
+
 #[test]
 fn votes_in_blocks_refute_what_was_executed() {
     let mut world = World::new();
