@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use alloy_primitives::B256;
-use hearth_utxo::pool_file::PoolFileError;
+use hearth_wal::pool_file::PoolFileError;
 use revm::primitives::hardfork::SpecId;
 
 use super::sequencer::INTERVAL_MAX;
