@@ -25,9 +25,9 @@ use hearth_comet::{App, Spreader};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::tx::Tx;
+use hearth_evm_utxo::UtxoChain;
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
 use parking_lot::{Mutex, MutexGuard};
@@ -87,7 +87,7 @@ fn node() {
     let given: Value = serde_json::from_str(&text).unwrap();
     let word = |name: &str| given[name].as_str().unwrap().to_owned();
     let file: Value = serde_json::from_str(&std::fs::read_to_string(word("genesis")).unwrap()).unwrap();
-    let genesis = Genesis::from_json(&file["app_state"].to_string()).unwrap();
+    let genesis = hearth_evm_utxo::genesis::from_json(&file["app_state"].to_string()).unwrap();
     let dir = given["dir"].as_str().map(PathBuf::from);
     // CometBFT keeps all blocks; the application needs few of them to go on after a kill.
     // Without a folder all are looked up in memory.
@@ -112,7 +112,7 @@ fn node() {
     loop {
         if given["funds"] == true && chain.view().account(&Address::from(signer(SINGLE).address())).unwrap().nonce == 0
         {
-            let tx = hearth_evm::prism::call(CHAIN, 0, 100_000_000_000, &owner(1), 5_000_000, &signer(SINGLE));
+            let tx = hearth_evm_utxo::prism::call(CHAIN, 0, 100_000_000_000, &owner(1), 5_000_000, &signer(SINGLE));
             chain.submit(vec![tx.raw.clone()]);
         }
         if given["pays"] == true && chain.outputs_pool().status().0 == 0 {

@@ -14,9 +14,9 @@ use hearth_comet::envelope::{self, Content, Sealer};
 use hearth_comet::{App, block};
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::tx::Tx;
+use hearth_evm_utxo::{UtxoChain, genesis};
 use proptest::prelude::*;
 
 const CHAIN: u64 = 777;
@@ -32,7 +32,7 @@ fn account(seed: u8) -> Address {
 
 fn node() -> App {
     let accounts: Vec<_> = (1..=9).map(|seed| (account(seed), U256::from(10_u128.pow(22)))).collect();
-    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
     let config = ChainConfig { block_time: BlockTime::Manual, pool: PoolConfig::comet(), ..ChainConfig::new(genesis) };
     App::new(Chain::open(config).expect("it opens"), Config::default())
 }
@@ -387,7 +387,7 @@ fn both_ledgers_are_in_one_block_on_every_node() {
     let (one, other) = (node(), node());
     let key = hearth_crypto::ed25519::SigningKey::from_seed(&[5; 32]);
     let owner = OwnerKey(key.public_key());
-    let there = hearth_evm::prism::call(CHAIN, 0, 100_000_000_000, &owner, 5_000_000, &signer(1)).raw.0.clone();
+    let there = hearth_evm_utxo::prism::call(CHAIN, 0, 100_000_000_000, &owner, 5_000_000, &signer(1)).raw.0.clone();
     submit(&one, &[there]);
     let (txs, made) = make(&one, 1);
     assert_eq!(

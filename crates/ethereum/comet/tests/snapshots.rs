@@ -15,8 +15,8 @@ use hearth_comet::app::Config;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
 use hearth_evm::tx::Tx;
+use hearth_evm_utxo::{UtxoChain, genesis};
 use hearth_utxo::OwnerKey;
 
 const CHAIN: u64 = 777;
@@ -30,7 +30,7 @@ fn owner() -> OwnerKey {
 }
 
 fn node(dir: Option<&Path>, interval: u64) -> App {
-    let genesis = Genesis::dev(CHAIN, &[(Address::from(signer().address()), U256::from(10_u128.pow(22)))], 500_000_000);
+    let genesis = genesis::dev(CHAIN, &[(Address::from(signer().address()), U256::from(10_u128.pow(22)))], 500_000_000);
     let folder = dir.map(|dir| dir.join("snapshots"));
     let config =
         ChainConfig { dir: dir.map(Path::to_path_buf), block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
@@ -59,7 +59,7 @@ fn deploy(nonce: u64) -> Bytes {
 /// The transactions of the block of a height: of both ledgers.
 fn txs(height: i64) -> Vec<Bytes> {
     let nonce = 2 * (height as u64 - 1);
-    let there = hearth_evm::prism::call(CHAIN, nonce + 1, 100_000_000_000, &owner(), 1_000_000, &signer());
+    let there = hearth_evm_utxo::prism::call(CHAIN, nonce + 1, 100_000_000_000, &owner(), 1_000_000, &signer());
     vec![deploy(nonce), there.raw.0.clone()]
 }
 

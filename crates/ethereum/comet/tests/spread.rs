@@ -16,7 +16,7 @@ use hearth_comet::{App, Spreader};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockInput, BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
+use hearth_evm_utxo::{UtxoChain, genesis};
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
 
@@ -32,7 +32,7 @@ fn key() -> SigningKey {
 }
 
 fn node() -> App {
-    let genesis = Genesis::dev(CHAIN, &[(Address::from(signer().address()), U256::from(10_u128.pow(22)))], 500_000_000);
+    let genesis = genesis::dev(CHAIN, &[(Address::from(signer().address()), U256::from(10_u128.pow(22)))], 500_000_000);
     let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
     App::new(Chain::open(config).unwrap(), Config::default())
 }
@@ -97,7 +97,7 @@ fn pay(chain: &Chain, amount: u64) -> Bytes {
 fn both_ledgers_transactions_reach_the_other_nodes_pools() {
     let (one, other) = (Arc::new(node()), node());
     let owner = OwnerKey(key().public_key());
-    let call = |nonce| hearth_evm::prism::call(CHAIN, nonce, 100_000_000_000, &owner, 5_000_000, &signer());
+    let call = |nonce| hearth_evm_utxo::prism::call(CHAIN, nonce, 100_000_000_000, &owner, 5_000_000, &signer());
     let txs = (0..2).map(|nonce| Arc::new(call(nonce))).collect();
     let input = BlockInput { number: 1, timestamp: 1_700_000_000, txs, ..Default::default() };
     for chain in [one.chain(), other.chain()] {

@@ -87,7 +87,7 @@ impl Failure {
     pub fn chain(error: ChainError) -> Self {
         use hearth_evm::state::StateError;
         match &error {
-            ChainError::OutputsInUse
+            ChainError::SideInUse
             | ChainError::BeforeMerge(_)
             | ChainError::NotNext { .. }
             | ChainError::OtherParent { .. }
@@ -252,7 +252,7 @@ mod tests {
             Failure::chain(ChainError::State(StateError::InUse(path.clone()))),
             Failure::chain(ChainError::Folder { what: "read", path: path.clone(), source: io() }),
             Failure::chain(ChainError::Ended(damaged().to_string())),
-            Failure::chain(ChainError::Outputs(hearth_utxo::ledger::LedgerError::Io(path.clone(), io()))),
+            Failure::chain(ChainError::Side(hearth_utxo::ledger::LedgerError::Io(path.clone(), io()).into())),
             Failure::submit(SubmitError::NotKept(damaged().to_string())),
         ] {
             assert_eq!(failure.code(), -32603);

@@ -14,9 +14,10 @@ use std::io::{self, IoSlice, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hearth_wal::{Appender, Disk};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::appender::Appender;
+use crate::disk::Disk;
 use crate::frames;
 
 /// From how many bytes on the file is emptied when the pool is.
@@ -173,7 +174,7 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
-    use hearth_wal::write_all;
+    use crate::disk::write_all;
 
     use super::*;
 

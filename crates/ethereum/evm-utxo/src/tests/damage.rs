@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hearth_evm::chain::ChainError;
+
 use super::*;
-use crate::chain::ChainError;
 
 /// One change to a file.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +75,6 @@ impl Folder {
         let (_, genesis) = dumped();
         let dir = tempfile::tempdir().unwrap();
         let chain = reopen(&genesis, dir.path()).unwrap();
-        let store = chain.inner.store.as_ref().unwrap();
         let mut blocks = vec![chain.head().hash];
         let mut held = None;
         for number in 1..=44 {
@@ -83,15 +84,15 @@ impl Folder {
             }
             blocks.push(chain.mine().unwrap().hash);
             match number {
-                20 => chain.inner.writer().unwrap().checkpoint().unwrap(),
+                20 => chain.checkpoint().unwrap(),
                 40 if !stopped => {
                     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
                     while chain.first_block() == 1 {
                         assert!(std::time::Instant::now() < end, "old blocks go");
                         std::thread::yield_now();
                     }
-                    store.sync().unwrap();
-                    held = Some(store.hold_syncs());
+                    chain.sync_blocks().unwrap();
+                    held = chain.hold_syncs();
                 }
                 _ => {}
             }
@@ -222,7 +223,7 @@ fn check_all(folder: &Folder) -> (usize, usize) {
     let check = || {
         let mut results = Vec::new();
         while let Some((path, bytes, what)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let checked = std::panic::catch_unwind(|| folder.check(path, bytes, what));
+            let checked = std::panic::catch_unwind(AssertUnwindSafe(|| folder.check(path, bytes, what)));
             results.push(checked.map_err(|_| what.clone()));
         }
         results

@@ -1,21 +1,21 @@
-//! Records one after the other in a file, of the log of outputs and of the files of what waits: each tells by itself
-//! whether it is whole, torn, or damaged.
+//! A framing for files whose records have none of their own: each record tells by itself whether it is whole, torn, or
+//! damaged.
 //!
 //! ```text
 //! record  length u32 | crc of its place and its length u32 | crc of its bytes u32 | bytes
 //! ```
 //!
-//! Of what waits, a process that is killed leaves the beginning of what it was writing, and a machine that loses power
-//! zeros in its place: the last record, of which nobody was told that it is there. What does not match before that is
-//! damage: what comes after it was acknowledged. Numbers are little endian, checksums CRC-32.
+//! A process that is killed leaves the beginning of what it was writing, and a machine that loses power zeros in its
+//! place: the last record, which was never acknowledged. What does not match before that is damage: the records behind
+//! it were acknowledged. Numbers are little endian, checksums CRC-32.
 //!
 //! memory  none of its own
 
-use hearth_wal::{Fault, Framing, crc};
+use crate::framing::{Fault, Framing, crc};
 
 /// Bytes before a record's own.
 pub const HEAD: usize = 12;
-/// No record is longer: a block has 4 MiB of transactions, and logs of the EVM that cost 3,000 gas each.
+/// No record is longer.
 const BYTES_MAX: u32 = 1 << 30;
 
 /// The bytes around a record. Heads have nothing in common, but no head verifies in another place.

@@ -1,6 +1,7 @@
 //! Both ledgers of one chain: crossings, and that nothing comes from nowhere.
 
 mod damage;
+mod restore;
 
 use std::fs::File;
 use std::path::Path;
@@ -11,6 +12,9 @@ use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
+use hearth_evm::chain::{BlockInput, BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::{Genesis, SideGenesis};
+use hearth_evm::tx::{Tx, TypedTransaction};
 use hearth_utxo::amount::{WEI_PER_UNIT, to_wei};
 use hearth_utxo::prism::{ADDRESS, call_data};
 use hearth_utxo::tx::{Action, Builder};
@@ -18,10 +22,8 @@ use hearth_utxo::{AssetId, Output, OwnerKey};
 use hearth_wal::faulty::Faulty;
 use proptest::prelude::*;
 
-use crate::chain::{BlockInput, BlockTime, Chain, ChainConfig};
-use crate::genesis::Genesis;
 use crate::prism::call;
-use crate::tx::{Tx, TypedTransaction};
+use crate::{UtxoChain, genesis};
 
 const CHAIN: u64 = 31337;
 const PRICE: u128 = 100_000_000_000;
@@ -53,7 +55,7 @@ fn each() -> U256 {
 
 fn chain() -> Chain {
     let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
     let config = ChainConfig { block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
     Chain::open(config).unwrap()
 }
@@ -209,7 +211,7 @@ fn what_a_block_refuses_is_told() {
     check(&chain);
     // It can be sent again, and what spends the same cannot.
     send(&chain, raw);
-    let mut other = chain.verify_outputs(&[&to_evm_of_all(&chain)]);
+    let mut other = chain.verify_side(&[&to_evm_of_all(&chain)]);
     let error = chain.submit(vec![other.remove(0).unwrap().raw.clone()]).remove(0).unwrap_err();
     assert!(error.to_string().contains("which waits already"), "{error}");
     chain.mine().unwrap();
@@ -236,8 +238,8 @@ fn a_consensus_engine_makes_the_same_block_of_both_everywhere() {
     }
     assert_eq!(one.tx(&hash).unwrap().0.hash, other.head().hash);
     let raws = [to_evm(&one, 2, 3, COIN).unwrap(), pay(&one, 2, 4, COIN).unwrap()];
-    let outputs: Vec<_> = raws.iter().map(|raw| other.verify_outputs(&[raw]).remove(0).unwrap()).collect();
-    let input = BlockInput { number: 2, timestamp: 1_700_000_001, outputs, ..Default::default() };
+    let side: Vec<_> = raws.iter().map(|raw| other.verify_side(&[raw]).remove(0).unwrap()).collect();
+    let input = BlockInput { number: 2, timestamp: 1_700_000_001, side, ..Default::default() };
     // Executed twice and committed once, as an engine does that proposes before it decides.
     one.execute_block(input.clone()).unwrap();
     let blocks = [&one, &other].map(|chain| chain.commit(chain.execute_block(input.clone()).unwrap()).unwrap());
@@ -310,7 +312,7 @@ proptest! {
 
 fn open(dir: &Path) -> Chain {
     let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
     let dir = Some(dir.to_owned());
     let config =
         ChainConfig { dir, block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
@@ -385,8 +387,8 @@ fn dumped() -> (Chain, Genesis) {
     send(&chain, pay(&chain, 2, 3, COIN).unwrap());
     to_outputs(&chain, 1, 3, COIN);
     chain.mine().unwrap();
-    let text = chain.dump(crate::genesis::dump::newest_rules(CHAIN)).unwrap().to_string();
-    (chain, Genesis::from_json(&text).unwrap())
+    let text = chain.dump(hearth_evm::genesis::dump::newest_rules(CHAIN)).unwrap().to_string();
+    (chain, genesis::from_json(&text).unwrap())
 }
 
 #[test]
@@ -413,11 +415,11 @@ fn both_ledgers_are_another_chains_beginning() {
     }
     // The beginning is in the hash of block zero.
     let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-    let other = Genesis { outputs: None, ..genesis.clone() };
+    let other = Genesis { side: Some(SideGenesis::empty(&genesis::Kind)), ..genesis.clone() };
     let config = ChainConfig { dir: Some(dir.path().to_owned()), ..ChainConfig::new(other) };
     assert!(Chain::open(config).is_err());
-    let plain = of_genesis(&Genesis::dev(CHAIN, &accounts, 500_000_000), None);
-    let text = plain.dump(crate::genesis::dump::newest_rules(CHAIN)).unwrap();
+    let plain = of_genesis(&genesis::dev(CHAIN, &accounts, 500_000_000), None);
+    let text = plain.dump(hearth_evm::genesis::dump::newest_rules(CHAIN)).unwrap();
     assert!(text.get("hearthOutputs").is_none(), "what has no outputs is what geth reads");
 }
 
@@ -471,11 +473,11 @@ fn filling(path: &Path) -> Arc<Faulty> {
 fn fill(chain: &Chain, dir: &Path, blocks: bool) -> Arc<Faulty> {
     if blocks {
         let disk = filling(&dir.join(format!("blocks/{:020}.blocks", 1)));
-        chain.inner.store.as_ref().unwrap().put_disk(disk.clone());
+        chain.put_disk_of_blocks(disk.clone());
         disk
     } else {
         let disk = filling(&dir.join(format!("state/{:020}.log", 0)));
-        chain.inner.writer().unwrap().put_disk(disk.clone());
+        chain.put_disk_of_state(disk.clone()).unwrap();
         disk
     }
 }
@@ -492,7 +494,7 @@ fn a_block_that_cannot_be_kept_whole_is_not_kept_at_all() {
             assert!(error.contains("cannot write"), "{error}");
             assert_eq!((chain.head().hash, chain.outputs().commitment()), (head.hash, before));
             assert_eq!((chain.view().state_root(), chain.failure()), (head.header.state_root, None));
-            assert!(chain.inner.store.as_ref().unwrap().block(2).unwrap().is_none());
+            assert!(!chain.is_stored(2).unwrap());
             check(&chain);
         }
         disk.faults().leave(1 << 20);
@@ -546,7 +548,7 @@ fn blocks_go_whose_outputs_the_machines_end_has_cost() {
     let chain = open(dir.path());
     let mut ends = vec![length()];
     let mut heads = vec![chain.head().hash];
-    let (store, mut held) = (chain.inner.store.as_ref().unwrap(), None);
+    let mut held = None;
     for number in 1..=6 {
         match number {
             // Of what comes from the EVM only the next block's header tells.
@@ -557,8 +559,8 @@ fn blocks_go_whose_outputs_the_machines_end_has_cost() {
         chain.mine().unwrap();
         (ends.push(length()), heads.push(chain.head().hash));
         if number == 2 {
-            store.sync().unwrap();
-            held = Some(store.hold_syncs());
+            chain.sync_blocks().unwrap();
+            held = chain.hold_syncs();
         }
     }
     // As the machine's end leaves them: the blocks are all there, the outputs are not.
@@ -571,7 +573,7 @@ fn blocks_go_whose_outputs_the_machines_end_has_cost() {
             file.set_len(ends[kept] + rubbish).unwrap();
             drop(file);
             let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-            let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+            let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
             let (dir, beneficiary, block_time) = (Some(copy.path().to_owned()), account(N), BlockTime::Manual);
             let config = ChainConfig { dir, beneficiary, block_time, ..ChainConfig::new(genesis) };
             match Chain::open(config) {

@@ -11,8 +11,8 @@ use alloy_primitives::{Address, Bytes, U256};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
-use hearth_evm::prism::call;
+use hearth_evm_utxo::prism::call;
+use hearth_evm_utxo::{UtxoChain, genesis};
 use hearth_testkit::random::Random;
 use hearth_utxo::amount::to_wei;
 use hearth_utxo::prism::ADDRESS;
@@ -52,7 +52,7 @@ fn open(directory: &Path) -> Chain {
         dir: Some(directory.to_owned()),
         block_time: BlockTime::Manual,
         beneficiary: account(N),
-        ..ChainConfig::new(Genesis::dev(CHAIN, &accounts, 500_000_000))
+        ..ChainConfig::new(genesis::dev(CHAIN, &accounts, 500_000_000))
     };
     Chain::open(config).unwrap()
 }
@@ -102,7 +102,7 @@ fn check(chain: &Chain) {
 fn what_there_is_survives_a_kill() {
     let drawn = || RandomState::new().hash_one(ROUNDS);
     let seed = std::env::var("HEARTH_SEED").map_or_else(|_| drawn(), |text| text.parse().unwrap());
-    println!("HEARTH_SEED={seed} cargo test -p hearth-evm --test kill_both");
+    println!("HEARTH_SEED={seed} cargo test -p hearth-evm-utxo --test kill_both");
     let (mut random, directory) = (Random(seed), tempfile::tempdir().unwrap());
     let mut told = 0;
     for round in 1..=ROUNDS {

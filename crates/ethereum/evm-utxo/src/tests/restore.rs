@@ -1,50 +1,28 @@
 //! Chains that begin with another's state, and chains that keep only the last blocks.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
-use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, Bytes, TxKind, U256};
-use hearth_crypto::ed25519::SigningKey;
-use hearth_crypto::secp256k1::Signer;
-use hearth_utxo::ledger::Item;
-use hearth_utxo::tx::{Action, Builder};
-use hearth_utxo::{AssetId, Output, OwnerKey};
+use alloy_consensus::Header;
+use hearth_evm::block::Block;
+use hearth_evm::blocks;
+use hearth_evm::chain::{Frozen, RestoreError};
+use hearth_evm::state::Entry;
 
 use super::*;
-use crate::blocks;
-use crate::chain::{BlockInput, BlockTime, ChainConfig};
-use crate::genesis::Genesis;
-use crate::prism::call;
-use crate::tx::Tx;
 
-const CHAIN: u64 = 31337;
-const PRICE: u128 = 100_000_000_000;
-
-fn signer(n: u8) -> Signer {
-    Signer::new(&[n; 32]).unwrap()
-}
-
-fn account(n: u8) -> Address {
-    Address::from(signer(n).address())
-}
-
-fn owner() -> OwnerKey {
+fn keeper() -> OwnerKey {
     OwnerKey(SigningKey::from_seed(&[5; 32]).public_key())
 }
 
 fn config(dir: Option<&Path>, retain_blocks: u64) -> ChainConfig {
     let accounts: Vec<_> = (1..=3).map(|n| (account(n), U256::from(10u128.pow(22)))).collect();
-    let (dir, genesis) = (dir.map(Path::to_path_buf), Genesis::dev(CHAIN, &accounts, 500_000_000));
+    let (dir, genesis) = (dir.map(Path::to_path_buf), genesis::dev(CHAIN, &accounts, 500_000_000));
     ChainConfig { dir, retain_blocks, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) }
 }
 
-fn open(dir: Option<&Path>, retain_blocks: u64) -> Chain {
+fn retaining(dir: Option<&Path>, retain_blocks: u64) -> Chain {
     Chain::open(config(dir, retain_blocks)).unwrap()
-}
-
-fn nonce(chain: &Chain, n: u8) -> u64 {
-    let nonce = chain.view().account(&account(n)).map_or(0, |account| account.nonce);
-    chain.pool().next_nonce(&account(n), nonce)
 }
 
 /// A contract that stores the hash of the block 200 before, its own number and its caller.
@@ -63,10 +41,10 @@ fn deploy(chain: &Chain) -> Bytes {
     Tx::signed(transaction.into(), &signer(1)).raw
 }
 
-fn pay(chain: &Chain) -> Option<Bytes> {
+fn pay_itself(chain: &Chain) -> Option<Bytes> {
     let key = SigningKey::from_seed(&[5; 32]);
-    let available = chain.outputs().outputs_of(&owner(), None, 4);
-    let outputs = vec![Output { asset: AssetId::NATIVE, amount: 7, owner: owner(), memo: Bytes::from_static(b"m") }];
+    let available = chain.outputs().outputs_of(&keeper(), None, 4);
+    let outputs = vec![Output { asset: AssetId::NATIVE, amount: 7, owner: keeper(), memo: Bytes::from_static(b"m") }];
     Builder { chain_id: CHAIN, key: &key, available: &available, outputs, action: Action::Transfer }
         .build()
         .ok()
@@ -75,20 +53,20 @@ fn pay(chain: &Chain) -> Option<Bytes> {
 
 /// Makes a block of both ledgers; gives what it was made of, for another chain.
 fn make(chain: &Chain) -> BlockInput {
-    let there = call(CHAIN, nonce(chain, 2), PRICE, &owner(), 1_000_000, &signer(2)).raw;
-    let raws: Vec<Bytes> = [Some(deploy(chain)), Some(there), pay(chain)].into_iter().flatten().collect();
+    let there = call(CHAIN, nonce(chain, 2), PRICE, &keeper(), 1_000_000, &signer(2)).raw;
+    let raws: Vec<Bytes> = [Some(deploy(chain)), Some(there), pay_itself(chain)].into_iter().flatten().collect();
     assert!(chain.submit(raws).iter().all(Result::is_ok));
     let head = chain.head();
     let (number, timestamp) = (head.number() + 1, 1_700_000_000 + head.number());
-    let (txs, outputs) = (chain.propose(usize::MAX), chain.propose_outputs(usize::MAX));
-    let input = BlockInput { number, timestamp, txs, outputs, ..Default::default() };
+    let (txs, side) = (chain.propose(usize::MAX), chain.propose_side(usize::MAX));
+    let input = BlockInput { number, timestamp, txs, side, ..Default::default() };
     follow(chain, &input);
     input
 }
 
 fn follow(chain: &Chain, input: &BlockInput) -> Arc<Block> {
     let ready = chain.execute_block(input.clone()).unwrap();
-    assert!(ready.refused.is_empty() && ready.outputs_refused().is_empty());
+    assert!(ready.refused.is_empty() && ready.side_refused().is_empty());
     chain.commit(ready).unwrap()
 }
 
@@ -96,13 +74,13 @@ fn follow(chain: &Chain, input: &BlockInput) -> Arc<Block> {
 struct Taken {
     headers: Vec<Header>,
     block: Vec<u8>,
-    items: Vec<Item>,
+    items: Vec<Bytes>,
     entries: Vec<Entry>,
 }
 
 fn take(chain: &Chain) -> Taken {
-    let Frozen { block, headers, view, outputs } = chain.freeze().unwrap().unwrap();
-    let items = outputs.items_of_header().collect::<Result<_, _>>().unwrap();
+    let Frozen { block, headers, view, side } = chain.freeze().unwrap().unwrap();
+    let items = side.unwrap().collect::<Result<_, _>>().unwrap();
     let mut entries: Vec<Entry> = view.sorted().collect();
     let codes = entries.iter().filter_map(|entry| match entry {
         Entry::Account { account, .. } => Some(account.code_hash),
@@ -117,9 +95,9 @@ impl Taken {
     fn give(&self, chain: &Chain) -> Result<(), RestoreError> {
         let block = blocks::decode_foreign(&self.block, &self.headers[0], CHAIN);
         let block = block.map_err(|what| RestoreError::Wrong(what.into()))?;
-        let mut outputs = Loading::default();
-        self.items.iter().for_each(|item| outputs.add(item.clone()).unwrap());
-        chain.restore(&self.headers, block, outputs, self.entries.iter().cloned().map(Ok))
+        let mut set = chain.side().unwrap().set();
+        assert!(self.items.iter().all(|item| set.add(item)));
+        chain.restore(&self.headers, block, Some(set), self.entries.iter().cloned().map(Ok))
     }
 }
 
@@ -134,9 +112,9 @@ fn same(one: &Chain, other: &Chain) {
 #[test]
 fn a_chain_goes_on_from_anothers_state() {
     let (folder, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let one = open(Some(folder.path()), 0);
-    let other = open(Some(target.path()), 0);
-    let in_memory = open(None, 0);
+    let one = retaining(Some(folder.path()), 0);
+    let other = retaining(Some(target.path()), 0);
+    let in_memory = retaining(None, 0);
     assert!(one.freeze().unwrap().unwrap().headers.len() == 1);
     (0..230).for_each(|_| drop(make(&one)));
     let taken = take(&one);
@@ -162,7 +140,7 @@ fn a_chain_goes_on_from_anothers_state() {
     assert_eq!((&first.block, &first.items, &first.entries), (&second.block, &second.items, &second.entries));
     other.stop();
     drop(other);
-    let other = open(Some(target.path()), 0);
+    let other = retaining(Some(target.path()), 0);
     same(&one, &other);
     assert_eq!(other.first_block(), 230);
     let input = make(&one);
@@ -172,9 +150,9 @@ fn a_chain_goes_on_from_anothers_state() {
 
 #[test]
 fn what_is_not_of_the_header_is_refused_and_changes_nothing() {
-    let (one, folder) = (open(None, 0), tempfile::tempdir().unwrap());
+    let (one, folder) = (retaining(None, 0), tempfile::tempdir().unwrap());
     (0..5).for_each(|_| drop(make(&one)));
-    let other = open(Some(folder.path()), 0);
+    let other = retaining(Some(folder.path()), 0);
     let zero = other.head().hash;
     let wrong = |change: &dyn Fn(&mut Taken)| {
         let mut taken = take(&one);
@@ -196,19 +174,19 @@ fn what_is_not_of_the_header_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_restoring_that_is_cut_off_leaves_the_genesis() {
-    let (one, folder) = (open(None, 0), tempfile::tempdir().unwrap());
+    let (one, folder) = (retaining(None, 0), tempfile::tempdir().unwrap());
     (0..3).for_each(|_| drop(make(&one)));
-    let other = open(Some(folder.path()), 0);
+    let other = retaining(Some(folder.path()), 0);
     take(&one).give(&other).unwrap();
     other.stop();
     drop(other);
     // As if the end had come before the mark was taken away, and before one thing or another was written.
     for gone in ["", "state", "blocks"] {
-        mark(folder.path()).unwrap();
+        fs::write(folder.path().join("restoring"), b"").unwrap();
         if !gone.is_empty() {
             fs::remove_dir_all(folder.path().join(gone)).unwrap();
         }
-        let other = open(Some(folder.path()), 0);
+        let other = retaining(Some(folder.path()), 0);
         assert_eq!((other.head().number(), other.outputs().totals()), (0, Default::default()));
         take(&one).give(&other).unwrap();
         same(&one, &other);
@@ -219,7 +197,7 @@ fn a_restoring_that_is_cut_off_leaves_the_genesis() {
 #[test]
 fn a_chain_of_the_last_blocks_goes_on_from_its_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let (all, mut chain) = (open(None, 0), open(Some(folder.path()), 20));
+    let (all, mut chain) = (retaining(None, 0), retaining(Some(folder.path()), 20));
     for round in 1..=4_u64 {
         for _ in 0..25 {
             let input = make(&all);
@@ -236,7 +214,7 @@ fn a_chain_of_the_last_blocks_goes_on_from_its_folder() {
         assert!((first..=head).all(|number| chain.block(number).is_some()));
         chain.stop();
         drop(chain);
-        chain = open(Some(folder.path()), 20);
+        chain = retaining(Some(folder.path()), 20);
         same(&all, &chain);
         assert_eq!(chain.first_block(), first);
         assert!(first < 2 || chain.block(first - 1).is_none());
@@ -244,7 +222,7 @@ fn a_chain_of_the_last_blocks_goes_on_from_its_folder() {
         assert_eq!(chain.tx(&gone.txs[0].hash).is_some(), first == 1);
     }
     assert!(chain.first_block() > 40);
-    let small = open(None, 3);
+    let small = retaining(None, 3);
     (0..9).for_each(|_| drop(make(&small)));
     assert_eq!((small.first_block(), small.block(6), small.block(0).is_some()), (7, None, true));
 }
