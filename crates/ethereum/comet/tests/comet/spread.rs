@@ -1,9 +1,7 @@
 //! What comes to one node alone is handed to CometBFT's RPC, and through it to the others' pools.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, U256};
@@ -17,8 +15,10 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockInput, BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
+use hearth_testkit::http::serve_calls;
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
+use serde_json::json;
 
 const CHAIN: u64 = 777;
 const WITHIN: Duration = Duration::from_secs(60);
@@ -37,47 +37,16 @@ fn node() -> App {
     App::new(Chain::open(config).unwrap(), Config::default())
 }
 
-/// Answers each request of one connection as CometBFT's RPC does, and passes on what was broadcast.
-fn serve(stream: TcpStream, broadcast: &Sender<Bytes>) -> Option<()> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    loop {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let line = line.trim().to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            }
-            if line.is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let call: serde_json::Value = serde_json::from_slice(&body).ok()?;
-        assert_eq!(call["method"], "broadcast_tx_async");
-        let tx = base64::engine::general_purpose::STANDARD.decode(call["params"]["tx"].as_str()?).ok()?;
-        broadcast.send(tx.into()).ok()?;
-        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"code":0}}"#;
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
-        (&stream).write_all((head + answer).as_bytes()).ok()?;
-    }
-}
-
+/// CometBFT's RPC, which passes on what is broadcast.
 fn rpc() -> (Rpc, Receiver<Bytes>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let rpc = Rpc::at(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let sender = sender.clone();
-            std::thread::spawn(move || serve(stream, &sender));
-        }
+    let url = serve_calls(move |method, params| {
+        assert_eq!(method, "broadcast_tx_async");
+        let tx = base64::engine::general_purpose::STANDARD.decode(params["tx"].as_str().unwrap()).unwrap();
+        sender.send(tx.into()).map_err(|_| (-32603, "the test has ended".to_owned()))?;
+        Ok(json!({ "code": 0 }))
     });
-    (rpc, receiver)
+    (Rpc::at(&url).unwrap(), receiver)
 }
 
 fn pay(chain: &Chain, amount: u64) -> Bytes {

@@ -1,7 +1,6 @@
 //! A load, and the money for it, on nodes that misbehave.
 
 mod fund;
-mod http;
 mod profile;
 mod run;
 mod solana;
@@ -11,6 +10,7 @@ use std::time::Duration;
 
 use hearth_lab::load::asked::Asked;
 use hearth_lab::load::course::{Beside, GiveUp, Pace, Timing};
+use serde_json::Value;
 
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -32,4 +32,9 @@ fn asked<K>(url: &str, kind: K) -> Asked<K> {
             give_up: GiveUp::default(),
         },
     }
+}
+
+/// Whether a request, or the first of a batch, is of this method.
+fn is_send(request: &Value, method: &str) -> bool {
+    request.get(0).unwrap_or(request)["method"] == method
 }

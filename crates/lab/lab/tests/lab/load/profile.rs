@@ -12,10 +12,10 @@ use hearth_lab::load::profile::{Plan, ProfileError, Span, take};
 use hearth_lab::load::run::{connect, drive};
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::{Contracts, Kind};
+use hearth_testkit::http::{Reply, answered, serve, serve_on};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::load::http::{Reply, answered, serve, serve_on};
 use crate::load::stub::{Manners, Stub};
 use crate::load::{TIMEOUT, asked};
 

@@ -18,9 +18,9 @@ use hearth_lab::load::report::{Limit, Report};
 use hearth_lab::load::run::{Node, connect, drive, marks, set_up};
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::{Contracts, Kind};
+use hearth_testkit::http::{Reply, serve};
 use serde_json::json;
 
-use crate::load::http::{Reply, serve};
 use crate::load::stub::{Manners, Stub};
 use crate::load::{TIMEOUT, asked};
 

@@ -14,10 +14,11 @@ use alloy_consensus::{EthereumTxEnvelope, Transaction, TxEip4844};
 use alloy_eips::eip2718::Decodable2718;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer};
+use hearth_testkit::http::{Refusal, Reply, answered, serve};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::load::http::{Refusal, Reply, answered, is_send, serve};
+use crate::load::is_send;
 
 /// Who has nothing to do with a load.
 const STRANGER: Address = Address::repeat_byte(0x55);

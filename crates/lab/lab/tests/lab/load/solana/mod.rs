@@ -17,11 +17,11 @@ use hearth_lab::load::solana::node::marks;
 use hearth_lab::load::solana::run::{By, drive, set_up};
 use hearth_lab::load::solana::workload::Kind;
 use hearth_lab::load::solana::{Node, look};
+use hearth_testkit::http::{Reply, answered, serve, serve_on};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
-use crate::load::http::{Reply, answered, serve, serve_on};
 use crate::load::{TIMEOUT, asked};
 use stub::{Manners, Stub};
 

@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hearth_quic::{Server, ServerConfig};
+use hearth_testkit::http::{self, Refusal, Reply, answered};
 use hearth_wire::base58::{decode_32, encode_32, encode_64};
 use hearth_wire::program::system::SystemInstruction;
 use hearth_wire::{Hash, Pubkey, Signature, Txn};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::load::http::{self, Refusal, Reply, answered, is_send};
+use crate::load::is_send;
 
 const FEE: u64 = 5_000;
 const IDENTITY: [u8; 32] = [77; 32];

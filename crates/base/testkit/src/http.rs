@@ -1,7 +1,8 @@
-//! A server of HTTP on 127.0.0.1, a thread a connection, that may break off; and the answers of JSON-RPC.
+//! A fake node: an HTTP server on 127.0.0.1 that answers as a test says, and can break off an answer; a thread for each
+//! connection.
 //!
 //! reads   requests with a Content-Length
-//! writes  what it is told to
+//! writes  the answers of the test
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +11,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What becomes of a request.
+/// What the server does with a request.
 pub enum Reply {
     /// An answer.
     Answer(String),
@@ -24,15 +25,10 @@ pub enum Reply {
     Silence,
 }
 
-/// A code, and words.
+/// The code and the message of a JSON-RPC error.
 pub type Refusal = (i64, String);
 
-/// Whether a request, or the first of a batch, is of this method.
-pub fn is_send(request: &Value, method: &str) -> bool {
-    request.get(0).unwrap_or(request)["method"] == method
-}
-
-/// The answer to a request, or those to a batch.
+/// Returns the answer to a request, or the answers to a batch.
 pub fn answered(request: &Value, mut call: impl FnMut(&str, &Value) -> Result<Value, Refusal>) -> Value {
     let mut one = |question: &Value| match call(question["method"].as_str().unwrap(), &question["params"]) {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
@@ -46,12 +42,17 @@ pub fn answered(request: &Value, mut call: impl FnMut(&str, &Value) -> Result<Va
     }
 }
 
-/// Serves as long as the process lives; gives the URL.
+/// Serves JSON-RPC while the process lives; returns the URL. `call` answers a method and its parameters.
+pub fn serve_calls(call: impl Fn(&str, &Value) -> Result<Value, Refusal> + Send + Sync + 'static) -> String {
+    serve(move |body| Reply::Answer(answered(&serde_json::from_slice(body).unwrap(), &call).to_string()))
+}
+
+/// Serves while the process lives; returns the URL. `answer` is given the body of a request.
 pub fn serve(answer: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> String {
     serve_on(TcpListener::bind("127.0.0.1:0").unwrap(), move |_, body| answer(body))
 }
 
-/// The same where somebody listens already, by what is asked for and the body.
+/// Serves on a listening socket. `answer` is given the place that the request asks for, and its body.
 pub fn serve_on(listener: TcpListener, answer: impl Fn(&str, &[u8]) -> Reply + Send + Sync + 'static) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
@@ -64,7 +65,7 @@ pub fn serve_on(listener: TcpListener, answer: impl Fn(&str, &[u8]) -> Reply + S
     url
 }
 
-/// One connection, to its end.
+/// Serves one connection until it ends.
 fn converse(stream: TcpStream, answer: &dyn Fn(&str, &[u8]) -> Reply) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let (mut reader, mut body) = (BufReader::new(stream), vec![]);
@@ -86,7 +87,7 @@ fn converse(stream: TcpStream, answer: &dyn Fn(&str, &[u8]) -> Reply) -> Option<
     }
 }
 
-/// Reads a request's body; gives what was asked for, as `/path?query`.
+/// Reads a request's body; returns the place that it asks for, as `/path?query`.
 fn read_request(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<String> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
