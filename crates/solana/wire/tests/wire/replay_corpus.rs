@@ -2,14 +2,14 @@
 //!
 //! `HEARTH_FUZZ_ROUNDS` sets how many mutants each input gets (default 10,000).
 
-use hearth_testkit::random::Random;
+use hearth_testkit::random::{Random, seed};
 use hearth_wire::entry::Entries;
 use hearth_wire::gossip::Protocol;
 use hearth_wire::repair::{AncestorHashes, Answer, Asked};
 use hearth_wire::shred::{self, Shred};
 use hearth_wire::{Txn, entry};
 
-use crate::support::mutate::{self, SeedOnPanic};
+use crate::support::mutate::{SeedOnPanic, mutate};
 use crate::{checks, make_corpus};
 
 /// The committed inputs of one target.
@@ -60,7 +60,7 @@ fn the_corpus_parses() {
 
 fn mutate_and_check(folder: &'static str, test: &'static str, fields: fn(&[u8]) -> Vec<usize>, check: fn(&[u8])) {
     let rounds = std::env::var("HEARTH_FUZZ_ROUNDS").map_or(10_000, |n| n.parse().expect("a number"));
-    let seed = mutate::seed();
+    let seed = seed();
     let _print = SeedOnPanic { seed, test };
     let mut random = Random(seed);
     let corpus = committed(folder);
@@ -70,7 +70,7 @@ fn mutate_and_check(folder: &'static str, test: &'static str, fields: fn(&[u8]) 
         for _ in 0..rounds {
             let other = &corpus[random.index(corpus.len())].1;
             let mut mutant = input.clone();
-            mutate::mutate(&mut mutant, &fields, other, &mut random);
+            mutate(&mut mutant, &fields, other, &mut random);
             check(&mutant);
         }
     }

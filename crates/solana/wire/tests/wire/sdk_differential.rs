@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hearth_testkit::random::Random;
+use hearth_testkit::random::{Random, seed};
 use hearth_wire::consts::{SYSTEM_PROGRAM, SYSVAR_CLOCK};
 use hearth_wire::{Pubkey, Txn, Version};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use solana_message::v0::{LoadedAddresses, LoadedMessage};
 use solana_message::{Address, VersionedMessage};
 use solana_transaction::versioned::VersionedTransaction;
 
-use crate::support::mutate::{SeedOnPanic, mutate, seed};
+use crate::support::mutate::{SeedOnPanic, mutate};
 use crate::support::{address, sdk_accepts, transaction};
 
 fn reserved() -> HashSet<Address> {

@@ -52,14 +52,6 @@ pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut 
     }
 }
 
-/// The seed of a randomised test: `HEARTH_SEED`, or one from the clock. A failure prints it.
-pub fn seed() -> u64 {
-    match std::env::var("HEARTH_SEED") {
-        Ok(text) => text.parse().expect("HEARTH_SEED is a number"),
-        Err(_) => std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64),
-    }
-}
-
 /// Prints the seed and the command that runs the test again, if the test panics.
 pub struct SeedOnPanic {
     pub seed: u64,
