@@ -1,7 +1,6 @@
 //! A node that is killed while it makes blocks of both ledgers, again and again and at any moment: what is there of the
 //! native asset stays what the genesis gave. `HEARTH_SEED` says at which moments.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +12,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm_utxo::prism::call;
 use hearth_evm_utxo::{UtxoChain, genesis};
-use hearth_testkit::random::Random;
+use hearth_testkit::random::{Random, seed};
 use hearth_utxo::amount::to_wei;
 use hearth_utxo::prism::ADDRESS;
 use hearth_utxo::tx::{Action, Builder};
@@ -100,8 +99,7 @@ fn check(chain: &Chain) {
 
 #[test]
 fn what_there_is_survives_a_kill() {
-    let drawn = || RandomState::new().hash_one(ROUNDS);
-    let seed = std::env::var("HEARTH_SEED").map_or_else(|_| drawn(), |text| text.parse().unwrap());
+    let seed = seed();
     println!("HEARTH_SEED={seed} cargo test -p hearth-evm-utxo --test kill_both");
     let (mut random, directory) = (Random(seed), tempfile::tempdir().unwrap());
     let mut told = 0;

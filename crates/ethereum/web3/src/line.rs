@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 use hearth_evm::tx::SharedTx;
+use hearth_serve::jsonrpc;
 use hearth_serve::websocket::{self, Utf8Bytes};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -23,7 +24,6 @@ use tokio::sync::Notify;
 use crate::counters::{Counters, count};
 use crate::criteria::Criteria;
 use crate::json;
-use crate::jsonrpc::notification;
 use crate::shapes::{self, Place};
 
 /// About what a transaction or a log takes in memory besides its own bytes.
@@ -216,6 +216,12 @@ struct Telling {
     event: Arc<Event>,
     own: Own,
     at: At,
+}
+
+/// The text of a notification; `subscription` is its quoted number.
+fn notification(subscription: &str, result: &str) -> String {
+    let params = format!("{{\"subscription\":{subscription},\"result\":{result}}}");
+    jsonrpc::notification("eth_subscription", &params)
 }
 
 /// How far.
