@@ -13,11 +13,11 @@ use hearth_lab::load::report::Report;
 use hearth_lab::load::run::{connect, drive};
 use hearth_lab::load::series::Pool;
 use hearth_lab::load::workload::{Contracts, Kind};
+use hearth_testkit::http::{self, Reply};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::asked;
-use crate::http::{self, Reply};
 use crate::sink::{self, Sink, live, pin};
 
 const ACCOUNTS: usize = 2_000;

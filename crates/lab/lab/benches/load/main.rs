@@ -9,9 +9,6 @@
 //! loop, which shows how late it is.
 
 mod ethereum;
-#[path = "../../tests/load/http.rs"]
-#[expect(dead_code, reason = "sinks do not break off")]
-mod http;
 mod sink;
 mod solana;
 

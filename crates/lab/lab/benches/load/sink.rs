@@ -8,10 +8,9 @@ use std::io::{BufRead, BufReader, Read, stdin};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hearth_testkit::http::{Reply, answered};
 use hearth_tile::sys::thread::{allowed_cores, pin_to};
 use serde_json::Value;
-
-use crate::http::{Reply, answered};
 
 /// Keeps this thread, and all that it starts, on one core: the nth that there is.
 pub fn pin(nth: usize) {

@@ -16,6 +16,7 @@ use hearth_lab::load::solana::keys::generate;
 use hearth_lab::load::solana::run::{By, drive};
 use hearth_lab::load::solana::workload::Kind;
 use hearth_quic::{Server, ServerConfig};
+use hearth_testkit::http;
 use hearth_tile::sys::event::{EventFd, wait_readable};
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
 use hearth_wire::Signature;
@@ -24,7 +25,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::asked;
-use crate::http;
 use crate::sink::{self, Sink, live, pin};
 
 const ACCOUNTS: usize = 2_000;
