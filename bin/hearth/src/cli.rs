@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 use hearth_evm_node::EvmCommand;
 use hearth_node::{ledger_command, run};
 
-use crate::{config_command, configure, keys, machine, monitor, profile, why};
+use crate::lab::{monitor, profile};
+use crate::{config_command, configure, keys, machine, why};
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///

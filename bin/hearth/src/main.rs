@@ -9,14 +9,12 @@
 mod cli;
 mod config_command;
 mod configure;
-mod instruments;
 mod keys;
+mod lab;
+mod local_nodes;
 mod machine;
 mod metrics;
-mod monitor;
 mod panics;
-mod profile;
-mod purse;
 mod why;
 
 use std::process::ExitCode;
@@ -29,7 +27,8 @@ use hearth_evm_node::EvmCommand;
 use hearth_node::{config, ledger_command, run};
 
 use cli::{Cli, Command};
-use instruments::{INSTRUMENTS, PROGRAM, look_at_chain, open_meter};
+use lab::instruments::{INSTRUMENTS, OF_CHAIN, PROGRAM, open_meter};
+use lab::{monitor, profile, purse};
 
 fn main() -> ExitCode {
     panics::install();
@@ -107,7 +106,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Load(options) => Ok(hearth_load::run(&options, purse::open, &StopSignal::install()?, say)?),
         Command::Tune(command) => Ok(hearth_tune::run(&command, env!("HEARTH_OPT_LEVEL"), say)?),
         Command::Cluster(command) => Ok(hearth_local_cluster::run(&command, open_meter, say)?),
-        Command::Evm(command) => Ok(hearth_evm_node::run(&command, look_at_chain, &StopSignal::install()?, say)?),
+        Command::Evm(command) => Ok(hearth_evm_node::run(&command, OF_CHAIN, &StopSignal::install()?, say)?),
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
         Command::Keys(command) => Ok(keys::run(&command, say)?),

@@ -22,7 +22,7 @@ use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
-use super::{EvmError, EvmRun, MakeLook, comet, dump, hardfork_name};
+use super::{EvmError, EvmRun, Instruments, comet, dump, hardfork_name};
 
 /// Texts for the console that may wait for their reader.
 const CONSOLE_QUEUE: usize = 1_024;
@@ -42,7 +42,7 @@ const CHAIN_ID: u64 = 31337;
 const THREADS_MAX: usize = 4;
 
 /// Runs until Ctrl-C.
-pub fn run(options: &EvmRun, look_at: MakeLook, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(options: &EvmRun, instruments: Instruments, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     check(options)?;
     let words = options.words.words()?;
     let accounts = accounts::derive(&words, options.accounts)?;
@@ -62,10 +62,13 @@ pub fn run(options: &EvmRun, look_at: MakeLook, stop: &StopSignal, say: &Say) ->
     let chain = Chain::open(config).map_err(|why| began_otherwise(options, &accounts, why))?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
-    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace)));
+    let instruments = hearth_web3::Instruments {
+        look_at: (!options.no_dashboard).then(|| (instruments.look_at)(Arc::clone(&workspace))),
+        profiler: Some((instruments.profiler)(chain.clone())),
+    };
     let web3 = web3_config(options, &accounts, held.address());
     let socket = held.listen().map_err(|source| port_error(web3.address, source))?;
-    let server = hearth_web3::serve_on(socket, web3, chain.clone(), look_at)?;
+    let server = hearth_web3::serve_on(socket, web3, chain.clone(), instruments)?;
     let mut engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
     let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
