@@ -22,10 +22,10 @@ use hearth_serve::dashboard::LookAt;
 use super::profile::{self, ChainService};
 
 /// What a bench takes from this program.
-pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: INSTRUMENTS };
+pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: OF_NODE };
 
 /// Those of a node of tiles.
-pub const INSTRUMENTS: Instruments = Instruments { look_at: look_at_node, profiler };
+pub const OF_NODE: Instruments = Instruments { look_at: look_at_node, profiler };
 
 fn look_at_node(config: &Config) -> LookAt {
     look_at(Arc::new(workspace_path(config).into()), Membership::of(config))

@@ -260,7 +260,7 @@ fn hint(error: &ChainError) -> &'static str {
 }
 
 /// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program gives
-/// it.
+/// it; a program without the lab has none.
 #[derive(Clone, Copy)]
 pub struct Instruments {
     /// Makes the dashboard's view of a node, whose workspace is at a path that is known once it has a port.
@@ -270,7 +270,12 @@ pub struct Instruments {
 }
 
 /// Follows the command.
-pub fn run(command: &EvmCommand, instruments: Instruments, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(
+    command: &EvmCommand,
+    instruments: Option<Instruments>,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), EvmError> {
     match command {
         EvmCommand::Run(options) => run::run(options, instruments, stop, say),
         EvmCommand::Testnet(options) => testnet::run(options, stop, say),

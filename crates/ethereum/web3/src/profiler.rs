@@ -4,19 +4,25 @@
 
 use std::sync::Arc;
 
-use hearth_serve::dashboard::LookAt;
+use hearth_serve::dashboard::View;
 use serde_json::Value;
 
 /// The longest profile, seconds.
 pub const PROFILE_SECONDS_MAX: u64 = 600;
 
 /// The instruments of one node.
-#[derive(Default)]
 pub struct Instruments {
-    /// What the dashboard shows; `None` where there is no dashboard.
-    pub look_at: Option<LookAt>,
+    /// What the dashboard shows, or why there is none.
+    pub look_at: View,
     /// Takes the profiles that the node's owner asks for; without one their methods do not exist.
     pub profiler: Option<Arc<dyn Profiler>>,
+}
+
+impl Default for Instruments {
+    /// None at all.
+    fn default() -> Self {
+        Self { look_at: Err("nothing looks at this node"), profiler: None }
+    }
 }
 
 /// Samples the node's process.

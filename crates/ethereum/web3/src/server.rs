@@ -64,7 +64,7 @@ fn serve_at(listener: Listener, config: Config, chain: Chain, instruments: Instr
     start_threads(&api, &server).map_err(ServeError::Threads)?;
     let (watching, until) = (Arc::clone(&api), server.stopped());
     server.spawn(async move {
-        if let Some(dashboard) = &watching.dashboard {
+        if let Ok(dashboard) = &watching.dashboard {
             dashboard.watch(until).await;
         }
     });

@@ -57,7 +57,7 @@ pub struct Api {
     pub(crate) hub: Hub,
     pub(crate) filters: Filters,
     pub(crate) heavy: Heavy,
-    pub(crate) dashboard: Option<Dashboard>,
+    pub(crate) dashboard: Result<Dashboard, &'static str>,
     rate: RateLimit,
     accounts: Accounts,
     dev: Dev,

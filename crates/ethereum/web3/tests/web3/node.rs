@@ -127,7 +127,7 @@ impl Node {
         let mut config = Config::new(([127, 0, 0, 1], 0).into());
         config.accounts = (1..=3).map(|seed| [seed; 32]).collect();
         change(&mut config);
-        let server = serve(config, chain.clone(), Instruments { look_at, profiler: None }).unwrap();
+        let server = serve(config, chain.clone(), Instruments { look_at: look_at.ok_or("--no-dashboard"), profiler: None }).unwrap();
         let stream = connect(&server);
         Self { chain, server, stream }
     }
