@@ -6,7 +6,7 @@
 //! source  the documentation of the parsers
 //!
 //! The fuzz targets call these functions under coverage guidance (nightly compiler); the test
-//! `crates/solana/wire/tests/replay_corpus.rs` takes this file as a module and calls them on the committed
+//! `crates/solana/wire/tests/wire/replay_corpus.rs` takes this file as a module and calls them on the committed
 //! corpus and on seeded mutations of it (stable compiler, in CI).
 
 use hearth_wire::entry::{Entries, Entry, write_batch_header, write_entry};

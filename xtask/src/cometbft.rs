@@ -43,7 +43,7 @@ fn go() -> Option<PathBuf> {
     run::answers(Command::new(&go).arg("version")).then_some(go)
 }
 
-/// Runs `crates/ethereum/comet/tests/cometbft.rs`, killing by so many seeds, and `bin/hearth/tests/cometbft.rs`.
+/// Runs the modules `cometbft` of `hearth-comet`'s tests, killing by so many seeds, and of the binary's end-to-end tests.
 /// Whether CometBFT was there.
 pub fn test(seeds: u64, see: impl FnMut(&str)) -> Result<bool, String> {
     let Some(program) = program() else {
@@ -52,8 +52,8 @@ pub fn test(seeds: u64, see: impl FnMut(&str)) -> Result<bool, String> {
         return Ok(false);
     };
     let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--workspace", "--test", "cometbft"]);
-    command.args(["--", "--nocapture"]);
+    command.args(["test", "--release", "--locked", "--workspace", "--test", "comet", "--test", "end_to_end"]);
+    command.args(["--", "--nocapture", "cometbft::"]);
     command.env("HEARTH_COMETBFT", program).env("HEARTH_COMET_SEEDS", seeds.to_string());
     run_seeing(&mut command, see)?;
     Ok(true)

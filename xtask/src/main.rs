@@ -24,7 +24,7 @@ const HELP: &str = "\
 Chores of the repository.
 
   cargo xtask test [--only WORD]   Pass every test: tidy, cargo test, loom, Miri, documentation, end to end;
-                                   or only the steps whose names hold a word.
+                                   or only the steps whose names hold a word. `--list` names the steps, and runs none.
   cargo xtask tidy                 Check the rules of the house: imports, unsafe, sizes, words.
   cargo xtask gen [--check]        Write the pages that the binary knows best; or check that they are up to date.
   cargo xtask soak list            The long runs, by hand.

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: the one command that passes every test.
 //!
 //! reads   the working tree; `RUSTFLAGS`
-//! writes  build outputs; standard output: a heading per step, its time, and at the end the sum of all runners
+//! writes  build outputs; standard output: a heading per step, its time, and at the end the sum of all runners; with
+//!         `--list` the steps' names and nothing else
 //! memory  one line of output at a time
 
 use std::process::Command;
@@ -38,6 +39,8 @@ impl Tally {
 struct Steps<'a> {
     /// Part of the names of the steps to run; all when empty.
     only: &'a str,
+    /// Print the steps' names, and run none.
+    list: bool,
     tally: Tally,
     times: Vec<(&'static str, Duration)>,
 }
@@ -46,6 +49,11 @@ impl Steps<'_> {
     /// Runs a step under its heading. A step whose runner counts nothing is one test.
     fn step(&mut self, name: &'static str, run: impl FnOnce(&mut Tally) -> Result<(), String>) -> Result<(), String> {
         if !name.contains(self.only) {
+            return Ok(());
+        }
+        if self.list {
+            println!("{name}");
+            self.times.push((name, Duration::ZERO));
             return Ok(());
         }
         println!("\n== {name}");
@@ -75,22 +83,27 @@ impl Steps<'_> {
     }
 }
 
-/// `cargo xtask test [--only WORD]`
+/// `cargo xtask test [--list] [--only WORD]`
 pub fn run(args: &[&str]) -> Result<(), String> {
     let mut args = Args::new(args);
+    let list = args.switch("--list");
     let only = args.value("--only")?.unwrap_or_default();
     args.end()?;
-    let mut steps = Steps { only, ..Steps::default() };
+    let mut steps = Steps { only, list, ..Steps::default() };
+    if !list {
+        println!("build outputs in {}", target_dir().display());
+    }
     let result = all(&mut steps);
     if steps.times.is_empty() {
         return Err(format!("no step's name contains {only:?}"));
     }
-    steps.print();
+    if !list {
+        steps.print();
+    }
     result
 }
 
 fn all(steps: &mut Steps<'_>) -> Result<(), String> {
-    println!("build outputs in {}", target_dir().display());
     steps.step("tidy", |_| tidy::run())?;
     steps.step("dependencies: a node without the lab's", |_| dependencies::check_without_lab())?;
     steps.step("dependencies: each compiled once", |_| dependencies::check_once())?;
@@ -101,12 +114,15 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("loom: interleavings of the ring and of wake-ups", |tally| {
         run_seeing(&mut loom(), |line| tally.see(line))
     })?;
-    match miri() {
-        Some(commands) => steps.step("miri: ring, and the portable paths of crypto", |tally| {
+    steps.step("miri: ring, and the portable paths of crypto", |tally| match miri() {
+        Some(commands) => {
             commands.into_iter().try_for_each(|mut command| run_seeing(&mut command, |line| tally.see(line)))
-        })?,
-        None => println!("\nmiri: not installed, skipped"),
-    }
+        }
+        None => {
+            println!("not installed, skipped");
+            Ok(())
+        }
+    })?;
     steps.step("fuzz: the targets compile", |_| run::run(&mut fuzz()))?;
     steps.step("doc: no warnings", |_| {
         // Built with what is private, which the pages of the crates link to.
@@ -199,6 +215,14 @@ mod tests {
             tally.see(line);
         }
         assert_eq!(tally, Tally { passed: 19, failed: 2 });
+    }
+
+    #[test]
+    fn a_listed_step_is_not_run() {
+        let mut steps = Steps { list: true, ..Steps::default() };
+        steps.step("listed", |_| Err("it ran".into())).unwrap();
+        assert_eq!(steps.times.len(), 1);
+        assert_eq!(steps.tally, Tally::default());
     }
 
     #[test]

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::Outcome;
 use crate::run::{self, Args, cargo};
 
+/// After a node was started again, or a cut was healed, all nodes have confirmed what is new within this, seconds.
+const RECOVERS_WITHIN_S: u64 = 30;
 /// Before the figures in what the test says.
 const FIGURES: &str = "figures ";
 
@@ -23,6 +25,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
         ("HEARTH_VALIDATORS", args.number("--validators", 1)?),
         ("HEARTH_SEED", args.number("--seed", 1)?),
         ("HEARTH_SECONDS", seconds),
+        ("HEARTH_RECOVERS_WITHIN", RECOVERS_WITHIN_S),
     ];
     args.end()?;
     let mut test = cargo();

@@ -51,7 +51,10 @@ fn seeds(time: Duration) -> Result<Outcome, String> {
 
 fn mutations(seed: u64) -> Command {
     let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--quiet", "--package", "hearth-wire", "--test", "replay_corpus"]);
-    command.arg("mutated").env("HEARTH_SEED", seed.to_string()).env("HEARTH_FUZZ_ROUNDS", ROUNDS.to_string());
+    command.args(["test", "--release", "--locked", "--quiet", "--package", "hearth-wire", "--test", "wire"]);
+    command
+        .arg("replay_corpus::mutated")
+        .env("HEARTH_SEED", seed.to_string())
+        .env("HEARTH_FUZZ_ROUNDS", ROUNDS.to_string());
     command
 }

@@ -17,12 +17,13 @@ const TESTKIT: &str = "testkit";
 
 /// Crates from outside that only these of ours may import: no async in tiles, one user of each protocol
 /// and of the engine.
-const OUTSIDE: [(&str, &[&str]); 7] = [
+const OUTSIDE: [(&str, &[&str]); 8] = [
     ("tokio", &["serve", "rpc", "web3"]),
     ("axum", &["serve"]),
     ("quinn-proto", &["quic"]),
     ("rustls", &["quic"]),
     ("ureq", &["rpc-client"]),
+    ("indicatif", &["command"]),
     ("solana-svm", &["svm"]),
     ("libc", &["ring", "tile"]),
 ];

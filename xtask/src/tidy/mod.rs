@@ -50,6 +50,7 @@ const RULES: &[Rule] = &[
     ("line-width", sources::line_width),
     ("ignored-test", sources::ignored_tests),
     ("sleep-in-test", sources::sleeps),
+    ("test-programs", sources::test_programs),
     ("function-size", functions::size),
     ("host", host::gives),
     ("map-order", host::loops),

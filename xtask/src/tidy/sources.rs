@@ -4,7 +4,7 @@
 //! writes  findings
 //! memory  none of its own
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Found;
 use super::code::{line_of, words};
@@ -201,6 +201,28 @@ pub fn sleeps(tree: &Tree, found: &mut Found) {
             if line >= from && !file.code[..at].ends_with('.') {
                 found.at(&file.path, line, "wait for a condition with a deadline, not for time");
             }
+        }
+    }
+}
+
+/// Test programs that a crate has beside its first, and why.
+const MORE_PROGRAMS: [(&str, &str); 1] =
+    [("crates/lab/lab/tests/tune.rs", "no other test may start a process while it writes the program that it runs")];
+
+/// The tests of a crate are modules of one program: each program links the crate and all below it.
+pub fn test_programs(tree: &Tree, found: &mut Found) {
+    let mut programs: BTreeMap<&str, &str> = BTreeMap::new();
+    for file in tree.rust().filter(|file| MORE_PROGRAMS.iter().all(|(path, _)| *path != file.path)) {
+        let Some((folder, name)) = file.path.split_once("/tests/") else { continue };
+        let is_program = match name.split_once('/') {
+            None => true,
+            Some((_, name)) => name == "main.rs",
+        };
+        if !is_program || folder.contains("/src") {
+            continue;
+        }
+        if let Some(first) = programs.insert(folder, &file.path) {
+            found.at(&file.path, 0, format!("the tests in {first} are a program already: make these a module of it"));
         }
     }
 }

@@ -237,7 +237,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 source("//! A.\n// SAFETY: none.\nunsafe fn f() {}\n"),
                 source("//! A.\n#![allow(unsafe_code)]\n"),
                 with("crates/base/tile/src/system.rs", "//! A.\nunsafe fn f() {}\n"),
-                with("crates/solana/wire/tests/b.rs", "unsafe fn f() {}\n"),
+                with("crates/solana/wire/tests/b/c.rs", "unsafe fn f() {}\n"),
             ],
         ),
         (
@@ -261,11 +261,12 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
         (
             "sleep-in-test",
             vec![
-                with("crates/solana/wire/tests/b.rs", "fn f() { std::thread::sleep(TIME); }\n"),
+                with("crates/solana/wire/tests/b/c.rs", "fn f() { std::thread::sleep(TIME); }\n"),
                 source("//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { sleep(TIME); }\n}\n"),
-                with("crates/solana/wire/tests/b.rs", "fn f() { std::thread::park_timeout(TIME); }\n"),
+                with("crates/solana/wire/tests/b/c.rs", "fn f() { std::thread::park_timeout(TIME); }\n"),
             ],
         ),
+        ("test-programs", second_programs()),
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
         ("host", calls_past_the_host()),
         ("map-order", loops_without_order()),
@@ -273,6 +274,11 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
     .into_iter()
     .chain(broken_text())
     .collect()
+}
+
+/// A crate with a second program of tests.
+fn second_programs() -> Vec<Tree> {
+    ["b.rs", "b/main.rs"].map(|name| with(&format!("crates/solana/wire/tests/{name}"), "fn f() {}\n")).into()
 }
 
 /// The same for the rules on text.

@@ -181,52 +181,28 @@ fn sentence(words: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Read, Write};
+    use std::collections::HashMap;
     use std::net::TcpListener;
 
-    use super::*;
     use hearth_command::exit_code::{ExitCode, WRONG_USE};
+    use hearth_testkit::http::serve_calls;
+
+    use super::*;
 
     const HASH: &str = "0xabababababababababababababababababababababababababababababababab";
 
     /// The fate that a node's answers by method make; a method without one is not served.
     fn fate_by(answers: &[(&str, Value)]) -> Result<Value, WhyError> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut stream = BufReader::new(listener.accept().unwrap().0);
-                while let Some(request) = request(&mut stream) {
-                    let found = answers.iter().find(|(method, _)| request["method"] == *method);
-                    let answer = match found {
-                        Some((_, answer)) if answer.get("code").is_some() => json!({ "error": answer }),
-                        Some((_, answer)) => json!({ "id": 1, "result": answer }),
-                        None => json!({ "error": { "code": NONE_HERE, "message": "no such method" } }),
-                    };
-                    let body = answer.to_string();
-                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-                    stream.get_mut().write_all((head + &body).as_bytes()).unwrap();
-                }
-            });
-            fate(&url, HASH)
-        })
-    }
-
-    fn request(stream: &mut BufReader<std::net::TcpStream>) -> Option<Value> {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if stream.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            match line.trim_end().to_ascii_lowercase() {
-                line if line.is_empty() => break,
-                line => length = line.strip_prefix("content-length: ").map_or(length, |text| text.parse().unwrap()),
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).ok()?;
-        serde_json::from_slice(&body).ok()
+        let answers: HashMap<String, Value> =
+            answers.iter().map(|(method, answer)| ((*method).to_owned(), answer.clone())).collect();
+        let url = serve_calls(move |method, _| match answers.get(method) {
+            Some(answer) => match answer["code"].as_i64() {
+                Some(code) => Err((code, answer["message"].as_str().unwrap().to_owned())),
+                None => Ok(answer.clone()),
+            },
+            None => Err((NONE_HERE, "no such method".into())),
+        });
+        fate(&url, HASH)
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //!
 //! HEARTH_SECONDS says for how long, HEARTH_LOSS how many per cent of the datagrams are lost, HEARTH_KILL_EVERY after
 //! how many seconds a node is killed (0: none), HEARTH_CUT_EVERY after how many the network is cut (0: never),
-//! HEARTH_RATE how many transactions a second there are, HEARTH_VALIDATORS how many nodes make blocks, HEARTH_SEED which
-//! nodes are killed. `cargo xtask soak cluster` sets them.
+//! HEARTH_RATE how many transactions a second there are, HEARTH_VALIDATORS how many nodes make blocks, HEARTH_SEED
+//! which nodes are killed, HEARTH_RECOVERS_WITHIN how many seconds a recovery may take. `cargo xtask soak cluster` sets
+//! them.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::cluster_up::{Cluster, RPC, bank_hash, blockhash, slot};
+use super::cluster_up::{Cluster, RPC, blockhash, slot};
 use super::node::{hearth, same, wait_until};
 
 const NODES: usize = 10;
@@ -22,8 +23,9 @@ const DOWN_FOR: Duration = Duration::from_secs(5);
 /// A cut is healed after so long. Where both halves make blocks each votes for its own, and a vote binds for twice as
 /// long with each that follows it: of 12 slots a half makes about 6, which bind for 64 slots or 26 s.
 const CUT_FOR: Duration = Duration::from_secs(5);
-/// After a node was started again, or a cut was healed, all have confirmed what is new within this.
-const RECOVERS_WITHIN: Duration = Duration::from_secs(30);
+/// After a node was started again, or a cut was healed, all have confirmed what is new within so many seconds, where
+/// nothing says how many: other tests have the cores, too.
+const RECOVERS_WITHIN: u64 = 150;
 /// Beyond the time it is given a load may take so long, for money and what is under way at the end.
 const REST: Duration = Duration::from_secs(180);
 /// Slots at the end whose blocks are compared.
@@ -121,6 +123,7 @@ struct Trials<'a> {
     cuts: Pace,
     random: fastrand::Rng,
     trouble: Option<(Trouble, Instant)>,
+    recovers_within: Duration,
     longest_recovery: Duration,
     most_memory: u64,
 }
@@ -129,7 +132,9 @@ impl<'a> Trials<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         let (kills, cuts) = (Pace::new(number("HEARTH_KILL_EVERY", 15)), Pace::new(number("HEARTH_CUT_EVERY", 0)));
         let random = fastrand::Rng::with_seed(number("HEARTH_SEED", 1));
-        Self { cluster, kills, cuts, random, trouble: None, longest_recovery: Duration::ZERO, most_memory: 0 }
+        let recovers_within = Duration::from_secs(number("HEARTH_RECOVERS_WITHIN", RECOVERS_WITHIN));
+        let longest_recovery = Duration::ZERO;
+        Self { cluster, kills, cuts, random, trouble: None, recovers_within, longest_recovery, most_memory: 0 }
     }
 
     /// Looks that nodes live that should. It takes a second: rates are told of that.
@@ -156,8 +161,8 @@ impl<'a> Trials<'a> {
             Some((Trouble::Behind(wanted), since)) => {
                 let is_behind = |node: &usize| confirmed(self.cluster, *node).is_none_or(|slot| slot < wanted);
                 let behind: Vec<usize> = (1..=NODES).filter(is_behind).collect();
-                let (took, within) = (since.elapsed(), RECOVERS_WITHIN.as_secs());
-                assert!(behind.is_empty() || took < RECOVERS_WITHIN, "{behind:?} not at {wanted} within {within} s");
+                let (took, within) = (since.elapsed(), self.recovers_within);
+                assert!(behind.is_empty() || took < within, "{behind:?} not at {wanted} within {} s", within.as_secs());
                 if behind.is_empty() {
                     self.longest_recovery = self.longest_recovery.max(took);
                     self.trouble = None;
@@ -229,10 +234,8 @@ fn ten_nodes_through_loss_and_kills() {
     cluster.reaches(&all, newest);
     let caught_up_s = begun.elapsed().as_secs_f64();
     let first = cluster.rpc(1);
-    // The same blocks could come to other states: those of the newest are held against each other, too.
-    let state = bank_hash(first, newest);
-    assert!(state.is_string());
-    all.iter().for_each(|node| assert_eq!(bank_hash(cluster.rpc(*node), newest), state, "node {node}"));
+    // The same blocks could come to other states.
+    cluster.come_to_one_state(&all);
     let mut compared = [0; NODES];
     for at in newest.saturating_sub(COMPARED).max(1)..=newest {
         let options = json!([at, at, { "commitment": "confirmed" }]);

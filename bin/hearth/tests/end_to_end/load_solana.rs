@@ -1,13 +1,12 @@
 //! `hearth load` on our own node by Solana's protocols: money, transfers, tokens, by QUIC and over RPC.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hearth_rpc_client::http::{Patience, direct};
+use hearth_testkit::http::{Refusal, Reply, serve, serve_calls};
 use hearth_wire::base58::encode_32;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -159,9 +158,9 @@ fn money_that_was_stopped_on_its_way_goes_on() {
         let is_send = body.windows(17).any(|window| window == b"\"sendTransaction\"");
         if is_send && sends.fetch_add(1, Ordering::Relaxed) > 0 {
             counted.fetch_add(1, Ordering::Relaxed);
-            return (503, String::new());
+            return Reply::Status(503);
         }
-        (200, forwarded(port, body))
+        Reply::Answer(forwarded(port, body))
     });
     let arguments = ["load", "fund", "--count", "2000", "--amount", "0.01", "--funder", &faucet, "--network", &between];
     let fund = Process::start(hearth().current_dir(folder).args(arguments));
@@ -212,62 +211,22 @@ fn more_accounts_than_one_request_asks_for_are_funded_and_send() {
     node.stop();
 }
 
-/// The answers of a node whose chain stands still: nobody ever has any money.
-fn of_a_chain_that_stands_still(question: &Value) -> Value {
+/// What a node answers whose chain stands still: nobody ever has any money.
+fn of_a_chain_that_stands_still(method: &str, params: &Value) -> Result<Value, Refusal> {
     let hash = encode_32(&[7; 32]).to_string();
-    let result = match question["method"].as_str() {
-        Some("getVersion") => json!({ "solana-core": "0.0.1" }),
-        Some("getIdentity") => json!({ "identity": hash }),
-        Some("getFeeForMessage") => json!({ "value": 5_000 }),
-        Some("getLatestBlockhash") => json!({ "value": { "blockhash": hash, "lastValidBlockHeight": 150 } }),
-        Some("getBlockHeight") => json!(1),
-        Some("requestAirdrop") => json!(hash),
-        Some("getMultipleAccounts") => {
-            let count = question["params"][0].as_array().map_or(0, Vec::len);
+    Ok(match method {
+        "getVersion" => json!({ "solana-core": "0.0.1" }),
+        "getIdentity" => json!({ "identity": hash }),
+        "getFeeForMessage" => json!({ "value": 5_000 }),
+        "getLatestBlockhash" => json!({ "value": { "blockhash": hash, "lastValidBlockHeight": 150 } }),
+        "getBlockHeight" => json!(1),
+        "requestAirdrop" => json!(hash),
+        "getMultipleAccounts" => {
+            let count = params[0].as_array().map_or(0, Vec::len);
             json!({ "value": vec![Value::Null; count] })
         }
-        _ => {
-            let refusal = json!({ "code": -32601, "message": "Method not found" });
-            return json!({ "jsonrpc": "2.0", "id": question["id"], "error": refusal });
-        }
-    };
-    json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })
-}
-
-/// Answers the requests of one connection to its end, each by a status and a text.
-fn converse(stream: TcpStream, answer: &dyn Fn(&[u8]) -> (u16, String)) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let (mut line, mut length) = (String::new(), 0);
-        while line != "\r\n" {
-            line.clear();
-            if reader.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let lower = line.to_ascii_lowercase();
-            length =
-                lower.strip_prefix("content-length:").map_or(length, |text| text.trim().parse().expect("a number"));
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let (status, text) = answer(&body);
-        let answer = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{text}", text.len());
-        reader.get_mut().write_all(answer.as_bytes()).ok()?;
-    }
-}
-
-/// Serves until the test's process ends; gives the URL.
-fn serve(answer: impl Fn(&[u8]) -> (u16, String) + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let answer = Arc::new(answer);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let answer = answer.clone();
-            std::thread::spawn(move || converse(stream, &*answer));
-        }
-    });
-    url
+        _ => return Err((-32601, "Method not found".into())),
+    })
 }
 
 /// What the node at this port answers.
@@ -280,13 +239,7 @@ fn forwarded(port: u16, body: &[u8]) -> String {
 
 #[test]
 fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
-    let url = serve(|body| {
-        let text = match serde_json::from_slice(body).expect("JSON") {
-            Value::Array(questions) => Value::from_iter(questions.iter().map(of_a_chain_that_stands_still)),
-            question => of_a_chain_that_stands_still(&question),
-        };
-        (200, text.to_string())
-    });
+    let url = serve_calls(of_a_chain_that_stands_still);
     let process = Process::start(hearth().args(["load", "run", "--accounts", "5", "--network", &url]));
     process.wait_for_any("0 of 5 accounts funded");
     process.signal(Signal::INT);

@@ -9,6 +9,7 @@ mod client;
 mod cluster;
 mod cluster_soak;
 mod cluster_up;
+mod cometbft;
 mod configure;
 mod counts;
 mod dashboard;

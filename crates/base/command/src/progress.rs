@@ -1,12 +1,15 @@
 //! How far a long work is, for whoever waits.
 //!
 //! reads   the clock
-//! writes  standard error: on a terminal one line that is written over, elsewhere a line every five seconds
+//! writes  standard error: on a terminal one line that is drawn over, elsewhere a line every five seconds
 //! memory  none
 //! drops   what is told more often than that
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Stderr, Write};
 use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::stop;
 
@@ -17,12 +20,18 @@ const CHANGE_EVERY: Duration = Duration::from_millis(200);
 
 /// The progress of one work.
 pub struct Progress<W: Write = Stderr> {
-    to: W,
-    terminal: bool,
-    /// Its output's lines go to the same terminal and show how far it is.
-    silent: bool,
+    shown: Shown<W>,
     said: Instant,
-    shown: bool,
+}
+
+/// How it is shown.
+enum Shown<W> {
+    /// The work's output goes to the same terminal and shows how far it is.
+    Nowhere,
+    /// As a line that is drawn over, once it has been.
+    Drawn(Option<ProgressBar>),
+    /// As line after line.
+    Lines(W),
 }
 
 impl Default for Progress {
@@ -35,41 +44,52 @@ impl Progress {
     /// Of a work whose output, if it has any, is not for the eye.
     pub fn new() -> Self {
         let to = std::io::stderr();
-        Self { terminal: to.is_terminal(), silent: false, to, said: Instant::now(), shown: false }
+        let shown = if to.is_terminal() { Shown::Drawn(None) } else { Shown::Lines(to) };
+        Self { shown, said: Instant::now() }
     }
 
     /// Of a work that writes line after line to standard output: silent where these are seen.
     pub fn beside_lines() -> Self {
-        let mut progress = Self::new();
-        progress.silent = std::io::stdout().is_terminal();
-        progress
+        match std::io::stdout().is_terminal() {
+            true => Self { shown: Shown::Nowhere, said: Instant::now() },
+            false => Self::new(),
+        }
     }
+}
+
+fn drawn() -> ProgressBar {
+    let style = ProgressStyle::with_template("  … {msg}").expect("a template");
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
 }
 
 impl<W: Write> Progress<W> {
     /// Says how far it is, if it is time to.
-    pub fn tell<T: std::fmt::Display>(&mut self, what: impl FnOnce() -> T) {
+    pub fn tell<T: Display>(&mut self, what: impl FnOnce() -> T) {
         self.tell_at(Instant::now(), what);
     }
 
-    fn tell_at<T: std::fmt::Display>(&mut self, now: Instant, what: impl FnOnce() -> T) {
-        let every = if self.terminal { CHANGE_EVERY } else { LINE_EVERY };
-        if self.silent || now.saturating_duration_since(self.said) < every {
+    fn tell_at<T: Display>(&mut self, now: Instant, what: impl FnOnce() -> T) {
+        let every = if matches!(self.shown, Shown::Lines(_)) { LINE_EVERY } else { CHANGE_EVERY };
+        if now.saturating_duration_since(self.said) < every {
             return;
         }
-        (self.said, self.shown) = (now, self.terminal);
-        let what = what();
-        let written = match self.terminal {
-            true => write!(self.to, "\r\x1b[K  … {what}").and_then(|()| self.to.flush()),
-            false => writeln!(self.to, "  … {what}"),
-        };
-        stop::at_hang_up(&written);
+        self.said = now;
+        match &mut self.shown {
+            Shown::Nowhere => {}
+            Shown::Drawn(line) => {
+                line.get_or_insert_with(drawn).set_message(what().to_string());
+                stop::at_closed_terminal();
+            }
+            Shown::Lines(to) => stop::at_hang_up(&writeln!(to, "  … {}", what())),
+        }
     }
 
     /// Makes room on the terminal for another line.
     pub fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            let _ = write!(self.to, "\r\x1b[K").and_then(|()| self.to.flush());
+        if let Shown::Drawn(line) = &mut self.shown
+            && let Some(line) = line.take()
+        {
+            line.finish_and_clear();
         }
     }
 }
@@ -89,28 +109,35 @@ pub fn megabytes(done: u64, all: u64) -> String {
 mod tests {
     use super::*;
 
-    /// What is written when a number is told every tenth of a second for so many seconds.
-    fn told(terminal: bool, seconds: u64) -> String {
-        let begun = Instant::now();
-        let mut progress = Progress { to: vec![], terminal, silent: false, said: begun, shown: false };
+    /// Tells a number every tenth of a second for so many seconds.
+    fn tell(progress: &mut Progress<&mut Vec<u8>>, seconds: u64) {
+        let begun = progress.said;
         for tenth in 0..=10 * seconds {
             progress.tell_at(begun + Duration::from_millis(100 * tenth), || tenth);
         }
-        progress.clear();
-        progress.clear();
-        String::from_utf8(std::mem::take(&mut progress.to)).unwrap()
     }
 
     #[test]
     fn a_line_every_five_seconds_where_there_is_no_terminal() {
-        assert_eq!(told(false, 4), "");
-        assert_eq!(told(false, 11), "  … 50\n  … 100\n");
+        for (seconds, lines) in [(4, ""), (11, "  … 50\n  … 100\n")] {
+            let mut text = vec![];
+            tell(&mut Progress { shown: Shown::Lines(&mut text), said: Instant::now() }, seconds);
+            assert_eq!(String::from_utf8(text).unwrap(), lines);
+        }
     }
 
     #[test]
-    fn a_line_written_over_and_cleared_on_a_terminal() {
-        assert_eq!(told(true, 0), "");
-        assert_eq!(told(true, 1), "\r\x1b[K  … 2\r\x1b[K  … 4\r\x1b[K  … 6\r\x1b[K  … 8\r\x1b[K  … 10\r\x1b[K");
+    fn a_line_that_changes_and_is_cleared_on_a_terminal() {
+        let line = drawn();
+        line.set_draw_target(ProgressDrawTarget::hidden());
+        let mut progress = Progress { shown: Shown::Drawn(Some(line.clone())), said: Instant::now() };
+        tell(&mut progress, 0);
+        assert_eq!(line.message(), "");
+        tell(&mut progress, 1);
+        assert_eq!(line.message(), "10");
+        progress.clear();
+        assert!(line.is_finished());
+        progress.clear();
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! before it is answered for, so that an end in the middle is as safe as a kill. The exception is what a command
 //! writes only at its end, such as a report: the process waits while its [`Save`] makes progress.
 
-use std::io::{Error, ErrorKind, Write};
+use std::io::{Error, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -230,6 +230,14 @@ pub fn at_end_of_reader(written: &std::io::Result<()>) {
 pub fn at_hang_up(written: &std::io::Result<()>) {
     const EIO: i32 = 5;
     if written.as_ref().is_err_and(|error| error.raw_os_error() == Some(EIO)) {
+        stop_without_reader();
+    }
+}
+
+/// Stops as at Ctrl-C where standard error was a terminal and is none any more: it was closed, and what draws there does
+/// not say that it could not.
+pub fn at_closed_terminal() {
+    if !std::io::stderr().is_terminal() {
         stop_without_reader();
     }
 }

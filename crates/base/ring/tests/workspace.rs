@@ -103,7 +103,7 @@ fn another_process_is_observed_while_it_runs_and_after_it_was_killed() {
     let (mut child, observer) = start_node(&path.0);
     assert!(observer.is_alive());
     assert_eq!(observer.pid(), child.id());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let now = hearth_ring::unix_time().as_nanos() as u64;
     assert!((now - 120_000_000_000..=now).contains(&observer.started_unix_ns()));
     assert_eq!(observer.topology(), b"source -> sink");
     assert_eq!(observer.counter_names().collect::<Vec<_>>(), ["source", "sink"]);

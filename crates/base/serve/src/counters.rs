@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// What is counted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
+    /// Requests of JSON-RPC read, each of a batch.
+    Requests,
+    /// Requests of JSON-RPC answered with an error.
+    Errors,
     /// Connections accepted.
     Connections,
     /// Connections open now.

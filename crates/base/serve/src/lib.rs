@@ -7,8 +7,8 @@
 //!         read: counted by the server's [`Counts`]
 //!
 //! The walk: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
-//! request's body, [`mod@file`] for an answer out of one, or [`websocket`] for a connection that goes on. [`gate`]
-//! knows who asks, [`rate`] how often. [`fault`] keeps the paths in the node's own errors for its log. [`dashboard`] is
+//! request's body, [`jsonrpc`] for what it asks, [`mod@file`] for an answer out of a file, or [`websocket`] for a
+//! connection that goes on. [`gate`] knows who asks, [`rate`] how often. [`fault`] keeps the paths in the node's own errors for its log. [`dashboard`] is
 //! a page for browsers, which asks the service of the same address.
 
 pub mod body;
@@ -17,6 +17,7 @@ pub mod dashboard;
 pub mod fault;
 pub mod file;
 pub mod gate;
+pub mod jsonrpc;
 mod places;
 pub mod rate;
 pub mod server;

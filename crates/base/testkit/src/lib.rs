@@ -1,9 +1,11 @@
 //! testkit: what the benches and tests of the other crates share; a dev-dependency only.
 //!
-//! reads   command-line arguments of `cargo bench` (a name filter); seeds; files that a test damages
-//! writes  one line per figure to standard output; damage, into files
+//! reads   command-line arguments of `cargo bench` (a name filter); seeds; files that a test damages; requests to a
+//!         fake node
+//! writes  one line per figure to standard output; damage, into files; a fake node's answers
 //! memory  one sample per round
 
 pub mod bench;
 pub mod damage;
+pub mod http;
 pub mod random;

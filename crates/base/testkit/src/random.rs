@@ -1,9 +1,20 @@
 //! SplitMix64: numbers for tests and benches, the same from the same seed on every machine.
 //!
-//! reads   a seed
+//! reads   a seed; `HEARTH_SEED`
 //! writes  numbers
 //! memory  one word
 //! source  Steele, Lea and Flood, «Fast splittable pseudorandom number generators», 2014
+
+use std::hash::{BuildHasher, RandomState};
+
+/// Returns the seed of a randomised test: `HEARTH_SEED`, or one that differs from run to run. A test that fails prints
+/// it.
+pub fn seed() -> u64 {
+    match std::env::var("HEARTH_SEED") {
+        Ok(text) => text.parse().expect("HEARTH_SEED is a number"),
+        Err(_) => RandomState::new().hash_one(0),
+    }
+}
 
 /// A generator of which every seed is good.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@
 //!   between. [`read_record`] reads one record whose place is known.
 //! - [`Disk`] and [`Volume`] are what a log does to files, so that tests can put a [`faulty`] one in their place.
 //! - [`files`] names, lists and locks what is in a log's folder.
+//! - [`frames`] is a framing for owners that have none, and [`pool_file`] keeps what waits in a pool.
 //!
 //! What a start does about bad bytes follows one rule. *Torn* is what a process or a machine left that stopped while it
 //! wrote: the owner cuts it off, and nobody was told that it is there. *Damaged* is everything else: it is named and
@@ -51,7 +52,9 @@ mod appender;
 mod disk;
 pub mod faulty;
 pub mod files;
+pub mod frames;
 mod framing;
+pub mod pool_file;
 mod source;
 #[cfg(test)]
 mod tests;

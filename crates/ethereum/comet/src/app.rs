@@ -20,7 +20,9 @@ use hearth_abci::types::{CommitInfo, ExecTxResult, Timestamp};
 use hearth_abci::{Exception, request, response};
 use hearth_evm::chain::{BlockInput, Chain, Ready};
 use hearth_evm::genesis::Genesis;
+use hearth_evm::side::SideTx;
 use hearth_evm::tx::SharedTx;
+use hearth_evm_utxo::genesis;
 use parking_lot::Mutex;
 
 use crate::app_hash::app_hash;
@@ -121,24 +123,18 @@ impl App {
         &self.counters
     }
 
-    fn execute(
-        &self,
-        input: Input,
-        parts: &[Part],
-        txs: Vec<SharedTx>,
-        outputs: Vec<hearth_utxo::SharedTx>,
-    ) -> Answer<Made> {
-        let (given, given_outputs) = (txs.clone(), outputs.clone());
+    fn execute(&self, input: Input, parts: &[Part], txs: Vec<SharedTx>, side: Vec<SideTx>) -> Answer<Made> {
+        let (given, given_beside) = (txs.clone(), side.clone());
         let block = BlockInput {
             number: u64::try_from(input.height).map_err(Exception::new)?,
             timestamp: input.seconds,
             beneficiary: block::beneficiary(self.chain.genesis().coinbase, &input.proposer),
             txs,
-            outputs,
+            side,
             ..Default::default()
         };
         let ready = self.chain.execute_block(block).map_err(Exception::new)?;
-        let results = block::results(parts, &given, &given_outputs, &ready);
+        let results = block::results(parts, &given, &given_beside, &ready);
         Ok(Made { input, ready, results })
     }
 
@@ -216,7 +212,7 @@ fn agrees(app_state: &[u8], ours: &Genesis) -> Answer<()> {
     if matches!(text.trim(), "" | "{}" | "null") {
         return Ok(());
     }
-    let theirs = Genesis::from_json(text).map_err(|error| Exception(format!("app_state: {error}")))?;
+    let theirs = genesis::from_json(text).map_err(|error| Exception(format!("app_state: {error}")))?;
     if theirs == *ours {
         Ok(())
     } else {
@@ -266,14 +262,14 @@ impl Application for App {
         self.proposes.store(true, Ordering::Relaxed);
         let room = block::bytes_to_choose(request.max_tx_bytes);
         // Few bytes beside the EVM's, and bounded to a fourth of the block.
-        let outputs = self.chain.propose_outputs(room / 4);
-        let taken: usize = outputs.iter().map(|tx| tx.raw.len()).sum();
+        let side = self.chain.propose_side(room / 4);
+        let taken: usize = side.iter().map(|tx| tx.raw.len()).sum();
         let chosen = self.chain.propose(room - taken);
         let by_themselves = block::by_themselves(&request.txs);
         let input = input(request.height, request.time.as_ref(), request.proposer_address, Vec::new());
         // What cannot be in the block is found out here, and left out.
-        let mut made = self.execute(input, &[], chosen, outputs)?;
-        let (txs, parts) = block::pack(&made.ready.block.txs, made.ready.outputs(), &by_themselves);
+        let mut made = self.execute(input, &[], chosen, side)?;
+        let (txs, parts) = block::pack(&made.ready.block.txs, made.ready.side(), &by_themselves);
         made.results = block::results_of_included(&parts, &made.ready);
         made.input.txs = txs.clone();
         self.remember(made);
@@ -290,11 +286,11 @@ impl Application for App {
         }
         let unpacked = block::unpack(&self.chain, &input.txs);
         if unpacked.malformed().is_none() {
-            let made = self.execute(input, &unpacked.parts, unpacked.txs, unpacked.outputs)?;
+            let made = self.execute(input, &unpacked.parts, unpacked.txs, unpacked.side)?;
             self.counters.processed.fetch_add(1, Ordering::Relaxed);
             let block = &made.ready.block;
             let is_too_large = block.is_too_large(self.chain.env_of(block).spec);
-            if made.ready.refused.is_empty() && made.ready.outputs_refused().is_empty() && !is_too_large {
+            if made.ready.refused.is_empty() && made.ready.side_refused().is_empty() && !is_too_large {
                 self.remember(made);
                 return Ok(accept);
             }
@@ -314,7 +310,7 @@ impl Application for App {
             None => {
                 let unpacked = block::unpack(&self.chain, &input.txs);
                 self.counters.executed.fetch_add(1, Ordering::Relaxed);
-                self.execute(input, &unpacked.parts, unpacked.txs, unpacked.outputs)?
+                self.execute(input, &unpacked.parts, unpacked.txs, unpacked.side)?
             }
         };
         let tx_results = made.results.clone();
@@ -408,7 +404,7 @@ mod tests {
     fn a_proposal_larger_than_a_block_may_be_is_refused() {
         let signer = Signer::new(&[1; 32]).unwrap();
         let accounts = [(Address::from(signer.address()), U256::from(10_u128.pow(22)))];
-        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+        let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let app = App::new(Chain::open(config).unwrap(), Config::default());
         let txs: Vec<Bytes> = (0..65).map(|nonce| long(nonce, &signer)).collect();

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use hearth_abci::types::{ExecTxResult, Timestamp};
 use hearth_evm::block::{Block, Receipt};
 use hearth_evm::chain::{Chain, Ready};
+use hearth_evm::side::SideTx;
 use hearth_evm::tx::{self, SharedTx};
 
 use crate::check::{CODE_MALFORMED, CODE_REFUSED, CODESPACE, hashes};
@@ -27,8 +28,8 @@ pub const CODE_REVERTED: u32 = 4;
 pub struct Part {
     /// Their places in the list; empty where it is malformed.
     pub places: Range<usize>,
-    /// The same of the ledger of outputs.
-    pub outputs: Range<usize>,
+    /// The same of the side ledger.
+    pub side: Range<usize>,
     /// What is wrong with it.
     pub malformed: Option<String>,
 }
@@ -40,14 +41,14 @@ pub struct Unpacked {
     pub parts: Vec<Part>,
     /// The ledger's, in order.
     pub txs: Vec<SharedTx>,
-    /// Those of the ledger of outputs, in order; they are executed before the others.
-    pub outputs: Vec<hearth_utxo::SharedTx>,
+    /// Those of the side ledger, in order; they are executed before the others.
+    pub side: Vec<SideTx>,
 }
 
 /// A transaction of either ledger.
 enum Resolved {
     Evm(SharedTx),
-    Output(hearth_utxo::SharedTx),
+    Side(SideTx),
 }
 
 impl Unpacked {
@@ -65,7 +66,7 @@ pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
     let mut resolved = resolve(chain, &raws).into_iter();
     let mut unpacked = Unpacked::default();
     for content in opened {
-        let (begin, outputs) = (unpacked.txs.len(), unpacked.outputs.len());
+        let (begin, side) = (unpacked.txs.len(), unpacked.side.len());
         let result = content.and_then(|content| {
             let found: Vec<_> = resolved.by_ref().take(content.txs().len()).collect();
             found.into_iter().collect::<Result<Vec<Resolved>, String>>()
@@ -75,15 +76,15 @@ pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
                 for one in found {
                     match one {
                         Resolved::Evm(tx) => unpacked.txs.push(tx),
-                        Resolved::Output(tx) => unpacked.outputs.push(tx),
+                        Resolved::Side(tx) => unpacked.side.push(tx),
                     }
                 }
                 None
             }
             Err(why) => Some(why),
         };
-        let (places, outputs) = (begin..unpacked.txs.len(), outputs..unpacked.outputs.len());
-        unpacked.parts.push(Part { places, outputs, malformed });
+        let (places, side) = (begin..unpacked.txs.len(), side..unpacked.side.len());
+        unpacked.parts.push(Part { places, side, malformed });
     }
     unpacked
 }
@@ -93,11 +94,11 @@ fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<Resolved, String>> {
     let pool = chain.pool();
     let mut found: Vec<Option<Result<Resolved, String>>> =
         hashes(raws).iter().map(|hash| pool.get(hash).map(|tx| Ok(Resolved::Evm(tx)))).collect();
-    let ours: Vec<usize> = (0..raws.len()).filter(|at| hearth_utxo::tx::is_ours(&raws[*at])).collect();
-    let outputs: Vec<alloy_primitives::Bytes> = ours.iter().map(|at| raws[*at].clone().into()).collect();
-    let verified = chain.verify_outputs(&outputs.iter().collect::<Vec<_>>());
-    for (at, result) in ours.into_iter().zip(verified) {
-        found[at] = Some(result.map(Resolved::Output).map_err(|error| error.to_string()));
+    let beside: Vec<usize> = (0..raws.len()).filter(|at| chain.is_side(&raws[*at])).collect();
+    let to_verify: Vec<alloy_primitives::Bytes> = beside.iter().map(|at| raws[*at].clone().into()).collect();
+    let verified = chain.verify_side(&to_verify.iter().collect::<Vec<_>>());
+    for (at, result) in beside.into_iter().zip(verified) {
+        found[at] = Some(result.map(Resolved::Side).map_err(|error| error.to_string()));
     }
     let mut burst = Vec::new();
     for (raw, slot) in raws.iter().zip(&mut found).filter(|(_, slot)| slot.is_none()) {
@@ -118,16 +119,16 @@ fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<Resolved, String>> {
 }
 
 /// Puts a block together: in order, in envelopes, but what CometBFT's mempool holds by itself stays by itself, so that
-/// whoever sent it there finds it under CometBFT's own hash. Those of the ledger of outputs come first, by themselves.
-pub fn pack(txs: &[SharedTx], outputs: &[hearth_utxo::SharedTx], by_themselves: &B256Set) -> (Vec<Bytes>, Vec<Part>) {
-    let mut packed: Vec<Bytes> = outputs.iter().map(|tx| tx.raw.0.clone()).collect();
-    let alone = |at: usize| Part { places: 0..0, outputs: at..at + 1, malformed: None };
-    let mut parts: Vec<Part> = (0..outputs.len()).map(alone).collect();
+/// whoever sent it there finds it under CometBFT's own hash. Those of the side ledger come first, by themselves.
+pub fn pack(txs: &[SharedTx], side: &[SideTx], by_themselves: &B256Set) -> (Vec<Bytes>, Vec<Part>) {
+    let mut packed: Vec<Bytes> = side.iter().map(|tx| tx.raw.0.clone()).collect();
+    let alone = |at: usize| Part { places: 0..0, side: at..at + 1, malformed: None };
+    let mut parts: Vec<Part> = (0..side.len()).map(alone).collect();
     let mut sealer = Sealer::default();
     let mut begin = 0;
     let mut add = |tx: Bytes, end: usize, begin: &mut usize| {
         packed.push(tx);
-        parts.push(Part { places: *begin..end, outputs: 0..0, malformed: None });
+        parts.push(Part { places: *begin..end, side: 0..0, malformed: None });
         *begin = end;
     };
     for (place, tx) in txs.iter().enumerate() {
@@ -162,21 +163,16 @@ pub fn bytes_to_choose(bytes_max: i64) -> usize {
 /// What became of one of the ledger's transactions.
 type Fate<'a> = Result<&'a Receipt, &'a str>;
 
-/// The id of one of the ledger of outputs, or why it is not in the block.
-type OutputFate = Result<B256, String>;
+/// The id of one of the side ledger, or why it is not in the block.
+type SideFate = Result<B256, String>;
 
 /// What became of CometBFT's transactions, where `count` of the ledger's were given to execution.
-pub fn results(
-    parts: &[Part],
-    txs: &[SharedTx],
-    outputs: &[hearth_utxo::SharedTx],
-    ready: &Ready,
-) -> Vec<ExecTxResult> {
-    let mut not_in = ready.outputs_refused().iter().peekable();
-    let of_outputs: Vec<OutputFate> = outputs
+pub fn results(parts: &[Part], txs: &[SharedTx], side: &[SideTx], ready: &Ready) -> Vec<ExecTxResult> {
+    let mut not_in = ready.side_refused().into_iter().peekable();
+    let of_side: Vec<SideFate> = side
         .iter()
         .map(|tx| match not_in.next_if(|(id, _)| *id == tx.id) {
-            Some((_, refusal)) => Err(refusal.to_string()),
+            Some((_, why)) => Err(why),
             None => Ok(tx.id),
         })
         .collect();
@@ -188,31 +184,31 @@ pub fn results(
             None => Ok(receipts.next().expect("what is not refused has a receipt")),
         })
         .collect();
-    join(parts, txs, &fates, &of_outputs)
+    join(parts, txs, &fates, &of_side)
 }
 
 /// The same for parts of which all is in the block.
 pub fn results_of_included(parts: &[Part], ready: &Ready) -> Vec<ExecTxResult> {
     let block: &Block = &ready.block;
     let fates: Vec<Fate<'_>> = block.receipts.iter().map(Ok).collect();
-    let outputs: Vec<OutputFate> = ready.outputs().iter().map(|tx| Ok(tx.id)).collect();
-    join(parts, &block.txs, &fates, &outputs)
+    let side: Vec<SideFate> = ready.side().iter().map(|tx| Ok(tx.id)).collect();
+    join(parts, &block.txs, &fates, &side)
 }
 
-fn join(parts: &[Part], txs: &[SharedTx], fates: &[Fate<'_>], outputs: &[OutputFate]) -> Vec<ExecTxResult> {
+fn join(parts: &[Part], txs: &[SharedTx], fates: &[Fate<'_>], side: &[SideFate]) -> Vec<ExecTxResult> {
     let of = |part: &Part| {
         let places = part.places.clone();
-        result(part, &txs[places.clone()], &fates[places], &outputs[part.outputs.clone()])
+        result(part, &txs[places.clone()], &fates[places], &side[part.side.clone()])
     };
     parts.iter().map(of).collect()
 }
 
-fn result(part: &Part, txs: &[SharedTx], fates: &[Fate<'_>], outputs: &[OutputFate]) -> ExecTxResult {
+fn result(part: &Part, txs: &[SharedTx], fates: &[Fate<'_>], side: &[SideFate]) -> ExecTxResult {
     let codespace = CODESPACE.to_owned();
-    if let Some(why) = outputs.iter().find_map(|fate| fate.as_ref().err()) {
+    if let Some(why) = side.iter().find_map(|fate| fate.as_ref().err()) {
         return ExecTxResult { code: CODE_REFUSED, log: why.clone(), codespace, ..Default::default() };
     }
-    if let ([], [Ok(id)]) = (txs, outputs) {
+    if let ([], [Ok(id)]) = (txs, side) {
         return ExecTxResult { data: hash_bytes(id), ..Default::default() };
     }
     if let Some(why) = &part.malformed {

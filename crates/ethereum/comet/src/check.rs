@@ -16,6 +16,8 @@ use bytes::Bytes;
 use hearth_abci::response;
 use hearth_crypto::keccak::keccak256_burst;
 use hearth_evm::chain::{Chain, SubmitError};
+use hearth_evm::side::SideRefusal;
+use hearth_evm_utxo::UtxoChain;
 use parking_lot::Mutex;
 
 use crate::envelope;
@@ -126,8 +128,8 @@ fn waits_there(chain: &Chain, raw: &Bytes) -> bool {
 
 fn code(error: &SubmitError) -> u32 {
     match error {
-        SubmitError::Tx(_) | SubmitError::Output(_) => CODE_MALFORMED,
-        SubmitError::Pool(_) | SubmitError::OutputPool(_) | SubmitError::NotKept(_) => CODE_REFUSED,
+        SubmitError::Tx(_) | SubmitError::Side(SideRefusal::Malformed(_)) => CODE_MALFORMED,
+        SubmitError::Pool(_) | SubmitError::Side(_) | SubmitError::NotKept(_) => CODE_REFUSED,
     }
 }
 
@@ -140,8 +142,7 @@ mod tests {
     use alloy_primitives::{Address, U256};
     use hearth_crypto::secp256k1::Signer;
     use hearth_evm::chain::{BlockTime, ChainConfig};
-    use hearth_evm::genesis::Genesis;
-    use hearth_evm::prism;
+    use hearth_evm_utxo::{genesis, prism};
     use hearth_utxo::OwnerKey;
 
     use super::*;
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn what_is_refused_has_not_come() {
         let [rich, poor] = [1, 2].map(|seed| Signer::new(&[seed; 32]).unwrap());
-        let genesis = Genesis::dev(1, &[(Address::from(rich.address()), U256::from(10_u128.pow(22)))], 500_000_000);
+        let genesis = genesis::dev(1, &[(Address::from(rich.address()), U256::from(10_u128.pow(22)))], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let (chain, came) = (Chain::open(config).unwrap(), Came::default());
         let check = |signer: &Signer| {

@@ -12,6 +12,7 @@ use alloy_consensus::Transaction;
 use alloy_primitives::{Address, B256, U256};
 use hearth_abci::{request, response};
 use hearth_evm::chain::Chain;
+use hearth_evm_utxo::UtxoChain;
 use serde_json::{Value, json};
 
 /// A path that does not exist, or data that do not fit it.

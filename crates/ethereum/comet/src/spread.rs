@@ -23,6 +23,7 @@ use bytes::Bytes;
 use hearth_evm::chain::Chain;
 use hearth_evm::pool::{Feed, Pool};
 use hearth_evm::tx::SharedTx;
+use hearth_evm_utxo::UtxoChain;
 use hearth_utxo::Pool as OutputPool;
 use parking_lot::{Condvar, Mutex};
 
@@ -214,8 +215,8 @@ mod tests {
     use hearth_crypto::ed25519::SigningKey;
     use hearth_crypto::secp256k1::Signer;
     use hearth_evm::chain::{BlockTime, ChainConfig};
-    use hearth_evm::genesis::Genesis;
-    use hearth_evm::prism::call;
+    use hearth_evm_utxo::genesis;
+    use hearth_evm_utxo::prism::call;
     use hearth_utxo::tx::{Action, Builder};
     use hearth_utxo::{AssetId, Output, OwnerKey};
 
@@ -228,7 +229,7 @@ mod tests {
         let (signer, key) = (Signer::new(&[1; 32]).unwrap(), SigningKey::from_seed(&[5; 32]));
         let owner = OwnerKey(key.public_key());
         let accounts = [(Address::from(signer.address()), U256::from(10_u128.pow(22)))];
-        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+        let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let chain = Chain::open(config).unwrap();
         let transfer = |nonce| call(CHAIN, nonce, 100_000_000_000, &owner, 1_000_000, &signer).raw;

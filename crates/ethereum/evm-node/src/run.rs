@@ -233,7 +233,7 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
     let of_file = |option, path: &Path| {
         let failed = |what: String| EvmError::File { option, path: path.to_owned(), what };
         let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        Genesis::from_json(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))
+        hearth_evm_utxo::genesis::from_json(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))
     };
     match (&options.genesis, &options.state) {
         (Some(path), _) => of_file("--genesis", path),
@@ -252,7 +252,8 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
         }
         _ => {
             let funded: Vec<_> = accounts.iter().map(|account| (account.address, options.balance)).collect();
-            let genesis = Genesis::dev(options.chain_id.unwrap_or(CHAIN_ID), &funded, gas_limit(options));
+            let chain_id = options.chain_id.unwrap_or(CHAIN_ID);
+            let genesis = hearth_evm_utxo::genesis::dev(chain_id, &funded, gas_limit(options));
             let mut genesis = genesis.with_beginning(beginning(options, accounts)?);
             if let Some(time) = options.timestamp {
                 genesis.clock_offset_s = time.cast_signed() - unix_time().as_secs().cast_signed();

@@ -19,7 +19,6 @@ use hearth_comet::settings::StateSync;
 use hearth_command::say::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
 use hearth_machine::sockets::{self, Protocol};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -160,7 +159,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
 fn genesis(options: &EvmTestnet, words: &Mnemonic, chain_id: u64) -> Result<serde_json::Value, EvmError> {
     let funded = accounts::derive(words, options.accounts)?;
     let funded: Vec<_> = funded.iter().map(|account| (account.address, options.balance)).collect();
-    let genesis = Genesis::dev(chain_id, &funded, GAS_LIMIT);
+    let genesis = hearth_evm_utxo::genesis::dev(chain_id, &funded, GAS_LIMIT);
     let chain = Chain::open(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })?;
     dump::of(&chain)
 }

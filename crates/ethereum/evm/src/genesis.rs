@@ -9,10 +9,10 @@
 pub mod beginning;
 pub mod dump;
 mod forks;
-mod outputs;
+mod side;
 
 pub use forks::{Activation, Forks};
-pub use outputs::Outputs;
+pub use side::SideGenesis;
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::limits::TxLimits;
-use crate::prism;
+use crate::side::SideKind;
 use crate::state::{Account, AccountChange, BlockZero, Changes, Entry, bytecode};
 
 /// The base fee of the first block under EIP-1559 where the genesis names none: 1 gwei.
@@ -63,9 +63,9 @@ pub enum GenesisError {
     /// A value beyond what its field of the header holds.
     #[error("genesis: {0} is too large")]
     TooLarge(&'static str),
-    /// A ledger of outputs that cannot be.
-    #[error("genesis: {key}: {0}", key = outputs::KEY)]
-    Outputs(String),
+    /// A side ledger that cannot be.
+    #[error("genesis: {key}: {0}", key = side::KEY)]
+    Side(String),
     /// A block zero that has another number.
     #[error("genesis: number is {0}; a chain begins at 0")]
     Number(u64),
@@ -104,8 +104,8 @@ pub struct Genesis {
     pub excess_blob_gas: u64,
     /// Block zero's blob gas used, where Cancun is active.
     pub blob_gas_used: u64,
-    /// The ledger of outputs after block zero, where there is anything in it.
-    pub outputs: Option<Outputs>,
+    /// The side ledger, where the chain carries one.
+    pub side: Option<SideGenesis>,
     /// Seconds that a developer had set the chain's time ahead of the clock, where the genesis is a dump. It is no part
     /// of block zero.
     pub clock_offset_s: i64,
@@ -116,9 +116,9 @@ pub struct Genesis {
 struct Named {
     config: Option<NamedConfig>,
     alloc: Option<IgnoredAny>,
-    // As in `outputs::KEY`.
+    // As in `side::KEY`.
     #[serde(rename = "hearthOutputs")]
-    outputs: Option<Value>,
+    side: Option<Value>,
     // As in `dump::CLOCK_OFFSET`.
     #[serde(rename = "hearthClockOffset", default)]
     clock_offset_s: i64,
@@ -131,8 +131,13 @@ struct NamedConfig {
 }
 
 impl Genesis {
-    /// Reads geth's JSON form.
+    /// Reads geth's JSON form, of a chain without a side ledger.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
+        Self::from_json_with(text, None)
+    }
+
+    /// Reads geth's JSON form, and beside it what the side ledger of this kind begins with.
+    pub fn from_json_with(text: &str, kind: Option<&'static dyn SideKind>) -> Result<Self, GenesisError> {
         let named: Named = serde_json::from_str(text)?;
         if !named.config.as_ref().is_some_and(|config| config.chain_id.is_some()) {
             return Err(GenesisError::Missing("config.chainId"));
@@ -149,10 +154,13 @@ impl Genesis {
         }
         let base_fee = read.base_fee_per_gas.unwrap_or(u128::from(FIRST_BASE_FEE));
         let forks = Forks::from_config(&read.config)?;
-        let outputs = named.outputs.map(Outputs::from_json).transpose()?;
-        if outputs.is_some() && !forks.spec(0, read.timestamp).is_enabled_in(SpecId::CANCUN) {
-            return Err(GenesisError::Outputs("there is such a ledger from Cancun on".into()));
-        }
+        let side = match (kind, named.side) {
+            (Some(kind), Some(form)) => Some(SideGenesis::from_json(kind, form)?),
+            (Some(kind), None) => Some(SideGenesis::empty(kind)),
+            (None, Some(_)) => return Err(GenesisError::Side("this chain carries no such ledger".into())),
+            (None, None) => None,
+        };
+        check_side(side.as_ref(), forks.spec(0, read.timestamp))?;
         Ok(Self {
             chain_id: read.config.chain_id,
             forks,
@@ -169,14 +177,14 @@ impl Genesis {
             parent_hash: read.parent_hash.unwrap_or_default(),
             excess_blob_gas: read.excess_blob_gas.unwrap_or(0),
             blob_gas_used: read.blob_gas_used.unwrap_or(0),
-            outputs,
+            side,
             clock_offset_s: named.clock_offset_s,
         })
     }
 
     /// A chain for development: the newest rules from block zero, the system contracts of EIP-2935, 4788, 7002 and
-    /// 7251, the deployer that uses `CREATE2`, and the way to the other ledger ([`crate::prism`]) in place, and
-    /// `accounts` with their balances in wei. [`Genesis::under`] gives it older rules.
+    /// 7251 and the deployer that uses `CREATE2` in place, and `accounts` with their balances in wei.
+    /// [`Genesis::under`] gives it older rules.
     pub fn dev(chain_id: u64, accounts: &[(Address, U256)], gas_limit: u64) -> Self {
         let mut alloc: BTreeMap<Address, GenesisAccount> = BTreeMap::new();
         for (address, code) in system_contracts() {
@@ -185,7 +193,6 @@ impl Genesis {
             alloc.insert(address, contract);
         }
         alloc.insert(beginning::CREATE2_DEPLOYER, beginning::create2_deployer());
-        alloc.insert(prism::ADDRESS, prism::account());
         for (address, balance) in accounts {
             alloc.entry(*address).or_default().balance = *balance;
         }
@@ -205,19 +212,26 @@ impl Genesis {
             parent_hash: B256::ZERO,
             excess_blob_gas: 0,
             blob_gas_used: 0,
-            outputs: None,
+            side: None,
             clock_offset_s: 0,
         }
     }
 
+    /// The same with a side ledger that begins empty, and the contract that takes value there in place.
+    #[must_use]
+    pub fn with_side(mut self, kind: &'static dyn SideKind) -> Self {
+        let account = self.alloc.entry(kind.address()).or_default();
+        *account = GenesisAccount { balance: account.balance, ..kind.contract() };
+        self.side = Some(SideGenesis::empty(kind));
+        self
+    }
+
     /// The same by the rules of `spec` from block zero, which must be of the merge or later.
     pub fn under(mut self, spec: SpecId) -> Result<Self, GenesisError> {
-        if !spec.is_enabled_in(SpecId::CANCUN) {
-            if self.outputs.is_some() {
-                return Err(GenesisError::Outputs("there is such a ledger from Cancun on".into()));
-            }
+        check_side(self.side.as_ref(), spec)?;
+        if let Some(side) = self.side.as_ref().filter(|_| !spec.is_enabled_in(SpecId::CANCUN)) {
             // What is sent there could never come back.
-            self.alloc.remove(&prism::ADDRESS);
+            self.alloc.remove(&side.kind().address());
         }
         self.forks = Forks::all_until(spec);
         Ok(self)
@@ -251,7 +265,7 @@ impl Genesis {
     pub fn block_zero(&self, state_root: B256) -> Sealed<Header> {
         let spec = self.spec(0, self.timestamp);
         let from = |fork: SpecId| spec.is_enabled_in(fork);
-        let outputs = self.outputs.as_ref().map_or(B256::ZERO, Outputs::commitment);
+        let side = self.side.as_ref().map_or(B256::ZERO, SideGenesis::commitment);
         let header = Header {
             parent_hash: self.parent_hash,
             ommers_hash: constants::EMPTY_OMMER_ROOT_HASH,
@@ -269,7 +283,7 @@ impl Genesis {
             withdrawals_root: from(SpecId::SHANGHAI).then_some(constants::EMPTY_WITHDRAWALS),
             blob_gas_used: from(SpecId::CANCUN).then_some(self.blob_gas_used),
             excess_blob_gas: from(SpecId::CANCUN).then_some(self.excess_blob_gas),
-            parent_beacon_block_root: from(SpecId::CANCUN).then_some(outputs),
+            parent_beacon_block_root: from(SpecId::CANCUN).then_some(side),
             requests_hash: from(SpecId::PRAGUE).then_some(eip7685::EMPTY_REQUESTS_HASH),
             ..Default::default()
         };
@@ -299,6 +313,14 @@ impl BlockZero for Genesis {
     fn hash_over(&self, state_root: B256) -> B256 {
         self.block_zero(state_root).hash()
     }
+}
+
+/// Before Cancun no header has a place for what stands for a side ledger.
+fn check_side(side: Option<&SideGenesis>, spec: SpecId) -> Result<(), GenesisError> {
+    if side.is_some_and(|side| !side.is_empty()) && !spec.is_enabled_in(SpecId::CANCUN) {
+        return Err(GenesisError::Side("there is such a ledger from Cancun on".into()));
+    }
+    Ok(())
 }
 
 /// The contracts that a block's processing itself calls, by address.
@@ -377,5 +399,7 @@ mod tests {
         assert!(matches!(Genesis::from_json("{}"), Err(GenesisError::Missing("config.chainId"))));
         let slip = r#"{"config": {"chainId": 7}, "allocc": {}}"#;
         assert!(matches!(Genesis::from_json(slip), Err(GenesisError::Missing("alloc"))));
+        let other = r#"{"config": {"chainId": 7}, "alloc": {}, "hearthOutputs": {"version": 1}}"#;
+        assert!(Genesis::from_json(other).expect_err("of another ledger").to_string().contains("no such ledger"));
     }
 }

@@ -9,7 +9,7 @@ pub mod genesis;
 pub mod limits;
 pub mod parallel;
 pub mod pool;
-pub mod prism;
+pub mod side;
 pub mod state;
 mod trie;
 pub mod tx;

@@ -21,12 +21,10 @@ pub mod address;
 pub mod amount;
 pub mod asset;
 mod codec;
-pub mod frames;
 pub mod lattice;
 pub mod ledger;
 pub mod output;
 pub mod pool;
-pub mod pool_file;
 pub mod prism;
 pub mod rules;
 #[cfg(test)]

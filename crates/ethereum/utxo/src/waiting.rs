@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use alloy_primitives::Bytes;
+use hearth_wal::pool_file::{PoolFile, Records};
 
 use crate::ledger::LedgerError;
 use crate::pool::Pool;
-use crate::pool_file::{PoolFile, Records};
 use crate::tx::SharedTx;
 
 /// The file.

@@ -323,7 +323,7 @@ fn from_evm(
     let hash = match (signer, from) {
         (Some(signer), _) => {
             let (nonce, price) = node.nonce_and_price(Address::from(signer.address()))?;
-            node.send_evm(&hearth_evm::prism::call(node.chain_id, nonce, price, &owner, amount, &signer).raw)?
+            node.send_evm(&hearth_evm_utxo::prism::call(node.chain_id, nonce, price, &owner, amount, &signer).raw)?
         }
         (None, Some(from)) => {
             if !node.accounts()?.contains(&from) {

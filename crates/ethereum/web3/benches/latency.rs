@@ -20,8 +20,8 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
 use hearth_evm::tx::Tx;
+use hearth_evm_utxo::genesis;
 use hearth_testkit::random::Random;
 use hearth_web3::{Config, Instruments, Server, serve};
 use serde_json::json;
@@ -79,7 +79,7 @@ impl Node {
     fn new(accounts: u64, turns: usize) -> Self {
         let began = Instant::now();
         let senders = (0..turns).map(|turn| (sender(turn).address().into(), U256::from(10u128.pow(18))));
-        let mut genesis = Genesis::dev(CHAIN_ID, &senders.collect::<Vec<_>>(), 500_000_000);
+        let mut genesis = genesis::dev(CHAIN_ID, &senders.collect::<Vec<_>>(), 500_000_000);
         for number in 0..accounts {
             genesis.alloc.entry(address(number)).or_default().balance = U256::from(10u128.pow(18));
         }

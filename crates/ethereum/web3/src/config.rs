@@ -7,6 +7,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use hearth_serve::jsonrpc::Bounds;
+
 /// Bytes of a thread's stack: a burst of signatures is worked on in arrays there.
 pub const STACK_BYTES: usize = 8 * 1024 * 1024;
 
@@ -97,6 +99,13 @@ pub struct Limits {
     pub call_gas: u64,
     /// Logs that one query may find.
     pub logs: usize,
+}
+
+impl Limits {
+    /// What bounds the answer to a text. An answer that is alone is as long as it is: its method bounds it.
+    pub(crate) fn of_answer(&self) -> Bounds {
+        Bounds { batch_read: self.batch_length, batch_bytes: self.answer_bytes, answer_bytes: usize::MAX }
+    }
 }
 
 impl Default for Limits {

@@ -91,6 +91,8 @@ counters! {
 impl Counts for Counters {
     fn word(&self, what: Counted) -> &AtomicU64 {
         match what {
+            Counted::Requests => &self.requests,
+            Counted::Errors => &self.errors,
             Counted::Connections => &self.connections,
             Counted::ConnectionsOpen => &self.connections_open,
             Counted::ConnectionsRefused => &self.connections_refused,

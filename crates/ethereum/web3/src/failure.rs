@@ -7,59 +7,81 @@
 
 use alloy_primitives::U256;
 use hearth_evm::chain::{ChainError, SubmitError};
+use hearth_serve::jsonrpc::{
+    Dialect, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Malformed, PARSE_ERROR,
+};
 
 use crate::json;
 
 /// An error as it goes to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    code: i64,
-    message: String,
-    /// JSON.
-    data: Option<String>,
+pub struct Failure(ErrorObject);
+
+impl From<Failure> for ErrorObject {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
+
+impl Dialect for Failure {
+    const ID_FIRST: bool = true;
+    const BOOLEAN_IDS: bool = true;
+    const REFUSALS_HAVE_IDS: bool = true;
+    const STOPS_WHEN_FULL: bool = true;
+
+    fn malformed(why: Malformed<'_>) -> Self {
+        match why {
+            Malformed::NotJson(_) => Self::new(PARSE_ERROR, "parse error"),
+            Malformed::EmptyBatch => Self::invalid_request("empty batch"),
+            _ => Self::invalid_request("invalid request"),
+        }
+    }
+
+    fn too_long(_: usize) -> Self {
+        Self::too_large()
+    }
 }
 
 impl Failure {
     fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self(ErrorObject::new(code, message))
+    }
+
+    fn with_data(self, data: String) -> Self {
+        Self(self.0.with_data(data))
     }
 
     /// Its number.
     #[cfg(test)]
     pub fn code(&self) -> i64 {
-        self.code
+        self.0.code()
     }
 
     /// Its words.
     #[cfg(test)]
     pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// The text is no JSON.
-    pub fn parse() -> Self {
-        Self::new(-32700, "parse error")
+        self.0.message()
     }
 
     /// The JSON is no request.
     pub fn invalid_request(message: impl Into<String>) -> Self {
-        Self::new(-32600, message)
+        Self::new(INVALID_REQUEST, message)
     }
 
     /// There is no such method.
     pub fn method_not_found(method: &str) -> Self {
         let shown: String = method.chars().take(64).collect();
-        Self::new(-32601, format!("the method {shown} does not exist/is not available"))
+        Self::new(METHOD_NOT_FOUND, format!("the method {shown} does not exist/is not available"))
     }
 
     /// There is no such subscription, or none at all over this connection.
     pub fn no_subscription(message: impl Into<String>) -> Self {
-        Self::new(-32601, message)
+        Self::new(METHOD_NOT_FOUND, message)
     }
 
     /// The parameters are wrong.
     pub fn invalid_params(message: impl Into<String>) -> Self {
-        Self::new(-32602, message)
+        Self::new(INVALID_PARAMS, message)
     }
 
     /// One of the parameters is wrong.
@@ -69,7 +91,7 @@ impl Failure {
 
     /// The node is at fault.
     pub fn internal(message: impl std::fmt::Display) -> Self {
-        Self::new(-32603, message.to_string())
+        Self::new(INTERNAL_ERROR, message.to_string())
     }
 
     /// The node cannot read or write what it stores: the client gets `reason` and a number, and the log the error with
@@ -87,7 +109,7 @@ impl Failure {
     pub fn chain(error: ChainError) -> Self {
         use hearth_evm::state::StateError;
         match &error {
-            ChainError::OutputsInUse
+            ChainError::SideInUse
             | ChainError::BeforeMerge(_)
             | ChainError::NotNext { .. }
             | ChainError::OtherParent { .. }
@@ -131,13 +153,13 @@ impl Failure {
             "The transaction was added to the transaction pool but wasn't processed in {}s",
             patience.as_secs_f32()
         );
-        Self { data: Some(json::data(hash.as_slice())), ..Self::new(4, message) }
+        Self::new(4, message).with_data(json::data(hash.as_slice()))
     }
 
     /// A transaction that was taken waits for one before it of its account (EIP-7966).
     pub fn gapped(hash: &alloy_primitives::B256, next: u64) -> Self {
         let message = format!("The transaction waits in the transaction pool for one before it: next nonce {next}");
-        Self { data: Some(json::data(hash.as_slice())), ..Self::new(5, message) }
+        Self::new(5, message).with_data(json::data(hash.as_slice()))
     }
 
     /// The answer would be too long.
@@ -156,7 +178,7 @@ impl Failure {
             Some(reason) => format!("execution reverted: {reason}"),
             None => "execution reverted".into(),
         };
-        Self { code: 3, message, data: Some(json::data(output)) }
+        Self::new(3, message).with_data(json::data(output))
     }
 
     /// A transaction was mined and failed with `output`, where a client is answered with an error instead of its hash.
@@ -166,18 +188,7 @@ impl Failure {
             object.data("txHash", hash.as_slice());
             object.data("data", output);
         });
-        Self { data: Some(data), ..Self::new(code, message) }
-    }
-
-    /// Writes the error object.
-    pub fn push(&self, out: &mut String) {
-        json::push_object(out, |object| {
-            object.raw("code", &self.code.to_string());
-            object.text("message", &self.message);
-            if let Some(data) = &self.data {
-                object.raw("data", data);
-            }
-        });
+        Self::new(code, message).with_data(data)
     }
 }
 
@@ -252,7 +263,7 @@ mod tests {
             Failure::chain(ChainError::State(StateError::InUse(path.clone()))),
             Failure::chain(ChainError::Folder { what: "read", path: path.clone(), source: io() }),
             Failure::chain(ChainError::Ended(damaged().to_string())),
-            Failure::chain(ChainError::Outputs(hearth_utxo::ledger::LedgerError::Io(path.clone(), io()))),
+            Failure::chain(ChainError::Side(hearth_utxo::ledger::LedgerError::Io(path.clone(), io()).into())),
             Failure::submit(SubmitError::NotKept(damaged().to_string())),
         ] {
             assert_eq!(failure.code(), -32603);
@@ -288,7 +299,7 @@ mod tests {
     #[test]
     fn a_revert_carries_its_data() {
         let mut text = String::new();
-        Failure::reverted(&solidity_error("no")).push(&mut text);
+        ErrorObject::from(Failure::reverted(&solidity_error("no"))).push(&mut text);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&value["code"], &value["message"]), (&3.into(), &"execution reverted: no".into()));
         assert!(value["data"].as_str().unwrap().starts_with("0x08c379a0"));

@@ -16,10 +16,10 @@ use hearth_serve::Connection;
 use hearth_serve::body::{BodyBounds, plain, whole};
 use hearth_serve::dashboard;
 use hearth_serve::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use hearth_serve::jsonrpc;
 
 use crate::counters::count;
 use crate::gate;
-use crate::jsonrpc;
 use crate::methods::{Api, Caller};
 use crate::websocket;
 
@@ -93,8 +93,8 @@ async fn post(api: &Arc<Api>, address: IpAddr, request: Request<Body>) -> Respon
         Err(response) => return refuse(response),
     };
     let caller = Caller { api, address, connection: None };
-    let answer = jsonrpc::answer(&body, limits, &api.counters, &caller).await;
-    let mut response = Response::new(Body::from(answer.unwrap_or_default()));
+    let reply = jsonrpc::answer(&body, limits.of_answer(), &*api.counters, &caller).await;
+    let mut response = Response::new(Body::from(reply.text.unwrap_or_default()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -9,9 +9,9 @@
 //! source  the execution API of ethereum.org; go-ethereum 1.16 for errors and what the specification leaves open; anvil
 //!         and hardhat for what they add for development
 //!
-//! The walk: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) → `jsonrpc` (one request
-//! or a batch) → `params` → `methods` (what is answered), `hub` and `filters` (what is told later). What takes long
-//! goes through `heavy` to threads of its own.
+//! The walk: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) →
+//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (what is answered), `hub` and `filters`
+//! (what is told later). What takes long goes through `heavy` to threads of its own.
 
 pub mod config;
 mod console;
@@ -29,7 +29,6 @@ mod http;
 mod hub;
 mod ids;
 mod json;
-mod jsonrpc;
 mod line;
 mod methods;
 pub mod metrics;

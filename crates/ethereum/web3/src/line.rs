@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::B256;
 use hearth_evm::block::Block;
 use hearth_evm::tx::SharedTx;
+use hearth_serve::jsonrpc;
 use hearth_serve::websocket::{self, Utf8Bytes};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -23,7 +24,6 @@ use tokio::sync::Notify;
 use crate::counters::{Counters, count};
 use crate::criteria::Criteria;
 use crate::json;
-use crate::jsonrpc::notification;
 use crate::shapes::{self, Place};
 
 /// About what a transaction or a log takes in memory besides its own bytes.
@@ -218,6 +218,12 @@ struct Telling {
     at: At,
 }
 
+/// The text of a notification; `subscription` is its quoted number.
+fn notification(subscription: &str, result: &str) -> String {
+    let params = format!("{{\"subscription\":{subscription},\"result\":{result}}}");
+    jsonrpc::notification("eth_subscription", &params)
+}
+
 /// How far.
 #[derive(Clone, Copy, Default)]
 struct At {
@@ -311,7 +317,7 @@ mod tests {
     fn busy(number: u64, logs: usize) -> Arc<Event> {
         let log = Log { address: Address::repeat_byte(7), data: LogData::default() };
         let header = alloy_consensus::Header { number, logs_bloom: [0xff; 256].into(), ..Default::default() };
-        let tx = hearth_evm::prism::call(1, 0, 1, &hearth_utxo::OwnerKey([1; 32]), 1, &signer());
+        let tx = hearth_evm_utxo::prism::call(1, 0, 1, &hearth_utxo::OwnerKey([1; 32]), 1, &signer());
         let receipt = Receipt::new(&tx, true, 1, vec![log; logs], 0, 0);
         let (txs, receipts, withdrawals) = (vec![Arc::new(tx); 2], vec![receipt; 2], Vec::new());
         Arc::new(Event::Made(1, Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, withdrawals })))

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use hearth_serve::Connection;
 use hearth_serve::http::{Request, Response};
+use hearth_serve::jsonrpc;
 use hearth_serve::websocket::{self, Bounds};
 use hearth_serve::{Body, Bytes};
 
-use crate::jsonrpc;
 use crate::methods::{Api, Caller};
 
 /// Turns a request for an upgrade into a connection that is served until it ends.
@@ -47,7 +47,7 @@ impl websocket::Session for Session {
         let (api, address, number) = (Arc::clone(&self.api), self.address, self.number);
         async move {
             let caller = Caller { api: &api, address, connection: Some(number) };
-            jsonrpc::answer(&text, &api.config.limits, &api.counters, &caller).await
+            jsonrpc::answer(&text, api.config.limits.of_answer(), &*api.counters, &caller).await.text
         }
     }
 

@@ -6,7 +6,6 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
-mod bar;
 mod etl;
 mod files;
 mod key_file;
@@ -23,6 +22,7 @@ use std::time::Duration;
 
 use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
+use hearth_command::bar::Bar;
 use hearth_command::exit_code::{ExitCode, FAILED, MISSED, WRONG_USE};
 use hearth_command::out::Unwritable;
 use hearth_command::say::{Say, note};
@@ -50,7 +50,6 @@ use hearth_lab::load::workload::Mix;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use bar::Bar;
 use key_file::{KeyFile, Keys};
 use options::{Fund, Run, Target};
 
@@ -379,7 +378,7 @@ fn short_ether(wei: U256) -> String {
 
 /// Tells how far the money is.
 fn progress() -> impl FnMut(usize, usize) {
-    let mut bar = Bar::new();
+    let mut bar = Bar::new("accounts funded");
     move |done, all| bar.tell(done, all)
 }
 

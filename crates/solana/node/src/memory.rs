@@ -211,7 +211,7 @@ mod tests {
             ("repair: slots", 1.0..16.0),
             ("rserve: nodes", 34.0..256.0),
             ("replay: history", 128.0..129.0),
-            ("replay: blocks", 3.0..16.0),
+            ("replay: blocks", 16.0..64.0),
             ("tower: banks", 16.0..64.0),
             ("store: history", 256.0..257.0),
             ("link replay_store", 2.0..3.0),

@@ -125,6 +125,8 @@ impl Default for Counters {
 impl Counts for Counters {
     fn word(&self, what: Counted) -> &AtomicU64 {
         match what {
+            Counted::Requests => self.requests(),
+            Counted::Errors => self.errors(),
             Counted::Connections => self.connections(),
             Counted::ConnectionsOpen => self.connections_open(),
             Counted::ConnectionsRefused => self.connections_refused(),

@@ -16,10 +16,11 @@ use hearth_serve::body::{BodyBounds, plain, whole};
 use hearth_serve::dashboard;
 use hearth_serve::gate::{is_foreign, perhaps_a_page};
 use hearth_serve::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use hearth_serve::jsonrpc;
 
 use crate::config::Download;
 use crate::counters::count;
-use crate::jsonrpc;
+use crate::jsonrpc::{TOO_MANY_REQUESTS, answer_bounds};
 use crate::methods::{Api, Caller};
 
 /// Bytes of a body that are read though it is too long, so that a client that has sent it all sees the refusal.
@@ -71,7 +72,7 @@ fn see_other(path: &str) -> Response<Body> {
     response
 }
 
-async fn post(mut caller: Caller<'_>, request: Request<Body>) -> Response<Body> {
+async fn post(caller: Caller<'_>, request: Request<Body>) -> Response<Body> {
     let api = caller.api;
     let content_type = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let refuse = |response| {
@@ -89,9 +90,9 @@ async fn post(mut caller: Caller<'_>, request: Request<Body>) -> Response<Body> 
         Ok(body) => body,
         Err(response) => return refuse(response),
     };
-    let answer = jsonrpc::answer_text(&body, limits.answer_bytes, &api.counters, &mut caller).await;
-    let mut response = Response::new(Body::from(answer.text.unwrap_or_default()));
-    if answer.limited {
+    let reply = jsonrpc::answer(&body, answer_bounds(limits), &*api.counters, &caller).await;
+    let mut response = Response::new(Body::from(reply.text.unwrap_or_default()));
+    if reply.refused == Some(TOO_MANY_REQUESTS) {
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }

@@ -1,81 +1,105 @@
-//! JSON-RPC 2.0: one request or a batch, and their answers.
+//! JSON-RPC as the cluster's nodes speak it: their errors, their form of an answer and of a notification.
 //!
-//! reads   the text of a request
-//! writes  the text of an answer; nothing for notifications
-//! memory  the request as a tree of values; the answer, at most [`Limits::answer_bytes`](crate::Limits)
-//! drops   what is no request: errors -32700 and -32600; what is one too many: error 429; counted
-//! source  jsonrpc.org/specification; the codes above -32100 from `custom_error.rs` of `solana-rpc-client-api`
+//! reads   the parameters of a call
+//! writes  errors; texts of notifications
+//! memory  the parameters as a tree of values
+//! source  `custom_error.rs` of `solana-rpc-client-api` for the codes from -32100 up
 
-use serde_json::{Map, Value, json};
+use hearth_serve::jsonrpc::{
+    self, Bounds, Call, Dialect, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
+    Malformed, PARSE_ERROR,
+};
+use serde_json::{Value, json};
 
-use crate::counters::{Counters, count};
+use crate::config::Limits;
+
+pub use hearth_serve::jsonrpc::kind;
 
 /// The number that clients know from HTTP.
-const TOO_MANY_REQUESTS: i64 = 429;
+pub const TOO_MANY_REQUESTS: i64 = 429;
+const UNHEALTHY: i64 = -32005;
+/// What every message about parameters begins with.
+const WRONG_PARAMS: &str = "Invalid params: ";
 
 /// An error as it goes to the client.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    code: i64,
-    message: String,
-    data: Option<Value>,
+pub struct Failure(ErrorObject);
+
+impl From<Failure> for ErrorObject {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
 }
 
-const UNHEALTHY: i64 = -32005;
-/// What every message about parameters begins with.
-const INVALID_PARAMS: &str = "Invalid params: ";
+impl Dialect for Failure {
+    const ID_FIRST: bool = false;
+    const BOOLEAN_IDS: bool = false;
+    const REFUSALS_HAVE_IDS: bool = false;
+    const STOPS_WHEN_FULL: bool = false;
+
+    fn malformed(why: Malformed<'_>) -> Self {
+        match why {
+            Malformed::NotJson(why) => Self::parse(why),
+            why => Self::invalid_request(why),
+        }
+    }
+
+    fn too_long(over: usize) -> Self {
+        Self::internal(format!("the answer would be {over} bytes longer than is allowed: ask for less at a time"))
+    }
+}
 
 impl Failure {
     fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self(ErrorObject::new(code, message))
     }
 
     /// Its number.
     #[cfg(test)]
     pub fn code(&self) -> i64 {
-        self.code
+        self.0.code()
     }
 
     /// Its words.
     #[cfg(test)]
     pub fn message(&self) -> &str {
-        &self.message
+        self.0.message()
     }
 
     /// A failure of [`Failure::invalid_params`] of a value that lies within another.
     pub fn within(self, place: &str) -> Self {
-        let message = self.message.strip_prefix(INVALID_PARAMS).unwrap_or(&self.message);
+        let message = self.0.message().strip_prefix(WRONG_PARAMS).unwrap_or(self.0.message());
         Self::invalid_params(format!("{place}: {message}"))
     }
 
     /// Whether the node is unwell, and the request not at fault.
     pub fn is_unhealthy(&self) -> bool {
-        self.code == UNHEALTHY
+        self.0.code() == UNHEALTHY
     }
 
     fn with_data(self, data: Value) -> Self {
-        Self { data: Some(data), ..self }
+        Self(self.0.with_data(data.to_string()))
     }
 
     /// The text is no JSON.
     pub fn parse(message: impl std::fmt::Display) -> Self {
-        Self::new(-32700, format!("Parse error: {message}"))
+        Self::new(PARSE_ERROR, format!("Parse error: {message}"))
     }
 
     /// The JSON is no request, or asks for what cannot be.
     pub fn invalid_request(message: impl std::fmt::Display) -> Self {
-        Self::new(-32600, format!("Invalid request: {message}"))
+        Self::new(INVALID_REQUEST, format!("Invalid request: {message}"))
     }
 
     /// There is no such method.
     pub fn method_not_found(method: &str) -> Self {
         let shown: String = method.chars().take(64).collect();
-        Self::new(-32601, format!("Method not found: {shown}"))
+        Self::new(METHOD_NOT_FOUND, format!("Method not found: {shown}"))
     }
 
     /// The parameters are wrong.
     pub fn invalid_params(message: impl std::fmt::Display) -> Self {
-        Self::new(-32602, format!("{INVALID_PARAMS}{message}"))
+        Self::new(INVALID_PARAMS, format!("{WRONG_PARAMS}{message}"))
     }
 
     /// Only the node's owner may ask for it.
@@ -97,7 +121,7 @@ impl Failure {
 
     /// The node is at fault.
     pub fn internal(message: impl std::fmt::Display) -> Self {
-        Self::new(-32603, format!("Internal error: {message}"))
+        Self::new(INTERNAL_ERROR, format!("Internal error: {message}"))
     }
 
     /// The node cannot read what it has stored: the client gets `reason` and a number, the log gets the whole error.
@@ -107,7 +131,7 @@ impl Failure {
 
     /// The same reason, as the node's own fault.
     pub fn into_internal(self) -> Self {
-        Self::internal(self.message)
+        Self::internal(self.0.message())
     }
 
     /// A simulation refused the transaction; `data` says what became of it there.
@@ -191,14 +215,6 @@ impl Failure {
         let message = format!("Too many requests: an address may make {per_second} in a second");
         Self::new(TOO_MANY_REQUESTS, message)
     }
-
-    fn into_value(self) -> Value {
-        let mut error = json!({ "code": self.code, "message": self.message });
-        if let Some(data) = self.data {
-            error["data"] = data;
-        }
-        error
-    }
 }
 
 /// A request that has the form of one.
@@ -209,143 +225,18 @@ pub struct Request<'a> {
     pub params: Option<&'a Value>,
 }
 
-/// What answers requests, one at a time.
-pub trait Answerer {
-    /// Whether so many requests may be made now.
-    fn admit(&mut self, requests: usize) -> Result<(), Failure>;
-
-    /// The result of one request.
-    fn answer(&mut self, request: Request<'_>) -> impl Future<Output = Result<Value, Failure>> + Send;
+/// Reads the parameters of a call.
+pub fn params(call: &Call<'_>) -> Result<Option<Value>, Failure> {
+    call.params.map(|params| serde_json::from_str(params.get()).map_err(Failure::parse)).transpose()
 }
 
-/// An answer as it goes to the client.
-pub struct Answer {
-    /// Its text; `None` when nothing wanted an answer.
-    pub text: Option<String>,
-    /// Whether the client asks more often than it may.
-    pub limited: bool,
-}
-
-impl From<Option<String>> for Answer {
-    fn from(text: Option<String>) -> Self {
-        Self { text, limited: false }
-    }
-}
-
-/// Answers a text: a request or a batch.
-pub async fn answer_text<A: Answerer + Send>(
-    text: &[u8],
-    answer_bytes: usize,
-    counters: &Counters,
-    answerer: &mut A,
-) -> Answer {
-    let value: Value = match serde_json::from_slice(text) {
-        Ok(value) => value,
-        Err(error) => return Some(refusal(counters, Failure::parse(error))).into(),
-    };
-    let requests = value.as_array().map_or(1, Vec::len);
-    if let Err(failure) = answerer.admit(requests) {
-        let limited = failure.code == TOO_MANY_REQUESTS;
-        return Answer { text: Some(refusal(counters, failure)), limited };
-    }
-    let Value::Array(batch) = value else {
-        return answer_one(&value, answer_bytes, counters, answerer).await.into();
-    };
-    if batch.is_empty() {
-        return Some(refusal(counters, Failure::invalid_request("an empty batch"))).into();
-    }
-    let mut answers = String::new();
-    for value in &batch {
-        let room = answer_bytes.saturating_sub(answers.len());
-        if let Some(answer) = answer_one(value, room, counters, answerer).await {
-            answers.push(if answers.is_empty() { '[' } else { ',' });
-            answers.push_str(&answer);
-        }
-    }
-    (!answers.is_empty()).then(|| answers + "]").into()
-}
-
-fn refusal(counters: &Counters, failure: Failure) -> String {
-    count(counters.requests());
-    count(counters.errors());
-    text_of(Err(failure), &Value::Null)
-}
-
-async fn answer_one<A: Answerer + Send>(
-    value: &Value,
-    room: usize,
-    counters: &Counters,
-    answerer: &mut A,
-) -> Option<String> {
-    count(counters.requests());
-    let (id, result) = match read(value) {
-        // Nobody can tell whether an answer was wanted.
-        Err(failure) => (value.get("id").filter(|id| is_id(id)).or(Some(&Value::Null)), Err(failure)),
-        Ok((id, request)) => (id, answerer.answer(request).await),
-    };
-    if result.is_err() {
-        count(counters.errors());
-    }
-    // Whoever gives no id wants no answer.
-    let id = id?;
-    let text = text_of(result, id);
-    if text.len() <= room {
-        return Some(text);
-    }
-    count(counters.errors());
-    let over = text.len() - room;
-    let message = format!("the answer would be {over} bytes longer than is allowed: ask for less at a time");
-    Some(text_of(Err(Failure::internal(message)), id))
-}
-
-fn is_id(value: &Value) -> bool {
-    matches!(value, Value::Null | Value::Number(_) | Value::String(_))
-}
-
-/// The id and the request in a value.
-fn read(value: &Value) -> Result<(Option<&Value>, Request<'_>), Failure> {
-    let Value::Object(object) = value else {
-        return Err(Failure::invalid_request(format!("expected an object, found {}", kind(value))));
-    };
-    if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(Failure::invalid_request("the key \"jsonrpc\" must be \"2.0\""));
-    }
-    let id = object.get("id");
-    if id.is_some_and(|id| !is_id(id)) {
-        return Err(Failure::invalid_request("the id must be a number, a string or null"));
-    }
-    match object.get("method") {
-        Some(Value::String(method)) => Ok((id, Request { method, params: object.get("params") })),
-        _ => Err(Failure::invalid_request("the key \"method\" must be a string")),
-    }
-}
-
-/// What a value is, in words.
-pub fn kind(value: &Value) -> String {
-    match value {
-        Value::Null => "null".into(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(value) => value.to_string(),
-        Value::String(text) if text.len() <= 40 => format!("{text:?}"),
-        Value::String(text) => format!("a string of {} bytes", text.len()),
-        Value::Array(_) => "an array".into(),
-        Value::Object(_) => "an object".into(),
-    }
-}
-
-/// An answer's text, keys in the order in which the cluster writes them.
-fn text_of(result: Result<Value, Failure>, id: &Value) -> String {
-    let (key, value) = match result {
-        Ok(value) => ("result", value),
-        Err(failure) => ("error", failure.into_value()),
-    };
-    format!(r#"{{"jsonrpc":"2.0","{key}":{value},"id":{id}}}"#)
+/// What bounds an answer. How long a batch may be the answerer says, which names the number of requests.
+pub fn answer_bounds(limits: &Limits) -> Bounds {
+    let answer_bytes = limits.answer_bytes;
+    Bounds { batch_read: usize::MAX, batch_bytes: answer_bytes, answer_bytes }
 }
 
 /// The text of a notification.
 pub fn notification(method: &str, result: &Value, subscription: u64) -> String {
-    let mut params = Map::new();
-    params.insert("result".into(), result.clone());
-    params.insert("subscription".into(), subscription.into());
-    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{}}}"#, Value::Object(params))
+    jsonrpc::notification(method, &format!(r#"{{"result":{result},"subscription":{subscription}}}"#))
 }

@@ -8,8 +8,9 @@
 //!         that read too slowly: each is told where it can be, and counted in [`Counters`]
 //! source  the methods, parameters, shapes and error codes of `solana-rpc` and `solana-rpc-client-api` 4.2
 //!
-//! The walk: [`server`] (what listens, by `hearth_serve`) → `http` or `websocket` (bytes into requests) → `jsonrpc`
-//! (one request or a batch) → `params` → `methods` (what is answered) or `subscriptions` (what is told later).
+//! The walk: [`server`] (what listens, by `hearth_serve`) → `http` or `websocket` (bytes into requests) →
+//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (what is answered) or `subscriptions`
+//! (what is told later).
 //!
 //! It runs on threads of its own, beside the pipeline: tiles never wait for a client, and a read holds a lock of
 //! the ledger for one look.

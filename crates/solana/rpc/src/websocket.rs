@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use hearth_serve::Connection;
 use hearth_serve::http::{Request, Response};
+use hearth_serve::jsonrpc::{self, Answerer, Call};
 use hearth_serve::websocket::{self, Bounds};
 use hearth_serve::{Body, Bytes};
 use serde_json::{Value, json};
 
-use crate::jsonrpc::{self, Answerer, Failure, Request as RpcRequest};
+use crate::jsonrpc::{Failure, Request as RpcRequest, answer_bounds, params};
 use crate::methods::Api;
 use crate::params::Params;
 use crate::subscriptions::{Hub, Watch, unsubscribes};
@@ -57,11 +58,8 @@ impl Drop for Session {
 
 impl websocket::Session for Session {
     fn reply(&self, text: Bytes) -> impl Future<Output = Option<String>> + Send + 'static {
-        let mut caller = self.0.clone();
-        async move {
-            let api = Arc::clone(&caller.api);
-            jsonrpc::answer_text(&text, api.limits.answer_bytes, &api.counters, &mut caller).await.text
-        }
+        let caller = self.0.clone();
+        async move { jsonrpc::answer(&text, answer_bounds(&caller.api.limits), &*caller.api.counters, &caller).await.text }
     }
 
     fn is_subscribed(&self) -> bool {
@@ -87,7 +85,7 @@ impl Caller {
         }
     }
 
-    fn call(&self, request: RpcRequest<'_>) -> Result<Value, Failure> {
+    fn answer(&self, request: RpcRequest<'_>) -> Result<Value, Failure> {
         let params = Params::of(request.params);
         if let Some(kind) = unsubscribes(request.method) {
             return self.unsubscribe(kind, params?);
@@ -111,11 +109,15 @@ impl Caller {
 }
 
 impl Answerer for Caller {
-    fn admit(&mut self, requests: usize) -> Result<(), Failure> {
+    type Failure = Failure;
+
+    fn admit(&self, requests: usize) -> Result<(), Failure> {
         self.api.admit(self.address, requests)
     }
 
-    async fn answer(&mut self, request: RpcRequest<'_>) -> Result<Value, Failure> {
-        self.call(request)
+    async fn call(&self, call: Call<'_>) -> Result<String, Failure> {
+        let params = params(&call)?;
+        let result = self.answer(RpcRequest { method: &call.method, params: params.as_ref() })?;
+        Ok(result.to_string())
     }
 }

@@ -6,7 +6,7 @@
 //! source  transactions built and signed as clients do; entries of them; shreds that carry the
 //!         entries, whose parity and proofs are noise: the parser does not look into them
 //!
-//! `tests/replay_corpus.rs` checks that the committed files are what this writes.
+//! `tests/wire/replay_corpus.rs` checks that the committed files are what this writes.
 
 #[path = "make_corpus/gossip.rs"]
 pub mod gossip;

@@ -104,7 +104,7 @@ fn take(chain: &Chain, under_way: &UnderWay<'_>, span: Span, hz: u32) -> Result<
 #[cfg(test)]
 mod tests {
     use hearth_evm::chain::{BlockTime, ChainConfig};
-    use hearth_evm::genesis::Genesis;
+    use hearth_evm_utxo::genesis;
     use hearth_web3::PROFILE_SECONDS_MAX;
 
     use super::*;
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn it_begins_with_the_next_block_and_ends_when_it_is_told() {
-        let genesis = Genesis::dev(5, &[], 500_000_000);
+        let genesis = genesis::dev(5, &[], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let chain = Chain::open(config).expect("it opens");
         let service = ChainService::new(chain.clone());

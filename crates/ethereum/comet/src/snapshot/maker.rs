@@ -127,14 +127,14 @@ impl Drop for Busy<'_> {
 
 /// The entries of a snapshot.
 pub fn entries(frozen: Frozen) -> impl Iterator<Item = io::Result<Entry>> {
-    let Frozen { block, view, outputs, .. } = frozen;
+    let Frozen { block, view, side, .. } = frozen;
     let block = Bytes::from(blocks::encode(&block));
     let pieces = (0..block.len()).step_by(PIECE_BYTES_MAX).map(move |from| {
         let to = block.len().min(from + PIECE_BYTES_MAX);
         Ok(Entry::Block(block.slice(from..to)))
     });
-    let items = outputs.items_of_header().map(|item| match item {
-        Ok(item) => Ok(Entry::Item(item.encode().into())),
+    let items = side.into_iter().flatten().map(|item| match item {
+        Ok(item) => Ok(Entry::Item(item.0)),
         Err(error) => Err(io::Error::other(error)),
     });
     let state = view.sorted().filter_map(move |entry| match entry {

@@ -22,7 +22,6 @@ use hearth_abci::response::{self, Applied, Offer};
 use hearth_evm::blocks;
 use hearth_evm::chain::{Chain, RestoreError};
 use hearth_evm::state::{self, Account, StateError};
-use hearth_utxo::ledger::{Item, Loading};
 
 use super::codec::{CHUNK_BYTES_MAX, Entry, FORMAT, Reader, chunk_hash, decode_headers};
 use super::store::{snapshot_hash, split};
@@ -168,14 +167,15 @@ impl Restoring {
         }
         let block =
             blocks::decode_foreign(&block, &self.headers[0], chain.chain_id()).map_err(|what| wrong(what.into()))?;
-        let mut outputs = Loading::default();
+        let mut side = chain.side().map(|side| side.set());
         while let Some(Ok(Entry::Item(item))) = entries.next_if(|entry| matches!(entry, Ok(Entry::Item(_)))) {
-            let taken = Item::decode(&item).and_then(|item| outputs.add(item).ok());
-            taken.ok_or_else(|| wrong("an item of the outputs that cannot be there".into()))?;
+            if !side.as_mut().is_some_and(|set| set.add(&item)) {
+                return Err(wrong("an item of the outputs that cannot be there".into()));
+            }
         }
         let mut current = Address::ZERO;
         let entries = entries.flat_map(|entry| of_state(&mut current, entry));
-        chain.restore(&self.headers, block, outputs, entries)
+        chain.restore(&self.headers, block, side, entries)
     }
 }
 

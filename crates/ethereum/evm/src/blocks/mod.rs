@@ -32,9 +32,7 @@ use std::thread::JoinHandle;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
-#[cfg(test)]
-use hearth_wal::Disk;
-use hearth_wal::files;
+use hearth_wal::{Disk, files};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::block::{Block, Body, Roots};
@@ -425,8 +423,7 @@ impl BlockStore {
         self.shared.lock()
     }
 
-    /// Has the newest file written through another.
-    #[cfg(test)]
+    /// Has the newest file written through another, as tests of a full disk do.
     pub(crate) fn put_disk(&self, disk: Arc<dyn Disk>) {
         self.lock().segments.last_mut().expect("there is a file").put_disk(disk);
     }
@@ -551,7 +548,7 @@ pub fn encode(block: &Block) -> Vec<u8> {
 }
 
 /// How long [`encode`]'s bytes of a block with this header can be: what is in a block costs gas, each byte at least 2,
-/// but for what the ledger of outputs has in it.
+/// but for what the side ledger has in it.
 pub fn foreign_bytes_max(header: &Header) -> u64 {
     (16 << 20) + header.gas_used / 2
 }

@@ -380,7 +380,7 @@ impl Segment {
         BlocksError::Damaged { path: self.path.clone(), offset: self.bytes(), what }
     }
 
-    #[cfg(test)]
+    /// Has the file written through another, as tests of a full disk do.
     pub(super) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
         self.end.put_disk(disk);
     }

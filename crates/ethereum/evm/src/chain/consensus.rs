@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 
-use super::outputs::OutputTx;
 use super::produce::{Ready, Unsealed};
 use super::times::{BlockTimes, Lap};
 use super::{Chain, ChainError};
 use crate::block::Block;
+use crate::side::SideTx;
 use crate::tx::SharedTx;
 
 /// What an engine has decided about a block.
@@ -27,9 +27,9 @@ pub struct BlockInput {
     pub prevrandao: Option<B256>,
     /// The transactions, in order; those that cannot be in the block are left out of it.
     pub txs: Vec<SharedTx>,
-    /// Transactions of the ledger of outputs, in order; they come before the EVM's, and those that cannot be in the
-    /// block are left out of it.
-    pub outputs: Vec<OutputTx>,
+    /// Transactions of the side ledger, in order; they come before the EVM's, and those that cannot be in the block are
+    /// left out of it.
+    pub side: Vec<SideTx>,
 }
 
 impl Chain {
@@ -61,8 +61,8 @@ impl Chain {
         clock.prevrandao = input.prevrandao;
         let mut env = self.inner.env_at(&(&*parent).into(), input.number, timestamp, &clock);
         let begin_us = lap.us();
-        let part = self.inner.outputs.begin(&mut env, &input.outputs);
-        let executed = self.inner.execute(&view, &env, &input.txs, &part.withdrawals())?;
+        let part = self.inner.begin_side(&mut env, &input.side);
+        let executed = self.inner.execute(&view, &env, &input.txs, part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
         Ok(self.inner.seal(&state, Unsealed::new(env, input.txs, executed, part, times)))
     }

@@ -13,7 +13,6 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 
 use super::clock::{Clock, ClockFile, TIME_MAX_S};
-use super::outputs::Load;
 use super::produce::Unsealed;
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, sequencer};
@@ -319,18 +318,21 @@ impl Inner {
         drop(gone);
     }
 
-    /// Makes a block of its own, without transactions, of changes that no execution gives.
+    /// Makes a block of its own, without transactions, of changes that no execution gives. Where items of the side
+    /// ledger are given, the block brings the whole set there.
     pub(super) fn alter(
         &self,
         state: &mut State,
         changes: Changes,
-        load: Option<Load>,
+        load: Option<&[Bytes]>,
         mut lap: Lap,
     ) -> Result<(), ChainError> {
         let (parent, view) = self.head_and_view();
         let mut env = self.next_env(&(&*parent).into(), &self.dev.lock().clock);
-        let mut part = self.outputs.begin(&mut env, &[]);
-        load.map_or(Ok(()), |load| part.load(&mut env, load))?;
+        let part = match load {
+            Some(items) => self.load_side(&mut env, items)?,
+            None => self.begin_side(&mut env, &[]),
+        };
         let executed = self.execute(&view, &env, &[], &[])?;
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
         let mut block = Unsealed::new(env, Vec::new(), executed, part, times);
@@ -342,7 +344,7 @@ impl Inner {
     /// The files of what waits have what waits and nothing else.
     fn keep_waiting(&self) -> Result<(), ChainError> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.rewrite(&self.pool))?;
-        self.outputs.keep_pool()
+        self.side().map_or(Ok(()), |side| Ok(side.keep_pool()?))
     }
 
     /// Takes all blocks after `head` out of every store.
@@ -353,7 +355,7 @@ impl Inner {
         state.sync()?;
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.truncate(head.number()));
         // What that ledger has more than the blocks is cut off when it is opened.
-        let taken = stored.map_err(ChainError::from).and_then(|()| self.outputs.rewind(head.number()));
+        let taken = stored.map_err(ChainError::from).and_then(|()| self.rewind_side(head.number()));
         if let Err(error) = &taken {
             self.fail(format!("the blocks after {} are taken back in part: {error}", head.number()));
         }

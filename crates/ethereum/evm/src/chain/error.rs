@@ -4,12 +4,13 @@ use std::io;
 use std::path::PathBuf;
 
 use alloy_primitives::B256;
-use hearth_utxo::pool_file::PoolFileError;
+use hearth_wal::pool_file::PoolFileError;
 use revm::primitives::hardfork::SpecId;
 
 use super::sequencer::INTERVAL_MAX;
 use crate::blocks::BlocksError;
 use crate::pool::PoolError;
+use crate::side::{SideError, SideRefusal};
 use crate::state::StateError;
 use crate::tx::TxError;
 
@@ -22,15 +23,21 @@ pub enum SubmitError {
     /// The pool does not take it.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// It is none of the ledger of outputs.
+    /// The side ledger does not take it.
     #[error(transparent)]
-    Output(#[from] hearth_utxo::tx::TxError),
-    /// The pool of the ledger of outputs does not take it.
-    #[error(transparent)]
-    OutputPool(#[from] hearth_utxo::pool::PoolError),
+    Side(SideRefusal),
     /// The pool took it, but it would not outlive this program: it was given up again.
     #[error("the transaction cannot be kept on disk: {0}")]
     NotKept(String),
+}
+
+impl From<SideRefusal> for SubmitError {
+    fn from(refusal: SideRefusal) -> Self {
+        match refusal {
+            SideRefusal::NotKept(why) => Self::NotKept(why),
+            refusal => Self::Side(refusal),
+        }
+    }
 }
 
 /// Why the chain cannot be opened or go on.
@@ -39,15 +46,15 @@ pub enum ChainError {
     /// The state.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The ledger of outputs.
+    /// The side ledger.
     #[error(transparent)]
-    Outputs(#[from] hearth_utxo::ledger::LedgerError),
-    /// A ledger of outputs that cannot be this chain's.
+    Side(#[from] SideError),
+    /// A side ledger that cannot be this chain's.
     #[error(
         "the outputs of that state cannot be loaded: this chain's ledger of outputs has a history of its own, or its \
          rules have none yet; begin a new chain with that state"
     )]
-    OutputsInUse,
+    SideInUse,
     /// The folder.
     #[error("cannot {what} {}: {source}", path.display())]
     Folder {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256};
-use hearth_utxo::pool_file::{PoolFile, PoolFileError, Records};
+use hearth_wal::pool_file::{PoolFile, PoolFileError, Records};
 
 use crate::pool::{Dropped, Pool};
 use crate::tx::{SharedTx, Tx, decode_envelope};

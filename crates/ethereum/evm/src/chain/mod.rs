@@ -17,7 +17,6 @@ mod dump;
 mod error;
 mod hub;
 mod journal;
-mod outputs;
 mod overlay;
 mod parent;
 mod pending;
@@ -28,8 +27,10 @@ mod recover;
 mod restore;
 mod schedule;
 mod sequencer;
+mod side;
 mod submit;
 mod synced;
+mod testing;
 mod times;
 
 use std::path::PathBuf;
@@ -56,11 +57,11 @@ use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
 use crate::genesis::Genesis;
 use crate::pool::{Pool, PoolConfig};
+use crate::side::SideLedger;
 use crate::state::{Shortened, State, StateHandle, StateView, Syncer};
 use dev::DevState;
 use hub::Hub;
 use journal::Journal;
-use outputs::Outputs;
 use published::Published;
 use sequencer::Signal;
 use synced::SyncWaiters;
@@ -143,8 +144,8 @@ struct Inner {
     writer: FairMutex<State>,
     /// Who waits for it, besides the sequencer.
     wanted: AtomicUsize,
-    /// The ledger of outputs; its writer is whoever holds `writer`.
-    outputs: Outputs,
+    /// The side ledger; its writer is whoever holds `writer`.
+    side: Option<Box<dyn SideLedger>>,
     dev: Mutex<DevState>,
     /// The last block that was executed for readers alone; locked while one is.
     pending: Mutex<Option<Arc<Pending>>>,
@@ -174,7 +175,7 @@ impl Chain {
             return Err(ChainError::BeforeMerge(begins));
         }
         config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
-        config.dir.as_deref().map_or(Ok(()), restore::clean)?;
+        config.dir.as_deref().map_or(Ok(()), |dir| restore::clean(dir, &config.genesis))?;
         let mut state = State::open(config.dir.as_ref().map(|dir| dir.join("state")).as_deref(), &config.genesis)?;
         let zero_root = match state.head().number() {
             0 => state.head().state_root(),
@@ -184,19 +185,19 @@ impl Chain {
         let failure = Arc::new(OnceLock::new());
         let of_state = state.head().number();
         let (mut store, head) = recover::recover(&config, &mut state, &zero)?;
-        let (outputs, head) = recover::recover_outputs(&config, &mut state, store.as_ref(), &zero, head)?;
+        let (side, head) = recover::recover_side(&config, &mut state, store.as_ref(), &zero, head)?;
         let seen = |store: &BlockStore| store.seen().max(of_state);
         let recovery = store.as_ref().and_then(|store| Recovery::of(store, seen(store), head.number()));
         let (syncer, sync_waiters) = (Arc::new(Mutex::new(state.syncer())), SyncWaiters::default());
         if let Some(store) = &mut store {
-            recover::keep_synced(store, &outputs, syncer.clone(), sync_waiters.clone(), failure.clone())?;
+            recover::keep_synced(store, side.as_deref(), syncer.clone(), sync_waiters.clone(), failure.clone())?;
         }
         let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
         config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
         let inner = Arc::new(Inner {
-            outputs,
+            side,
             zero,
             pool: Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec),
             journal,

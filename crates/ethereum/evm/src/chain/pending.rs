@@ -19,9 +19,10 @@ use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
 use super::overlay::Overlay;
+use super::side::Part;
 use super::{Chain, ChainError, Inner};
 use crate::block::{Block, Body, Roots};
-use crate::exec::{BlockEnv, BlockExecutor, Executed};
+use crate::exec::{BlockEnv, BlockExecutor, Executed, credit};
 use crate::state::{Account, State, StateError, StateView};
 use crate::tx::SharedTx;
 
@@ -38,14 +39,14 @@ struct Plan {
     made_at: Instant,
     env: BlockEnv,
     txs: Vec<SharedTx>,
-    /// Transactions of the ledger of outputs.
-    outputs: Vec<B256>,
+    /// Transactions of the side ledger.
+    side: Vec<B256>,
 }
 
 impl Plan {
     fn is_same(&self, other: &Self) -> bool {
         self.env == other.env
-            && self.outputs == other.outputs
+            && self.side == other.side
             && self.txs.len() == other.txs.len()
             && self.txs.iter().zip(&other.txs).all(|(tx, other)| Arc::ptr_eq(tx, other))
     }
@@ -78,15 +79,15 @@ impl Pending {
         &self.body.txs
     }
 
-    fn execute(plan: Plan, base: StateView, part: &super::outputs::Part, time: Duration) -> Result<Self, StateError> {
+    fn execute(plan: Plan, base: StateView, part: &Part, time: Duration) -> Result<Self, StateError> {
         let begun = Instant::now();
         let mut executor = BlockExecutor::new(&base, &plan.env);
         executor.begin();
         let in_time = plan.txs.iter().take_while(|_| begun.elapsed() < time);
         let verdicts: Vec<_> = in_time.map(|tx| executor.run(tx)).collect();
         let Executed { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
-        let withdrawals = part.withdrawals();
-        crate::prism::credit(&base, &mut changes, &withdrawals)?;
+        let withdrawals = part.withdrawals().to_vec();
+        credit(&base, &mut changes, &withdrawals)?;
         let body = Body { withdrawals, ..Body::new(&plan.txs[..verdicts.len()], verdicts, plan.env.base_fee) };
         Ok(Self { plan, state: Overlay::new(base, Arc::new(changes)), body, requests, sealed: OnceLock::new() })
     }
@@ -235,15 +236,15 @@ impl Inner {
     }
 
     /// Chooses what a block would be made of. `_between` proves that no block is being made.
-    fn plan(&self, _between: &State) -> (Plan, StateView, super::outputs::Part) {
+    fn plan(&self, _between: &State) -> (Plan, StateView, Part) {
         let made_at = Instant::now();
         let (parent, base) = self.head_and_view();
         let clock = self.dev.lock().clock.clone();
         let mut env = self.next_env(&(&*parent).into(), &clock);
         let txs = self.pool.best(env.base_fee, env.gas_limit);
-        let outputs = self.outputs.best();
-        let part = self.outputs.begin(&mut env, &outputs);
-        let outputs = outputs.iter().map(|tx| tx.id).collect();
-        (Plan { made_at, env, txs, outputs }, base, part)
+        let side = self.side_best();
+        let part = self.begin_side(&mut env, &side);
+        let side = side.iter().map(|tx| tx.id).collect();
+        (Plan { made_at, env, txs, side }, base, part)
     }
 }

@@ -12,8 +12,8 @@
 //!
 //! At most one block is executed ahead. Nobody sees anything of a block before it is appended, and whoever alters the
 //! chain otherwise waits for the writer's lock, which is held until all is appended. A block is executed ahead where
-//! that can pay and its result cannot differ: the one before is not small, touches nothing of the ledger of outputs,
-//! and leaves the history contract as it is everywhere.
+//! that can pay and its result cannot differ: the one before is not small, touches nothing of the side ledger, and
+//! leaves the history contract as it is everywhere.
 
 use std::sync::Arc;
 #[cfg(test)]
@@ -30,7 +30,6 @@ use super::{ChainError, Inner};
 use crate::block::Block;
 use crate::exec::Verdict;
 use crate::pool::Taken;
-use crate::prism;
 use crate::state::State;
 
 /// From how many transactions on sealing a block takes longer than handing it to another thread.
@@ -76,8 +75,9 @@ impl Inner {
     }
 
     fn may_overlap(&self, block: &Unsealed) -> bool {
+        let is_crossing = self.is_crossing();
         let crosses = |verdict: &Verdict| match verdict {
-            Verdict::Included(outcome) => outcome.logs.iter().any(prism::is_crossing),
+            Verdict::Included(outcome) => outcome.logs.iter().any(&is_crossing),
             Verdict::Refused(_) => false,
         };
         self.config.overlap

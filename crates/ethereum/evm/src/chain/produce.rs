@@ -15,14 +15,15 @@ use alloy_primitives::{Address, Bytes};
 use revm::primitives::hardfork::SpecId;
 
 use super::clock::Clock;
-use super::outputs::{Kept, Part};
 use super::parent::Parent;
+use super::side::Part;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::block::{Block, Body, Roots, next_base_fee};
-use crate::exec::{BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict};
+use crate::exec::{BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict, credit};
 use crate::genesis::FIRST_BASE_FEE;
 use crate::pool::{DropReason, Taken};
+use crate::side::SideError;
 use crate::state::{Accounts, Changes, State, StateError};
 use crate::tx::SharedTx;
 
@@ -160,7 +161,7 @@ impl Inner {
             base_fee: clock.base_fee.unwrap_or_else(|| self.base_fee_after(parent)),
             prevrandao: clock.prevrandao.unwrap_or_else(|| parent.draw()),
             parent_hash: parent.hash,
-            parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then(|| self.outputs.commitment()),
+            parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then(|| self.side_commitment()),
             chain_id: self.config.genesis.chain_id,
             spec,
             limits: self.config.genesis.limits,
@@ -192,7 +193,7 @@ impl Inner {
         let block = self.run(&view, begun)?;
         if block.is_empty() && empty == Empty::Skipped {
             self.give_up(&block.refused());
-            block.part.give_up(&self.outputs);
+            block.part.give_up();
             return Ok(None);
         }
         self.dev.lock().clock.block_made(block.env.timestamp);
@@ -204,11 +205,11 @@ impl Inner {
         let mut lap = Lap::new();
         let mut env = self.next_env(parent, clock);
         let txs = self.pool.best_after(env.base_fee, env.gas_limit, taken);
-        let outputs = self.outputs.best();
-        if txs.is_empty() && outputs.is_empty() && empty == Empty::Skipped {
+        let side = self.side_best();
+        if txs.is_empty() && side.is_empty() && empty == Empty::Skipped {
             return None;
         }
-        let part = self.outputs.begin(&mut env, &outputs);
+        let part = self.begin_side(&mut env, &side);
         Some(Begun { env, txs, part, begin_us: lap.us() })
     }
 
@@ -219,7 +220,7 @@ impl Inner {
     {
         let Begun { env, txs, part, begin_us } = begun;
         let mut lap = Lap::new();
-        let executed = self.execute(view, &env, &txs, &part.withdrawals())?;
+        let executed = self.execute(view, &env, &txs, part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
         Ok(Unsealed::new(env, txs, executed, part, times))
     }
@@ -236,7 +237,7 @@ impl Inner {
         let mut lap = Lap::new();
         let refused = block.refused();
         let Unsealed { env, txs, verdicts, changes, mut part, requests, altered, console, mut times, .. } = block;
-        let body = Body { withdrawals: part.withdrawals(), ..Body::new(&txs, verdicts, env.base_fee) };
+        let body = Body { withdrawals: part.withdrawals().to_vec(), ..Body::new(&txs, verdicts, env.base_fee) };
         part.receive(env.number, &body);
         let extra_data = self.config.extra_data.clone();
         times.end_us = lap.us();
@@ -259,7 +260,7 @@ impl Inner {
 
     /// Makes a sealed block the newest: keeps it, then shows it.
     pub(super) fn append(&self, state: &mut State, ready: Ready) -> Result<Arc<Block>, ChainError> {
-        let Ready { block, changes, refused, part, altered, console, mut times } = ready;
+        let Ready { block, changes, refused, mut part, altered, console, mut times } = ready;
         let head = self.published().head().clone();
         if block.number() != head.number() + 1 {
             return Err(ChainError::NotNext { number: block.number(), head: head.number() });
@@ -268,7 +269,7 @@ impl Inner {
             return Err(ChainError::OtherParent { number: block.number(), parent: block.header.parent_hash });
         }
         let touched: Vec<Address> = changes.accounts.keys().copied().collect();
-        let outputs = self.keep(state, &block, part, &altered, &changes, &mut times)?;
+        self.keep(state, &block, &mut part, &altered, &changes, &mut times)?;
         let mut lap = Lap::new();
         let view = state.head();
         let (gone, unaware) = {
@@ -292,8 +293,8 @@ impl Inner {
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));
         self.give_up(&refused);
         // Everybody sees the block: what fails now are files that have more than they need, each by itself.
-        let journal = self.journal.as_ref().map_or(Ok(()), |journal| Ok(journal.shrink(&self.pool)?));
-        for error in self.outputs.after_block(&outputs).into_iter().chain([journal]).filter_map(Result::err) {
+        let journal = self.journal.as_ref().and_then(|journal| journal.shrink(&self.pool).err());
+        for error in part.shown().into_iter().chain(journal.map(SideError::from)) {
             tracing::error!(%error, "a file keeps what nobody needs any more");
         }
         // Freed where no reader waits for it.
@@ -312,15 +313,15 @@ impl Inner {
         &self,
         state: &mut State,
         block: &Block,
-        part: Part,
+        part: &mut Part,
         altered: &Changes,
         changes: &Changes,
         times: &mut BlockTimes,
-    ) -> Result<Kept, ChainError> {
+    ) -> Result<(), ChainError> {
         // Who panics here leaves it open how far it came.
         let underway = Underway(self);
         let mut lap = Lap::new();
-        let outputs = self.outputs.commit(block, part)?;
+        part.commit(block.number(), block.hash)?;
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.append(block, altered));
         times.commit_us = lap.us();
         let kept = stored.map_err(ChainError::from);
@@ -334,14 +335,14 @@ impl Inner {
             }
         }
         drop(underway);
-        Ok(outputs)
+        Ok(())
     }
 
     /// Takes back what was kept of the block after `number`, which nobody has seen. Where not even that can be
     /// written, the stores are of different blocks until the folder is opened again.
     fn take_back(&self, number: u64) {
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.truncate(number));
-        let taken = stored.map_err(ChainError::from).and_then(|()| self.outputs.rewind(number));
+        let taken = stored.map_err(ChainError::from).and_then(|()| self.rewind_side(number));
         if let Err(error) = taken {
             self.fail(format!("block {} is kept in part, and cannot be taken back: {error}", number + 1));
         }
@@ -368,7 +369,7 @@ impl Inner {
         let listening = ConsoleProbe::new(view);
         let mut executed = crate::parallel::execute_parallel(&listening, env, txs, self.config.threads);
         executed.console = listening.heard();
-        crate::prism::credit(view, &mut executed.changes, withdrawals)?;
+        credit(view, &mut executed.changes, withdrawals)?;
         Ok(executed)
     }
 }

@@ -5,8 +5,8 @@
 //! drops   after the machine's end, the newest blocks where what they build on is not there and nothing says that it
 //!         was on disk
 //!
-//! A block is in the log before the state has its changes and after the ledger of outputs has its record, so the end of
-//! the program leaves only what is made up for here. The same order holds on disk: see [`keep_synced`].
+//! A block is in the log before the state has its changes and after the side ledger has its record, so the end of the
+//! program leaves only what is made up for here. The same order holds on disk: see [`keep_synced`].
 
 use std::fs::File;
 use std::path::Path;
@@ -15,11 +15,12 @@ use std::sync::{Arc, OnceLock};
 use alloy_primitives::{B256, Bytes};
 use parking_lot::Mutex;
 
-use super::outputs::Outputs;
 use super::synced::SyncWaiters;
 use super::{ChainConfig, ChainError, schedule};
 use crate::block::{Block, Body, Roots};
 use crate::blocks::{BlockStore, RunEnd, SyncOrder};
+use crate::exec::{credit, execute};
+use crate::side::{SideLedger, SideStart};
 use crate::state::{State, Syncer};
 
 /// Opens the blocks of a folder and brings the state to the newest of them; gives that.
@@ -67,23 +68,34 @@ pub(super) fn recover(
     Ok((Some(store), head))
 }
 
-/// Opens the ledger of outputs as it is after `head`. Nothing says in which order the kernel writes: where records are
+/// Opens the side ledger as it is after `head`. Nothing says in which order the kernel writes: where records are
 /// missing that the newest blocks build on, and these blocks were never told to be on disk, they go, too.
-pub(super) fn recover_outputs(
+pub(super) fn recover_side(
     config: &ChainConfig,
     state: &mut State,
     store: Option<&BlockStore>,
     zero: &Arc<Block>,
     mut head: Arc<Block>,
-) -> Result<(Outputs, Arc<Block>), ChainError> {
+) -> Result<(Option<Box<dyn SideLedger>>, Arc<Block>), ChainError> {
+    let Some(genesis) = &config.genesis.side else { return Ok((None, head)) };
     let view = state.head();
     let block = |number| store.map_or(Ok(None), |store| store.block(number));
     let hash_of = |number| view.hash_of(number).or_else(|| Some(block(number).ok()??.hash));
     let newest = head.number();
     let synced = store.map_or(u64::MAX, BlockStore::synced);
-    let outputs = loop {
-        match Outputs::open(config, &head, &hash_of, synced) {
-            Err(error) if Outputs::is_behind(&error) && head.number() > synced => {
+    let side = loop {
+        let start = SideStart {
+            dir: config.dir.as_deref(),
+            chain_id: config.genesis.chain_id,
+            items: genesis.items(),
+            items_commitment: genesis.commitment(),
+            head: &head,
+            hash_of: &hash_of,
+            synced,
+            retain_blocks: config.retain_blocks,
+        };
+        match genesis.kind().open(&start) {
+            Err(error) if genesis.kind().is_behind(&error) && head.number() > synced => {
                 head = block(head.number() - 1)?.unwrap_or_else(|| zero.clone());
             }
             opened => break opened?,
@@ -94,20 +106,21 @@ pub(super) fn recover_outputs(
         state.rewind(head.number())?;
         store.truncate(head.number())?;
     }
-    Ok((outputs, head))
+    Ok((Some(side), head))
 }
 
-/// From now on what is kept is brought to disk: the outputs before the blocks that build on them, and the state, which
-/// can be made anew from the blocks, after these.
+/// From now on what is kept is brought to disk: the side ledger before the blocks that build on it, and the state,
+/// which can be made anew from the blocks, after these.
 pub(super) fn keep_synced(
     store: &mut BlockStore,
-    outputs: &Outputs,
+    side: Option<&dyn SideLedger>,
     state: Arc<Mutex<Syncer>>,
     waiters: SyncWaiters,
     failure: Arc<OnceLock<String>>,
 ) -> Result<(), ChainError> {
+    let nothing = || -> Box<dyn Fn() -> Result<(), String> + Send + Sync> { Box::new(|| Ok(())) };
     store.start(SyncOrder {
-        before: Box::new(outputs.syncer()),
+        before: side.map_or_else(nothing, |side| side.syncer()),
         after: Box::new(move || {
             let state = state.lock().clone();
             state.sync().map_err(|error| error.to_string())
@@ -139,8 +152,8 @@ fn replay(config: &ChainConfig, state: &mut State, store: &BlockStore, block: &A
     let number = block.number();
     let spec = config.genesis.spec(number, block.header.timestamp);
     let env = block.env(config.genesis.chain_id, spec, config.genesis.limits);
-    let mut executed = crate::exec::execute(&view, &env, &block.txs);
-    crate::prism::credit(&view, &mut executed.changes, &block.withdrawals)?;
+    let mut executed = execute(&view, &env, &block.txs);
+    credit(&view, &mut executed.changes, &block.withdrawals)?;
     executed.changes.append(store.altered(number)?);
     let state_root = state.root_after(&executed.changes);
     let withdrawals = block.withdrawals.clone();

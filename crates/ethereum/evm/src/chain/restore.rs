@@ -1,6 +1,6 @@
 //! A chain that begins with another node's state instead of its genesis.
 //!
-//! reads   the block, the state and the outputs after it, which somebody else gave
+//! reads   the block, and the state and the side ledger's set after it, which somebody else gave
 //! writes  the chain's folder anew; then what everybody sees
 //! memory  the state that is restored, and the one before until it is whole
 //! drops   what does not have the roots of the block's header: nothing has changed then
@@ -17,10 +17,11 @@ use std::sync::Arc;
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 
-use super::outputs::{Capture, Loading, Outputs};
 use super::{Chain, ChainError, ChainEvent, Inner, Published};
 use crate::block::Block;
 use crate::blocks::BlocksError;
+use crate::genesis::Genesis;
+use crate::side::{SideItems, SideSet};
 use crate::state::{Entry, State, StateError, StateView};
 
 /// The mark.
@@ -48,8 +49,8 @@ pub struct Frozen {
     pub headers: Vec<Header>,
     /// The state after it.
     pub view: StateView,
-    /// The ledger of outputs after it.
-    pub outputs: Capture,
+    /// The side ledger's set that the block's header commits to; nothing where the chain has no such ledger.
+    pub side: Option<SideItems>,
 }
 
 impl Chain {
@@ -75,18 +76,19 @@ impl Chain {
         }
     }
 
-    /// The chain as it is now. Nothing where outputs are not committed to by the header: before Cancun.
+    /// The chain as it is now. Nothing where the header does not commit to the side ledger: before Cancun.
     pub fn freeze(&self) -> Result<Option<Frozen>, ChainError> {
         let state = self.inner.writer()?;
         let (block, view) = self.head_and_view();
-        let outputs = self.outputs().capture(block.number(), block.hash)?;
-        if block.header.parent_beacon_block_root.is_none() && self.outputs().totals() != Default::default() {
+        let side = self.side().map(|side| side.items_of_header(block.number(), block.hash)).transpose()?;
+        let is_touched = self.side().is_some_and(|side| !side.is_untouched());
+        if block.header.parent_beacon_block_root.is_none() && is_touched {
             return Ok(None);
         }
         // Blocks need not wait for what may be on disk alone.
         drop(state);
         let headers = self.headers_to(&block)?;
-        Ok(Some(Frozen { block, headers, view, outputs }))
+        Ok(Some(Frozen { block, headers, view, side }))
     }
 
     /// The headers of a block and of those before it, newest first, as far as `BLOCKHASH` looks back and they are kept.
@@ -103,14 +105,14 @@ impl Chain {
         Ok(headers)
     }
 
-    /// Begins with the block of the first of `headers` (newest first, each the one before's parent), the set of outputs
-    /// that its header commits to, and the state after it. Only a chain that has executed no block does so, or one
-    /// that began so and has executed none since.
+    /// Begins with the block of the first of `headers` (newest first, each the one before's parent), the side ledger
+    /// that its header commits to, and the state after it. Only a chain that has executed no block does so, or one that
+    /// began so and has executed none since.
     pub fn restore(
         &self,
         headers: &[Header],
         block: Block,
-        outputs: Loading,
+        side: Option<Box<dyn SideSet>>,
         entries: impl Iterator<Item = Result<Entry, StateError>>,
     ) -> Result<(), RestoreError> {
         let inner = &*self.inner;
@@ -130,12 +132,13 @@ impl Chain {
         if root != block.header.state_root {
             return Err(wrong(&format!("its state has the root {root}, its header says {}", block.header.state_root)));
         }
-        let empty = || Outputs::empty_commitment(genesis.chain_id);
-        let wanted = block.header.parent_beacon_block_root.map_or_else(empty, Ok)?;
-        if outputs.commitment() != wanted {
-            return Err(wrong(&format!("its outputs are {}, its header says {wanted}", outputs.commitment())));
+        let empty = || self.side().map_or(B256::ZERO, |side| side.set().commitment());
+        let wanted = block.header.parent_beacon_block_root.unwrap_or_else(empty);
+        let found = side.as_ref().map_or(B256::ZERO, |side| side.commitment());
+        if found != wanted {
+            return Err(wrong(&format!("its outputs are {found}, its header says {wanted}")));
         }
-        if let Err(error) = inner.begin_with(&mut state, &mut fresh, headers, &block, outputs) {
+        if let Err(error) = inner.begin_with(&mut state, &mut fresh, headers, &block, side) {
             inner.fail(error.to_string());
             return Err(error.into());
         }
@@ -151,7 +154,9 @@ impl Chain {
         let spec = genesis.spec(block.number() + 1, block.header.timestamp);
         inner.pool.set_spec(spec);
         inner.pool.reset(&view, inner.base_fee_after(&(&*block).into()));
-        inner.outputs.reset_pool();
+        if let Some(side) = inner.side() {
+            side.reset_pool();
+        }
         unaware.wake();
         Ok(())
     }
@@ -165,7 +170,7 @@ impl Inner {
         fresh: &mut State,
         headers: &[Header],
         block: &Block,
-        outputs: Loading,
+        side: Option<Box<dyn SideSet>>,
     ) -> Result<(), ChainError> {
         let dir = self.config.dir.as_deref();
         dir.map_or(Ok(()), mark)?;
@@ -175,7 +180,7 @@ impl Inner {
             fs::remove_dir_all(&path).map_err(failed("remove", &path))?;
             fresh.keep(&path, &self.config.genesis)?;
         }
-        self.outputs.restore(outputs, block)?;
+        side.map_or(Ok(()), |side| side.restore(block))?;
         if let Some(store) = &self.store {
             store.begin_with(block, &headers[1..])?;
         }
@@ -202,7 +207,7 @@ fn unmark(dir: &Path) -> Result<(), ChainError> {
 }
 
 /// Takes away what a restoring that was cut off has left in the folder.
-pub(super) fn clean(dir: &Path) -> Result<(), ChainError> {
+pub(super) fn clean(dir: &Path, genesis: &Genesis) -> Result<(), ChainError> {
     if !dir.join(MARK).exists() {
         return Ok(());
     }
@@ -221,9 +226,6 @@ pub(super) fn clean(dir: &Path) -> Result<(), ChainError> {
             }
         }
     }
-    Outputs::clear(dir)?;
+    genesis.side.as_ref().map_or(Ok(()), |side| side.kind().clear(dir))?;
     unmark(dir)
 }
-
-#[cfg(test)]
-mod tests;

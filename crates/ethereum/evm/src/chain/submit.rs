@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes};
 
-use super::outputs::Outputs;
 use super::times::{self, Burst};
 use super::{Chain, Inner, SubmitError};
 use crate::pool::{DropReason, PoolError};
@@ -29,11 +28,11 @@ impl Chain {
         let chain_id = self.chain_id();
         let mut results: Vec<Result<B256, SubmitError>> = Vec::with_capacity(raw.len());
         let mut burst = Vec::with_capacity(raw.len());
-        // Those of the ledger of outputs travel in the same bursts; which of `raw` they are.
-        let mut outputs = Vec::new();
+        // Those of the side ledger travel in the same bursts; which of `raw` they are.
+        let mut of_side = Vec::new();
         for (index, raw) in raw.iter().enumerate() {
-            if Outputs::is_own(raw) {
-                outputs.push(index);
+            if self.is_side(raw) {
+                of_side.push(index);
                 // Overwritten at the end: until then it is none of the EVM's.
                 results.push(Err(TxError::Type.into()));
                 continue;
@@ -59,7 +58,7 @@ impl Chain {
             }
         }
         let recovered_at = times::of_this_thread();
-        let (submitted, to_outputs) = (results.len(), outputs.len());
+        let (submitted, to_outputs) = (results.len(), of_side.len());
         let undecodable = submitted - to_outputs - good.len();
         let mut taken = self.inner.take(good).into_iter();
         for result in results.iter_mut().filter(|result| result.is_ok()) {
@@ -67,8 +66,8 @@ impl Chain {
                 *result = Err(error);
             }
         }
-        let of_outputs: Vec<&Bytes> = outputs.iter().map(|index| &raw[*index]).collect();
-        for (index, result) in outputs.into_iter().zip(self.submit_outputs(&of_outputs)) {
+        let to_side: Vec<&Bytes> = of_side.iter().map(|index| &raw[*index]).collect();
+        for (index, result) in of_side.into_iter().zip(self.submit_side(&to_side)) {
             results[index] = result;
         }
         let refused = results.iter().filter(|result| result.is_err()).count();
@@ -107,7 +106,8 @@ impl Chain {
             return hashes.clear();
         }
         let mut next = self.inner.pool.are_next(hashes.iter()).into_iter();
-        hashes.retain(|hash| next.next() == Some(true) || self.inner.outputs.waits(hash));
+        let waits_beside = |hash: &B256| self.side().is_some_and(|side| side.waits(hash));
+        hashes.retain(|hash| next.next() == Some(true) || waits_beside(hash));
     }
 
     /// Whether blocks are made as transactions come, and some have come at which the sequencer has not looked.

@@ -5,14 +5,14 @@
 //! memory  a few words for each of them
 //!
 //! The newest block may be up to [`AHEAD_MAX`] blocks ahead of the disk. A block counts as on disk once it, the blocks
-//! before it and their outputs are synced: the state follows from these by execution. So a start restores every block
-//! that [`Chain::finalized`] has ever named, unless the chain itself went back.
+//! before it and the side ledger's records of them are synced: the state follows from these by execution. So a start
+//! restores every block that [`Chain::finalized`] has ever named, unless the chain itself went back.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
 use alloy_primitives::B256;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::Chain;
 use crate::block::Block;
@@ -139,13 +139,6 @@ impl Chain {
     /// What the start of this chain found of a run that did not stop in order.
     pub fn recovery(&self) -> Option<Recovery> {
         self.inner.recovery
-    }
-
-    /// Nothing is brought to disk while this is held, as tests of a slow disk do. The first block of all, and one that
-    /// begins a file, cannot be made meanwhile.
-    #[doc(hidden)]
-    pub fn hold_syncs(&self) -> Option<MutexGuard<'_, ()>> {
-        self.inner.store.as_ref().map(BlockStore::hold_syncs)
     }
 }
 

@@ -55,7 +55,7 @@ pub struct Metrics {
     pub gas: u64,
     /// Transactions that were submitted.
     pub submitted: u64,
-    /// Of these, those of the ledger of outputs.
+    /// Of these, those of the side ledger.
     pub to_outputs: u64,
     /// Those that do not decode, are of another chain, or have no sender.
     pub undecodable: u64,
@@ -108,7 +108,7 @@ pub(super) struct Times {
 pub(super) struct Burst {
     /// All of them.
     pub submitted: usize,
-    /// Those of the ledger of outputs.
+    /// Those of the side ledger.
     pub to_outputs: usize,
     /// Those that are none, or for another chain.
     pub undecodable: usize,

@@ -15,6 +15,7 @@ mod precompiles;
 mod refusal;
 mod simulate;
 pub(crate) mod system;
+mod withdrawals;
 
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use revm::context::result::{EVMError, ExecutionResult, InvalidTransaction};
@@ -32,6 +33,7 @@ pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
 pub use revm::primitives::hardfork::SpecId;
 pub use simulate::{AccountOverride, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
+pub use withdrawals::credit;
 
 use crate::limits::TxLimits;
 use crate::state::Changes;

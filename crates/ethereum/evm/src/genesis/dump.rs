@@ -1,16 +1,16 @@
 //! Both ledgers as a genesis to begin another chain with.
 //!
-//! reads   the state and the set of outputs after one block
-//! writes  geth's JSON form, and beside it the ledger of outputs where there is anything in it
+//! reads   the state and the side ledger's set after one block
+//! writes  geth's JSON form, and beside it the side ledger's set where there is anything in it
 //! memory  the accounts as JSON
 
 use std::collections::BTreeMap;
 
 use alloy_primitives::map::B256Map;
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, Bytes};
 use serde_json::{Map, Value, json};
 
-use super::outputs::{KEY, Outputs};
+use super::side::{KEY, to_json};
 use crate::block::Block;
 use crate::state::{Entry, StateView};
 
@@ -27,8 +27,9 @@ pub fn newest_rules(chain_id: u64) -> Value {
     })
 }
 
-/// A genesis of the state and the outputs after `head`, by these rules, for a chain whose time is ahead by so much.
-pub fn of(head: &Block, view: &StateView, outputs: Option<&Outputs>, clock_offset_s: i64, config: Value) -> Value {
+/// A genesis of the state and the side ledger's items after `head`, by these rules, for a chain whose time is ahead by
+/// so much.
+pub fn of(head: &Block, view: &StateView, side: Option<&[Bytes]>, clock_offset_s: i64, config: Value) -> Value {
     let mut codes: B256Map<String> = B256Map::default();
     let mut alloc: BTreeMap<Address, Map<String, Value>> = BTreeMap::new();
     for entry in view.dump() {
@@ -58,8 +59,8 @@ pub fn of(head: &Block, view: &StateView, outputs: Option<&Outputs>, clock_offse
         "timestamp": format!("{:#x}", head.header.timestamp),
         "alloc": alloc,
     });
-    if let Some(outputs) = outputs {
-        genesis[KEY] = outputs.to_json();
+    if let Some(items) = side {
+        genesis[KEY] = to_json(items);
     }
     if clock_offset_s != 0 {
         genesis[CLOCK_OFFSET] = json!(clock_offset_s);

@@ -725,7 +725,7 @@ fn a_block_is_made_of_no_more_bytes_than_it_may_have() {
     let bytes: usize = pool.best(0, 1 << 30).iter().map(|tx| tx.raw.len()).sum();
     assert!((BLOCK_BYTES - 130_000..=BLOCK_BYTES).contains(&bytes), "{bytes}");
     // EIP-7934, with what comes beside them: the other ledger's transactions pay out at most once in 150 bytes.
-    let withdrawals = hearth_utxo::ledger::BLOCK_BYTES / 150 * 45;
+    let withdrawals = crate::side::BLOCK_BYTES_MAX / 150 * 45;
     assert!((BLOCK_BYTES + withdrawals + 10_000) as u64 <= crate::block::SIZE_MAX);
 }
 

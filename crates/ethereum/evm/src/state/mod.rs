@@ -269,8 +269,7 @@ impl State {
         shortened
     }
 
-    /// Has the log written through another.
-    #[cfg(test)]
+    /// Has the log written through another, as tests of a full disk do.
     pub(crate) fn put_disk(&mut self, disk: Arc<dyn hearth_wal::Disk>) {
         self.disk.as_mut().expect("it is on disk").log.put_disk(disk);
     }

@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
+use hearth_wal::frames::{self, Frame, HEAD};
 use hearth_wal::{Appender, Disk, Fault, Memory, Source, Step, Walk, crc, files, is_blank, read_record, write_all};
 
 use super::LedgerError;
 use crate::address::OwnerKey;
 use crate::asset::at_end;
 use crate::codec::{Reader, Writer};
-use crate::frames::{self, Frame, HEAD};
 use crate::prism::Incoming;
 
 const MAGIC: &[u8; 8] = b"HRTHUTX1";

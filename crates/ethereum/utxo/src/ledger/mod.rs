@@ -75,7 +75,7 @@ pub enum LedgerError {
     },
     /// The file of what waits.
     #[error(transparent)]
-    Waiting(#[from] crate::pool_file::PoolFileError),
+    Waiting(#[from] hearth_wal::pool_file::PoolFileError),
     /// A record that is not what was written.
     #[error("the UTXO ledger's record of block {0} is not that of the block")]
     Undecodable(u64),

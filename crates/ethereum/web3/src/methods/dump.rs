@@ -9,7 +9,8 @@
 
 use alloy_primitives::Bytes;
 use hearth_evm::chain::Chain;
-use hearth_evm::genesis::{Genesis, dump};
+use hearth_evm::genesis::dump;
+use hearth_evm_utxo::{UtxoChain, genesis};
 
 use super::Caller;
 use crate::failure::Failure;
@@ -43,7 +44,7 @@ impl Caller<'_> {
     pub(super) async fn load_state(&self, params: Params<'_>) -> Result<String, Failure> {
         let text: Bytes = params.at_most(1)?.required(0)?;
         let text = std::str::from_utf8(&text).map_err(|error| Failure::argument(0, error))?;
-        let genesis = Genesis::from_json(text).map_err(|error| Failure::argument(0, error))?;
+        let genesis = genesis::from_json(text).map_err(|error| Failure::argument(0, error))?;
         self.blocking(move |chain: &Chain| chain.load(&genesis).map_err(Failure::chain)).await?;
         Ok("true".into())
     }

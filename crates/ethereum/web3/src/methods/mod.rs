@@ -33,6 +33,7 @@ use hearth_evm::chain::{Chain, ChainError, StateAt};
 use hearth_evm::exec::BlockEnv;
 use hearth_evm::state::StateView;
 use hearth_serve::dashboard::{Dashboard, Ledger};
+use hearth_serve::jsonrpc::{Answerer, Call};
 use hearth_serve::rate::RateLimit;
 use parking_lot::Mutex;
 
@@ -43,7 +44,6 @@ use crate::failure::Failure;
 use crate::filters::Filters;
 use crate::heavy::Heavy;
 use crate::hub::Hub;
-use crate::jsonrpc::Answerer;
 use crate::params::{BlockId, Params};
 use crate::profiler::{Instruments, Profiler};
 use dev::Dev;
@@ -214,7 +214,12 @@ pub struct Caller<'a> {
 }
 
 impl Answerer for Caller<'_> {
+    type Failure = Failure;
+
     fn admit(&self, requests: usize) -> Result<(), Failure> {
+        if requests > self.api.config.limits.batch_length {
+            return Err(Failure::invalid_request("batch too large"));
+        }
         if self.api.rate.admits(self.address, requests) {
             return Ok(());
         }
@@ -223,7 +228,12 @@ impl Answerer for Caller<'_> {
         Err(Failure::limit(format!("too many requests: an address may make {per_second} in a second")))
     }
 
-    async fn call(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+    async fn call(&self, call: Call<'_>) -> Result<String, Failure> {
+        let method = &*call.method;
+        if method.is_empty() {
+            return Err(Failure::invalid_request("invalid request"));
+        }
+        let params = Params::of(call.params)?;
         if !matches!(method, "eth_chainId" | "net_version" | "web3_clientVersion" | "eth_sendRawTransactionSync") {
             self.api.read_after_sends().await;
         }
@@ -246,8 +256,12 @@ impl Answerer for Caller<'_> {
         }
     }
 
-    async fn send(&self, burst: Vec<Bytes>) -> Vec<Result<B256, Failure>> {
-        self.api.send(burst).await
+    fn burst(&self, call: &Call<'_>) -> Option<usize> {
+        (call.method == send::METHOD).then_some(send::ANSWER_BYTES)
+    }
+
+    async fn call_together(&self, calls: Vec<Call<'_>>) -> Vec<Result<String, Failure>> {
+        self.api.send_together(&calls).await
     }
 }
 

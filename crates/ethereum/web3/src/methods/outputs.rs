@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes, U256};
 use hearth_evm::chain::Chain;
+use hearth_evm_utxo::UtxoChain;
 use hearth_utxo::amount::NATIVE_DECIMALS;
 use hearth_utxo::ledger::{Landed, LedgerError, What};
 use hearth_utxo::tx::Action;
@@ -61,7 +62,7 @@ impl Caller<'_> {
                 let raw: Bytes = params.at_most(1)?.required(0)?;
                 let chain = &self.api.chain;
                 // A signature is verified and the disk written meanwhile.
-                let sent = tokio::task::block_in_place(|| chain.submit_outputs(&[&raw]).remove(0));
+                let sent = tokio::task::block_in_place(|| chain.submit_side(&[&raw]).remove(0));
                 let id = sent.map_err(Failure::submit)?;
                 self.api.mined(id).await;
                 Ok(json::data(id.as_slice()))

@@ -10,6 +10,7 @@ use alloy_primitives::{Address, B256};
 use hearth_evm::chain::Chain;
 use hearth_evm::pool::{Content, Obstacle, inspect_line};
 use hearth_evm::tx::SharedTx;
+use hearth_evm_utxo::UtxoChain;
 
 use super::Caller;
 use crate::failure::Failure;

@@ -25,7 +25,9 @@ use alloy_primitives::{B256, Bytes};
 use hearth_evm::chain::{Chain, SubmitError};
 use hearth_evm::pool::PoolError;
 use hearth_evm::tx::SharedTx;
+use hearth_serve::jsonrpc::Call;
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -34,7 +36,12 @@ use crate::config::STACK_BYTES;
 use crate::counters::{Counters, count, count_many};
 use crate::failure::Failure;
 use crate::params::Params;
-use crate::shapes;
+use crate::{hexadecimal, json, shapes};
+
+/// The method whose requests go to the chain in bursts.
+pub(super) const METHOD: &str = "eth_sendRawTransaction";
+/// What an answer with a hash takes beside its id, and more.
+pub(super) const ANSWER_BYTES: usize = 120;
 
 /// Single transactions that wait for the thread; more wait in their connections.
 const QUEUE: usize = 4_096;
@@ -166,7 +173,35 @@ fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<SubmitRe
     results.into_iter().map(|result| result.map_err(Refused::from)).collect()
 }
 
+/// The one parameter of a request to send a transaction.
+fn raw_transaction(params: Option<&RawValue>) -> Result<Bytes, Failure> {
+    // What nearly every client writes, read without a list in between.
+    let plain = params.and_then(|params| {
+        let text = params.get().strip_prefix("[\"")?.strip_suffix("\"]")?;
+        hexadecimal::data(text).ok()
+    });
+    match plain {
+        Some(bytes) => Ok(bytes.into()),
+        None => Params::of(params)?.at_most(1)?.required(0),
+    }
+}
+
 impl Api {
+    /// Answers requests to send a transaction: those that have one go to the chain in one burst.
+    pub(super) async fn send_together(self: &Arc<Self>, calls: &[Call<'_>]) -> Vec<Result<String, Failure>> {
+        let mut burst = Vec::with_capacity(calls.len());
+        let read: Vec<Result<(), Failure>> =
+            calls.iter().map(|call| raw_transaction(call.params).map(|bytes| burst.push(bytes))).collect();
+        let sent = if burst.is_empty() { Vec::new() } else { self.send(burst).await };
+        let mut sent = sent.into_iter();
+        let answer = |read: Result<(), Failure>| -> Result<String, Failure> {
+            read?;
+            let hash = sent.next().unwrap_or_else(|| Err(Failure::internal("the transaction got no answer")))?;
+            Ok(json::data(hash.as_slice()))
+        };
+        read.into_iter().map(answer).collect()
+    }
+
     /// Hands a raw transaction to the chain; for who may wait.
     pub(super) fn send_now(&self, raw: Bytes) -> Answer {
         let result = submit(&self.chain, &self.counters, vec![raw]).pop();
@@ -320,5 +355,21 @@ impl Caller<'_> {
         let state_nonce = chain.view().account(&tx.sender).map_or(0, |account| account.nonce);
         let next = chain.pool().next_nonce(&tx.sender, state_nonce);
         if tx.envelope.nonce() > next { Err(Failure::gapped(hash, next)) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_parameter_is_a_transaction() {
+        let read = |params: &str| raw_transaction(Some(serde_json::from_str(params).unwrap()));
+        assert_eq!(read("[\"0x05\"]"), Ok(Bytes::from_static(&[5])));
+        assert_eq!(read("[ \"0x05\" ]"), Ok(Bytes::from_static(&[5])));
+        for wrong in ["[]", "[\"0x1\"]", "[\"0xzz\"]", "[\"0x05\",1]", "5"] {
+            assert_eq!(read(wrong).unwrap_err().code(), -32602, "{wrong}");
+        }
+        assert_eq!(raw_transaction(None).unwrap_err().code(), -32602);
     }
 }

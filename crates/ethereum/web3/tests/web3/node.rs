@@ -8,8 +8,8 @@ use alloy_consensus::{Transaction, TxEip1559};
 use alloy_primitives::{Address, Bytes, TxKind, U256, hex};
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
-use hearth_evm::genesis::Genesis;
 use hearth_evm::tx::Tx;
+use hearth_evm_utxo::genesis;
 use hearth_serve::dashboard::LookAt;
 use hearth_web3::{Config, Instruments, Limits, Server, serve};
 use serde_json::{Value, json};
@@ -104,20 +104,20 @@ impl Node {
     /// With a dashboard of what `look_at` sees.
     pub fn seen(block_time: BlockTime, change: impl FnOnce(&mut Config), look_at: Option<LookAt>) -> Self {
         let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-        let genesis = Genesis::dev(CHAIN_ID, &accounts, 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &accounts, 500_000_000);
         Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change, look_at)
     }
 
     /// A chain that has a folder, and makes blocks on demand.
     pub fn in_folder(dir: &std::path::Path, change: impl FnOnce(&mut Config)) -> Self {
-        let genesis = Genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
         let (dir, block_time) = (Some(dir.to_owned()), BlockTime::Manual);
         Self::of(ChainConfig { dir, block_time, ..ChainConfig::new(genesis) }, change, None)
     }
 
     /// A chain that keeps its last `retain_blocks` blocks.
     pub fn forgetful(retain_blocks: u64) -> Self {
-        let genesis = Genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, retain_blocks, ..ChainConfig::new(genesis) };
         Self::of(config, |_| {}, None)
     }
@@ -127,7 +127,9 @@ impl Node {
         let mut config = Config::new(([127, 0, 0, 1], 0).into());
         config.accounts = (1..=3).map(|seed| [seed; 32]).collect();
         change(&mut config);
-        let server = serve(config, chain.clone(), Instruments { look_at: look_at.ok_or("--no-dashboard"), profiler: None }).unwrap();
+        let server =
+            serve(config, chain.clone(), Instruments { look_at: look_at.ok_or("--no-dashboard"), profiler: None })
+                .unwrap();
         let stream = connect(&server);
         Self { chain, server, stream }
     }

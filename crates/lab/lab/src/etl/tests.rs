@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use hearth_testkit::http::serve_calls;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::line;
 use super::live::{Blocks, Heights};
@@ -257,42 +257,6 @@ fn compressed_logs_and_long_lines() {
     assert_eq!((found.logs.damaged, found.logs.lines), (1, OTHERS.lines().count() as u64 + 2));
 }
 
-/// Answers questions by a method's result; none is a refusal in these words. Serves as long as the process lives.
-fn serve(answer: impl Fn(&str, &Value) -> Result<Value, (i64, &'static str)> + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut reader = BufReader::new(stream.unwrap());
-            let (mut line, mut length) = (String::new(), 0);
-            while line != "\r\n" {
-                line.clear();
-                reader.read_line(&mut line).unwrap();
-                let lower = line.to_ascii_lowercase();
-                length = lower.strip_prefix("content-length:").map_or(length, |text| text.trim().parse().unwrap());
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let one = |question: &Value| {
-                let id = &question["id"];
-                match answer(question["method"].as_str().unwrap(), &question["params"]) {
-                    Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-                    Err((code, words)) => json!({ "id": id, "error": { "code": code, "message": words } }),
-                }
-            };
-            let body: Value = serde_json::from_slice(&body).unwrap();
-            let text = match &body {
-                Value::Array(all) => all.iter().map(one).collect::<Value>(),
-                question => one(question),
-            };
-            let text = text.to_string();
-            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", text.len());
-            reader.get_mut().write_all((head + &text).as_bytes()).unwrap();
-        }
-    });
-    url
-}
-
 #[test]
 fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +269,7 @@ fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
     let wanted = |from, to| Heights { from, to };
     let timeout = Duration::from_secs(20);
     // CometBFT says what it has, from height 90 to 100.
-    let comet = serve(|method, params| match method {
+    let comet = serve_calls(|method, params| match method {
         "status" => Ok(json!({
             "node_info": { "network": "net" },
             "sync_info": { "earliest_block_height": "90", "latest_block_height": "100" },
@@ -315,7 +279,7 @@ fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
             let meta = |height: u64| json!({ "header": { "height": height.to_string() }, "num_txs": "1" });
             Ok(json!({ "block_metas": (least.max(90)..=100).map(meta).collect::<Vec<_>>() }))
         }
-        _ => Err((-32603, "could not find results")),
+        _ => Err((-32603, "could not find results".into())),
     });
     for (from, to) in [(Some(5), Some(10)), (Some(5), None)] {
         let (why, asked) = ask(Blocks::comet(&comet, timeout, wanted(from, to)).unwrap());
@@ -327,11 +291,11 @@ fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
     let (read, asked) = ask(Blocks::comet(&comet, timeout, wanted(None, None)).unwrap());
     assert!(read.is_ok() && asked == 11, "{asked}");
     // A node of Ethereum's only refuses.
-    let web3 = serve(|method, params| match method {
+    let web3 = serve_calls(|method, params| match method {
         "eth_blockNumber" => Ok(json!("0x64")),
         "eth_chainId" => Ok(json!("0x1")),
         _ if params[0] == "0x0" => Ok(json!({ "hash": "0x00" })),
-        _ => Err((4444, "pruned history unavailable")),
+        _ => Err((4444, "pruned history unavailable".into())),
     });
     let (why, _) = ask(Blocks::web3(&web3, timeout, wanted(Some(5), None)).unwrap());
     let why = why.unwrap_err();

@@ -318,9 +318,9 @@ impl Ledger {
         Some(Frozen { slot, parent: block.parent, blockhash: block.blockhash, bank_hash, votes })
     }
 
-    /// These vote accounts as they were at the end of the block of `slot`, or all that there were, and who may vote with
-    /// them in that block's epoch; the stake is what counted in it. One that was asked for and is no more has neither
-    /// votes nor stake. `None` where the line has no such block, or it is too old to be read.
+    /// These vote accounts as they were at the end of the block of `slot`, or all that there were, and who may vote
+    /// with them in that block's epoch; the stake is what counted in it. One that was asked for and is no more has
+    /// neither votes nor stake. `None` where the line has no such block, or it is too old to be read.
     pub fn votes_at(&self, slot: u64, keys: Option<&[Pubkey]>) -> Option<Vec<(AccountVotes, Option<Pubkey>)>> {
         let (era, stakes) = {
             let chain = self.chain();

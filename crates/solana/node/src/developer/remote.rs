@@ -73,38 +73,31 @@ fn no_place(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::sync::mpsc::{Receiver, channel};
+
+    use hearth_testkit::http::{Reply, serve};
 
     use super::*;
 
-    /// A node that answers one request with `result`, and the request.
-    fn node(result: &'static str) -> (String, std::thread::JoinHandle<String>) {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let answers = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = vec![];
-            while !request.ends_with(b"]}") {
-                let mut part = [0; 1024];
-                let length = stream.read(&mut part).unwrap();
-                assert!(length > 0, "{}", String::from_utf8_lossy(&request));
-                request.extend(&part[..length]);
-            }
-            write!(stream, "HTTP/1.0 200 OK\r\n\r\n{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}").unwrap();
-            String::from_utf8(request).unwrap()
+    /// A node that answers each request with `result`, and the requests.
+    fn node(result: &'static str) -> (String, Receiver<String>) {
+        let (sender, requests) = channel();
+        let url = serve(move |body| {
+            sender.send(String::from_utf8(body.to_vec()).unwrap()).expect("the test waits for it");
+            Reply::Answer(format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}"))
         });
-        (url, answers)
+        (url, requests)
     }
 
     #[test]
     fn what_is_confirmed_is_cloned() {
-        let (url, request) = node("{\"value\":null}");
+        let (url, requests) = node("{\"value\":null}");
         assert_eq!(account(&url, &[7; 32]), Ok(None));
-        let request = request.join().unwrap();
+        let request = requests.recv().unwrap();
         assert!(request.contains("getAccountInfo") && request.contains("\"commitment\":\"confirmed\""), "{request}");
-        let (url, request) = node("17");
+        let (url, requests) = node("17");
         assert_eq!(slot(&url), Ok(17));
-        assert!(request.join().unwrap().contains("\"commitment\":\"confirmed\""));
+        assert!(requests.recv().unwrap().contains("\"commitment\":\"confirmed\""));
     }
 
     #[test]

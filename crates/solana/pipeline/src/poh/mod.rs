@@ -1,8 +1,8 @@
 //! poh: hashes continuously, mixes microblocks in, and tells slots apart.
 //!
 //! reads   `bank_poh` ×B, reliable: executed microblocks, taken strictly in the order of their ids (the frag's tag);
-//!         `pack_poh`, reliable: how many microblocks a slot has; `store_poh`, reliable: whether the disk has room; of a
-//!         node alone `rpc_poh`, reliable: slots that are called for; in a cluster `replay_poh`, reliable: orders to
+//!         `pack_poh`, reliable: how many microblocks a slot has; `store_poh`, reliable: whether the disk has room; of
+//!         a node alone `rpc_poh`, reliable: slots that are called for; in a cluster `replay_poh`, reliable: orders to
 //!         make slots
 //! writes  `poh_pack`, reliable: a leader slot begins or has ended; `poh_shred`, reliable: every entry; in a cluster
 //!         `poh_replay`, reliable: what became of an order

@@ -12,10 +12,10 @@
 //! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
 //!
 //! Each link has one role, and no two roles have a form in common. Shred gets Merkle roots, which are 32 bytes and, by
-//! their zeros, no token of a ping. Repair gets what a request signs, 88 or 96 bytes that name this node as the sender;
-//! and pongs, each over a hash that is made here. Rserve gets pings, whose tokens are made here of 8 bytes that it draws.
-//! A transaction's message, a gossip value or a vote is none of those, so an attacker that takes one of these tiles over
-//! can have none of them signed.
+//! their zeros, no token of a ping. Repair gets what a request signs, 88 or 96 bytes that name this node as the
+//! sender; and pongs, each over a hash that is made here. Rserve gets pings, whose tokens are made here of 8 bytes that
+//! it draws. A transaction's message, a gossip value or a vote is none of those, so an attacker that takes one of these
+//! tiles over can have none of them signed.
 //! What tower asks for must be a message with one instruction, to the vote program, for this node's vote account, with
 //! this node as its payer and authorized voter: it moves no lamports but the fee. What txsend asks for must be the 130
 //! bytes that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none of it is

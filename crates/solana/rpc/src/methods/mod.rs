@@ -34,6 +34,7 @@ use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Bank, Commitment, Executor, Fates, Ledger, StateView};
 use hearth_serve::dashboard::{self, Dashboard};
 use hearth_serve::file::Downloads;
+use hearth_serve::jsonrpc::{Answerer, Call};
 use hearth_serve::rate::RateLimit;
 use hearth_wire::{Pubkey, Txn};
 use parking_lot::Mutex;
@@ -44,7 +45,7 @@ use tokio::time::Instant;
 use crate::config::{ClusterNodes, Limits, Liveness, Offer, RpcNode, TransactionInlet};
 use crate::counters::Counters;
 use crate::history::HistoryView;
-use crate::jsonrpc::{Answerer, Failure, Request};
+use crate::jsonrpc::{self, Failure, Request};
 use crate::params::{Options, Params};
 use crate::profiler::Admin;
 pub use admin::PROFILE_HZ_MAX;
@@ -285,15 +286,20 @@ pub struct Caller<'a> {
 }
 
 impl Answerer for Caller<'_> {
-    fn admit(&mut self, requests: usize) -> Result<(), Failure> {
+    type Failure = Failure;
+
+    fn admit(&self, requests: usize) -> Result<(), Failure> {
         self.api.admit(self.address, requests)
     }
 
-    async fn answer(&mut self, request: Request<'_>) -> Result<Value, Failure> {
-        match self.admin(&request).await {
-            Some(answer) => answer,
-            None => self.api.call(request).await,
-        }
+    async fn call(&self, call: Call<'_>) -> Result<String, Failure> {
+        let params = jsonrpc::params(&call)?;
+        let request = Request { method: &call.method, params: params.as_ref() };
+        let result = match self.admin(&request).await {
+            Some(answer) => answer?,
+            None => self.api.call(request).await?,
+        };
+        Ok(result.to_string())
     }
 }
 

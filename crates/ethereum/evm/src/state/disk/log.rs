@@ -223,7 +223,7 @@ impl Log {
         Ok((sequence, Some(Self::over(path, Arc::new(file), salt, end, sequence))))
     }
 
-    #[cfg(test)]
+    /// Has the file written through another, as tests of a full disk do.
     pub(crate) fn put_disk(&mut self, disk: Arc<dyn Disk>) {
         let shared = self.syncer.0.as_ref().expect("a log has a file");
         shared.current.lock().0 = disk.clone();

@@ -1,0 +1,273 @@
+//! What a pool has taken and has in no block yet, on disk: who ends the program ends no transaction.
+//!
+//! reads   the file of an earlier run: [`frames`], whose bytes are the pool's affair
+//! writes  records of what is taken or given up, before that is acknowledged
+//! memory  the file while it opens; a buffer of the largest burst. The file is at most [`BYTES_MAX`] and a block's
+//!         transactions, or twice what the pool held
+//! drops   a record that was being written when the program ended: nobody was told of it. Any other that is not as it
+//!         was written is refused, with the file's name and the place
+//!
+//! Nothing here waits for the disk: the end of the machine may cost what it has not written yet.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::appender::Appender;
+use crate::disk::Disk;
+use crate::frames;
+
+/// From how many bytes on the file is emptied when the pool is.
+const EMPTY_BYTES: u64 = 1 << 20;
+/// From how many bytes on what is not in the pool any more is left out of the file.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Why the file of a pool does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolFileError {
+    /// The disk.
+    #[error("cannot keep the pool in {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is damaged, and not at its end alone.
+    #[error(
+        "{} at byte {offset}: damaged, or of an older version; restore it, or move it away to go on without the \
+         transactions that waited",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+    },
+}
+
+/// The file.
+pub struct PoolFile {
+    path: PathBuf,
+    written: Mutex<Written>,
+}
+
+/// Records that are about to be written.
+pub struct Records {
+    bytes: Vec<u8>,
+    /// Where in the file.
+    begin: u64,
+}
+
+impl Records {
+    /// Adds one of these bytes.
+    pub fn push(&mut self, parts: &[&[u8]]) {
+        frames::push(&mut self.bytes, self.begin, parts);
+    }
+}
+
+struct Written {
+    /// Where the records end.
+    end: Appender,
+    /// How many bytes the file had when it was last written anew.
+    kept: u64,
+    buffer: Vec<u8>,
+}
+
+impl PoolFile {
+    /// Opens the file; `read` makes of its records, with the place of each, what the pool wants of them, or gives the
+    /// place of one that it cannot have written.
+    pub fn open<T>(
+        path: PathBuf,
+        read: impl FnOnce(&[(u64, &[u8])]) -> Result<T, u64>,
+    ) -> Result<(Self, T), PoolFileError> {
+        let failed = |source| PoolFileError::Io { path: path.clone(), source };
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        (&file).read_to_end(&mut bytes).map_err(failed)?;
+        let damaged = |offset| PoolFileError::Damaged { path: path.clone(), offset };
+        let frames::Read { records, whole } = frames::read(&bytes).map_err(damaged)?;
+        let found = read(&records).map_err(damaged)?;
+        if whole < bytes.len() as u64 {
+            let lost = bytes.len() as u64 - whole;
+            tracing::warn!(file = %path.display(), offset = whole, bytes = lost, "cut off what was being written");
+            file.set_len(whole).map_err(failed)?;
+        }
+        let written = Mutex::new(Written::of(file, whole));
+        Ok((Self { path, written }, found))
+    }
+
+    /// Appends what `put` puts. It looks at the pool while nothing else is written here: who gives up what it has
+    /// seen there notes that after this.
+    pub fn append(&self, put: impl FnOnce(&mut Records)) -> Result<(), PoolFileError> {
+        self.written().append(put).map_err(|source| self.failed(source))
+    }
+
+    /// Lets go of what is not in the pool any more, if that is worth it: `put` puts what is.
+    pub fn shrink(&self, is_empty: impl FnOnce() -> bool, put: impl FnOnce(&mut Records)) -> Result<(), PoolFileError> {
+        // What comes into the pool meanwhile waits for this lock to be appended.
+        let mut written = self.written();
+        // Twice what was kept last time: else a full pool would be written again with every block.
+        let full = written.end.end() >= BYTES_MAX.max(2 * written.kept);
+        if !full && (written.end.end() < EMPTY_BYTES || !is_empty()) {
+            return Ok(());
+        }
+        written.rewrite(&self.path, put).map_err(|source| self.failed(source))
+    }
+
+    /// Keeps what `put` puts, the pool's content, and nothing else.
+    pub fn rewrite(&self, put: impl FnOnce(&mut Records)) -> Result<(), PoolFileError> {
+        let mut written = self.written();
+        if written.end.end() == 0 {
+            return Ok(());
+        }
+        written.rewrite(&self.path, put).map_err(|source| self.failed(source))
+    }
+
+    /// Has the file written through another, as tests of a full disk do.
+    pub fn put_disk(&self, disk: Arc<dyn Disk>) {
+        self.written().end.put_disk(disk);
+    }
+
+    fn failed(&self, source: io::Error) -> PoolFileError {
+        PoolFileError::Io { path: self.path.clone(), source }
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock()
+    }
+}
+
+impl Written {
+    fn of(file: File, length: u64) -> Self {
+        Self { end: Appender::new(Arc::new(file), length), kept: 0, buffer: Vec::new() }
+    }
+
+    fn append(&mut self, put: impl FnOnce(&mut Records)) -> io::Result<()> {
+        let mut records = Records { bytes: std::mem::take(&mut self.buffer), begin: self.end.end() };
+        records.bytes.clear();
+        put(&mut records);
+        self.buffer = records.bytes;
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.end.append(&mut [IoSlice::new(&self.buffer)])
+    }
+
+    /// Puts another file in the place of this one: there is a whole one at any time.
+    fn rewrite(&mut self, path: &Path, put: impl FnOnce(&mut Records)) -> io::Result<()> {
+        let next = path.with_extension("next");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&next)?;
+        let mut fresh = Self { buffer: std::mem::take(&mut self.buffer), ..Self::of(file, 0) };
+        fresh.append(put)?;
+        std::fs::rename(next, path)?;
+        // What one block took is not held for ever.
+        *self = Self { kept: fresh.end.end(), buffer: Vec::new(), ..fresh };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::write_all;
+
+    use super::*;
+
+    fn open(dir: &tempfile::TempDir) -> Result<(PoolFile, Vec<Vec<u8>>), PoolFileError> {
+        let all = |records: &[(u64, &[u8])]| Ok(records.iter().map(|(_, bytes)| bytes.to_vec()).collect());
+        PoolFile::open(dir.path().join("some.pool"), all)
+    }
+
+    fn append(file: &PoolFile, records: &[Vec<u8>]) -> Result<(), PoolFileError> {
+        file.append(|out| records.iter().for_each(|bytes| out.push(&[bytes])))
+    }
+
+    #[test]
+    fn what_was_kept_is_there_again_but_for_what_was_half_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let records: Vec<Vec<u8>> = (1..9u8).map(|n| vec![n; usize::from(n)]).collect();
+        let (file, none) = open(&dir).unwrap();
+        assert!(none.is_empty());
+        append(&file, &records[..3]).unwrap();
+        append(&file, &records[3..]).unwrap();
+        assert_eq!(open(&dir).unwrap().1, records);
+        let path = dir.path().join("some.pool");
+        let whole = std::fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let (file, found) = open(&dir).unwrap();
+            assert!(records.starts_with(&found), "{length}");
+            append(&file, &records[7..]).unwrap();
+            assert_eq!(open(&dir).unwrap().1.last(), records.last(), "{length}");
+        }
+    }
+
+    #[test]
+    fn damage_before_what_was_acknowledged_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, _) = open(&dir).unwrap();
+        append(&file, &(1..9u8).map(|n| vec![n; 50]).collect::<Vec<_>>()).unwrap();
+        let path = dir.path().join("some.pool");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[150] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let error = open(&dir).err().unwrap().to_string();
+        assert!(error.contains("some.pool at byte 124"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "it is left as it is");
+        bytes[150] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let refused = PoolFile::open(path.clone(), |records| Err::<(), _>(records[2].0));
+        assert!(matches!(refused, Err(PoolFileError::Damaged { offset: 124, .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "it is left as it is");
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_said_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, _) = open(&dir).unwrap();
+        let records: Vec<Vec<u8>> = (1..4u8).map(|n| vec![n; 50]).collect();
+        append(&file, &records[..1]).unwrap();
+        let right = file.written().end.put_disk(Arc::new(File::open(&file.path).unwrap()));
+        assert!(matches!(append(&file, &records[1..]), Err(PoolFileError::Io { .. })));
+        // As if some of it had been written, which could not be cut off either.
+        let length = file.written().end.end();
+        write_all(&*right, &mut [IoSlice::new(&[9; 500])], length).unwrap();
+        file.put_disk(right);
+        append(&file, &records[2..]).unwrap();
+        assert_eq!(open(&dir).unwrap().1, [records[0].clone(), records[2].clone()]);
+    }
+
+    #[test]
+    fn only_what_waits_is_kept_of_a_long_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, _) = open(&dir).unwrap();
+        let two = [vec![1; 9], vec![2; 9]];
+        let keep = |out: &mut Records| out.push(&[&two[1]]);
+        append(&file, &two).unwrap();
+        file.shrink(|| true, keep).unwrap();
+        assert_eq!(open(&dir).unwrap().1, two, "too short to be worth it");
+        append(&file, &vec![vec![7; 1 << 16]; 17]).unwrap();
+        file.shrink(|| false, keep).unwrap();
+        assert_eq!(open(&dir).unwrap().1.len(), 19, "too short to be worth it while something waits");
+        file.shrink(|| true, keep).unwrap();
+        assert_eq!(open(&dir).unwrap().1, two[1..]);
+        append(&file, &two[..1]).unwrap();
+        assert_eq!(open(&dir).unwrap().1, [two[1].clone(), two[0].clone()]);
+        // However much waits, a file of long ago goes; but not again before it has doubled.
+        File::options().write(true).open(&file.path).unwrap().set_len(BYTES_MAX).unwrap();
+        file.written().end.move_to(BYTES_MAX);
+        file.shrink(|| false, keep).unwrap();
+        assert_eq!(open(&dir).unwrap().1, two[1..]);
+        let mut written = file.written();
+        written.end.move_to(BYTES_MAX);
+        written.kept = BYTES_MAX;
+        drop(written);
+        file.shrink(|| false, keep).unwrap();
+        assert_eq!(file.written().end.end(), BYTES_MAX);
+    }
+}

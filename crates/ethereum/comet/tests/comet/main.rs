@@ -1,0 +1,6 @@
+//! The ledger as an application: asked as CometBFT asks it, and by CometBFT itself.
+
+mod cometbft;
+mod network;
+mod snapshots;
+mod spread;

@@ -1,0 +1,60 @@
+//! A set of outputs that is made of items: those of a genesis, or those that another node gave.
+//!
+//! reads   items ([`Item`]), in their order
+//! writes  the ledger anew, where the set takes its place
+//! memory  the set
+
+use alloy_primitives::{B256, Bytes};
+use hearth_evm::block::Block;
+use hearth_evm::side::{SideError, SideSet};
+use hearth_utxo::ledger::{Item, Loading};
+
+use super::Utxo;
+use crate::prism;
+
+/// The set, and the ledger whose place it may take.
+pub(super) struct UtxoSet {
+    utxo: Utxo,
+    loading: Loading,
+}
+
+impl UtxoSet {
+    pub fn empty(utxo: Utxo) -> Self {
+        Self { utxo, loading: Loading::default() }
+    }
+}
+
+impl SideSet for UtxoSet {
+    fn add(&mut self, item: &[u8]) -> bool {
+        Item::decode(item).is_some_and(|item| self.loading.add(item).is_ok())
+    }
+
+    fn commitment(&self) -> B256 {
+        self.loading.commitment()
+    }
+
+    fn restore(self: Box<Self>, block: &Block) -> Result<(), SideError> {
+        let Self { utxo, loading } = *self;
+        let incoming = prism::incoming(&block.txs, &block.receipts);
+        let header = block.header.parent_beacon_block_root;
+        Ok(utxo.ledger().restore(loading, block.number(), block.hash, header, &incoming)?)
+    }
+}
+
+/// The set of a list of items.
+pub(super) fn loading_of(items: &[Bytes]) -> Result<Loading, String> {
+    let item = |(at, bytes): (usize, &Bytes)| Item::decode(bytes).ok_or_else(|| format!("item {at} is none"));
+    let items = items.iter().enumerate().map(item).collect::<Result<Vec<_>, _>>()?;
+    let mut loading = Loading::default();
+    for (at, item) in items.into_iter().enumerate() {
+        loading.add(item).map_err(|_| format!("item {at} is out of order"))?;
+    }
+    Ok(loading)
+}
+
+/// What stands for the set of a list of items, or why there can be none.
+pub(crate) fn commitment_of(items: &[Bytes]) -> Result<B256, String> {
+    let loading = loading_of(items)?;
+    loading.check()?;
+    Ok(loading.commitment())
+}

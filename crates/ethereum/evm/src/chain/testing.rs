@@ -1,0 +1,51 @@
+//! What tests do to a chain's files: this crate's, and those of crates that are built on it.
+//!
+//! writes  through another disk; to disk at once, or not at all
+
+use std::sync::Arc;
+
+use hearth_wal::Disk;
+use parking_lot::MutexGuard;
+
+use super::{Chain, ChainError};
+use crate::blocks::BlockStore;
+
+impl Chain {
+    /// Nothing is brought to disk while this is held, as tests of a slow disk do. The first block of all, and one that
+    /// begins a file, cannot be made meanwhile.
+    #[doc(hidden)]
+    pub fn hold_syncs(&self) -> Option<MutexGuard<'_, ()>> {
+        self.inner.store.as_ref().map(BlockStore::hold_syncs)
+    }
+
+    /// Brings the blocks to disk, and what they build on.
+    #[doc(hidden)]
+    pub fn sync_blocks(&self) -> Result<(), ChainError> {
+        self.inner.store.as_ref().map_or(Ok(()), |store| Ok(store.sync()?))
+    }
+
+    /// Writes a checkpoint of the newest state.
+    #[doc(hidden)]
+    pub fn checkpoint(&self) -> Result<(), ChainError> {
+        Ok(self.inner.writer()?.checkpoint()?)
+    }
+
+    /// Whether the files hold a block of this number, be it shown or not.
+    #[doc(hidden)]
+    pub fn is_stored(&self, number: u64) -> Result<bool, ChainError> {
+        self.inner.store.as_ref().map_or(Ok(false), |store| Ok(store.block(number)?.is_some()))
+    }
+
+    /// Has the newest file of blocks written through another disk. The chain must have a folder.
+    #[doc(hidden)]
+    pub fn put_disk_of_blocks(&self, disk: Arc<dyn Disk>) {
+        self.inner.store.as_ref().expect("it has a folder").put_disk(disk);
+    }
+
+    /// Has the state's log written through another disk. The chain must have a folder.
+    #[doc(hidden)]
+    pub fn put_disk_of_state(&self, disk: Arc<dyn Disk>) -> Result<(), ChainError> {
+        self.inner.writer()?.put_disk(disk);
+        Ok(())
+    }
+}

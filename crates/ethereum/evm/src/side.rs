@@ -1,0 +1,230 @@
+//! A second ledger whose transactions are in the same blocks: what a chain asks of it.
+//!
+//! Of a block, the side ledger's transactions come first and the EVM's after them. What goes to the EVM is credited at
+//! the end as withdrawals; what comes from there is known once the EVM's transactions have run. The header holds what
+//! stands for the side ledger in between (`parentBeaconBlockRoot`, which contracts read by EIP-4788), and the rest of
+//! what the block does there follows from its receipts. So the block's hash is of both ledgers.
+//!
+//! On disk the side ledger is written first, and its record of a block counts only if the chain's own commit follows:
+//! a start hands it the newest block, and it cuts off what is beyond ([`SideKind::open`]).
+//!
+//! A chain knows the ledger by its bytes alone, and holds it behind a pointer: each call of a trait here is one for a
+//! block or a burst. A chain without a side ledger has zeros in the header's place.
+//!
+//! source  EIP-4788 (the root that contracts read), EIP-4895 (a withdrawal is credited without gas)
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy_eips::eip4895::Withdrawal;
+use alloy_genesis::GenesisAccount;
+use alloy_primitives::{Address, B256, Bytes};
+use revm::primitives::hardfork::SpecId;
+
+use crate::block::{Block, Receipt};
+use crate::tx::SharedTx;
+
+/// The most bytes of the side ledger's transactions in a block.
+pub const BLOCK_BYTES_MAX: usize = 4 << 20;
+
+/// What goes wrong in a side ledger: an error of its own.
+pub type SideError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A set, item by item, in the form that [`SideSet::add`] takes.
+pub type SideItems = Box<dyn Iterator<Item = Result<Bytes, SideError>> + Send>;
+
+/// A transaction of the side ledger, whose signatures are right.
+#[derive(Clone, Debug)]
+pub struct SideTx {
+    /// What it is known by.
+    pub id: B256,
+    /// As it came.
+    pub raw: Bytes,
+    /// As the ledger has decoded it.
+    pub decoded: Arc<dyn Any + Send + Sync>,
+}
+
+/// Why the side ledger does not take a transaction, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SideRefusal {
+    /// It is no transaction of that ledger, or its signatures are wrong.
+    #[error("{0}")]
+    Malformed(String),
+    /// That ledger's pool does not take it.
+    #[error("{0}")]
+    Pool(String),
+    /// The pool took it, but it would not outlive this program.
+    #[error("the transaction cannot be kept on disk: {0}")]
+    NotKept(String),
+}
+
+/// What a chain says of itself when its side ledger opens.
+pub struct SideStart<'a> {
+    /// The chain's folder; nothing for a chain in memory.
+    pub dir: Option<&'a Path>,
+    /// EIP-155.
+    pub chain_id: u64,
+    /// The set that block zero begins with; no items where it is empty.
+    pub items: &'a [Bytes],
+    /// What stands for that set.
+    pub items_commitment: B256,
+    /// The chain's newest block.
+    pub head: &'a Block,
+    /// The hash of its block of a number, as far back as it knows.
+    pub hash_of: &'a dyn Fn(u64) -> Option<B256>,
+    /// Up to which block everything was on disk.
+    pub synced: u64,
+    /// Of how many of the last blocks records are kept; 0: of all.
+    pub retain_blocks: u64,
+}
+
+/// One kind of side ledger: opens it for a chain, and knows its part of a genesis.
+pub trait SideKind: Debug + Send + Sync {
+    /// The address of the contract that takes value to that ledger: each of its logs is a crossing.
+    fn address(&self) -> Address;
+
+    /// The contract, as a genesis holds it.
+    fn contract(&self) -> GenesisAccount;
+
+    /// Returns what stands for the set of these items.
+    ///
+    /// # Errors
+    /// There can be no such set: why.
+    fn commitment_of(&self, items: &[Bytes]) -> Result<B256, String>;
+
+    /// Opens the ledger as it was after the chain's newest block.
+    ///
+    /// # Errors
+    /// Its files are damaged, or not of this chain; where [`SideKind::is_behind`], they end before the chain does.
+    fn open(&self, start: &SideStart<'_>) -> Result<Box<dyn SideLedger>, SideError>;
+
+    /// Whether a chain of these blocks cannot be opened for want of the ledger's newest records.
+    fn is_behind(&self, error: &SideError) -> bool;
+
+    /// Removes that ledger's files from the folder of a chain that is not open.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn clear(&self, dir: &Path) -> Result<(), SideError>;
+}
+
+/// The side ledger of a chain, and what waits for it. Its writer is whoever makes the chain's blocks.
+pub trait SideLedger: Any + Send + Sync {
+    /// Whether bytes are meant for this ledger and not for the EVM's.
+    fn is_own(&self, raw: &[u8]) -> bool;
+
+    /// Decodes transactions and verifies their signatures, in one burst.
+    fn verify(&self, raw: &[&Bytes]) -> Vec<Result<SideTx, SideRefusal>>;
+
+    /// Lets transactions into the pool, and keeps them on disk: the id of each, or why it is not taken.
+    fn submit(&self, raw: &[&Bytes]) -> Vec<Result<B256, SideRefusal>>;
+
+    /// Whether a transaction waits for a block.
+    fn waits(&self, id: &B256) -> bool;
+
+    /// What waits for a block, as much as one of `bytes_max` bytes may hold. It stays in the pool.
+    fn best(&self, bytes_max: usize) -> Vec<SideTx>;
+
+    /// Executes the transactions that a block begins with, under these rules, over the newest set.
+    fn begin(&self, spec: SpecId, txs: &[SideTx]) -> Box<dyn SideBlock>;
+
+    /// A block that brings the whole set of these items, and in which nothing else happens here.
+    ///
+    /// # Errors
+    /// There can be no such set.
+    fn begin_with(&self, items: &[Bytes]) -> Result<Box<dyn SideBlock>, SideError>;
+
+    /// What stands for the set now.
+    fn commitment(&self) -> B256;
+
+    /// Whether nothing has ever happened here.
+    fn is_untouched(&self) -> bool {
+        self.commitment() == self.set().commitment()
+    }
+
+    /// Takes back all blocks after `number`; what waits is looked at again.
+    ///
+    /// # Errors
+    /// The file system's; the ledger is of another block then until it is opened again.
+    fn rewind(&self, number: u64) -> Result<(), SideError>;
+
+    /// The set after the chain's newest block, to be read while later blocks change it.
+    ///
+    /// # Errors
+    /// It is not of that block any more. An item is an error where the chain has gone back meanwhile.
+    fn items(&self, number: u64, hash: B256) -> Result<SideItems, SideError>;
+
+    /// As [`SideLedger::items`], but the set that the block's header commits to: before what the EVM's transactions of
+    /// that block brought.
+    ///
+    /// # Errors
+    /// As there.
+    fn items_of_header(&self, number: u64, hash: B256) -> Result<SideItems, SideError>;
+
+    /// An empty set, to be filled and to take this ledger's place.
+    fn set(&self) -> Box<dyn SideSet>;
+
+    /// Tells the pool that the set is another one.
+    fn reset_pool(&self);
+
+    /// From now on what waited and is in a block does not wait again at a start.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn keep_pool(&self) -> Result<(), SideError>;
+
+    /// What brings all that is committed to disk, from any thread.
+    fn syncer(&self) -> Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+}
+
+/// What a block does in the side ledger. Dropping it is its undoing, until it is committed.
+pub trait SideBlock: Debug + Send + Sync {
+    /// What the block's header says of the ledger.
+    fn commitment(&self) -> B256;
+
+    /// What is credited in the EVM after its transactions.
+    fn withdrawals(&self) -> &[Withdrawal];
+
+    /// Takes over what the EVM's transactions of the block have left with the contract.
+    fn receive(&mut self, number: u64, txs: &[SharedTx], receipts: &[Receipt]);
+
+    /// The transactions that are in the block, in order.
+    fn transactions(&self) -> &[SideTx];
+
+    /// The ids of those given that are not, and why.
+    fn refused(&self) -> Vec<(B256, String)>;
+
+    /// Whether no transaction was given.
+    fn is_untouched(&self) -> bool;
+
+    /// Gives up on the block: what it refused leaves the pool all the same.
+    fn give_up(&self);
+
+    /// Keeps what the block does, before the chain keeps the block.
+    ///
+    /// # Errors
+    /// The file system's: nothing is kept then.
+    fn commit(&mut self, number: u64, hash: B256) -> Result<(), SideError>;
+
+    /// Tells the pool what the committed block did, once everybody can see it, and lets go of what the ledger's files
+    /// need no more. Each of them does what it can: returns why some could not.
+    fn shown(&self) -> Vec<SideError>;
+}
+
+/// A set that is being made of items that may come from anybody: it is believed by its commitment alone.
+pub trait SideSet: Send {
+    /// Adds the next item; says whether it can be there.
+    fn add(&mut self, item: &[u8]) -> bool;
+
+    /// What stands for the set so far.
+    fn commitment(&self) -> B256;
+
+    /// Puts the set in the place of the ledger's, as the one after `block`, whose header commits to it. What was there
+    /// is gone, on disk too.
+    ///
+    /// # Errors
+    /// The file system's. It must be called again then, with the same.
+    fn restore(self: Box<Self>, block: &Block) -> Result<(), SideError>;
+}

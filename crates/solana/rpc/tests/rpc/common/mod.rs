@@ -1,0 +1,377 @@
+//! What these tests share: a chain whose slots the test makes, a server before it, and small clients.
+//!
+//! reads   answers of the server
+//! writes  requests, by std's sockets on 127.0.0.1
+//! memory  a small chain
+
+pub mod client;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hearth_ledger::blockstore::{self, BlockStore};
+use hearth_ledger::genesis::funded_account_key;
+use hearth_ledger::history::{self, History};
+use hearth_ledger::{Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
+use hearth_rpc::{Admin, Busy, Counters, Limits, Liveness, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
+use hearth_serve::dashboard::LookAt;
+use hearth_wire::base58::{encode_32, encode_64};
+use hearth_wire::message::{Instruction, Message};
+use hearth_wire::program::system;
+use hearth_wire::{Hash, Pubkey, Txn};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+/// What a funded account holds at genesis.
+pub const RICH: u64 = 500_000_000_000;
+/// How long anything may take in these tests.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The faucet's number among the keys.
+pub const FAUCET: usize = 1_000;
+
+/// The address of key `n`: those below 8 are funded.
+pub fn address(n: usize) -> Pubkey {
+    funded_account_key(n).public_key()
+}
+
+/// Base58 of an address or a hash.
+pub fn text(bytes: &[u8; 32]) -> String {
+    encode_32(bytes).to_string()
+}
+
+/// Base64.
+pub fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// Signs instructions with key `payer`.
+pub fn signed(payer: usize, instructions: &[Instruction], blockhash: &Hash) -> Vec<u8> {
+    let message = Message::compile(&address(payer), instructions, blockhash).unwrap();
+    let key = funded_account_key(payer);
+    message.sign_with(|_, message| key.sign(message))
+}
+
+/// The text of a transaction's signature.
+pub fn signature_of(bytes: &[u8]) -> String {
+    encode_64(Txn::parse(bytes).unwrap().first_signature()).to_string()
+}
+
+fn verify(txn: &Txn<'_>) -> bool {
+    txn.signatures().iter().zip(txn.signer_keys()).all(|(signature, key)| {
+        let key = ed25519_dalek::VerifyingKey::from_bytes(key);
+        key.is_ok_and(|key| key.verify_strict(txn.message(), &ed25519_dalek::Signature::from_bytes(signature)).is_ok())
+    })
+}
+
+/// Executes what it is handed at once, on the slot in the making.
+struct Executing {
+    ledger: Arc<Ledger>,
+    full: Arc<AtomicBool>,
+    taken: Arc<Mutex<Vec<Vec<u8>>>>,
+    again: Arc<AtomicU64>,
+}
+
+impl TransactionInlet for Executing {
+    fn send(&mut self, wire: &[u8], again: bool) -> Result<(), Busy> {
+        if self.full.load(Relaxed) {
+            return Err(Busy);
+        }
+        self.taken.lock().push(wire.to_vec());
+        self.again.fetch_add(u64::from(again), Relaxed);
+        let txn = Txn::parse(wire).unwrap();
+        if verify(&txn) {
+            let Some(bank) = self.ledger.working_bank() else { return Err(Busy) };
+            bank.execute(&mut Executor::new(), &[txn], &mut Vec::new());
+        }
+        Ok(())
+    }
+}
+
+/// A chain and its server.
+pub struct Chain {
+    /// What it holds.
+    pub ledger: Arc<Ledger>,
+    /// What was dropped.
+    pub fates: Arc<Fates>,
+    /// Makes the inlet refuse.
+    pub full: Arc<AtomicBool>,
+    /// What the inlet took.
+    pub taken: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// How many of them it was told it had before.
+    pub again: Arc<AtomicU64>,
+    /// What the node's parts are said to do.
+    pub liveness: Arc<Mutex<Liveness>>,
+    /// The server.
+    pub server: RpcServer,
+    /// Where blocks and history are kept, of those that keep some.
+    kept: Option<Kept>,
+}
+
+/// A block store and a history, both empty.
+struct Kept {
+    blocks: BlockStore,
+    history: History,
+    _folder: tempfile::TempDir,
+}
+
+impl Kept {
+    fn new(genesis_hash: &Hash) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = blockstore::Config::new(64 << 20, *genesis_hash);
+        let (blocks, _) = BlockStore::open(&folder.path().join("blocks"), config).unwrap();
+        let config = history::Config::new(64 << 20, *genesis_hash);
+        let history = History::open(&folder.path().join("history"), config, 0).unwrap();
+        Self { blocks, history, _folder: folder }
+    }
+}
+
+/// When the chain began, as its node says.
+pub const GENESIS_TIME: i64 = 1_700_000_000;
+
+/// What not every node has.
+#[derive(Default)]
+struct Extra {
+    look_at: Option<LookAt>,
+    admin: Option<Admin>,
+    genesis_slot: u64,
+    chain_faucet: Option<Pubkey>,
+}
+
+impl Chain {
+    /// A chain in slot 1, with limits that suit tests.
+    pub fn new() -> Self {
+        Self::with(Limits { inlet_wait: Duration::from_millis(20), ..Limits::default() }, true)
+    }
+
+    /// A chain with these limits, with or without statuses.
+    pub fn with(limits: Limits, transaction_history: bool) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::start(config, limits, transaction_history).unwrap()
+    }
+
+    /// A chain with a block store and a history.
+    pub fn with_history() -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(RpcConfig { limits: Limits::default(), ..config }, true, true, Extra::default()).unwrap()
+    }
+
+    /// A chain with a server of this configuration.
+    pub fn start(config: RpcConfig, limits: Limits, transaction_history: bool) -> Result<Self, RpcError> {
+        Self::build(RpcConfig { limits, ..config }, transaction_history, false, Extra::default())
+    }
+
+    /// A chain with a dashboard that shows what this sees.
+    pub fn with_dashboard(look_at: LookAt) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(config, true, false, Extra { look_at: Some(look_at), ..Extra::default() }).unwrap()
+    }
+
+    /// A chain that keeps its history and begins after this slot.
+    pub fn warped(genesis_slot: u64) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(config, true, true, Extra { genesis_slot, ..Extra::default() }).unwrap()
+    }
+
+    /// A chain whose node has no lamports to give, since this is the faucet that has.
+    pub fn of_another_faucet(chain_faucet: Pubkey) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        let extra = Extra { chain_faucet: Some(chain_faucet), ..Extra::default() };
+        Self::build(config, true, false, extra).unwrap()
+    }
+
+    /// A chain whose node has an owner.
+    pub fn with_admin(admin: Admin) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(config, true, false, Extra { admin: Some(admin), ..Extra::default() }).unwrap()
+    }
+
+    fn build(config: RpcConfig, transaction_history: bool, keep: bool, extra: Extra) -> Result<Self, RpcError> {
+        let genesis_slot = extra.genesis_slot;
+        let genesis = GenesisConfig::development(address(500), address(FAUCET), 0);
+        let genesis = GenesisConfig { fund_initial_accounts: 8, genesis_slot, ..genesis };
+        let genesis = Genesis::create(genesis, |_| {}).unwrap();
+        let status_cache = StatusCacheConfig { enabled: transaction_history, capacity_txns: 1_000 };
+        let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, ..LedgerConfig::default() });
+        ledger.begin_slot(genesis_slot + 1, genesis_slot).unwrap();
+        let (full, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let again = Arc::new(AtomicU64::new(0));
+        let liveness = Arc::new(Mutex::new(Liveness::default()));
+        let shown = Arc::clone(&liveness);
+        let inlet = Executing {
+            ledger: Arc::clone(&ledger),
+            full: Arc::clone(&full),
+            taken: Arc::clone(&taken),
+            again: Arc::clone(&again),
+        };
+        let (key, fates) = (funded_account_key(FAUCET), Arc::new(Fates::new(512, 9)));
+        let kept = keep.then(|| Kept::new(ledger.genesis_hash()));
+        let node = RpcNode {
+            ledger: Arc::clone(&ledger),
+            inlet: Box::new(inlet),
+            identity: address(500),
+            faucet: address(FAUCET),
+            chain_faucet: extra.chain_faucet.unwrap_or(address(FAUCET)),
+            sign_as_faucet: Box::new(move |message| key.sign(message)),
+            verify,
+            shred_version: 77,
+            offer: Box::new(|_| None),
+            cluster_nodes: Box::new(Vec::new),
+            gossip: "127.0.0.1:8001".parse().unwrap(),
+            tpu: "127.0.0.1:9001".parse().unwrap(),
+            tpu_quic: "127.0.0.1:9007".parse().unwrap(),
+            transaction_history,
+            slot_ms: 400,
+            counters: Arc::default(),
+            blocks: kept.as_ref().map(|kept| kept.blocks.reader()),
+            history: kept.as_ref().map(|kept| kept.history.reader()),
+            fates: Arc::clone(&fates),
+            began_unix_s: 1_000,
+            genesis_time: GENESIS_TIME,
+            genesis_slot,
+            feature_set: Some(7),
+            call_for_slot: Box::new(|_| {}),
+            admin: extra.admin,
+            newest_snapshot: Box::new(|| None),
+            liveness: Box::new(move || shown.lock().clone()),
+            look_at: extra.look_at.ok_or("[rpc] dashboard"),
+        };
+        let server = RpcServer::start(config, node)?;
+        Ok(Self { ledger, fates, full, taken, again, server, kept, liveness })
+    }
+
+    /// Ends the slot in the making and begins the next.
+    pub fn next_slot(&self) {
+        let bank = self.ledger.working_bank().unwrap();
+        let mut hash = [0xbb; 32];
+        hash[..8].copy_from_slice(&bank.slot().to_le_bytes());
+        self.ledger.end_slot(bank.slot(), hash).unwrap();
+        self.ledger.begin_slot(bank.slot() + 1, bank.slot()).unwrap();
+    }
+
+    /// As many slots, each of them durable once it has ended.
+    pub fn durable_slots(&self, count: usize) {
+        for _ in 0..count {
+            self.next_slot();
+            self.ledger.mark_stored(self.ledger.working_bank().unwrap().parent());
+        }
+    }
+
+    /// Makes all that has happened final.
+    pub fn settle(&self) {
+        self.durable_slots(34);
+    }
+
+    /// The blockhash to name.
+    pub fn blockhash(&self) -> Hash {
+        *self.ledger.working_bank().unwrap().parent_blockhash()
+    }
+
+    /// A transfer signed by key `from`.
+    pub fn transfer(&self, from: usize, to: &Pubkey, lamports: u64) -> Vec<u8> {
+        signed(from, &[system::transfer(&address(from), to, lamports)], &self.blockhash())
+    }
+
+    /// Where HTTP is.
+    pub fn http(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// The result of one call. Panics on an error.
+    #[track_caller]
+    pub fn call(&self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// The code, the message and the data of the error of one call. Panics on a result.
+    #[track_caller]
+    pub fn error(&self, method: &str, params: Value) -> (i64, String, Value) {
+        let answer = self.ask(method, params);
+        let error = &answer["error"];
+        assert!(answer.get("result").is_none() && error.is_object(), "{method}: {answer}");
+        let message = error["message"].as_str().unwrap().to_owned();
+        (error["code"].as_i64().unwrap(), message, error["data"].clone())
+    }
+
+    /// The answer to one request.
+    pub fn ask(&self, method: &str, params: Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let answer: Value = serde_json::from_str(&post(self.http(), &request.to_string()).body).unwrap();
+        assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(1)), "{answer}");
+        answer
+    }
+
+    /// A counter's value.
+    pub fn counted(&self, which: fn(&Counters) -> &AtomicU64) -> u64 {
+        which(&self.server.counters()).load(Relaxed)
+    }
+
+    /// Waits until a counter has a value.
+    #[track_caller]
+    pub fn wait_counted(&self, which: fn(&Counters) -> &AtomicU64, value: u64) {
+        let deadline = Instant::now() + DEADLINE;
+        while self.counted(which) != value {
+            assert!(Instant::now() < deadline, "counted {} instead of {value}", self.counted(which));
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it has not come true");
+        std::thread::yield_now();
+    }
+}
+
+/// An HTTP answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its head, in lower case.
+    pub head: String,
+    /// Its body.
+    pub body: String,
+}
+
+/// A connection to the server.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_write_timeout(Some(DEADLINE)).unwrap();
+    stream
+}
+
+/// Posts a body as JSON.
+pub fn post(address: SocketAddr, body: &str) -> Answer {
+    let length = body.len();
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n");
+    request(address, &format!("{head}Connection: close\r\n\r\n{body}"))
+}
+
+/// Sends a whole request and reads until the server closes.
+pub fn request(address: SocketAddr, request: &str) -> Answer {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).unwrap();
+    read_answer(&mut stream)
+}
+
+/// Reads until the server closes.
+pub fn read_answer(stream: &mut TcpStream) -> Answer {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP answer: {answer:?}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_lowercase(), body: body.into() }
+}

@@ -1,0 +1,14 @@
+//! The RPC as its clients see it: over HTTP and WebSocket, before a chain whose slots the test makes.
+
+mod accounts;
+mod admin;
+mod bad_input;
+mod common;
+mod dashboard;
+mod epochs;
+mod fate;
+mod http;
+mod methods;
+mod subscriptions;
+mod transactions;
+mod websocket;

@@ -1,0 +1,7 @@
+//! Transactions that call programs, on a ledger of their own.
+
+mod common;
+mod differential;
+mod headers;
+mod loader;
+mod programs;
