@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{clients, cometbft, generated, prometheus, redis, tidy};
+use crate::{clients, cometbft, dependencies, generated, prometheus, redis, tidy};
 
 /// Tests that have passed and failed, over all runners.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -105,6 +105,8 @@ pub fn run(args: &[&str]) -> Result<(), String> {
 
 fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("tidy", |_| tidy::run())?;
+    steps.step("dependencies: a node without the lab's", |_| dependencies::check_without_lab())?;
+    steps.step("dependencies: each compiled once", |_| dependencies::check_once())?;
     steps.step("cargo test", |tally| {
         let args = ["test", "--release", "--locked", "--workspace", "--no-fail-fast"];
         run_seeing(cargo().args(args), |line| tally.see(line))

@@ -1,10 +1,17 @@
 //! The command line: the commands. The options of each stand beside it.
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use hearth_command::NO_LAB;
 use hearth_evm_node::EvmCommand;
 use hearth_node::{ledger_command, run};
 
-use crate::{config_command, configure, keys, machine, monitor, profile, why};
+#[cfg(feature = "lab")]
+use crate::lab::{monitor, profile};
+use crate::{config_command, configure, keys, machine, why};
+
+/// The commands of the lab, which a program without the feature `lab` does not have.
+const OF_THE_LAB: [&str; 5] = ["bench", "monitor", "profile", "load", "tune"];
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
@@ -12,10 +19,34 @@ use crate::{config_command, configure, keys, machine, monitor, profile, why};
 /// transactions a second this machine can do and what limits it.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
+#[cfg_attr(
+    not(feature = "lab"),
+    command(about = "Hearth: a transaction-processing node, built without its lab", long_about = None)
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Parses the arguments of the process; where they are wrong, the process ends and says why.
+    pub fn of_args() -> Self {
+        let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
+        Self::try_parse().unwrap_or_else(|why| explained(why, first.as_deref(), &mut Self::command()).exit())
+    }
+}
+
+/// Says of a command that only the lab has that this program was built without it.
+fn explained(why: clap::Error, first: Option<&str>, program: &mut clap::Command) -> clap::Error {
+    let is_missing = |name: &&str| OF_THE_LAB.contains(name) && program.find_subcommand(name).is_none();
+    match first.filter(is_missing) {
+        Some(name) if why.kind() == ErrorKind::InvalidSubcommand => {
+            let what = format!("`hearth {name}` is a command of the lab, and {NO_LAB} (feature `lab`)");
+            program.error(ErrorKind::InvalidSubcommand, what)
+        }
+        _ => why,
+    }
 }
 
 /// The commands.
@@ -26,6 +57,7 @@ pub enum Command {
     /// Boots a node with a new chain, signs transfers, sends them over QUIC on loopback, and prints once a second
     /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far. The ledger is in
     /// `ledger.path`, by default `.hearth/` in the current folder, and is removed at the end.
+    #[cfg(feature = "lab")]
     Bench(hearth_bench::Options),
     /// Run a node as a lasting local chain.
     ///
@@ -41,12 +73,14 @@ pub enum Command {
     ///
     /// When the node goes away its last second stays, and the node of that name that starts next is shown; Ctrl-C or
     /// `q` ends it. With --count a node that is gone is an error (exit code 1).
+    #[cfg(feature = "lab")]
     Monitor(monitor::Options),
     /// Draw where a node spends its CPU time, as a flame graph.
     ///
     /// The node samples itself, asked over its RPC: from this machine, or with `rpc.admin_token` from another. Writes
     /// an SVG and the stacks for other tools, and says which tile used how much. Ctrl-C ends it early. With too few
     /// samples to tell anything the exit code is 1. `hearth profile bench` profiles a bench.
+    #[cfg(feature = "lab")]
     Profile(profile::Options),
     /// Look at a chain on disk: check it, execute it again, list and export its blocks.
     ///
@@ -54,9 +88,11 @@ pub enum Command {
     #[command(subcommand)]
     Ledger(ledger_command::Command),
     /// Put load on a node that speaks Ethereum's JSON-RPC or Solana's, ours or another, and measure it.
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Load(hearth_load::Options),
     /// Find out which build or layout is best, with statistics one can trust.
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Tune(hearth_tune::Command),
     /// See what becomes of blocks among many nodes.
@@ -79,4 +115,30 @@ pub enum Command {
     /// Show and check the configuration.
     #[command(subcommand)]
     Config(config_command::Command),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_has_the_lab_only_by_its_feature() {
+        for name in OF_THE_LAB {
+            assert_eq!(Cli::command().find_subcommand(name).is_some(), cfg!(feature = "lab"), "{name}");
+        }
+    }
+
+    #[test]
+    fn missing_lab_is_named() {
+        let program =
+            || clap::Command::new("hearth").subcommand(clap::Command::new("evm").subcommand(clap::Command::new("run")));
+        let said = |words: &[&str]| {
+            let why = program().try_get_matches_from([&["hearth"][..], words].concat()).unwrap_err();
+            explained(why, words.first().copied(), &mut program()).to_string()
+        };
+        assert!(said(&["load", "run"]).contains("`hearth load` is a command of the lab"), "{}", said(&["load", "run"]));
+        for other in [&["lode"][..], &["evm", "load"]] {
+            assert!(!said(other).contains("lab"), "{}", said(other));
+        }
+    }
 }

@@ -8,7 +8,7 @@ use hearth_command::say::Say;
 use hearth_node::config::{Config, ConfigFile};
 use hearth_node::{check, memory, tile_kinds};
 
-use crate::metrics;
+use crate::{lab, metrics};
 
 /// `hearth config`
 #[derive(Subcommand)]
@@ -54,7 +54,7 @@ pub fn run(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Show { tiles: true, .. } => say.text(tile_kinds::markdown()),
         Command::Show { config, memory: true, .. } => {
             let config = config.read()?;
-            say.text(memory::table(&config, hearth_bench::usual_status_capacity(&config.rpc)?)?);
+            say.text(memory::table(&config, lab::bench_status_capacity(&config.rpc)?)?);
         }
         Command::Show { config, .. } => say.text(toml::to_string_pretty(&config.read()?)?),
         Command::Check { file, config } => check::run(file.or(config).as_deref(), say)?,

@@ -9,19 +9,20 @@
 mod cli;
 mod config_command;
 mod configure;
-mod instruments;
 mod keys;
+#[cfg(feature = "lab")]
+mod lab;
+#[cfg(not(feature = "lab"))]
+#[path = "without_lab.rs"]
+mod lab;
+mod local_nodes;
 mod machine;
 mod metrics;
-mod monitor;
 mod panics;
-mod profile;
-mod purse;
 mod why;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use hearth_command::exit_code::{Failure, INTERRUPTED};
 use hearth_command::say::{Say, note};
 use hearth_command::stop::{self, StopSignal};
@@ -29,11 +30,10 @@ use hearth_evm_node::EvmCommand;
 use hearth_node::{config, ledger_command, run};
 
 use cli::{Cli, Command};
-use instruments::{INSTRUMENTS, PROGRAM, look_at_chain, open_meter};
 
 fn main() -> ExitCode {
     panics::install();
-    let command = Cli::parse().command;
+    let command = Cli::of_args().command;
     if matches!(command, Command::Run(_) | Command::Evm(_)) {
         stop::never_for_readers();
     }
@@ -72,14 +72,8 @@ fn ended(failure: &Failure, say: &Say) -> ExitCode {
 
 fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
     match command {
-        Command::Bench(options) => {
-            let config = options.config.read()?;
-            let stop = StopSignal::install()?;
-            if let Some(parent) = options.parent {
-                stop.set_when_orphaned(parent)?;
-            }
-            Ok(hearth_bench::run(config, &options, PROGRAM, &stop, say)?)
-        }
+        #[cfg(feature = "lab")]
+        Command::Bench(options) => lab::bench(&options, say),
         Command::Run(options) => {
             let config::Loaded { mut config, keys, .. } = options.config.load()?;
             options.flags.apply(&mut config)?;
@@ -87,27 +81,24 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
             }
-            let ran = run::run(config, &keys, &options.flags, INSTRUMENTS, &stop, say);
+            let ran = run::run(config, &keys, &options.flags, lab::INSTRUMENTS, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
         Command::Why(options) => Ok(why::run(&options.config.named(options.name.as_deref())?, &options, say)?),
-        Command::Monitor(options) => {
-            let config = options.config.read()?;
-            Ok(monitor::run(&config, &options, &StopSignal::install()?, say)?)
-        }
-        Command::Profile(profile::Options { of: Some(profile::Of::Bench(options)), .. }) => {
-            let config = options.bench.config.read()?;
-            Ok(hearth_bench::profile::run(config, &options, PROGRAM, &StopSignal::install()?, say)?)
-        }
-        Command::Profile(profile::Options { node: options, .. }) => {
-            let config = options.config.named(options.name.as_deref())?;
-            Ok(profile::run(&config, &options, &StopSignal::install()?, say)?)
-        }
+        #[cfg(feature = "lab")]
+        Command::Monitor(options) => lab::monitor(&options, say),
+        #[cfg(feature = "lab")]
+        Command::Profile(options) => lab::profile(&options, say),
         Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
-        Command::Load(options) => Ok(hearth_load::run(&options, purse::open, &StopSignal::install()?, say)?),
-        Command::Tune(command) => Ok(hearth_tune::run(&command, env!("HEARTH_OPT_LEVEL"), say)?),
-        Command::Cluster(command) => Ok(hearth_local_cluster::run(&command, open_meter, say)?),
-        Command::Evm(command) => Ok(hearth_evm_node::run(&command, look_at_chain, &StopSignal::install()?, say)?),
+        #[cfg(feature = "lab")]
+        Command::Load(options) => lab::load(&options, say),
+        #[cfg(feature = "lab")]
+        Command::Tune(command) => lab::tune(&command, say),
+        Command::Cluster(command) => Ok(hearth_local_cluster::run(&command, lab::OPEN_METER, say)?),
+        Command::Evm(command) => {
+            let stop = StopSignal::install()?;
+            Ok(hearth_evm_node::run(&command, lab::INSTRUMENTS_OF_CHAIN, &stop, say)?)
+        }
         Command::Machine(options) => Ok(machine::run(&options, say)?),
         Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
         Command::Keys(command) => Ok(keys::run(&command, say)?),

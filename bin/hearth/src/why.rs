@@ -24,7 +24,7 @@ use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
 use serde_json::{Value, json};
 
-use crate::monitor;
+use crate::local_nodes;
 
 /// `hearth why`
 #[derive(Args)]
@@ -96,7 +96,7 @@ pub enum WhyError {
         node: &'static str,
     },
     /// No node of that name.
-    #[error("{}", monitor::nobody(.0, .1))]
+    #[error("{}", local_nodes::nobody(.0, .1))]
     NoNode(String, Vec<String>),
     /// Several nodes, none of them of the configuration's name.
     #[error("several nodes run on this machine: {}; --name says which to ask", .0.join(", "))]
@@ -182,7 +182,7 @@ pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
     let running = Observer::attach(&workspace_path(config)).ok().filter(Observer::is_alive);
     match running {
         Some(node) => Ok(rpc_of(&node, usual.ip()).unwrap_or(usual)),
-        None if is_named => Err(WhyError::NoNode(config.name.clone(), monitor::running(config))),
+        None if is_named => Err(WhyError::NoNode(config.name.clone(), local_nodes::running(config))),
         None => Ok(usual),
     }
 }

@@ -10,7 +10,7 @@ use hearth_node::config::Config;
 use serde_json::{Value, json};
 
 use super::{NONE_HERE, WhyError, place};
-use crate::monitor;
+use crate::local_nodes;
 
 /// Digits of a transaction's hash.
 const HASH_DIGITS: usize = 64;
@@ -32,7 +32,8 @@ pub fn is_hash(text: &str) -> Result<bool, WhyError> {
 
 /// Where the node is that a hash is asked of, where no option says it: the one node of this chain that runs here.
 pub fn usual_place(config: &Config) -> Result<String, WhyError> {
-    let running: Vec<String> = monitor::running(config).into_iter().filter(|name| name.starts_with("evm-")).collect();
+    let running: Vec<String> =
+        local_nodes::running(config).into_iter().filter(|name| name.starts_with("evm-")).collect();
     match &running[..] {
         [] => Ok(USUAL.into()),
         [name] => {

@@ -19,3 +19,6 @@ pub mod say;
 pub mod secrets;
 pub mod shell;
 pub mod stop;
+
+/// What a program that was built without the feature `lab` says where something of the lab is asked for.
+pub const NO_LAB: &str = "this hearth was built without the lab";

@@ -26,11 +26,12 @@ use hearth_comet::rpc::RpcError as CometError;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::say::Say;
 use hearth_command::stop::StopSignal;
-use hearth_evm::chain::{BlockTime, ChainError};
+use hearth_evm::chain::{BlockTime, Chain, ChainError};
 use hearth_evm::exec::SpecId;
 use hearth_machine::port::PortError;
 use hearth_rpc_client::RpcError;
 use hearth_serve::dashboard::LookAt;
+use hearth_web3::Profiler;
 
 pub use stages::WEB3;
 
@@ -258,13 +259,25 @@ fn hint(error: &ChainError) -> &'static str {
     }
 }
 
-/// Makes the dashboard's view of a node, whose workspace is at a path that is known once it has a port.
-pub type MakeLook = fn(Arc<OnceLock<PathBuf>>) -> LookAt;
+/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program gives
+/// it; a program without the lab has none.
+#[derive(Clone, Copy)]
+pub struct Instruments {
+    /// Makes the dashboard's view of a node, whose workspace is at a path that is known once it has a port.
+    pub look_at: fn(Arc<OnceLock<PathBuf>>) -> LookAt,
+    /// Makes the profiler of a node that has this chain.
+    pub profiler: fn(Chain) -> Arc<dyn Profiler>,
+}
 
 /// Follows the command.
-pub fn run(command: &EvmCommand, look_at: MakeLook, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(
+    command: &EvmCommand,
+    instruments: Option<Instruments>,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), EvmError> {
     match command {
-        EvmCommand::Run(options) => run::run(options, look_at, stop, say),
+        EvmCommand::Run(options) => run::run(options, instruments, stop, say),
         EvmCommand::Testnet(options) => testnet::run(options, stop, say),
     }
 }

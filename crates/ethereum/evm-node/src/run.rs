@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
+use hearth_command::NO_LAB;
 use hearth_command::say::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_evm::blocks::BlocksError;
@@ -22,7 +23,7 @@ use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
-use super::{EvmError, EvmRun, MakeLook, comet, dump, hardfork_name};
+use super::{EvmError, EvmRun, Instruments, comet, dump, hardfork_name};
 
 /// Texts for the console that may wait for their reader.
 const CONSOLE_QUEUE: usize = 1_024;
@@ -42,7 +43,7 @@ const CHAIN_ID: u64 = 31337;
 const THREADS_MAX: usize = 4;
 
 /// Runs until Ctrl-C.
-pub fn run(options: &EvmRun, look_at: MakeLook, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     check(options)?;
     let words = options.words.words()?;
     let accounts = accounts::derive(&words, options.accounts)?;
@@ -62,17 +63,18 @@ pub fn run(options: &EvmRun, look_at: MakeLook, stop: &StopSignal, say: &Say) ->
     let chain = Chain::open(config).map_err(|why| began_otherwise(options, &accounts, why))?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
-    let look_at = (!options.no_dashboard).then(|| look_at(Arc::clone(&workspace)));
+    let instruments = of_chain(instruments, options, &chain, &workspace);
+    let has_dashboard = instruments.look_at.is_ok();
     let web3 = web3_config(options, &accounts, held.address());
     let socket = held.listen().map_err(|source| port_error(web3.address, source))?;
-    let server = hearth_web3::serve_on(socket, web3, chain.clone(), look_at)?;
+    let server = hearth_web3::serve_on(socket, web3, chain.clone(), instruments)?;
     let mut engine = cometbft.then(|| comet::start(&chain, &options.comet, options.data_dir.as_deref())).transpose()?;
     let name = workspace_name(server.address());
     let stages = stages(&name, Sources { chain: chain.clone(), web3: server.counters() }, &workspace);
     greet(options, &words, &accounts, &chain, server.address(), say);
     if stages.is_some() {
         say.line(format_args!("  stages    hearth monitor --name {name}"));
-        if !options.no_dashboard {
+        if has_dashboard {
             say.line(format_args!("  dashboard http://{}/dashboard", reachable(server.address())));
         }
     }
@@ -102,6 +104,21 @@ pub fn run(options: &EvmRun, look_at: MakeLook, stop: &StopSignal, say: &Say) ->
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+/// Returns what looks at this chain, whose workspace is at a path that is known later.
+fn of_chain(
+    instruments: Option<Instruments>,
+    options: &EvmRun,
+    chain: &Chain,
+    workspace: &Arc<OnceLock<PathBuf>>,
+) -> hearth_web3::Instruments {
+    let look_at = match instruments {
+        _ if options.no_dashboard => Err("--no-dashboard"),
+        Some(instruments) => Ok((instruments.look_at)(Arc::clone(workspace))),
+        None => Err(NO_LAB),
+    };
+    hearth_web3::Instruments { look_at, profiler: instruments.map(|it| (it.profiler)(chain.clone())) }
 }
 
 fn web3_config(options: &EvmRun, accounts: &[DevAccount], address: SocketAddr) -> hearth_web3::Config {

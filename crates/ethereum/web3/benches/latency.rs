@@ -23,7 +23,7 @@ use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
 use hearth_testkit::random::Random;
-use hearth_web3::{Config, Server, serve};
+use hearth_web3::{Config, Instruments, Server, serve};
 use serde_json::json;
 
 const CHAIN_ID: u64 = 31337;
@@ -90,7 +90,8 @@ impl Node {
         token.storage = Some(balances);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let chain = Chain::open(config).expect("a chain in memory");
-        let server = serve(Config::new(([127, 0, 0, 1], 0).into()), chain.clone(), None).expect("a port");
+        let server =
+            serve(Config::new(([127, 0, 0, 1], 0).into()), chain.clone(), Instruments::default()).expect("a port");
         println!("{accounts} accounts after {:.1} s", began.elapsed().as_secs_f64());
         let (connection, times) = (connect(&server), std::array::from_fn(|_| Vec::new()));
         Self { chain, server, connection, accounts, random: Random(accounts), times }

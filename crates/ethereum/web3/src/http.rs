@@ -65,8 +65,8 @@ pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Reque
 /// Names at which the page is not to be read have been refused already. Other pages may ask, and not read the answer.
 fn page(api: &Api, request: &Request<Body>) -> Option<Response<Body>> {
     match &api.dashboard {
-        Some(dashboard) => dashboard.answer(request, false),
-        None => dashboard::refusal(request, "--no-dashboard"),
+        Ok(dashboard) => dashboard.answer(request, false),
+        Err(why) => dashboard::refusal(request, why),
     }
 }
 

@@ -33,7 +33,7 @@ mod line;
 mod methods;
 pub mod metrics;
 mod params;
-mod profile;
+mod profiler;
 pub mod server;
 mod shapes;
 mod trace;
@@ -42,6 +42,7 @@ mod websocket;
 pub use config::{Config, Limits};
 pub use counters::{Counters, is_gauge};
 pub use error::ServeError;
+pub use profiler::{Instruments, PROFILE_SECONDS_MAX, ProfileFormat, ProfileSpan, Profiler};
 pub use server::{Server, serve, serve_on};
 
 /// The release of this program.

@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_evm::chain::Chain;
 use hearth_serve::Body;
-use hearth_serve::dashboard::LookAt;
 use hearth_serve::http::{Request, Response};
 use hearth_serve::server::Bounds;
 use hearth_serve::{Connection, Listener, Service};
@@ -20,6 +19,7 @@ use crate::config::{Config, STACK_BYTES};
 use crate::counters::Counters;
 use crate::error::ServeError;
 use crate::methods::Api;
+use crate::profiler::Instruments;
 use crate::{console_printer, feed, http};
 
 /// A running server; dropping it stops it.
@@ -29,11 +29,11 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// Listens, and answers for `chain` until it is stopped; with a dashboard of what `look_at` sees. What takes long runs
-/// on other threads than those that answer: see [`heavy`](crate::heavy).
-pub fn serve(config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Server, ServeError> {
+/// Listens, and answers for `chain` until it is stopped; `instruments` look at the chain's process. What takes long
+/// runs on other threads than those that answer: see [`heavy`](crate::heavy).
+pub fn serve(config: Config, chain: Chain, instruments: Instruments) -> Result<Server, ServeError> {
     let listener = listen(config.address)?;
-    serve_at(listener, config, chain, look_at)
+    serve_at(listener, config, chain, instruments)
 }
 
 /// The same at a socket that listens already, whatever address the configuration has.
@@ -41,16 +41,16 @@ pub fn serve_on(
     socket: TcpListener,
     config: Config,
     chain: Chain,
-    look_at: Option<LookAt>,
+    instruments: Instruments,
 ) -> Result<Server, ServeError> {
     let address = config.address;
     let listener = Listener::of(socket).map_err(|why| ServeError::Listen(address, why))?;
-    serve_at(listener, config, chain, look_at)
+    serve_at(listener, config, chain, instruments)
 }
 
-fn serve_at(listener: Listener, config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Server, ServeError> {
+fn serve_at(listener: Listener, config: Config, chain: Chain, instruments: Instruments) -> Result<Server, ServeError> {
     let address = listener.address();
-    let api = Api::new(config, chain, look_at)?;
+    let api = Api::new(config, chain, instruments)?;
     api.counters.http_port.store(address.port().into(), Relaxed);
     let server = hearth_serve::Server::start("web3", Some(STACK_BYTES)).map_err(ServeError::Threads)?;
     let limits = api.config.limits;
@@ -64,7 +64,7 @@ fn serve_at(listener: Listener, config: Config, chain: Chain, look_at: Option<Lo
     start_threads(&api, &server).map_err(ServeError::Threads)?;
     let (watching, until) = (Arc::clone(&api), server.stopped());
     server.spawn(async move {
-        if let Some(dashboard) = &watching.dashboard {
+        if let Ok(dashboard) = &watching.dashboard {
             dashboard.watch(until).await;
         }
     });

@@ -333,9 +333,9 @@ fn measure(
     };
     let (sender, samples) = channel();
     progress("booting the node");
-    let parts = NodeParts { topology, bound, chain, instruments };
+    let parts = NodeParts { topology, bound, chain, instruments: Some(instruments) };
     let running = boot::boot(config, parts, Some(Load { benchg, samples: sender }))?;
-    if config.rpc.dashboard {
+    if running.has_dashboard {
         progress(&format!("dashboard: http://{}/dashboard", reachable(running.rpc)));
     }
     witness.booted(&workspace_path(config));

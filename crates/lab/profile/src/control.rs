@@ -48,18 +48,6 @@ pub enum Format {
     Folded,
 }
 
-impl Format {
-    /// As it is called in a request; the reason in words where that is none.
-    pub fn of(name: Option<&str>) -> Result<Self, String> {
-        match name {
-            None | Some("summary") => Ok(Self::Summary),
-            Some("svg") => Ok(Self::Svg),
-            Some("folded") => Ok(Self::Folded),
-            Some(other) => Err(format!("`format` is `{other}`: `summary`, `svg` or `folded`")),
-        }
-    }
-}
-
 /// Takes profiles of the process that it is in, one after the other. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
@@ -363,8 +351,6 @@ mod tests {
     fn what_is_gone_is_told() {
         let expired = told(&State { id: 4, stage: Stage::Expired, ..State::default() });
         assert!(expired["state"] == "expired" && expired["why"].as_str().unwrap().contains("600 s"), "{expired}");
-        assert_eq!(Format::of(Some("svg")), Ok(Format::Svg));
-        assert!(Format::of(Some("png")).unwrap_err().contains("`png`"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! writes  thread, tile, and calls from the outermost in, without what every stack has
 //!
 //! The binary's line tables know a function's name with its type parameters and its file, not its module: the file
-//! tells that. A tile's turn is `turn<hearth_pipeline::verify::Verify>` of the run loop; what stands above it is the
+//! tells that. Of what others wrote the binary has no line tables, only names with their modules. A tile's turn is `turn<hearth_pipeline::verify::Verify>` of the run loop; what stands above it is the
 //! same for all tiles and left out. Time between the tiles of a core is the loop's.
 
 use std::fmt;
@@ -68,7 +68,7 @@ fn tile_of(calls: &[Call]) -> Option<&str> {
 impl Call {
     /// With its module, as a person knows it: `verify::end_burst` is less than `pipeline::verify::end_burst`.
     fn in_words(&self) -> String {
-        let name = tidy(without_parameters(&self.name));
+        let name = tidy(&without_parameters(&self.name));
         match module_of(&self.file) {
             Some(module) => format!("{module}::{name}"),
             None => name,
@@ -93,12 +93,24 @@ fn module_of(file: &str) -> Option<String> {
     Some(tidy(&parts.join("::")))
 }
 
-/// `fold` of `fold<core::ops::range::Range<u64>, u64>`; a name that begins with a parameter stays.
-fn without_parameters(name: &str) -> &str {
-    match name.find('<') {
-        Some(at) if at > 0 => name[..at].trim_end_matches("::"),
-        _ => name,
+/// `fold` of `fold<core::ops::range::Range<u64>, u64>`, and `sbpf::Vm::run` of `sbpf::Vm<C>::run`; a name that begins
+/// with a parameter stays.
+fn without_parameters(name: &str) -> String {
+    if name.starts_with('<') {
+        return name.into();
     }
+    let (mut depth, mut before, mut kept) = (0_usize, ' ', String::with_capacity(name.len()));
+    for letter in name.chars() {
+        match letter {
+            '<' => depth += 1,
+            // An arrow ends no parameters.
+            '>' if before != '-' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(letter),
+            _ => {}
+        }
+        before = letter;
+    }
+    kept.replace("::::", "::").trim_end_matches("::").into()
 }
 
 /// Without what folded lines keep for themselves.
@@ -166,6 +178,9 @@ mod tests {
     fn names_are_short_and_keep_lines_whole() {
         assert_eq!(without_parameters("{closure#0}<u8>"), "{closure#0}");
         assert_eq!(without_parameters("<T as U>::f"), "<T as U>::f");
+        // As the table of symbols has them.
+        assert_eq!(without_parameters("sbpf::Vm<fn(u8) -> C>::run"), "sbpf::Vm::run");
+        assert_eq!(without_parameters("sort::<u8>::{closure#0}"), "sort::{closure#0}");
         assert_eq!(tidy("f::[u8; 4]"), "f::[u8, 4]");
         assert_eq!(module_of("/rustc/5/library/core/src/ops/function.rs").as_deref(), Some("core::ops::function"));
         assert_eq!(module_of("crates/solana/ledger/src/lib.rs").as_deref(), Some("ledger"));

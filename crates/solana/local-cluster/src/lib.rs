@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calibrate, calibration_text, text};
 use hearth_cluster::turbine::FANOUT;
+use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::out::{Unwritable, can_be_written, is_stdout};
 use hearth_command::say::Say;
@@ -145,6 +146,9 @@ pub enum ClusterError {
     /// A cluster on this machine.
     #[error(transparent)]
     Local(#[from] local::LocalError),
+    /// The demonstration needs the lab.
+    #[error("a demonstration needs the lab's load and its monitor: {}", NO_LAB)]
+    NoLab,
     /// A result has no place.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
@@ -161,15 +165,16 @@ pub enum ClusterError {
 impl ExitCode for ClusterError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Plan(PlanError::Asked(_)) | Self::World(_) => WRONG_USE,
+            Self::Plan(PlanError::Asked(_)) | Self::World(_) | Self::NoLab => WRONG_USE,
             Self::Local(why) => why.exit_code(),
             _ => FAILED,
         }
     }
 }
 
-/// Runs the command. `open_meter` shows the demonstration what nodes send and receive.
-pub fn run(command: &Command, open_meter: OpenMeter, say: &Say) -> Result<(), ClusterError> {
+/// Runs the command. `open_meter` shows the demonstration what nodes send and receive; a program without the lab has
+/// none.
+pub fn run(command: &Command, open_meter: Option<OpenMeter>, say: &Say) -> Result<(), ClusterError> {
     match command {
         Command::Simulate(options) => return simulate(options, say),
         Command::Up(options) => local::up(options, say)?,
@@ -179,7 +184,7 @@ pub fn run(command: &Command, open_meter: OpenMeter, say: &Say) -> Result<(), Cl
         Command::Partition(options) => local::partition(options, say)?,
         Command::Heal(which) => local::heal(which, say)?,
         Command::Down(which) => local::down(which, say)?,
-        Command::Demo(options) => local::demo::run(options, open_meter, say)?,
+        Command::Demo(options) => local::demo::run(options, open_meter.ok_or(ClusterError::NoLab)?, say)?,
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use hearth_cluster::board::Board;
+use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
@@ -35,7 +36,7 @@ use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_ring::unix_time;
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, Profiler, RpcError, RpcNode, RpcServer};
-use hearth_serve::dashboard::LookAt;
+use hearth_serve::dashboard::{LookAt, View};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
@@ -200,7 +201,7 @@ impl Chain {
 }
 
 /// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program
-/// gives it.
+/// gives it; a program without the lab has none.
 #[derive(Clone, Copy)]
 pub struct Instruments {
     /// Makes the dashboard's view of the node that has this configuration.
@@ -218,7 +219,7 @@ pub struct NodeParts {
     /// Its chain.
     pub chain: Chain,
     /// What looks at it.
-    pub instruments: Instruments,
+    pub instruments: Option<Instruments>,
 }
 
 /// A running node.
@@ -229,6 +230,8 @@ pub struct Running {
     pub ports: Ports,
     /// The RPC's address.
     pub rpc: SocketAddr,
+    /// Whether the RPC serves the dashboard.
+    pub has_dashboard: bool,
     /// The tiles as they are seen from outside.
     pub tiles: Tiles,
     rpc_server: RpcServer,
@@ -559,6 +562,15 @@ fn admin(rpc: &Rpc, ledger: &Arc<Ledger>, topology: &Topology, instruments: Inst
     Admin { profiler, token: Some(rpc.admin_token.clone()).filter(|token| !token.is_empty()) }
 }
 
+/// Returns what the dashboard shows, or why there is none.
+fn view(config: &Config, instruments: Option<Instruments>) -> View {
+    match instruments {
+        _ if !config.rpc.dashboard => Err("[rpc] dashboard"),
+        Some(instruments) => Ok((instruments.look_at)(config)),
+        None => Err(NO_LAB),
+    }
+}
+
 /// Boots tiles and RPC on an opened chain, at ports that are bound.
 pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
     let NodeParts { topology, mut bound, mut chain, instruments } = unbooted;
@@ -568,7 +580,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let (identity, faucet) = (chain.identity.public, chain.faucet.public);
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
-    let admin = admin(&config.rpc, &ledger, &topology, instruments);
+    let admin = instruments.map(|instruments| admin(&config.rpc, &ledger, &topology, instruments));
     let idle = idle(&config.layout);
     let history = chain.history.as_ref().map(History::reader);
     let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
@@ -590,6 +602,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let calls = node.take_inlet(RPC_POH).map(Mutex::new);
     let alive = Tiles::of(&node);
     let words = node.workspace().counters(RPC).expect("the topology has the service");
+    let look_at = view(config, instruments);
+    let has_dashboard = look_at.is_ok();
     let rpc_node = RpcNode {
         newest_snapshot: Box::new(restore::newest_slot(ledger.snapshots())),
         ledger,
@@ -616,15 +630,16 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         genesis_slot: genesis.config().genesis_slot,
         feature_set: Some(hearth_svm::feature_set_id()),
         call_for_slot: Box::new(move |slot| calls.iter().for_each(|calls| call_for_slot(calls, slot))),
-        look_at: config.rpc.dashboard.then(|| (instruments.look_at)(config)),
-        admin: Some(admin),
+        look_at,
+        admin,
         liveness: alive.clone().liveness(),
     };
     // In a cluster there is a moment between two slots, and most are others'.
     let slots_may_stand = config.development.are_slots_on_demand() || config.gossip.enabled;
     let limits = rpc_limits(&config.rpc, slots_may_stand);
     let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
-    Ok(Running { node, ports, rpc: rpc_server.local_addr(), tiles: alive, rpc_server, taker, watch, peers })
+    let rpc = rpc_server.local_addr();
+    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, peers })
 }
 
 /// What those have at the beginning that have stake from then on, beside the node that begins the chain.

@@ -28,27 +28,33 @@ const BLOCKS: u64 = 64;
 /// What a status takes, bytes: see [`hearth_ledger::StatusCacheConfig`].
 const STATUS_BYTES: u64 = 71;
 
-/// Memory of `hearth run` and of a `hearth bench` that takes memory for so many statuses, part by part.
-pub fn table(config: &Config, bench_status_capacity: usize) -> Result<String, BootError> {
+/// Memory of `hearth run`, part by part, and of a `hearth bench` that takes memory for so many statuses, where the
+/// program has benches.
+pub fn table(config: &Config, bench_status_capacity: Option<usize>) -> Result<String, BootError> {
     let run = parts(config, false, config.rpc.status_capacity)?;
-    let bench = parts(config, true, bench_status_capacity)?;
-    let mut text = format!("{:>13} {:>13}\n", "hearth run", "hearth bench");
+    let bench = bench_status_capacity.map(|capacity| parts(config, true, capacity)).transpose()?;
+    let row = |in_run: &str, in_bench: &str| match bench {
+        Some(_) => format!("{in_run:>13} {in_bench:>13}"),
+        None => format!("{in_run:>13}"),
+    };
+    let mut text = row("hearth run", "hearth bench") + "\n";
     let in_run = |name: &str| run.iter().find(|(n, _)| n == name).map(|(_, bytes)| *bytes);
     // The parts of a bench are those of a node, and the load's among them.
-    for (name, bytes) in &bench {
+    let all = bench.as_ref().unwrap_or(&run);
+    for (name, bytes) in all {
         let node = in_run(name).map_or("–".into(), mib);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{node:>13} {:>13}  {name}", mib(*bytes));
+        let _ = writeln!(text, "{}  {name}", row(&node, &mib(*bytes)));
     }
     let sum = |parts: &[(String, u64)]| mib(parts.iter().map(|(_, bytes)| bytes).sum());
-    let _ = writeln!(text, "{:>13} {:>13}  in all, accounts apart (they grow with the chain)", sum(&run), sum(&bench));
+    let sums = row(&sum(&run), &sum(all));
+    let _ = writeln!(text, "{sums}  in all, accounts apart (they grow with the chain)");
     let server = boot::server_config(&config.tiles.quic);
-    let hostile = server.connections_max as u64 * server.unread_bytes_max() as u64;
+    let hostile = mib(server.connections_max as u64 * server.unread_bytes_max() as u64);
     let _ = writeln!(
         text,
-        "{:>13} {:>13}  more at most for each quic tile, while {} hostile peers send streams that they never end",
-        mib(hostile),
-        mib(hostile),
+        "{}  more at most for each quic tile, while {} hostile peers send streams that they never end",
+        row(&hostile, &hostile),
         server.connections_max
     );
     Ok(text)
@@ -147,7 +153,7 @@ mod tests {
     fn a_node_takes_less_than_a_bench_and_both_columns_add_up() {
         let mut config = Config::default();
         config.rpc.status_capacity = 1 << 20;
-        let text = table(&config, config.rpc.status_capacity).unwrap();
+        let text = table(&config, Some(config.rpc.status_capacity)).unwrap();
         let number = |word: &str| word.parse::<f64>().ok();
         let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         let (_, rows) = rows.split_last().unwrap();
@@ -159,6 +165,13 @@ mod tests {
         assert!(!text.contains("rserve"), "a node alone serves no repair: {text}");
         let statuses = text.lines().find(|line| line.contains("rpc.status_capacity")).unwrap();
         assert!(statuses.trim_start().starts_with("71.00 MiB"), "{text}");
+    }
+
+    #[test]
+    fn program_without_benches_shows_one_column() {
+        let text = table(&Config::default(), None).unwrap();
+        assert_eq!(text.lines().next(), Some("   hearth run"));
+        assert!(!text.contains("benchg") && text.contains("MiB  in all"), "{text}");
     }
 
     #[test]
@@ -180,7 +193,7 @@ mod tests {
     #[test]
     fn a_node_in_a_cluster_says_what_gossip_may_take() {
         let mut config = Config::default();
-        let of = |config: &Config, part: &str| table(config, config.rpc.status_capacity).unwrap().contains(part);
+        let of = |config: &Config, part: &str| table(config, Some(config.rpc.status_capacity)).unwrap().contains(part);
         assert!(!of(&config, "gossip"));
         config.gossip.enabled = true;
         for part in ["gossip: what nodes say, at most", "link net_gossip:0", "link gossip_repair", "link gossip_sign"] {
@@ -192,7 +205,7 @@ mod tests {
     fn a_node_in_a_cluster_has_bounds_for_what_others_send() {
         let mut config = Config::default();
         config.gossip.enabled = true;
-        let text = table(&config, config.rpc.status_capacity).unwrap();
+        let text = table(&config, Some(config.rpc.status_capacity)).unwrap();
         let parts = [
             ("shred: others'", 80.0..400.0),
             ("repair: slots", 1.0..16.0),

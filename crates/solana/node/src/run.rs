@@ -87,7 +87,7 @@ pub fn run(
     mut config: Config,
     keys: &[String],
     flags: &Flags,
-    instruments: Instruments,
+    instruments: Option<Instruments>,
     stop: &StopSignal,
     say: &Say,
 ) -> Result<(), RunError> {
@@ -245,7 +245,7 @@ fn addresses(config: &Config, running: &Running) -> String {
     let (ports, rpc, websocket) = (running.ports, running.rpc, running.websocket());
     let to = |address: SocketAddr| reachable(address);
     let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));
-    if config.rpc.dashboard {
+    if running.has_dashboard {
         lines += &format!("  dashboard http://{}/dashboard\n", to(rpc));
     }
     if !config.follows() {

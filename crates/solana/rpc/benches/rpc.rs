@@ -72,7 +72,7 @@ fn server(accounts: u64) -> RpcServer {
         admin: None,
         newest_snapshot: Box::new(|| None),
         liveness: Box::new(hearth_rpc::Liveness::default),
-        look_at: None,
+        look_at: Err("[rpc] dashboard"),
         history: None,
         fates: Arc::new(Fates::new(0, 1)),
         began_unix_s: 1_000,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::HistoryReader;
 use hearth_ledger::{Fates, Ledger};
-use hearth_serve::dashboard::LookAt;
+use hearth_serve::dashboard::View;
 use hearth_wire::{Pubkey, Signature, Txn};
 
 use crate::counters::Counters;
@@ -219,8 +219,8 @@ pub struct RpcNode {
     pub feature_set: Option<u32>,
     /// Where slots come on demand: tells the chain that somebody waits for this slot.
     pub call_for_slot: Box<dyn Fn(u64) + Send + Sync>,
-    /// What the dashboard shows; `None` where there is no dashboard.
-    pub look_at: Option<LookAt>,
+    /// What the dashboard shows, or why there is none.
+    pub look_at: View,
     /// What the node's owner may ask for; `None` where that is nothing.
     pub admin: Option<Admin>,
     /// The slot of the newest snapshot, if there is one.

@@ -32,8 +32,8 @@ const KNOWN: &str = "JSON-RPC is asked by POST; GET knows /health, /dashboard, a
 /// Answers one request.
 pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Response<Body> {
     let page = match &api.dashboard {
-        Some(dashboard) => dashboard.answer(&request, is_foreign(address, request.headers())),
-        None => dashboard::refusal(&request, "[rpc] dashboard"),
+        Ok(dashboard) => dashboard.answer(&request, is_foreign(address, request.headers())),
+        Err(why) => dashboard::refusal(&request, why),
     };
     if let Some(response) = page {
         return response;

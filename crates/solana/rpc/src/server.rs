@@ -99,7 +99,7 @@ impl RpcServer {
         server.spawn(hub.watch());
         let (watching, until) = (Arc::clone(&api), server.stopped());
         server.spawn(async move {
-            if let Some(dashboard) = &watching.dashboard {
+            if let Ok(dashboard) = &watching.dashboard {
                 dashboard.watch(until).await;
             }
         });

@@ -24,6 +24,9 @@ pub use assets::{Ledger, STYLE};
 use live::Live;
 pub use live::{LookAt, Second};
 
+/// What a node's dashboard shows, or why the node has no dashboard: the switch that is off, or what is missing.
+pub type View = Result<LookAt, &'static str>;
+
 /// What a browser may do with the page: run its own scripts and ask this address, nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -41,7 +44,7 @@ pub fn is_asked(request: &Request<Body>) -> bool {
     is_look && (path == "/" && wants_html(request) || path == "/dashboard" || path.starts_with("/dashboard/"))
 }
 
-/// The answer of a node that has none, where the request is for its files; `why` says in words how it was switched off.
+/// The answer of a node that has none, where the request is for its files; `why` says why there is none.
 pub fn refusal(request: &Request<Body>, why: &str) -> Option<Response<Body>> {
     let says = || plain(StatusCode::NOT_FOUND, format!("the dashboard is off: {why}\n"));
     (is_asked(request) && request.uri().path() != "/").then(says)

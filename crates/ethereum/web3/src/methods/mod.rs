@@ -32,7 +32,7 @@ use hearth_evm::block::Block;
 use hearth_evm::chain::{Chain, ChainError, StateAt};
 use hearth_evm::exec::BlockEnv;
 use hearth_evm::state::StateView;
-use hearth_serve::dashboard::{Dashboard, Ledger, LookAt};
+use hearth_serve::dashboard::{Dashboard, Ledger};
 use hearth_serve::jsonrpc::{Answerer, Call};
 use hearth_serve::rate::RateLimit;
 use parking_lot::Mutex;
@@ -45,6 +45,7 @@ use crate::filters::Filters;
 use crate::heavy::Heavy;
 use crate::hub::Hub;
 use crate::params::{BlockId, Params};
+use crate::profiler::{Instruments, Profiler};
 use dev::Dev;
 use sign::Accounts;
 
@@ -56,19 +57,20 @@ pub struct Api {
     pub(crate) hub: Hub,
     pub(crate) filters: Filters,
     pub(crate) heavy: Heavy,
-    pub(crate) dashboard: Option<Dashboard>,
+    pub(crate) dashboard: Result<Dashboard, &'static str>,
     rate: RateLimit,
     accounts: Accounts,
     dev: Dev,
     sender: send::Sender,
-    profiler: hearth_profile::control::Control,
+    profiler: Option<Arc<dyn Profiler>>,
     /// The tip suggested after a block.
     last_tip: Mutex<(B256, u128)>,
 }
 
 impl Api {
-    /// Speaks for `chain`, with a dashboard of what `look_at` sees.
-    pub fn new(config: Config, chain: Chain, look_at: Option<LookAt>) -> Result<Arc<Self>, ServeError> {
+    /// Speaks for `chain`, which `instruments` look at.
+    pub fn new(config: Config, chain: Chain, instruments: Instruments) -> Result<Arc<Self>, ServeError> {
+        let Instruments { look_at, profiler } = instruments;
         let counters = Arc::new(Counters::default());
         let limits = config.limits;
         Ok(Arc::new(Self {
@@ -80,7 +82,7 @@ impl Api {
             rate: RateLimit::new(limits.requests_per_second),
             dev: Dev::new(&chain, config.dev),
             sender: send::Sender::default(),
-            profiler: Default::default(),
+            profiler,
             last_tip: Mutex::default(),
             counters,
             chain,

@@ -3,20 +3,19 @@
 //! reads   requests of programs on the node's own machine
 //! writes  orders to the profiler; its answers
 //! memory  one answer
-//! drops   everybody else's requests, with an error
+//! drops   everybody else's requests, and all where the program has no profiler: with an error
 //!
 //! `hearth_profileStart [{ seconds | nextBlock | fromNextBlock, hz }]` begins; with `fromNextBlock`, `seconds` is how
 //! long at most. `hearth_profileStop [{ id }]` ends it; `hearth_profileFetch [{ format, id }]` tells how far it is and,
 //! once it has ended, gives it as `summary`, `svg` or `folded`. Each takes the `token` that a node speaking Solana's
 //! RPC asks for, and does not look at it.
 
-use hearth_profile::control::Format;
 use serde::Deserialize;
 
 use super::Caller;
 use crate::failure::Failure;
 use crate::params::Params;
-use crate::profile::{self, SECONDS_MAX, Span};
+use crate::profiler::{PROFILE_SECONDS_MAX as SECONDS_MAX, ProfileFormat, ProfileSpan as Span};
 
 const SECONDS: u64 = 10;
 const HZ: u32 = 99;
@@ -68,8 +67,8 @@ impl Caller<'_> {
         if !self.address.to_canonical().is_loopback() {
             return Err(Failure::server(format!("{method} is for programs on the node's own machine")));
         }
+        let Some(profiler) = self.api.profiler.clone() else { return Err(Failure::method_not_found(method)) };
         let params = params.at_most(1)?;
-        let profiler = self.api.profiler.clone();
         let told = match method {
             "hearth_profileStart" => {
                 let options: Start = params.shape_or_none(0)?.unwrap_or_default();
@@ -77,7 +76,7 @@ impl Caller<'_> {
                     hz @ 1..=HZ_MAX => hz,
                     other => return Err(Failure::invalid_params(format!("`hz` is {other}: 1 to {HZ_MAX}"))),
                 };
-                profile::start(&profiler, &self.api.chain, options.span()?, hz)
+                profiler.start(options.span()?, hz)
             }
             "hearth_profileStop" => {
                 let options: Fetch = params.shape_or_none(0)?.unwrap_or_default();
@@ -85,7 +84,7 @@ impl Caller<'_> {
             }
             "hearth_profileFetch" => {
                 let options: Fetch = params.shape_or_none(0)?.unwrap_or_default();
-                let format = Format::of(options.format.as_deref()).map_err(Failure::invalid_params)?;
+                let format = ProfileFormat::of(options.format.as_deref()).map_err(Failure::invalid_params)?;
                 // Drawing thousands of stacks takes a while.
                 let drawing = tokio::task::spawn_blocking(move || profiler.fetch(format, options.id));
                 drawing.await.map_err(Failure::internal)?

@@ -11,7 +11,7 @@ use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
 use hearth_serve::dashboard::LookAt;
-use hearth_web3::{Config, Limits, Server, serve};
+use hearth_web3::{Config, Instruments, Limits, Server, serve};
 use serde_json::{Value, json};
 
 pub const CHAIN_ID: u64 = 31337;
@@ -127,7 +127,9 @@ impl Node {
         let mut config = Config::new(([127, 0, 0, 1], 0).into());
         config.accounts = (1..=3).map(|seed| [seed; 32]).collect();
         change(&mut config);
-        let server = serve(config, chain.clone(), look_at).unwrap();
+        let server =
+            serve(config, chain.clone(), Instruments { look_at: look_at.ok_or("--no-dashboard"), profiler: None })
+                .unwrap();
         let stream = connect(&server);
         Self { chain, server, stream }
     }

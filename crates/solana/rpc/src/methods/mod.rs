@@ -68,7 +68,7 @@ pub struct Api {
     pub(crate) limits: Limits,
     pub(crate) transaction_history: bool,
     pub(crate) rate: RateLimit,
-    pub(crate) dashboard: Option<Dashboard>,
+    pub(crate) dashboard: Result<Dashboard, &'static str>,
     pub(crate) offer: Offer,
     pub(crate) downloads: Downloads,
     cluster_nodes: ClusterNodes,

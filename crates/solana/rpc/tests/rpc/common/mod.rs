@@ -238,7 +238,7 @@ impl Chain {
             admin: extra.admin,
             newest_snapshot: Box::new(|| None),
             liveness: Box::new(move || shown.lock().clone()),
-            look_at: extra.look_at,
+            look_at: extra.look_at.ok_or("[rpc] dashboard"),
         };
         let server = RpcServer::start(config, node)?;
         Ok(Self { ledger, fates, full, taken, again, server, kept, liveness })

@@ -1,4 +1,4 @@
-//! The profiler in the node: samples its own process when its owner asks.
+//! The profiler in an EVM node: samples its own process when its owner asks.
 //!
 //! reads   this process's stacks; the chain's blocks and its count of transactions
 //! writes  profiles, for [`Control`] to tell
@@ -10,48 +10,61 @@
 
 use std::time::{Duration, Instant};
 
+use hearth_bench::profile::STACKS_MAX;
 use hearth_evm::chain::{Chain, ChainEvent};
 use hearth_profile::Sampling;
-use hearth_profile::control::{Asked, Control, STOPPED_AT_ONCE, Taken, UnderWay};
+use hearth_profile::control::{Asked, Control, Format, STOPPED_AT_ONCE, Taken, UnderWay};
+use hearth_web3::{ProfileFormat, ProfileSpan as Span, Profiler};
 use serde_json::{Value, json};
 
-/// The longest profile, seconds.
-pub const SECONDS_MAX: u64 = 600;
-/// More stacks of one profile are summed up by thread.
-const STACKS_MAX: usize = 10_000;
-/// The longest wait for a block.
-const BLOCK_MAX: Duration = Duration::from_secs(60);
+use super::BLOCK_MAX;
+
 /// How often who waits for a block looks whether it shall wait no longer.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long to sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// From now on, so many seconds.
-    Seconds(u64),
-    /// From now until the next block is there.
-    Block,
-    /// From when the next block is there on, so many seconds.
-    FromBlock(u64),
+/// Samples the process that it is in.
+pub struct ChainService {
+    chain: Chain,
+    control: Control,
 }
 
-impl Span {
-    fn asked(self) -> Asked {
-        let (words, lasts) = match self {
-            Self::Seconds(seconds) => (format!("{seconds} s"), Some(Duration::from_secs(seconds))),
-            Self::Block => ("until the next block".into(), None),
-            Self::FromBlock(seconds) => {
-                (format!("{seconds} s from the next block on"), Some(BLOCK_MAX + Duration::from_secs(seconds)))
-            }
-        };
-        Asked { words, lasts }
+impl ChainService {
+    /// For a node that has this chain.
+    pub fn new(chain: Chain) -> Self {
+        Self { chain, control: Control::default() }
     }
 }
 
-/// Begins, and gives where that stands; the reason in words where it cannot. `hz` samples a second of CPU time.
-pub fn start(control: &Control, chain: &Chain, span: Span, hz: u32) -> Result<Value, String> {
-    let chain = chain.clone();
-    control.start(span.asked(), move |under_way| take(&chain, under_way, span, hz))
+impl Profiler for ChainService {
+    fn start(&self, span: Span, hz: u32) -> Result<Value, String> {
+        let chain = self.chain.clone();
+        self.control.start(asked(span), move |under_way| take(&chain, under_way, span, hz))
+    }
+
+    fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String> {
+        let format = match format {
+            ProfileFormat::Summary => Format::Summary,
+            ProfileFormat::Svg => Format::Svg,
+            ProfileFormat::Folded => Format::Folded,
+        };
+        self.control.fetch(format, id)
+    }
+
+    fn stop(&self, id: Option<u64>) -> Result<Value, String> {
+        self.control.stop(id)
+    }
+}
+
+/// Returns what a span asks for.
+fn asked(span: Span) -> Asked {
+    let (words, lasts) = match span {
+        Span::Seconds(seconds) => (format!("{seconds} s"), Some(Duration::from_secs(seconds))),
+        Span::Block => ("until the next block".into(), None),
+        Span::FromBlock(seconds) => {
+            (format!("{seconds} s from the next block on"), Some(BLOCK_MAX + Duration::from_secs(seconds)))
+        }
+    };
+    Asked { words, lasts }
 }
 
 fn take(chain: &Chain, under_way: &UnderWay<'_>, span: Span, hz: u32) -> Result<Taken, String> {
@@ -92,7 +105,7 @@ fn take(chain: &Chain, under_way: &UnderWay<'_>, span: Span, hz: u32) -> Result<
 mod tests {
     use hearth_evm::chain::{BlockTime, ChainConfig};
     use hearth_evm_utxo::genesis;
-    use hearth_profile::control::Format;
+    use hearth_web3::PROFILE_SECONDS_MAX;
 
     use super::*;
 
@@ -103,10 +116,11 @@ mod tests {
         let genesis = genesis::dev(5, &[], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let chain = Chain::open(config).expect("it opens");
-        let control = Control::default();
-        let begun = start(&control, &chain, Span::FromBlock(SECONDS_MAX), 99).unwrap();
+        let service = ChainService::new(chain.clone());
+        let control = &service.control;
+        let begun = service.start(Span::FromBlock(PROFILE_SECONDS_MAX), 99).unwrap();
         assert_eq!(begun["asked"], "600 s from the next block on");
-        let busy = start(&control, &chain, Span::Block, 99).unwrap_err();
+        let busy = service.start(Span::Block, 99).unwrap_err();
         assert!(busy.contains("profile 1 is under way (600 s from the next block on)"), "{busy}");
         // Its subscription may come after a block or two.
         let deadline = Instant::now() + PATIENCE;
@@ -120,7 +134,7 @@ mod tests {
         assert!(done["stopped"] == true && done["profile"].is_string() && done["txnPerSecond"].is_number(), "{done}");
         assert!(done["block"].as_u64() >= Some(1), "{done}");
         // One that is stopped while it waits has nothing.
-        start(&control, &chain, Span::FromBlock(1), 99).unwrap();
+        service.start(Span::FromBlock(1), 99).unwrap();
         control.stop(None).unwrap();
         assert!(control.wait(PATIENCE, |told| told["why"] == STOPPED_AT_ONCE));
     }

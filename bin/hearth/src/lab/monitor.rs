@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hearth_command::exit_code::ExitCode;
 use hearth_command::say::{Say, note};
-use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
 use hearth_node::config::{Config, ConfigFile, workspace_path};
-use hearth_ring::Observer;
+
+use crate::local_nodes;
 
 /// `hearth monitor`
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub enum MonitorError {
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// None of that name.
-    #[error("{}", nobody(.0, .1))]
+    #[error("{}", local_nodes::nobody(.0, .1))]
     Unknown(String, Vec<String>),
     /// No screen.
     #[error(transparent)]
@@ -64,11 +64,12 @@ const PIPED_WIDTH: usize = 200;
 /// waited for, except by who wants so many seconds and no more.
 pub fn run(config: &Config, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let is_chosen = options.name.is_some() || options.config.config.is_some();
-    let running = if is_chosen { vec![] } else { running(config) };
+    let running = if is_chosen { vec![] } else { local_nodes::running(config) };
+    let unknown = |name: &String| MonitorError::Unknown(name.clone(), local_nodes::running(config));
     let watch =
         Watch::attach(&workspaces(config, options.name.as_deref(), &running)).map_err(|why| match &options.name {
-            Some(name) if why.is_nobody() => MonitorError::Unknown(name.clone(), self::running(config)),
-            None if is_chosen && why.is_nobody() => MonitorError::Unknown(config.name.clone(), self::running(config)),
+            Some(name) if why.is_nobody() => unknown(name),
+            None if is_chosen && why.is_nobody() => unknown(&config.name),
             _ => why.into(),
         })?;
     let others = others(&running, &watch.topology().name);
@@ -93,39 +94,6 @@ fn workspaces(config: &Config, name: Option<&str>, running: &[String]) -> Vec<Pa
             [&config.name, hearth_bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
         }
     }
-}
-
-/// The names of the nodes that run on this machine, those whose workspace may be read.
-pub fn running(config: &Config) -> Vec<String> {
-    let at = workspace_path(&Config { name: String::new(), ..config.clone() });
-    let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {
-        return vec![];
-    };
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_prefix(prefix)?.to_owned()));
-    let is_alive = |name: &String| {
-        let path = workspace_path(&Config { name: name.clone(), ..config.clone() });
-        Observer::attach(&path).is_ok_and(|node| node.is_alive())
-    };
-    let mut names: Vec<String> = names.filter(is_alive).collect();
-    names.sort();
-    names
-}
-
-/// That no node of this name runs, which ones do, and how to start one.
-pub fn nobody(name: &str, running: &[String]) -> String {
-    let runs = match running {
-        [] => "none does".into(),
-        names => format!("these do: {}", names.join(", ")),
-    };
-    let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
-        Some(port) => format!("`hearth evm run --port {port}` starts one"),
-        None => {
-            let name = shell::word(name);
-            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
-        }
-    };
-    format!("no node `{name}` runs on this machine; {runs}; {start}")
 }
 
 /// That other nodes run beside the one that is shown, and how to see them.
@@ -210,16 +178,6 @@ fn lines(rated: &mut Rated, options: &Options, stop: &StopSignal, say: &Say) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_does_not_run_is_told_with_those_that_do() {
-        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
-        assert_eq!(
-            told,
-            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
-        );
-        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
-    }
 
     #[test]
     fn who_runs_beside_is_named() {

@@ -4,6 +4,7 @@
 //! writes  a flame graph as SVG, its stacks as folded lines, and which tile used how much
 //! memory  one profile
 
+mod chain;
 mod options;
 mod service;
 
@@ -22,8 +23,10 @@ use hearth_node::config::{Config, workspace_path};
 use hearth_ring::Observer;
 use serde_json::{Value, json};
 
+use crate::local_nodes;
 use crate::why::{self, WhyError};
 
+pub use chain::ChainService;
 pub use options::{NodeOptions, Of, Options};
 pub use service::Service;
 
@@ -231,7 +234,7 @@ fn place(config: &Config, is_named: bool) -> Result<(SocketAddr, Option<u32>), W
         Ok((found, Observer::attach(&workspace_path(config)).ok().map(|node| node.pid())))
     };
     match of(config) {
-        Err(_) if !is_named => of(&bench).or_else(|_| match &crate::monitor::running(config)[..] {
+        Err(_) if !is_named => of(&bench).or_else(|_| match &local_nodes::running(config)[..] {
             [only] => of(&Config { name: only.clone(), ..config.clone() }),
             _ => Ok((why::place(config, false)?, None)),
         }),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use hearth_bench::Program;
+use hearth_evm::chain::Chain;
 use hearth_ledger::Ledger;
 use hearth_local_cluster::gather::{Gatherer, Membership, Shown};
 use hearth_local_cluster::{Meter, Traffic};
@@ -18,20 +19,24 @@ use hearth_node::config::{Config, workspace_path};
 use hearth_rpc::Profiler;
 use hearth_serve::dashboard::LookAt;
 
-use crate::profile;
+use super::profile::{self, ChainService};
 
 /// What a bench takes from this program.
-pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: INSTRUMENTS };
+pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: OF_NODE };
 
 /// Those of a node of tiles.
-pub const INSTRUMENTS: Instruments = Instruments { look_at: look_at_node, profiler };
+pub const OF_NODE: Instruments = Instruments { look_at: look_at_node, profiler };
 
 fn look_at_node(config: &Config) -> LookAt {
     look_at(Arc::new(workspace_path(config).into()), Membership::of(config))
 }
 
+/// Those of an EVM node.
+pub const OF_CHAIN: hearth_evm_node::Instruments =
+    hearth_evm_node::Instruments { look_at: look_at_chain, profiler: profiler_of_chain };
+
 /// The dashboard's view of an EVM node, whose workspace is known once it has a port.
-pub fn look_at_chain(workspace: Arc<OnceLock<PathBuf>>) -> LookAt {
+fn look_at_chain(workspace: Arc<OnceLock<PathBuf>>) -> LookAt {
     look_at(workspace, None)
 }
 
@@ -50,6 +55,10 @@ pub fn open_meter(workspace: &Path) -> Option<Meter> {
 
 fn profiler(ledger: Arc<Ledger>, kinds: Vec<String>) -> Arc<dyn Profiler> {
     Arc::new(profile::Service::new(ledger, kinds))
+}
+
+fn profiler_of_chain(chain: Chain) -> Arc<dyn hearth_web3::Profiler> {
+    Arc::new(ChainService::new(chain))
 }
 
 /// How the dashboard sees the node: as the monitor does, by its workspace, once that is known; and the cluster on this

@@ -1,0 +1,68 @@
+//! The lab of this program: the commands that measure, watch and tune nodes, and what looks at a node from within its
+//! process.
+//!
+//! All of it is behind the feature `lab`; `without_lab.rs` stands in for it.
+
+mod instruments;
+pub mod monitor;
+pub mod profile;
+mod purse;
+#[cfg(test)]
+mod tests;
+
+use hearth_command::exit_code::Failure;
+use hearth_command::say::Say;
+use hearth_command::stop::StopSignal;
+use hearth_local_cluster::OpenMeter;
+use hearth_node::boot::{BootError, Instruments};
+use hearth_node::config::Rpc;
+
+/// What looks at a node of tiles.
+pub const INSTRUMENTS: Option<Instruments> = Some(instruments::OF_NODE);
+/// What looks at an EVM node.
+pub const INSTRUMENTS_OF_CHAIN: Option<hearth_evm_node::Instruments> = Some(instruments::OF_CHAIN);
+/// What the demonstration of a cluster measures nodes with.
+pub const OPEN_METER: Option<OpenMeter> = Some(instruments::open_meter);
+
+/// Returns how many statuses a usual bench takes memory for.
+pub fn bench_status_capacity(rpc: &Rpc) -> Result<Option<usize>, BootError> {
+    hearth_bench::usual_status_capacity(rpc).map(Some)
+}
+
+/// `hearth bench`
+pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> {
+    let config = options.config.read()?;
+    let stop = StopSignal::install()?;
+    if let Some(parent) = options.parent {
+        stop.set_when_orphaned(parent)?;
+    }
+    Ok(hearth_bench::run(config, options, instruments::PROGRAM, &stop, say)?)
+}
+
+/// `hearth monitor`
+pub fn monitor(options: &monitor::Options, say: &Say) -> Result<(), Failure> {
+    let config = options.config.read()?;
+    Ok(monitor::run(&config, options, &StopSignal::install()?, say)?)
+}
+
+/// `hearth profile`
+pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
+    if let Some(profile::Of::Bench(options)) = &options.of {
+        let config = options.bench.config.read()?;
+        let stop = StopSignal::install()?;
+        return Ok(hearth_bench::profile::run(config, options, instruments::PROGRAM, &stop, say)?);
+    }
+    let options = &options.node;
+    let config = options.config.named(options.name.as_deref())?;
+    Ok(profile::run(&config, options, &StopSignal::install()?, say)?)
+}
+
+/// `hearth load`
+pub fn load(options: &hearth_load::Options, say: &Say) -> Result<(), Failure> {
+    Ok(hearth_load::run(options, purse::open, &StopSignal::install()?, say)?)
+}
+
+/// `hearth tune`
+pub fn tune(command: &hearth_tune::Command, say: &Say) -> Result<(), Failure> {
+    Ok(hearth_tune::run(command, env!("HEARTH_OPT_LEVEL"), say)?)
+}

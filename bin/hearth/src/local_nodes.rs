@@ -1,0 +1,55 @@
+//! Which nodes run on this machine, for commands that are about one of them.
+//!
+//! reads   the workspaces that this user may read
+
+use hearth_command::shell;
+use hearth_node::config::{Config, workspace_path};
+use hearth_ring::Observer;
+
+/// The names of the nodes that run on this machine, those whose workspace may be read.
+pub fn running(config: &Config) -> Vec<String> {
+    let at = workspace_path(&Config { name: String::new(), ..config.clone() });
+    let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {
+        return vec![];
+    };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_prefix(prefix)?.to_owned()));
+    let is_alive = |name: &String| {
+        let path = workspace_path(&Config { name: name.clone(), ..config.clone() });
+        Observer::attach(&path).is_ok_and(|node| node.is_alive())
+    };
+    let mut names: Vec<String> = names.filter(is_alive).collect();
+    names.sort();
+    names
+}
+
+/// That no node of this name runs, which ones do, and how to start one.
+pub fn nobody(name: &str, running: &[String]) -> String {
+    let runs = match running {
+        [] => "none does".into(),
+        names => format!("these do: {}", names.join(", ")),
+    };
+    let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
+        Some(port) => format!("`hearth evm run --port {port}` starts one"),
+        None => {
+            let name = shell::word(name);
+            format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
+        }
+    };
+    format!("no node `{name}` runs on this machine; {runs}; {start}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_run_is_told_with_those_that_do() {
+        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
+        assert_eq!(
+            told,
+            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
+        );
+        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
+    }
+}
