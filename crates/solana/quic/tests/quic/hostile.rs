@@ -8,7 +8,7 @@ use hearth_testkit::random::Random;
 use proptest::prelude::*;
 use quinn_proto::{Dir, VarInt};
 
-use crate::common::{RawConfig, Weather, World};
+use crate::common::{Node, RawConfig, Weather, World};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -54,7 +54,7 @@ fn another_protocol_is_refused() {
     assert_eq!(world.server.connection_count(), 1);
     let mut other = Client::with_alpn(ClientConfig::default(), None, &[6; 32], b"solana-tpu-2").unwrap();
     let id = other.connect(world.now, world.server_address);
-    world.nodes.push((World::address(50), common::Node::Tpu(Box::new(other))));
+    world.nodes.push((World::address(50), Node::Tpu(Box::new(other))));
     let n = world.nodes.len() - 1;
     world.run_until(SOON, |w| w.client(n).counters().disconnected > 0);
     let error = world.client(n).last_error(id).unwrap().to_owned();

@@ -109,7 +109,7 @@ pub struct Chain {
     /// The server.
     pub server: RpcServer,
     /// Where blocks and history are kept, of those that keep some.
-    kept: Option<Kept>,
+    _kept: Option<Kept>,
 }
 
 /// A block store and a history, both empty.
@@ -241,7 +241,7 @@ impl Chain {
             look_at: extra.look_at.ok_or("[rpc] dashboard"),
         };
         let server = RpcServer::start(config, node)?;
-        Ok(Self { ledger, fates, full, taken, again, server, kept, liveness })
+        Ok(Self { ledger, fates, full, taken, again, server, _kept: kept, liveness })
     }
 
     /// Ends the slot in the making and begins the next.
