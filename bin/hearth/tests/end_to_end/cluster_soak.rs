@@ -26,6 +26,9 @@ const CUT_FOR: Duration = Duration::from_secs(5);
 /// After a node was started again, or a cut was healed, all have confirmed what is new within so many seconds, where
 /// nothing says how many: other tests have the cores, too.
 const RECOVERS_WITHIN: u64 = 150;
+/// So many seconds before a load's end the last trouble begins: a transaction whose blockhash has expired is signed
+/// again, but not once the load has ended.
+const QUIET_S: u64 = 100;
 /// Beyond the time it is given a load may take so long, for money and what is under way at the end.
 const REST: Duration = Duration::from_secs(180);
 /// Slots at the end whose blocks are compared.
@@ -119,6 +122,7 @@ impl Pace {
 /// Kills nodes and cuts the network, one at a time, and looks that no other node ends and that all recover.
 struct Trials<'a> {
     cluster: &'a Cluster,
+    until: Instant,
     kills: Pace,
     cuts: Pace,
     random: fastrand::Rng,
@@ -129,12 +133,13 @@ struct Trials<'a> {
 }
 
 impl<'a> Trials<'a> {
-    fn new(cluster: &'a Cluster) -> Self {
+    fn new(cluster: &'a Cluster, seconds: u64) -> Self {
+        let until = Instant::now() + Duration::from_secs(seconds - QUIET_S.min(seconds / 4));
         let (kills, cuts) = (Pace::new(number("HEARTH_KILL_EVERY", 15)), Pace::new(number("HEARTH_CUT_EVERY", 0)));
         let random = fastrand::Rng::with_seed(number("HEARTH_SEED", 1));
         let recovers_within = Duration::from_secs(number("HEARTH_RECOVERS_WITHIN", RECOVERS_WITHIN));
         let longest_recovery = Duration::ZERO;
-        Self { cluster, kills, cuts, random, trouble: None, recovers_within, longest_recovery, most_memory: 0 }
+        Self { cluster, until, kills, cuts, random, trouble: None, recovers_within, longest_recovery, most_memory: 0 }
     }
 
     /// Looks that nodes live that should. It takes a second: rates are told of that.
@@ -168,6 +173,7 @@ impl<'a> Trials<'a> {
                     self.trouble = None;
                 }
             }
+            None if Instant::now() > self.until => {}
             None if self.cuts.is_due() => {
                 self.cluster.run("partition", &[&format!("{}|{}", every_second(1), every_second(2))]);
                 self.trouble = Some((Trouble::Cut, Instant::now()));
@@ -215,7 +221,7 @@ fn ten_nodes_through_loss_and_kills() {
     cluster.run("up", &["--nodes", &nodes, "--validators", &makers, "--map", &map, "--address", &first]);
 
     let mut load = Load::start(&cluster, rate, seconds);
-    let mut trials = Trials::new(&cluster);
+    let mut trials = Trials::new(&cluster, seconds);
     let until = Instant::now() + Duration::from_secs(seconds) + REST;
     while load.is_alive() || trials.trouble.is_some() {
         assert!(Instant::now() < until, "the load does not end");
