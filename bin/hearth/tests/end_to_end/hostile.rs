@@ -319,16 +319,19 @@ fn is_counted(node: &Node, landed: u64, thrown: &Thrown) {
     });
     let metrics = node.metrics();
     let total = |name: &str| metrics.total(name);
-    assert_eq!(total("quic_transactions"), landed + GARBAGE_STREAMS as u64);
+    // A stream of garbage may be of two datagrams. Where an attacker gets no core between them, it is given up.
+    let garbage = total("quic_transactions") - landed;
+    let given_up = (GARBAGE_STREAMS as u64).checked_sub(garbage).expect("no transactions but these");
     // The kernel drops what its buffer does not hold, from either port.
     let udp = total("quic_udp_received");
     let kernel = total("net_dropped_by_kernel");
     assert!(udp <= sized + missized && udp + kernel >= sized + missized, "{udp} + {kernel} of {sized} + {missized}");
     let forwarded = udp - total("quic_udp_dropped_size") - total("quic_udp_dropped_full");
     assert!(total("quic_udp_dropped_size") > 0 && total("quic_udp_dropped_size") <= missized);
-    assert_eq!(total("verify_dropped_malformed"), GARBAGE_STREAMS as u64 + forwarded);
+    assert_eq!(total("verify_dropped_malformed"), garbage + forwarded);
     assert_eq!(total("quic_streams_oversize"), thrown.overlong);
-    assert!((1..=UNFINISHED_STREAMS as u64).contains(&total("quic_streams_timed_out")));
+    let unfinished = total("quic_streams_timed_out").checked_sub(given_up).expect("they are timed out");
+    assert!((1..=UNFINISHED_STREAMS as u64).contains(&unfinished), "{unfinished}, {given_up} of garbage");
     assert!(total("quic_handshakes_failed") >= WRONG_PROTOCOLS as u64);
     let noise = total("quic_datagrams_ignored") + total("quic_refused_malformed") + total("quic_responses_dropped");
     assert!(noise > 0, "noise is counted");
