@@ -43,8 +43,8 @@ fn go() -> Option<PathBuf> {
     run::answers(Command::new(&go).arg("version")).then_some(go)
 }
 
-/// Runs the modules `cometbft` of `hearth-comet`'s tests, killing by so many seeds, and of the binary's end-to-end tests.
-/// Whether CometBFT was there.
+/// Runs the modules `cometbft` of `hearth-comet`'s tests, killing by so many seeds, and of the binary's end-to-end
+/// tests. Whether CometBFT was there.
 pub fn test(seeds: u64, see: impl FnMut(&str)) -> Result<bool, String> {
     let Some(program) = program() else {
         println!("\n!! SKIPPED: CometBFT could not be fetched (it needs Go or PyPI, and Go's module proxy).");

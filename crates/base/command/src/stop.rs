@@ -234,8 +234,8 @@ pub fn at_hang_up(written: &std::io::Result<()>) {
     }
 }
 
-/// Stops as at Ctrl-C where standard error was a terminal and is none any more: it was closed, and what draws there does
-/// not say that it could not.
+/// Stops as at Ctrl-C where standard error was a terminal and is none any more: it was closed, and what draws there
+/// does not say that it could not.
 pub fn at_closed_terminal() {
     if !std::io::stderr().is_terminal() {
         stop_without_reader();

@@ -8,8 +8,8 @@
 //!
 //! The walk: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
 //! request's body, [`jsonrpc`] for what it asks, [`mod@file`] for an answer out of a file, or [`websocket`] for a
-//! connection that goes on. [`gate`] knows who asks, [`rate`] how often. [`fault`] keeps the paths in the node's own errors for its log. [`dashboard`] is
-//! a page for browsers, which asks the service of the same address.
+//! connection that goes on. [`gate`] knows who asks, [`rate`] how often. [`fault`] keeps the paths in the node's own
+//! errors for its log. [`dashboard`] is a page for browsers, which asks the service of the same address.
 
 pub mod body;
 pub mod counters;

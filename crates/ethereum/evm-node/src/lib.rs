@@ -259,8 +259,8 @@ fn hint(error: &ChainError) -> &'static str {
     }
 }
 
-/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program gives
-/// it; a program without the lab has none.
+/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program
+/// gives it; a program without the lab has none.
 #[derive(Clone, Copy)]
 pub struct Instruments {
     /// Makes the dashboard's view of a node, whose workspace is at a path that is known once it has a port.

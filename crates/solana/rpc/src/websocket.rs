@@ -59,7 +59,10 @@ impl Drop for Session {
 impl websocket::Session for Session {
     fn reply(&self, text: Bytes) -> impl Future<Output = Option<String>> + Send + 'static {
         let caller = self.0.clone();
-        async move { jsonrpc::answer(&text, answer_bounds(&caller.api.limits), &*caller.api.counters, &caller).await.text }
+        async move {
+            let bounds = answer_bounds(&caller.api.limits);
+            jsonrpc::answer(&text, bounds, &*caller.api.counters, &caller).await.text
+        }
     }
 
     fn is_subscribed(&self) -> bool {
