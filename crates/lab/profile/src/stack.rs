@@ -5,8 +5,8 @@
 //!
 //! The binary's line tables know a function's name with its type parameters and its file, not its module: the file
 //! tells that. Of what others wrote the binary has no line tables, only names with their modules. A tile's turn is
-//! `turn<hearth_pipeline::verify::Verify>` of the run loop; what stands above it is the same for all tiles and left out.
-//! Time between the tiles of a core is the loop's.
+//! `turn<hearth_pipeline::verify::Verify>` of the run loop; what stands above it is the same for all tiles and left
+//! out. Time between the tiles of a core is the loop's.
 
 use std::fmt;
 
