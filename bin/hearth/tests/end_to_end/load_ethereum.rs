@@ -83,8 +83,9 @@ fn funding_is_one_line_on_a_terminal() {
     let mut fund = Terminal::start(hearth().args(arguments).current_dir(folder.path()), 120, 20);
     let screen = fund.shows(&["40 accounts have 1 ether or more"]);
     assert!(fund.ended().success());
-    let told: Vec<_> = screen.lines().filter(|line| line.contains(" accounts funded")).collect();
-    assert_eq!(told, [format!("{} 40 of 40 accounts funded", "█".repeat(30))], "{screen}");
+    // The bar fills its row with spaces, so that what comes next is on the next one; the screen joins the two.
+    assert_eq!(screen.matches(" accounts funded").count(), 1, "{screen}");
+    assert!(screen.contains(&format!("{} 40 of 40 accounts funded", "█".repeat(30))), "{screen}");
 }
 
 #[test]
