@@ -158,7 +158,7 @@ impl Inner {
     /// In tests every other block is sealed when the next has been looked for: both orders come about on any machine.
     #[cfg(test)]
     fn let_look(&self, number: u64) {
-        let end = Instant::now() + Duration::from_secs(1);
+        let end = Instant::now() + Duration::from_secs(60);
         while number.is_multiple_of(2) && !self.looked.load(Ordering::Acquire) && Instant::now() < end {
             thread::yield_now();
         }
