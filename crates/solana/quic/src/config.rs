@@ -7,14 +7,17 @@
 //!         `connections_per_ip` or `connections_per_key` times
 //! source  the defaults of Agave 4.2 (crates solana-streamer and solana-tls-utils)
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use quinn_proto::congestion::{ControllerFactory, CubicConfig};
 use quinn_proto::{AckFrequencyConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
+use crate::congestion::LossTolerantConfig;
 use crate::stake::{self, Stakes};
 use crate::{ConfigError, TRANSACTION_BYTES_MAX};
 
-/// Both sides give a silent connection up after this.
+/// Both sides give a silent connection up after this, or after what the other side says, if that is shorter.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Frames in which a stream may come; one more closes its connection. A transaction fits one, is cut into two or three
@@ -182,7 +185,7 @@ impl ServerConfig {
             .datagram_receive_buffer_size(None)
             .stream_receive_window(VarInt::from_u32(self.stream_bytes_max as u32))
             .receive_window(VarInt::from_u32(self.receive_window_bytes))
-            .max_idle_timeout(Some(idle_timeout()))
+            .max_idle_timeout(Some(idle_timeout(IDLE_TIMEOUT)))
             // The server sends acknowledgements and credit only: one datagram each.
             .enable_segmentation_offload(false)
             .mtu_discovery_config(None);
@@ -195,6 +198,9 @@ impl ServerConfig {
 pub struct ClientConfig {
     /// A packet is sent after this much silence. Solana clients: 1 s.
     pub keep_alive: Duration,
+    /// The client gives up a connection on which nothing arrived for this long, and reconnects. A restarted server does
+    /// not know its old connections, and stays silent on them.
+    pub idle_timeout: Duration,
     /// Bytes kept for retransmission per connection.
     pub send_window_bytes: u64,
     /// UDP payload before path MTU discovery. 1200 is safe anywhere; loopback takes more.
@@ -207,6 +213,9 @@ pub struct ClientConfig {
     pub ack_every_packets: u32,
     /// Bytes in flight before the first acknowledgement.
     pub congestion_window_initial: u64,
+    /// Whether the congestion window ignores losses up to an eighth of the packets. Only for a small
+    /// `send_window_bytes`: on a congested path the connection takes more than its share.
+    pub tolerates_loss: bool,
     /// First pause before reconnecting; doubles up to `reconnect_max`.
     pub reconnect_initial: Duration,
     /// Longest pause before reconnecting.
@@ -217,6 +226,7 @@ impl Default for ClientConfig {
     fn default() -> Self {
         Self {
             keep_alive: Duration::from_secs(1),
+            idle_timeout: IDLE_TIMEOUT,
             send_window_bytes: 8 << 20,
             udp_payload_initial: 1200,
             udp_payload_max: 1452,
@@ -224,6 +234,7 @@ impl Default for ClientConfig {
             ack_every_packets: 8,
             // Ten datagrams of 1472 B, the RFC 9002 window.
             congestion_window_initial: 14_720,
+            tolerates_loss: false,
             reconnect_initial: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(5),
         }
@@ -255,8 +266,13 @@ impl ClientConfig {
     }
 
     pub(crate) fn transport(&self) -> TransportConfig {
-        let mut cubic = quinn_proto::congestion::CubicConfig::default();
+        let mut cubic = CubicConfig::default();
         cubic.initial_window(self.congestion_window_initial);
+        let cubic = Arc::new(cubic);
+        let congestion: Arc<dyn ControllerFactory + Send + Sync> = match self.tolerates_loss {
+            true => Arc::new(LossTolerantConfig(cubic)),
+            false => cubic,
+        };
         let mut acks = AckFrequencyConfig::default();
         acks.ack_eliciting_threshold(VarInt::from_u32(self.ack_every_packets));
         let mtu = (self.udp_payload_max > self.udp_payload_initial).then(|| {
@@ -268,14 +284,14 @@ impl ClientConfig {
         t.max_concurrent_bidi_streams(VarInt::from_u32(0))
             .max_concurrent_uni_streams(VarInt::from_u32(0))
             .datagram_receive_buffer_size(None)
-            .max_idle_timeout(Some(idle_timeout()))
+            .max_idle_timeout(Some(idle_timeout(self.idle_timeout)))
             .keep_alive_interval(Some(self.keep_alive))
             .send_fairness(false)
             .send_window(self.send_window_bytes)
             .initial_mtu(self.udp_payload_initial)
             .mtu_discovery_config(mtu)
             .ack_frequency_config(Some(acks))
-            .congestion_controller_factory(std::sync::Arc::new(cubic));
+            .congestion_controller_factory(congestion);
         t
     }
 }
@@ -290,6 +306,6 @@ fn check_udp_payload(value: u16) -> Result<(), ConfigError> {
     }
 }
 
-fn idle_timeout() -> IdleTimeout {
-    IdleTimeout::try_from(IDLE_TIMEOUT).expect("30 s is a valid idle time-out")
+fn idle_timeout(after: Duration) -> IdleTimeout {
+    IdleTimeout::try_from(after).expect("an idle time-out is shorter than 2^62 ms")
 }

@@ -20,6 +20,7 @@
 //! | [`tls`] | the fixed-form certificate, peer identity from it, the two verifiers |
 //! | [`server`] | [`Server`]: admission, connections, reading of streams |
 //! | [`client`] | [`Client`]: many connections, reconnecting, with exact accounting |
+//! | `congestion` | congestion control for paths that lose packets at any rate |
 //! | `admission` | how many connections, and how fast, in all and per address and key |
 //! | [`deferred`] | a client's handshake that is signed elsewhere: by who holds the identity key |
 //! | `deadlines` | the heap that knows which connection must be woken next |
@@ -58,6 +59,7 @@
 mod admission;
 pub mod client;
 pub mod config;
+mod congestion;
 mod counters;
 mod deadlines;
 pub mod deferred;
