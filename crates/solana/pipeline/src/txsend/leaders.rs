@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use hearth_quic::{Client, ClientConnectionId};
+use hearth_quic::{Client, ClientConfig, ClientConnectionId};
 
 /// Connections at a time.
 pub(super) const CONNECTIONS_MAX: usize = 64;
@@ -29,6 +29,20 @@ pub(super) const SEND_WINDOW_BYTES: u64 = 256 << 10;
 const WAITING_FOR: Duration = Duration::from_secs(10);
 /// A connection that was not wanted for so long is closed: a leader that has several turns in a minute keeps it.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// The settings of all connections.
+pub(super) fn client_config() -> ClientConfig {
+    ClientConfig {
+        // The net tile sends one datagram at a time: votes and transactions fill no more.
+        segments_max: 1,
+        send_window_bytes: SEND_WINDOW_BYTES,
+        // If each lost packet shrank the window, most transactions would reach a far leader after its turn.
+        tolerates_loss: true,
+        // A restarted leader does not answer on the old connection.
+        idle_timeout: WAITING_FOR,
+        ..ClientConfig::default()
+    }
+}
 
 /// A transaction, and since when it waits.
 type Waiting = (Instant, Vec<u8>);
@@ -171,8 +185,6 @@ impl Leaders {
 
 #[cfg(test)]
 mod tests {
-    use hearth_quic::ClientConfig;
-
     use super::*;
 
     fn address(number: usize) -> SocketAddr {

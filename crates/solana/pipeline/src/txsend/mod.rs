@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use hearth_ledger::fates::DropReason;
 use hearth_ledger::{Commitment, Ledger};
-use hearth_quic::{Client, ClientConfig, Handshake};
+use hearth_quic::{Client, Handshake};
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Pubkey;
 
@@ -142,9 +142,7 @@ impl Tile for TxSend {
             (host.output(TXSEND_NET)?, host.output(TXSEND_SIGN)?, host.outputs(TXSEND_VERIFY).first().copied());
         let quic = host.outputs(TXSEND_QUIC).first().copied();
         [net, sign].into_iter().chain(verify).chain(quic).for_each(|port| host.elective(port));
-        // The net tile sends one datagram at a time: votes and transactions fill no more.
-        let send_window_bytes = leaders::SEND_WINDOW_BYTES;
-        let client = ClientConfig { segments_max: 1, send_window_bytes, ..ClientConfig::default() };
+        let client = leaders::client_config();
         let client = Client::with_signer(client, config.identity, &host.secret()).map_err(|e| host.error(e))?;
         Ok(Self {
             config,

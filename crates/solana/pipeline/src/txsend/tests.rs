@@ -8,6 +8,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::fates::{DropReason, Fates};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
 use hearth_quic::{Server, ServerConfig};
+use hearth_testkit::random::Random;
 use hearth_tile::rig::{DEPTH, Rig};
 
 use super::*;
@@ -49,13 +50,45 @@ fn see(rig: &mut Rig<TxSend>, identity: Pubkey, [tpu_quic, tpu_vote_quic]: [Opti
     rig.run();
 }
 
+/// One direction of the path to a leader.
+struct Path {
+    delay_ms: usize,
+    lost_per_mille: u64,
+    random: Random,
+    /// Datagrams on their way, and the millisecond at which each arrives.
+    under_way: VecDeque<(usize, Vec<u8>)>,
+}
+
+impl Path {
+    fn new(delay_ms: usize, lost_per_mille: u64, seed: u64) -> Self {
+        Self { delay_ms, lost_per_mille, random: Random(seed), under_way: VecDeque::new() }
+    }
+
+    /// Takes the datagrams sent in this millisecond, and returns those that arrive in it.
+    fn carry(&mut self, now_ms: usize, sent: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        for datagram in sent {
+            if !self.random.chance(self.lost_per_mille) {
+                self.under_way.push_back((now_ms + self.delay_ms, datagram));
+            }
+        }
+        std::iter::from_fn(|| self.under_way.pop_front_if(|(at_ms, _)| *at_ms <= now_ms))
+            .map(|(_, datagram)| datagram)
+            .collect()
+    }
+}
+
 /// A leader's QUIC server at the other end, and what it has read: by whom, and at which address.
 struct Leader {
     server: Server,
     read: Vec<(Option<[u8; 32]>, Vec<u8>)>,
     addresses: Vec<SocketAddr>,
-    /// Datagrams that are still on their way to it.
-    under_way: Vec<Vec<u8>>,
+    /// Datagrams that enter the path with the next run.
+    held_up: Vec<Vec<u8>>,
+    /// The path to it, and the path back.
+    there: Path,
+    back: Path,
+    /// Milliseconds for which it has run.
+    ran_ms: usize,
     /// Handshakes with it that sign refuses, before it signs the others.
     refusals: usize,
 }
@@ -68,7 +101,15 @@ impl Leader {
     fn with_limits(rig: &Rig<TxSend>, limits: ServerConfig) -> Self {
         let clock = rig.clock();
         let server = Server::new(limits, &[1; 32], &[2; 32], clock.instant(clock.now())).unwrap();
-        Self { server, read: vec![], addresses: vec![], under_way: vec![], refusals: 0 }
+        let [there, back] = [1, 2].map(|seed| Path::new(0, 0, seed));
+        let (read, addresses, held_up) = (vec![], vec![], vec![]);
+        Self { server, read, addresses, held_up, there, back, ran_ms: 0, refusals: 0 }
+    }
+
+    /// Replaces the server by one that does not know the connections of the first.
+    fn restart(&mut self, rig: &Rig<TxSend>) {
+        let clock = rig.clock();
+        self.server = Server::new(ServerConfig::agave(), &[3; 32], &[4; 32], clock.instant(clock.now())).unwrap();
     }
 
     /// Carries datagrams and signatures to and fro for so many milliseconds.
@@ -85,8 +126,10 @@ impl Leader {
             let now = rig.clock().instant(rig.clock().now());
             self.server.handle_timeout(now);
             let from = SocketAddr::from(([10, 0, 0, 1], 9_000));
-            let newest = rig.take(TXSEND_NET).into_iter().map(|(_, frag)| frag);
-            for frag in std::mem::take(&mut self.under_way).into_iter().chain(newest) {
+            self.ran_ms += 1;
+            let mut sent = std::mem::take(&mut self.held_up);
+            sent.extend(rig.take(TXSEND_NET).into_iter().map(|(_, frag)| frag));
+            for frag in self.there.carry(self.ran_ms, sent) {
                 let outgoing = Outgoing::read(&frag);
                 assert_eq!((outgoing.port, outgoing.segment), (PortKind::TxSend, 0));
                 self.addresses.push(outgoing.to);
@@ -95,16 +138,15 @@ impl Leader {
             while let Some(read) = self.server.poll_transaction(now, |peer, bytes| (peer.key, bytes.to_vec())) {
                 self.read.push(read);
             }
-            let mut buffer = vec![];
+            let (mut buffer, mut answers) = (vec![], vec![]);
             while self.server.poll_transmit(now, &mut buffer).is_some() {
-                let mut frag = vec![0; Datagram::HEADER + buffer.len()];
+                answers.push(buffer.clone());
+            }
+            for data in &self.back.carry(self.ran_ms, answers) {
+                let mut frag = vec![0; Datagram::HEADER + data.len()];
                 let [to, _] = leader_addresses();
-                let datagram = Datagram {
-                    from: *self.addresses.last().unwrap_or(&to.into()),
-                    port: PortKind::TxSend,
-                    data: &buffer,
-                };
-                datagram.write(&mut frag);
+                let from = *self.addresses.last().unwrap_or(&to.into());
+                Datagram { from, port: PortKind::TxSend, data }.write(&mut frag);
                 rig.give(NET_TXSEND, 0, &frag);
             }
         }
@@ -323,7 +365,7 @@ fn stalled_leader_holds_only_its_window() {
         rig.give(RPC_TXSEND, 0, &numbered(n, LENGTH));
         if n % 50 == 49 {
             rig.run();
-            leader.under_way.extend(rig.take(TXSEND_NET).into_iter().map(|(_, frag)| frag));
+            leader.held_up.extend(rig.take(TXSEND_NET).into_iter().map(|(_, frag)| frag));
         }
     }
     rig.advance(Duration::from_millis(2));
@@ -340,6 +382,48 @@ fn stalled_leader_holds_only_its_window() {
     assert_eq!(read.len() as u64, sent + waiting);
     assert!((given - waiting as u32..given).all(|n| read.contains(&n)));
     assert_eq!(rig.count().acknowledged, sent + waiting + 1);
+}
+
+#[test]
+fn losses_hold_nothing_up() {
+    let stranger = [9; 32];
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    see(&mut rig, stranger, leader_addresses().map(Some));
+    let mut leader = Leader::with_limits(&rig, ServerConfig::local());
+    [leader.there, leader.back] = [3, 4].map(|seed| Path::new(88, 0, seed));
+    rig.give(RPC_TXSEND, 0, b"first");
+    leader.run(&mut rig, 2_000);
+    assert_eq!(leader.read.len(), 1);
+    [leader.there.lost_per_mille, leader.back.lost_per_mille] = [50; 2];
+    let given = 5_000;
+    for n in 0..given {
+        rig.give(RPC_TXSEND, 0, &numbered(n, 215));
+        leader.run(&mut rig, 1);
+    }
+    leader.run(&mut rig, 1_000);
+    assert_eq!(rig.count().dropped_waiting, 0);
+    let read = leader.read.len();
+    assert!(read > given as usize * 49 / 50, "{read} of {given} were read in time");
+}
+
+#[test]
+fn restarted_leader_is_reached_again() {
+    let stranger = [9; 32];
+    let mut rig = rig(&stranger, false, &OUTPUTS);
+    see(&mut rig, stranger, leader_addresses().map(Some));
+    let mut leader = Leader::new(&rig);
+    rig.give(RPC_TXSEND, 0, b"before");
+    leader.run(&mut rig, 50);
+    assert_eq!(leader.read.len(), 1);
+    leader.restart(&rig);
+    // On the old connection it is lost.
+    rig.give(RPC_TXSEND, 0, b"lost");
+    leader.run(&mut rig, 12_000);
+    assert_eq!(leader.read.len(), 1);
+    rig.give(RPC_TXSEND, 0, b"after");
+    leader.run(&mut rig, 50);
+    assert_eq!(leader.read[1..], [(Some(own().public_key()), b"after".to_vec())]);
+    assert_eq!(rig.count().connected, 2);
 }
 
 #[test]
