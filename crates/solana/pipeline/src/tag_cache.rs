@@ -20,11 +20,13 @@ use std::hint::black_box;
 
 use thiserror::Error;
 
-/// How long a tag is remembered at most, a second more or less. A block may be left for another fork, and its
-/// transactions are then sent anew; what has landed is refused by the bank, however old it is.
-const AGE_NS: u64 = 10_000_000_000;
-/// How often is noted which tags there are; so much older than [`AGE_NS`] may they become.
-const MARK_NS: u64 = 1_000_000_000;
+/// How long a tag is remembered, and [`MARK_NS`] more at most: copies in flight arrive within that time. Senders repeat
+/// a transaction after two seconds because they have not seen it in a block: its block may have been left for another
+/// fork. Whether the current fork has it is known to the bank alone.
+const AGE_NS: u64 = 1_000_000_000;
+/// How often the cache notes which tags there are.
+const MARK_NS: u64 = 250_000_000;
+const _: () = assert!(AGE_NS + MARK_NS < 2_000_000_000, "what senders send again passes");
 /// Tags forgotten for their age at a time.
 const FORGOTTEN_MAX: usize = 1024;
 /// How many inserts ahead of its turn a leaving tag's cache line is loaded.
@@ -268,8 +270,8 @@ mod tests {
             let mut model: VecDeque<(u64, u64)> = VecDeque::new();
             let mut now = 0;
             cache.forget_old(now);
-            for (tag, seconds) in tags {
-                for _ in 0..seconds {
+            for (tag, marks) in tags {
+                for _ in 0..marks {
                     now += MARK_NS;
                     cache.forget_old(now);
                 }
@@ -308,9 +310,9 @@ mod tests {
         cache.forget_old(MARK_NS + AGE_NS);
         assert_eq!(cache.len(), 1);
         assert!(!cache.insert(1 << 32) && cache.insert(0));
-        // An hour in which nothing new comes: all of it is old.
-        for second in 0..3600 {
-            cache.forget_old(second * MARK_NS + AGE_NS * 2);
+        // A long time in which nothing new comes: all of it is old.
+        for mark in 0..3600 {
+            cache.forget_old(mark * MARK_NS + AGE_NS * 2);
         }
         assert!(cache.is_empty());
     }

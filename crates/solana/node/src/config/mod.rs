@@ -365,7 +365,7 @@ tables! {
 
     /// `[tiles.verify]`
     pub struct VerifyTile {
-        /// Transactions that each verify tile remembers, each for about ten seconds at most.
+        /// Transactions that each verify tile remembers, each for about a second at most.
         pub signature_cache_size: usize = 16_384,
         /// Bytes for the tables of keys that sign again and again, all verify tiles together.
         pub table_bytes: usize = 256 << 20,
@@ -373,7 +373,7 @@ tables! {
 
     /// `[tiles.dedup]`
     pub struct DedupTile {
-        /// Transactions remembered, each for about ten seconds at most: later its block may have been left for another
+        /// Transactions remembered, each for about a second at most: later its block may have been left for another
         /// fork, and it is sent again. What has landed is refused by the bank.
         pub signature_cache_size: usize = dedup::Config::default().history,
     }

@@ -1,6 +1,7 @@
 //! Tile tests: transactions good and bad in, the good ones out, the rest counted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::fates::Fates;
@@ -100,6 +101,21 @@ fn what_is_handed_over_again_passes() {
     }
     assert_eq!(rig.take("verify_dedup:0").len(), 3);
     assert_eq!((rig.count().forwarded, rig.count().dropped_duplicate), (3, 1));
+}
+
+#[test]
+fn what_is_sent_again_after_two_seconds_passes() {
+    let mut rig = rig();
+    let good = transfer(1);
+    rig.give("quic_verify:0", 0, &good);
+    // An idle tile wakes this often.
+    for _ in 0..40 {
+        rig.run();
+        rig.advance(Duration::from_millis(50));
+    }
+    rig.give("quic_verify:0", 0, &good);
+    rig.run();
+    assert_eq!((rig.count().forwarded, rig.count().dropped_duplicate), (2, 0));
 }
 
 #[test]
