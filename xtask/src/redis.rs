@@ -43,11 +43,11 @@ fn server() -> Result<(PathBuf, OsString), String> {
     Ok((server, libraries))
 }
 
-/// Runs the tests of `crates/lab/lab/tests/lab/redis.rs`.
+/// Runs the tests of `crates/lab/load/tests/load/redis.rs`.
 pub fn test(see: impl FnMut(&str)) -> Result<(), String> {
     let (server, libraries) = server()?;
     let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--workspace", "--test", "lab"]);
+    command.args(["test", "--release", "--locked", "--workspace", "--test", "load"]);
     command.args(["--", "--nocapture", "redis::"]);
     run_seeing(command.env("HEARTH_REDIS_SERVER", server).env("HEARTH_REDIS_LIBRARIES", libraries), see)
 }

@@ -129,9 +129,9 @@ mod tests {
     fn folders_are_compared_by_whole_names() {
         assert!(is_in(&package("crates/solana/wire", "hearth-wire"), "crates/solana/wire"));
         assert!(!is_in(&package("crates/solana/wires", "hearth-wires"), "crates/solana/wire"));
-        assert!(is_of(&package("crates/lab/lab", "hearth-lab"), "crates/lab"));
-        assert!(!is_of(&package("crates/lab/load", "hearth-lab"), "crates/lab"));
-        assert!(!is_of(&package("crates/lab", "hearth-lab"), "crates/lab"));
+        assert!(is_of(&package("crates/lab/load", "hearth-load"), "crates/lab"));
+        assert!(!is_of(&package("crates/lab/tune", "hearth-load"), "crates/lab"));
+        assert!(!is_of(&package("crates/lab", "hearth-load"), "crates/lab"));
         assert!(is_of(&package("xtask", "xtask"), "xtask"));
     }
 }

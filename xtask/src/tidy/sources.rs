@@ -205,14 +205,10 @@ pub fn sleeps(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// Test programs that a crate has beside its first, and why.
-const MORE_PROGRAMS: [(&str, &str); 1] =
-    [("crates/lab/lab/tests/tune.rs", "no other test may start a process while it writes the program that it runs")];
-
 /// The tests of a crate are modules of one program: each program links the crate and all below it.
 pub fn test_programs(tree: &Tree, found: &mut Found) {
     let mut programs: BTreeMap<&str, &str> = BTreeMap::new();
-    for file in tree.rust().filter(|file| MORE_PROGRAMS.iter().all(|(path, _)| *path != file.path)) {
+    for file in tree.rust() {
         let Some((folder, name)) = file.path.split_once("/tests/") else { continue };
         let is_program = match name.split_once('/') {
             None => true,

@@ -22,7 +22,7 @@ const TABLE: &str = "\
 
 | Crate | Why | Imports |
 |---|---|---|
-| `lab` | it sends as a client | `quic` |
+| `load` | it sends as a client | `quic` |
 
 ## Who may import whom
 
@@ -33,7 +33,7 @@ const TABLE: &str = "\
 | `wire` | bytes | – |
 | `quic` | streams | – |
 | `evm` | state | – |
-| `lab` | load | `quic`, `tile`, `wire` |
+| `load` | load | `quic`, `tile`, `wire` |
 | `hearth` | the binary | all |
 | `testkit` | tests | – |
 
@@ -79,8 +79,8 @@ fn good() -> Tree {
         package("crates/solana/quic", "hearth-quic", &[]),
         package("crates/ethereum/evm", "hearth-evm", &[("hearth-testkit", true)]),
         package(
-            "crates/lab/lab",
-            "hearth-lab",
+            "crates/lab/load",
+            "hearth-load",
             &[("hearth-tile", false), ("hearth-wire", false), ("hearth-quic", false)],
         ),
         package("bin/hearth", "hearth", &[("hearth-tile", false), ("hearth-wire", false)]),

@@ -205,7 +205,7 @@ mod tests {
     fn a_file_is_of_the_crate_whose_folder_holds_it() {
         let krate = |path| File::new(path, "").krate().map(str::to_owned);
         assert_eq!(krate("crates/base/ring/src/lib.rs").as_deref(), Some("ring"));
-        assert_eq!(krate("crates/lab/lab/build.rs").as_deref(), Some("lab"));
+        assert_eq!(krate("crates/lab/load/build.rs").as_deref(), Some("load"));
         assert_eq!(krate("bin/hearth/src/main.rs").as_deref(), Some("hearth"));
         assert_eq!(krate("xtask/src/main.rs"), None);
         assert_eq!(krate("crates/base/lib.rs"), None);

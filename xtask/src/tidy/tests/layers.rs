@@ -30,13 +30,13 @@ pub(super) fn broken() -> Vec<Tree> {
         across("evm", "wire", false),
         across("evm", "wire", true),
         across("wire", "evm", false),
-        across("wire", "lab", false),
-        across("ring", "lab", true),
+        across("wire", "load", false),
+        across("ring", "load", true),
         // The inside of a node in the lab.
-        page("| `lab` | it sends as a client | `quic` |\n", ""),
+        page("| `load` | it sends as a client | `quic` |\n", ""),
         page("| it sends as a client |", "| – |"),
         page("`crates/base`, `crates/solana/wire` |", "`crates/base` |"),
-        with_package("hearth-lab", |package| package.dependencies.retain(|on| on.name != "hearth-quic")),
+        with_package("hearth-load", |package| package.dependencies.retain(|on| on.name != "hearth-quic")),
         // No layer, another name, a layer that is not there.
         moved("hearth-tile", "crates/other/tile"),
         moved("hearth-tile", "crates/base/tiles"),

@@ -1,0 +1,399 @@
+//! The threads that send: each has accounts of its own, so that an account's transactions go out in order.
+//!
+//! reads   the node's verdicts; what nonce it waits for
+//! writes  batches of raw transactions, one of each account at most in a batch
+//! memory  what was signed ahead; a batch
+//! drops   nothing: what the pool has no room for is kept, sent again, and due when it first was; after any other
+//!         refusal the account's nonce is asked for anew; what a pool has lost is sent again
+//!
+//! A batch whose answer is lost is sent again as it is, to the next node where there are several: the same bytes have
+//! the same hash: nothing is sent twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::B256;
+use hearth_crypto::secp256k1::Signer;
+
+use super::queue::{Queue, Signed};
+use super::shared::Shared;
+use crate::outcome::record;
+use crate::refusal::Reason;
+use crate::rpc::{Refusal, Retryable, Rpc, RpcError};
+use crate::run_clock::{Stopwatch, Timetable, Told};
+
+/// How long a sender waits when the pool is full, or nobody answers.
+const BACK_OFF: Duration = Duration::from_millis(20);
+/// The longest such wait, after many.
+const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+/// How often a waiting sender looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often a sender looks whether the pool has lost some of its transactions: while it sends, and afterwards.
+const HEAL_EVERY: Duration = Duration::from_secs(10);
+const HEAL_AFTERWARDS_EVERY: Duration = Duration::from_secs(2);
+
+/// One sender at work.
+struct Sender<'a> {
+    /// The nodes, and which of them it talks to.
+    nodes: (Vec<Rpc>, usize),
+    shared: &'a Shared<'a>,
+    queues: Vec<Queue<'a>>,
+    /// Whose turn it is.
+    turn: usize,
+    watch: Stopwatch,
+    told: Told,
+}
+
+/// A moment of a sender, with how long it had waited for the node by then.
+struct Mark {
+    at: Instant,
+    for_node: Duration,
+}
+
+impl Mark {
+    fn new(watch: &Stopwatch) -> Self {
+        Self { at: Instant::now(), for_node: watch.spent.for_node() }
+    }
+}
+
+/// Signs ahead, waits for the others, sends until the end, and heals until all is over. `index` of the senders.
+pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Signer, u64)]) -> Told {
+    // No two accounts pay to the same one at the same time. Each begins with the one after itself, and comes to itself
+    // when it has paid to all others.
+    let target = |k: usize| index + (k + 1) * shared.senders;
+    let queues = signers.iter().enumerate().map(|(k, (signer, nonce))| Queue::new(signer, *nonce, target(k))).collect();
+    let first = index % nodes.len();
+    let mut sender =
+        Sender { nodes: (nodes, first), shared, queues, turn: 0, watch: Stopwatch::default(), told: Told::default() };
+    for queue in &mut sender.queues {
+        for _ in 0..shared.pace.presign {
+            if shared.course.stopped() {
+                break;
+            }
+            queue.sign_ahead(shared);
+            shared.course.signed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    shared.course.is_ready();
+    sender.run(index);
+    sender.told.spent = sender.watch.end().unwrap_or_default();
+    sender.told.stalls = std::mem::take(&mut sender.watch.stalls);
+    sender.queues.iter().for_each(|queue| sender.told.signed_late.add(&queue.signed_late));
+    shared.course.at_work.fetch_sub(1, Ordering::AcqRel);
+    sender.heal_until_over();
+    sender.told
+}
+
+impl<'a> Sender<'a> {
+    fn rpc(&self) -> &Rpc {
+        &self.nodes.0[self.nodes.1]
+    }
+
+    fn batch(&self) -> usize {
+        self.shared.batch.load(Ordering::Relaxed)
+    }
+
+    fn run(&mut self, index: usize) {
+        let mut timetable =
+            self.shared.pace.rate.map(|rate| self.shared.course.timetable(rate, self.shared.senders, index));
+        let mut healed = Instant::now();
+        let mut from = Mark::new(&self.watch);
+        loop {
+            let due = timetable.as_ref().map(|timetable| timetable.due(timetable.gone));
+            self.count_behind(timetable.as_ref(), &mut from);
+            if !self.wait(due) {
+                break;
+            }
+            self.count_behind(timetable.as_ref(), &mut from);
+            self.watch.look(self.shared.course.measured.load(Ordering::Relaxed));
+            if healed.elapsed() > HEAL_EVERY {
+                self.heal();
+                healed = Instant::now();
+            }
+            let (now, most) = (Instant::now(), self.batch());
+            let count = timetable.as_ref().map_or(most, |timetable| timetable.together(now, most));
+            let batch = self.take(count, now);
+            if batch.is_empty() {
+                if self.queues.iter().all(|queue| queue.left(self.shared) == 0 || queue.gives_up(self.shared)) {
+                    break;
+                }
+                self.idle(BACK_OFF);
+                continue;
+            }
+            // What is signed only now is late by that too.
+            self.announce(&batch, &mut timetable, Instant::now());
+            self.deliver(batch);
+        }
+        if let Some(timetable) = &timetable {
+            let end = self.shared.course.stop.get().copied().unwrap_or_else(Instant::now);
+            let left = self.queues.iter().fold(0u64, |sum, queue| sum.saturating_add(queue.left(self.shared)));
+            timetable.count_unsent(&mut self.told, end, left);
+        }
+    }
+
+    /// Counts how long the sender was behind since `from`, and goes on from now.
+    fn count_behind(&mut self, timetable: Option<&Timetable>, from: &mut Mark) {
+        let now = Mark::new(&self.watch);
+        if let Some(timetable) = timetable
+            && self.shared.course.measured.load(Ordering::Relaxed)
+        {
+            let node = now.for_node.saturating_sub(from.for_node);
+            timetable.count_behind(&mut self.told.behind, from.at, now.at, node);
+        }
+        *from = now;
+    }
+
+    /// Before a batch goes out, as a block may be read before the node's answer: each is due at its own time, and at a
+    /// rate counts as gone.
+    fn announce(&mut self, batch: &[(usize, Signed)], timetable: &mut Option<Timetable>, now: Instant) {
+        let (course, measured) = (self.shared.course, self.shared.course.measured.load(Ordering::Relaxed));
+        for (_, signed) in batch {
+            if signed.again {
+                course.outcomes.sending_again([signed.hash].iter());
+                continue;
+            }
+            let mut due = now;
+            if let Some(timetable) = timetable {
+                due = timetable.due(timetable.gone).min(now);
+                timetable.gone += 1;
+                if measured {
+                    record(&mut self.told.lag_us, now.saturating_duration_since(due));
+                }
+            }
+            course.outcomes.sending([signed.hash].iter(), due, measured);
+        }
+    }
+
+    /// Waits until a batch may go; false when it is to stop.
+    fn wait(&mut self, due: Option<Instant>) -> bool {
+        let begin = Instant::now();
+        let go = loop {
+            if self.shared.course.stopped() {
+                break false;
+            }
+            let Some(due) = due else {
+                if self.shared.course.outcomes.wait_below(self.shared.pace.under_way, LOOK_EVERY) {
+                    break true;
+                }
+                continue;
+            };
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break true;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        };
+        self.watch.spent.idle += begin.elapsed();
+        go
+    }
+
+    fn idle(&mut self, time: Duration) {
+        std::thread::sleep(time);
+        self.watch.held(time);
+    }
+
+    /// The next transactions, one of each account at most, with the account's index.
+    fn take(&mut self, count: usize, now: Instant) -> Vec<(usize, Signed)> {
+        let mut batch = Vec::with_capacity(count);
+        for _ in 0..self.queues.len() {
+            if batch.len() == count {
+                break;
+            }
+            let index = self.turn;
+            self.turn = (self.turn + 1) % self.queues.len();
+            batch.extend(self.queues[index].next(self.shared, now).map(|signed| (index, signed)));
+        }
+        batch
+    }
+
+    fn unanswered(&mut self, why: RpcError) {
+        self.told.unanswered += 1;
+        self.told.error = Some(why);
+        self.nodes.1 = (self.nodes.1 + 1) % self.nodes.0.len();
+    }
+
+    fn ask(&mut self, raws: &[&[u8]]) -> Result<Vec<Result<B256, Refusal>>, RpcError> {
+        let begin = Instant::now();
+        let verdicts = self.rpc().send_raw(raws);
+        self.watch.answered(begin);
+        verdicts
+    }
+
+    /// Sends a batch until the node has said something of each of it.
+    fn deliver(&mut self, batch: Vec<(usize, Signed)>) {
+        let (mut back_off, mut resent) = (BACK_OFF, false);
+        let verdicts = loop {
+            let raws: Vec<_> = batch.iter().map(|(_, signed)| &signed.raw[..]).collect();
+            match self.ask(&raws) {
+                Ok(verdicts) => break verdicts,
+                Err(why) if why.may_be_too_long() && batch.len() > 1 => return self.deliver_in_halves(batch, why),
+                // Of the only one in it.
+                Err(RpcError::Refused { code, message, data, .. }) if Reason::of(&message) != Reason::Full => {
+                    break vec![Err(Refusal { code, message, data })];
+                }
+                Err(why) => self.unanswered(why),
+            }
+            if self.shared.course.stopped() {
+                // Nobody knows whether they were taken: the end will tell.
+                return;
+            }
+            self.idle(back_off);
+            back_off = (back_off * 2).min(BACK_OFF_MAX);
+            resent = true;
+        };
+        self.hear(batch, verdicts, resent);
+    }
+
+    /// The node takes no request of so many: from now on none has more than half.
+    fn deliver_in_halves(&mut self, mut batch: Vec<(usize, Signed)>, why: RpcError) {
+        let second = batch.split_off(batch.len() / 2);
+        self.shared.batch.fetch_min(second.len(), Ordering::Relaxed);
+        self.told.too_long = Some(why);
+        self.deliver(batch);
+        self.deliver(second);
+    }
+
+    /// What the node has said of each of a batch.
+    fn hear(&mut self, batch: Vec<(usize, Signed)>, verdicts: Vec<Result<B256, Refusal>>, resent: bool) {
+        let (mut full, mut astray, mut taken) = (false, vec![], vec![]);
+        for ((index, signed), verdict) in batch.into_iter().zip(verdicts) {
+            match verdict {
+                Ok(hash) if hash == signed.hash => {
+                    self.queues[index].taken();
+                    taken.push(hash);
+                }
+                Ok(_) => self.told.other_hash += 1,
+                Err(Refusal { message, .. }) => match Reason::of(&message) {
+                    Reason::Known => taken.push(signed.hash),
+                    Reason::Full => {
+                        full = true;
+                        self.shared.course.outcomes.held(&signed.hash);
+                        self.queues[index].put_back(signed);
+                        self.told.full_words = Some(message);
+                    }
+                    Reason::Fee => self.pay_more(index, &signed),
+                    // It may have been taken before, and be in a block that has not been read yet: the end will tell.
+                    Reason::NonceUsed if resent || signed.again => astray.push(index),
+                    reason => {
+                        self.shared.course.outcomes.rejected(&signed.hash, &message);
+                        match reason {
+                            Reason::Funds => self.queues[index].is_poor(Instant::now()),
+                            _ => self.queues[index].refused(Instant::now()),
+                        }
+                        astray.push(index);
+                    }
+                },
+            }
+        }
+        self.shared.course.outcomes.taken(taken.iter());
+        self.renonce(&astray);
+        if full {
+            self.told.full += 1;
+            self.idle(BACK_OFF);
+        }
+    }
+
+    fn pay_more(&mut self, index: usize, signed: &Signed) {
+        self.told.dearer += 1;
+        self.shared.fees.dearer(signed.max_fee);
+        self.shared.course.outcomes.held(&signed.hash);
+        let hash = self.queues[index].put_back_dearer(self.shared, signed);
+        self.shared.course.outcomes.resigned(&signed.hash, &hash);
+    }
+
+    /// What comes after a refused one has another nonce than was thought: asks for it.
+    fn renonce(&mut self, indices: &[usize]) {
+        if indices.is_empty() {
+            return;
+        }
+        self.told.renonced += indices.len() as u64;
+        let begin = Instant::now();
+        let awaited = self.awaited(indices);
+        self.watch.answered(begin);
+        match awaited {
+            Ok(nonces) => {
+                indices.iter().zip(nonces).for_each(|(&index, nonce)| self.queues[index].align(self.shared, nonce));
+            }
+            Err(why) => self.unanswered(why),
+        }
+    }
+
+    /// The nonce of each of these accounts that the node waits for. One above all that was sent may be that of
+    /// somebody else's transactions, and is believed when it is told twice.
+    fn awaited(&self, indices: &[usize]) -> Result<Vec<u64>, RpcError> {
+        let ask = |indices: &[usize]| {
+            let addresses: Vec<_> = indices.iter().map(|&index| self.queues[index].address).collect();
+            self.rpc().nonces(&addresses)
+        };
+        let mut awaited = ask(indices)?;
+        let is_strange = |at: &usize| awaited[*at] > self.queues[indices[*at]].fresh();
+        let strange: Vec<_> = (0..indices.len()).filter(is_strange).collect();
+        if !strange.is_empty() {
+            let again = ask(&strange.iter().map(|&at| indices[at]).collect::<Vec<_>>())?;
+            strange.iter().zip(again).for_each(|(&at, again)| awaited[at] = awaited[at].min(again));
+        }
+        Ok(awaited)
+    }
+
+    /// Looks whether the node waits for a nonce that was sent: a pool that was full may have dropped one, and what
+    /// comes after it waits for ever.
+    fn heal(&mut self) {
+        let begin = Instant::now();
+        let awaited = self.awaited(&(0..self.queues.len()).collect::<Vec<_>>());
+        self.watch.answered(begin);
+        let nonces = match awaited {
+            Ok(nonces) => nonces,
+            Err(why) => return self.unanswered(why),
+        };
+        let mut lost = vec![];
+        for (index, awaited) in nonces.into_iter().enumerate() {
+            let signed = self.queues[index].look(self.shared, awaited);
+            lost.extend(signed.into_iter().map(|signed| (index, signed)));
+        }
+        let mut looked: BTreeMap<usize, bool> = BTreeMap::new();
+        for batch in lost.chunks(self.batch()) {
+            let raws: Vec<_> = batch.iter().map(|(_, signed)| &signed.raw[..]).collect();
+            match self.ask(&raws) {
+                Ok(verdicts) => {
+                    for ((index, signed), verdict) in batch.iter().zip(verdicts) {
+                        *looked.entry(*index).or_default() |= self.is_healed(*index, signed, verdict.err());
+                    }
+                }
+                Err(why) => return self.unanswered(why),
+            }
+        }
+        looked.into_iter().for_each(|(index, lost)| self.queues[index].looked(lost));
+    }
+
+    /// What the node says of one that it may have lost: whether it had. A refusal changes nothing, but where the fees
+    /// have risen since: then the next look sends it with today's.
+    fn is_healed(&mut self, index: usize, signed: &Signed, refusal: Option<Refusal>) -> bool {
+        let outcomes = &self.shared.course.outcomes;
+        match refusal {
+            None => {
+                outcomes.sending_again([signed.hash].iter());
+                self.told.healed += 1;
+                true
+            }
+            Some(refusal) if Reason::of(&refusal.message) == Reason::Fee => {
+                self.told.dearer += 1;
+                self.shared.fees.dearer(signed.max_fee);
+                outcomes.resigned(&signed.hash, &self.queues[index].dearer(self.shared, signed).hash);
+                true
+            }
+            Some(_) => false,
+        }
+    }
+
+    fn heal_until_over(&mut self) {
+        let mut healed = Instant::now();
+        while !self.shared.course.over.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK_EVERY);
+            if healed.elapsed() > HEAL_AFTERWARDS_EVERY {
+                self.heal();
+                healed = Instant::now();
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! What a node serves of its blocks: by Web3, by CometBFT's RPC, by its metrics.
+//!
+//! reads   answers over HTTP
+//! writes  rows and samples, and up to which height was read, to a [`Store`]
+//! memory  [`TOGETHER`] blocks' answers; a page of metrics, 8 MiB at most
+//! drops   what an answer has too much or in another form; results that a node has no more are counted
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::DateTime;
+use hearth_rpc_client::http::{self, Agent, Patience};
+use hearth_tile::clock::unix_time;
+use serde_json::{Value, json};
+
+use super::row::{Batch, Column, HEIGHT_MAX, Merged, Row};
+use super::store::{Position, Sample, Store, StoreError};
+use crate::rpc::{Refusal, Rpc, RpcError};
+
+/// Blocks that are asked for and written together.
+const TOGETHER: u64 = 20;
+/// CometBFT answers to so many questions in one request.
+const BATCH: usize = 10;
+/// A node may name its newest blocks before they can be read.
+const EARLY: u64 = 16;
+/// Where no first height is given and nothing is stored, so many of the newest are read.
+pub const NEWEST: u64 = 10_000;
+/// The longest page of metrics, and the most figures of one.
+const PAGE_BYTES_MAX: u64 = 8 << 20;
+const VALUES_MAX: usize = 2000;
+
+/// Why a node gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The node.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// Its metrics.
+    #[error("{url}: {why}")]
+    Metrics {
+        /// Where.
+        url: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// Not what it was.
+    #[error("{url} is of another chain than what was read from there before ({why}); name another --db or prefix")]
+    OtherChain {
+        /// Which.
+        url: String,
+        /// How that shows.
+        why: String,
+    },
+    /// It has these blocks no more.
+    #[error(
+        "{url} does not keep height {height} any more{}: name another node, or --from and what it has",
+        match first { Some(first) => format!(", its first is {first}"), None => format!(" ({why})") }
+    )]
+    Pruned {
+        /// Which.
+        url: String,
+        /// The height that was asked for.
+        height: u64,
+        /// The first that it has, where it tells.
+        first: Option<u64>,
+        /// Its words.
+        why: String,
+    },
+    /// The target.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Which heights are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heights {
+    /// The first [default: after what is stored, or the newest].
+    pub from: Option<u64>,
+    /// The last.
+    pub to: Option<u64>,
+}
+
+/// How a node is asked.
+enum Language {
+    Web3,
+    Comet,
+}
+
+/// A node that has blocks.
+pub struct Blocks {
+    rpc: Rpc,
+    language: Language,
+    wanted: Heights,
+    /// The next height, once it is known.
+    next: Option<u64>,
+    identity: String,
+    /// Heights whose results the node does not have.
+    pub without_results: u64,
+    /// Heights whose blocks the node does not have.
+    pub forgotten: u64,
+    /// Heights read.
+    pub read: u64,
+}
+
+/// A URL without what may be a password.
+fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    format!("{scheme}://{}{path}", host.rsplit_once('@').map_or(host, |(_, host)| host))
+}
+
+impl Blocks {
+    /// A node by Ethereum's JSON-RPC.
+    pub fn web3(url: &str, timeout: Duration, wanted: Heights) -> Result<Self, LiveError> {
+        Self::new(url, timeout, wanted, Language::Web3)
+    }
+
+    /// A node by CometBFT's RPC.
+    pub fn comet(url: &str, timeout: Duration, wanted: Heights) -> Result<Self, LiveError> {
+        Self::new(url, timeout, wanted, Language::Comet)
+    }
+
+    fn new(url: &str, timeout: Duration, wanted: Heights, language: Language) -> Result<Self, LiveError> {
+        let rpc = Rpc::new(url, timeout)?;
+        Ok(Self {
+            rpc,
+            language,
+            wanted,
+            next: None,
+            identity: String::new(),
+            without_results: 0,
+            forgotten: 0,
+            read: 0,
+        })
+    }
+
+    fn source(&self) -> String {
+        let language = match self.language {
+            Language::Web3 => "web3",
+            Language::Comet => "comet",
+        };
+        format!("{language}:{}", shown(self.rpc.url()))
+    }
+
+    /// Which chain it is, its first height that it has, and its newest.
+    fn look(&self) -> Result<(String, u64, u64), LiveError> {
+        match self.language {
+            Language::Web3 => {
+                let newest = self.rpc.number("eth_blockNumber", &json!([]))?;
+                if !self.identity.is_empty() {
+                    return Ok((self.identity.clone(), 0, newest));
+                }
+                let chain = self.rpc.number("eth_chainId", &json!([]))?;
+                let first = self.rpc.call("eth_getBlockByNumber", &json!(["0x0", false])).unwrap_or_default();
+                Ok((format!("{chain} {}", first["hash"].as_str().unwrap_or_default()), 0, newest))
+            }
+            Language::Comet => {
+                let status = self.rpc.call("status", &json!({}))?;
+                let sync = &status["sync_info"];
+                let newest = self.field("status", sync, "latest_block_height")?;
+                let first = number(&sync["earliest_block_height"]).unwrap_or(1);
+                Ok((status["node_info"]["network"].as_str().unwrap_or_default().into(), first.max(1), newest))
+            }
+        }
+    }
+
+    fn field(&self, method: &str, object: &Value, name: &str) -> Result<u64, LiveError> {
+        let garbled = || RpcError::Garbled {
+            url: shown(self.rpc.url()),
+            method: method.into(),
+            why: format!("`{name}` is no number"),
+        };
+        Ok(number(&object[name]).ok_or_else(garbled)?)
+    }
+
+    /// Reads what is there and was not read.
+    pub fn pass(
+        &mut self,
+        store: &mut dyn Store,
+        merged: &mut Merged,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), LiveError> {
+        let source = self.source();
+        let (identity, first, newest) = self.look()?;
+        let known = store.position(&source)?;
+        let other = |why: String| LiveError::OtherChain { url: shown(self.rpc.url()), why };
+        if let Some(known) = &known {
+            if known.identity != identity {
+                return Err(other(format!("`{identity}`, not `{}`", known.identity)));
+            }
+            if newest < known.offset {
+                return Err(other(format!("it is at height {newest}, and {} was read", known.offset)));
+            }
+        }
+        self.identity.clone_from(&identity);
+        let begin = self.wanted.from.or(known.map(|known| known.offset + 1));
+        let begin = begin.unwrap_or_else(|| newest.saturating_sub(NEWEST - 1).max(first));
+        let last = newest.min(self.wanted.to.unwrap_or(HEIGHT_MAX));
+        let mut next = self.next.unwrap_or(begin).max(self.least());
+        if next < first && next <= last {
+            return Err(self.pruned(next, Some(first), String::new()));
+        }
+        while next <= last && !stop() {
+            let end = last.min(next + TOGETHER - 1);
+            let mut batch = Batch::default();
+            let whole = match self.language {
+                Language::Web3 => self.web3_rows(next, end, newest, &mut batch)?,
+                Language::Comet => self.comet_rows(next, end, &mut batch)?,
+            };
+            let Some(offset) = whole else { break };
+            let position = Position { offset, identity: identity.clone(), before: String::new() };
+            *merged += store.merge(&batch, Some((&source, &position)))?;
+            self.read += offset + 1 - next;
+            next = offset + 1;
+            self.next = Some(next);
+            if offset < end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first height that there can be: CometBFT's chains begin with 1.
+    fn least(&self) -> u64 {
+        match self.language {
+            Language::Web3 => 0,
+            Language::Comet => 1,
+        }
+    }
+
+    fn pruned(&self, height: u64, first: Option<u64>, why: String) -> LiveError {
+        LiveError::Pruned { url: shown(self.rpc.url()), height, first, why }
+    }
+
+    /// The rows of some heights; the last that was seen to.
+    fn web3_rows(&mut self, from: u64, to: u64, newest: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
+        const METHOD: &str = "eth_getBlockByNumber";
+        let questions: Vec<Value> = (from..=to).map(|height| json!([format!("{height:#x}"), false])).collect();
+        let mut last = None;
+        for (height, block) in (from..).zip(self.rpc.batch::<Value>(METHOD, &questions)?) {
+            let block = match block {
+                Ok(block) => block,
+                Err(Refusal { code, message, .. }) if is_pruned(code, &message) => {
+                    return Err(self.pruned(height, None, message));
+                }
+                Err(refusal) => return Err(refusal.into_error(METHOD).into()),
+            };
+            let Some(txs) = block["transactions"].as_array() else {
+                // A node may name a block before it can be read; the next time it can. An old one does not come back.
+                if height + EARLY > newest {
+                    break;
+                }
+                self.forgotten += 1;
+                last = Some(height);
+                continue;
+            };
+            let quantity = |name: &str| hex(&block[name]);
+            let row = Row::new(height)
+                .with(Column::Txs, txs.len() as i64)
+                .with(Column::GasUsed, quantity("gasUsed"))
+                .with(Column::GasLimit, quantity("gasLimit"))
+                .with(Column::Web3, quantity("timestamp").and_then(|seconds| seconds.checked_mul(1000)));
+            batch.add(row);
+            last = Some(height);
+        }
+        Ok(last)
+    }
+
+    fn comet_rows(&mut self, from: u64, to: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
+        let range = json!({ "minHeight": from.to_string(), "maxHeight": to.to_string() });
+        let metas = match self.rpc.call("blockchain", &range) {
+            Err(why @ RpcError::Refused { .. }) => {
+                // It may have thrown them away since it was asked what it has.
+                let (_, first, _) = self.look()?;
+                return Err(match first > from {
+                    true => self.pruned(from, Some(first), why.reason()),
+                    false => why.into(),
+                });
+            }
+            answer => answer?,
+        };
+        let mut rows = BTreeMap::new();
+        for meta in metas["block_metas"].as_array().into_iter().flatten() {
+            let height = self.field("blockchain", &meta["header"], "height")?;
+            let time = meta["header"]["time"].as_str().and_then(|time| DateTime::parse_from_rfc3339(time).ok());
+            let row = Row::new(height)
+                .with(Column::Header, time.map(|time| time.timestamp_millis()))
+                .with(Column::Results, number(&meta["num_txs"]).map(|count| count as i64));
+            if (from..=to).contains(&height) {
+                rows.insert(height, row);
+            }
+        }
+        let last = rows.keys().last().copied();
+        let heights: Vec<u64> = rows.keys().copied().collect();
+        for heights in heights.chunks(BATCH) {
+            for (height, results) in heights.iter().zip(self.results(heights)?) {
+                let row = rows.remove(height).expect("asked for what is there");
+                match results {
+                    Some(results) => batch.add(with_results(row, &results)),
+                    None => {
+                        self.without_results += 1;
+                        batch.add(row);
+                    }
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    /// The results of each height; nothing where the node does not have them.
+    fn results(&self, heights: &[u64]) -> Result<Vec<Option<Value>>, LiveError> {
+        const METHOD: &str = "block_results";
+        let question = |height: &u64| json!({ "height": height.to_string() });
+        // CometBFT answers a batch of one as if it were none.
+        if let [height] = heights {
+            return match self.rpc.call(METHOD, &question(height)) {
+                Ok(results) => Ok(vec![Some(results)]),
+                Err(RpcError::Refused { .. }) => Ok(vec![None]),
+                Err(why) => Err(why.into()),
+            };
+        }
+        let questions: Vec<Value> = heights.iter().map(question).collect();
+        Ok(self.rpc.batch::<Value>(METHOD, &questions)?.into_iter().map(Result::ok).collect())
+    }
+}
+
+/// Whether a node refuses as it has the block no more: by EIP-4444's code, or in such words. Others that say «not
+/// available» may mean the newest block, or a node that is busy.
+fn is_pruned(code: i64, message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    code == 4444 || ["prune", "lowest height", "missing trie node"].iter().any(|it| message.contains(it))
+}
+
+fn with_results(row: Row, results: &Value) -> Row {
+    let all = results["txs_results"].as_array().map_or(&[][..], Vec::as_slice);
+    let invalid = all.iter().filter(|result| number(&result["code"]).unwrap_or(0) != 0).count() as i64;
+    let gas = all.iter().filter_map(|result| number(&result["gas_used"])).fold(0_u64, u64::saturating_add);
+    row.with(Column::Results, all.len() as i64)
+        .with(Column::Valid, all.len() as i64 - invalid)
+        .with(Column::Invalid, invalid)
+        .with(Column::ResultsGas, i64::try_from(gas).ok())
+}
+
+/// A number, or one in a string.
+fn number(value: &Value) -> Option<u64> {
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    number.filter(|number| *number <= HEIGHT_MAX)
+}
+
+/// A quantity, as `"0x1f"`.
+fn hex(value: &Value) -> Option<i64> {
+    i64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok().filter(|value| *value >= 0)
+}
+
+/// Metrics that are looked at now and then.
+pub struct Metrics {
+    agent: Agent,
+    url: String,
+}
+
+impl Metrics {
+    /// The page at a URL.
+    pub fn new(url: &str, timeout: Duration) -> Result<Self, LiveError> {
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            let expected = "http://HOST:PORT or https://…";
+            return Err(RpcError::Url { url: url.into(), expected }.into());
+        }
+        Ok(Self { agent: http::by_environment(Patience::Whole(timeout)), url: url.into() })
+    }
+
+    /// Keeps what they are now.
+    pub fn sample(&self, store: &mut dyn Store) -> Result<(), LiveError> {
+        let failed = |error: http::Error| LiveError::Metrics { url: shown(&self.url), why: http::why(&error) };
+        let text = http::get(&self.agent, &self.url, PAGE_BYTES_MAX).map_err(failed)?;
+        let values = figures(&text);
+        if values.is_empty() {
+            let why = "no metrics in Prometheus' text format".into();
+            return Err(LiveError::Metrics { url: shown(&self.url), why });
+        }
+        let time_ms = unix_time().as_millis() as i64;
+        Ok(store.add_sample(&Sample { time_ms, url: shown(&self.url), values })?)
+    }
+}
+
+/// The figures of a page in Prometheus' text format, by name and labels: all that are finite, but for histograms'
+/// buckets.
+pub fn figures(text: &str) -> BTreeMap<String, f64> {
+    let figure = |line: &str| {
+        let line = line.trim();
+        let end = match line.rfind('}') {
+            Some(brace) => brace + 1,
+            None => line.find(char::is_whitespace)?,
+        };
+        let (name, rest) = line.split_at(end);
+        let is_bucket = name.split('{').next().is_some_and(|name| name.ends_with("_bucket"));
+        let value: f64 = rest.split_whitespace().next()?.parse().ok()?;
+        (!is_bucket && !line.starts_with('#') && value.is_finite()).then(|| (name.to_owned(), value))
+    };
+    text.lines().filter_map(figure).take(VALUES_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_a_page() {
+        let page = "# HELP a What.\n# TYPE a counter\na 5\nb{part=\"one two\"} 0.25 1795370416251\nc_bucket{le=\"1\"} 3\n\
+                    d NaN\nnonsense\n{\ne{x=\"}\"} 7";
+        let found: Vec<(String, f64)> = figures(page).into_iter().collect();
+        let expected = [("a", 5.0), ("b{part=\"one two\"}", 0.25), ("e{x=\"}\"}", 7.0)];
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    #[test]
+    fn a_password_is_shown_to_nobody() {
+        assert_eq!(shown("http://me:secret@node:1/path@x"), "http://node:1/path@x");
+        assert_eq!(shown("http://node:1"), "http://node:1");
+    }
+
+    #[test]
+    fn results_are_valid_or_not() {
+        let results = json!({ "txs_results": [
+            { "code": 0, "gas_used": "21000" }, { "code": 2, "gas_used": "5" }, { "gas_used": "1" },
+        ] });
+        let row = with_results(Row::new(1), &results);
+        let of = |column| row.get(column).unwrap();
+        assert_eq!([of(Column::Results), of(Column::Valid), of(Column::Invalid)], [3, 2, 1]);
+        assert_eq!(of(Column::ResultsGas), 21_006);
+        assert_eq!(with_results(Row::new(1), &json!({ "txs_results": null })).get(Column::Valid), Some(0));
+    }
+}

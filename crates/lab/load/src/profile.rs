@@ -1,0 +1,241 @@
+//! Where the node's CPU time goes while it is under load: its own profiler, switched on from outside.
+//!
+//! reads   `hearth_profileFetch`, or `/debug/pprof/profile` of a Go server
+//! writes  `hearth_profileStart`, `hearth_profileStop`; a [`Profile`]
+//! memory  one profile, 48 MiB at most
+//! drops   nothing: where there is no profile, there are words that say why, and the load goes on
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hearth_rpc_client::http::{self, Patience};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::pprof::{self, PprofError};
+use crate::rpc::{Rpc, RpcError};
+
+/// The longest that a node of ours is sampled for.
+const SECONDS_MAX: u64 = 600;
+/// How often it is looked whether it is there.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The longest wait for a block and its end.
+const BLOCK_MAX: Duration = Duration::from_secs(120);
+/// How long naming the functions may take, on a machine that is full.
+const NAMING_MAX: Duration = Duration::from_secs(120);
+/// A Go server samples for so long at a time: it cannot be told to stop.
+const PIECE_SECONDS: u64 = 5;
+/// The longest answer of pprof, as sent.
+const PPROF_MAX: u64 = 16 << 20;
+
+/// How long to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// The next block.
+    NextBlock,
+    /// So long, or until it is stopped.
+    Time(Duration),
+}
+
+impl Span {
+    fn in_words(self) -> String {
+        match self {
+            Self::NextBlock => "the next block".into(),
+            Self::Time(time) => format!("{} s", time.as_secs().max(1)),
+        }
+    }
+}
+
+/// Who is asked, and for what.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The node's RPC.
+    pub node: String,
+    /// What its owner is known by, where it asks for that.
+    pub token: Option<String>,
+    /// A Go server's pprof, as `http://127.0.0.1:6060`; without it, the node's RPC.
+    pub pprof: Option<String>,
+    /// How long.
+    pub span: Span,
+}
+
+/// What a profiler gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// Whose profiler it was.
+    pub source: String,
+    /// What was asked for.
+    pub asked: String,
+    /// How long was sampled.
+    pub seconds: f64,
+    /// Stacks, `caller;callee 17`.
+    pub folded: String,
+}
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The node knows no such methods.
+    #[error(
+        "the node has no profiler that its RPC switches on; of a Go server, as geth, start it with --pprof and name that \
+         with --pprof http://127.0.0.1:6060"
+    )]
+    NoProfiler,
+    /// The node refuses, or does not answer.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// It could not be taken.
+    #[error("the node took no profile: {0}")]
+    Failed(String),
+    /// It does not end.
+    #[error("the node's profile is still under way after {0} s")]
+    Late(u64),
+    /// No pprof there.
+    #[error("no pprof at {url}: {why}")]
+    Pprof {
+        /// Where.
+        url: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// Something else than a profile.
+    #[error("pprof at {url} answers with something else: {why}")]
+    NoProfile {
+        /// Where.
+        url: String,
+        /// What is wrong with it.
+        why: PprofError,
+    },
+    /// Nothing ran while it was taken, or it was too short.
+    #[error("the node ran too little to be seen in {0:.1} s")]
+    Empty(f64),
+    /// It was to end before it began.
+    #[error("the load ended before the profile began")]
+    Stopped,
+}
+
+/// Takes a profile: `begun` hears when the node samples, `stop` ends it early, with what there is.
+pub fn take(plan: &Plan, begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
+    let taken = match &plan.pprof {
+        Some(url) => of_go(plan, url, begun, stop),
+        None => of_ours(plan, begun, stop),
+    }?;
+    match taken.folded.is_empty() {
+        true => Err(ProfileError::Empty(taken.seconds)),
+        false => Ok(taken),
+    }
+}
+
+/// By the methods that nodes of ours have.
+fn of_ours(plan: &Plan, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
+    let rpc = Rpc::new(&plan.node, NAMING_MAX)?;
+    let call = |method: &str, mut options: Value| {
+        if let Some(token) = &plan.token {
+            options["token"] = token.clone().into();
+        }
+        rpc.call(method, &json!([options])).map_err(|why| match why {
+            RpcError::Refused { code: -32601, .. } => ProfileError::NoProfiler,
+            why => why.into(),
+        })
+    };
+    let (asked, span) = match plan.span {
+        Span::NextBlock => (json!({ "nextBlock": true }), BLOCK_MAX),
+        Span::Time(time) => (json!({ "seconds": time.as_secs().clamp(1, SECONDS_MAX) }), time),
+    };
+    let id = call("hearth_profileStart", asked)?["id"].clone();
+    when_begun();
+    let (begun, patience) = (Instant::now(), span + NAMING_MAX);
+    let mut is_stopped = false;
+    loop {
+        let told = call("hearth_profileFetch", json!({ "id": id, "format": "summary" }))?;
+        match told["state"].as_str() {
+            Some("running") if begun.elapsed() > patience => return Err(ProfileError::Late(patience.as_secs())),
+            Some("running") => {
+                if stop() && !is_stopped {
+                    is_stopped = true;
+                    call("hearth_profileStop", json!({ "id": id }))?;
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+            Some("done") => break,
+            _ => return Err(ProfileError::Failed(words(&told))),
+        }
+    }
+    let told = call("hearth_profileFetch", json!({ "id": id, "format": "folded" }))?;
+    let folded = told["profile"].as_str().ok_or_else(|| ProfileError::Failed(words(&told)))?;
+    let asked = told["asked"].as_str().map_or_else(|| plan.span.in_words(), Into::into);
+    let seconds = told["seconds"].as_f64().unwrap_or_default();
+    Ok(Profile { source: "by the node itself".into(), asked, seconds, folded: folded.into() })
+}
+
+fn words(told: &Value) -> String {
+    told["why"].as_str().unwrap_or("it does not say why").into()
+}
+
+/// By pprof, in pieces, as it ends none before its time.
+fn of_go(plan: &Plan, url: &str, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
+    let block = || -> Result<u64, ProfileError> {
+        Ok(Rpc::new(&plan.node, NAMING_MAX)?.number("eth_blockNumber", &json!([]))?)
+    };
+    let first = if plan.span == Span::NextBlock { block()? } else { 0 };
+    when_begun();
+    let (begun, mut stacks, mut seconds) = (Instant::now(), BTreeMap::<String, u64>::new(), 0);
+    loop {
+        if stop() {
+            break;
+        }
+        let left = match plan.span {
+            Span::NextBlock if seconds > 0 && (block()? > first || begun.elapsed() > BLOCK_MAX) => break,
+            Span::NextBlock => 1,
+            Span::Time(time) => time.as_secs().max(1).saturating_sub(seconds).min(PIECE_SECONDS),
+        };
+        if left == 0 {
+            break;
+        }
+        for (stack, count) in piece(url, left)? {
+            let sum = stacks.entry(stack).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        seconds += left;
+    }
+    if seconds == 0 {
+        return Err(ProfileError::Stopped);
+    }
+    let folded = pprof::lines(&stacks);
+    Ok(Profile { source: "by pprof".into(), asked: plan.span.in_words(), seconds: seconds as f64, folded })
+}
+
+/// So many seconds of a Go server.
+fn piece(url: &str, seconds: u64) -> Result<BTreeMap<String, u64>, ProfileError> {
+    let place = format!("{}/debug/pprof/profile?seconds={seconds}", url.trim_end_matches('/'));
+    let failed = |why: String| ProfileError::Pprof { url: url.into(), why };
+    let agent = http::by_environment(Patience::Whole(Duration::from_secs(seconds) + NAMING_MAX));
+    let mut answer = agent.get(&place).call().map_err(|error| failed(http::why(&error)))?;
+    let body = answer.body_mut().with_config().limit(PPROF_MAX).read_to_vec();
+    let body = body.map_err(|error| failed(http::why(&error)))?;
+    match answer.status().as_u16() {
+        200 => pprof::folded(&body).map_err(|why| ProfileError::NoProfile { url: url.into(), why }),
+        status => Err(failed(format!("HTTP status {status}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(span: Span) -> Plan {
+        Plan { node: "http://127.0.0.1:1".into(), token: None, pprof: None, span }
+    }
+
+    #[test]
+    fn who_is_not_there_gives_words() {
+        let none = take(&plan(Span::NextBlock), &|| {}, &|| false).unwrap_err().to_string();
+        assert!(none.contains("http://127.0.0.1:1"), "{none}");
+        let plan = Plan { pprof: Some("http://127.0.0.1:1".into()), ..plan(Span::Time(Duration::from_secs(1))) };
+        let none = take(&plan, &|| {}, &|| false).unwrap_err().to_string();
+        assert!(none.starts_with("no pprof at http://127.0.0.1:1: "), "{none}");
+        assert!(matches!(take(&plan, &|| {}, &|| true), Err(ProfileError::Stopped)));
+    }
+}

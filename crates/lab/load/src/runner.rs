@@ -1,0 +1,109 @@
+//! Runs the threads of a load: those that send, one that reads blocks, one that watches the pool, one that profiles.
+//!
+//! reads   what each of them gives at its end
+//! writes  the [`Window`], the [`Chain`], what each sender tells
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::options::Timing;
+use crate::profile::{self, Plan, Profile, ProfileError};
+use crate::progress::Progress;
+use crate::reading::Chain;
+use crate::run_clock::{Course, PROFILER_PATIENCE, Told};
+use crate::series;
+use crate::window::{self, Window};
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const PROFILER_LOOK_EVERY: Duration = Duration::from_millis(5);
+
+impl Course {
+    /// Sends and reads blocks, each on threads of its own, until the measured time is over and nothing is under way any
+    /// more. The reader begins when `presigned` transactions are signed; it ends when what it is given says so.
+    pub fn run<S, R>(
+        &self,
+        timing: &Timing,
+        presigned: u64,
+        senders: Vec<S>,
+        reader: R,
+        stop: &dyn Fn() -> bool,
+        told: &mut impl FnMut(Progress<'_>),
+    ) -> (Window, Chain, Vec<Told>)
+    where
+        S: FnOnce() -> Told + Send,
+        R: FnOnce(&AtomicBool) -> Chain + Send,
+    {
+        let stop_reading = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let senders: Vec<_> = senders.into_iter().map(|sender| scope.spawn(sender)).collect();
+            self.wait_until_signed(presigned, stop, told);
+            let reader = scope.spawn(|| reader(&stop_reading));
+            let watcher =
+                scope.spawn(|| series::watch(&timing.beside.pool, &timing.pids, &self.outcomes, &stop_reading));
+            self.profiler_begun.store(timing.beside.profile.is_none(), Ordering::Release);
+            let profiler = timing.beside.profile.as_ref().map(|plan| scope.spawn(|| self.profile(plan)));
+            if timing.warmup.is_zero() {
+                self.wait_for_profiler(stop);
+            }
+            // Before anybody sends: a sender may be done before this thread has its turn.
+            self.measured.store(timing.warmup.is_zero(), Ordering::Release);
+            self.ready.wait();
+            self.begun();
+            let (mut window, still) = Window::watch(timing, self, stop, told, || reader.is_finished());
+            told(Progress::Step("waiting for what is under way"));
+            window::settle(self, still, || {
+                self.say_silence(told);
+                reader.is_finished() || timing.give_up.is_asked()
+            });
+            if timing.give_up.is_asked() {
+                told(Progress::Step("nothing more is waited for: what is still under way is unknown"));
+            }
+            self.over.store(true, Ordering::Release);
+            let mut tolds: Vec<Told> =
+                senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
+            tolds.iter_mut().for_each(|told| told.take_out(&window.halts));
+            stop_reading.store(true, Ordering::Release);
+            window.series = watcher.join().expect("who watches does not panic");
+            window.profile = profiler.map(|profiler| profiler.join().expect("who profiles does not panic"));
+            (window, reader.join().expect("the reader does not panic"), tolds)
+        })
+    }
+
+    /// Waits for the end of the warm-up, and has the node profiled until sending ends.
+    fn profile(&self, plan: &Plan) -> Result<Profile, ProfileError> {
+        while !self.warm.load(Ordering::Acquire) {
+            if self.stopped() {
+                return Err(ProfileError::Stopped);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        let taken = profile::take(plan, &|| self.profiler_begun.store(true, Ordering::Release), &|| self.stopped());
+        self.profiler_begun.store(true, Ordering::Release);
+        taken
+    }
+
+    /// Without a warm-up: the profiler begins before anything is sent.
+    fn wait_for_profiler(&self, stop: &dyn Fn() -> bool) {
+        self.warm.store(true, Ordering::Release);
+        let deadline = Instant::now() + PROFILER_PATIENCE;
+        while !self.profiler_begun.load(Ordering::Acquire) && Instant::now() < deadline && !stop() {
+            thread::sleep(PROFILER_LOOK_EVERY);
+        }
+    }
+
+    fn wait_until_signed(&self, all: u64, stop: &dyn Fn() -> bool, told: &mut impl FnMut(Progress<'_>)) {
+        let mut next = Instant::now() + Duration::from_secs(1);
+        while self.signed.load(Ordering::Relaxed) < all {
+            if stop() {
+                let _ = self.stop.set(Instant::now());
+                return;
+            }
+            if Instant::now() > next {
+                told(Progress::Signed(self.signed.load(Ordering::Relaxed), all));
+                next += Duration::from_secs(1);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Money for accounts, as a tree: who has more than it needs pays others; see [`crate::funding_tree`].
+//!
+//! reads   balances, what became of transfers
+//! writes  transfers, twenty in a transaction; an airdrop where nobody else pays
+//! memory  the transfers of a level
+//! drops   nothing: what is called again goes on from what everybody has
+//!
+//! Transfers are paid anew only when their blockhash has expired and no block has them: nothing is paid twice.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
+use hearth_wire::message::Message;
+use hearth_wire::program::system;
+
+use super::deliver::{End, deliver};
+use super::inspect::sol;
+use super::keys::Account;
+use super::node::{Blockhash, Node};
+use super::retry::Patient;
+use crate::account::AccountError;
+use crate::funding_tree::{Survey, Transfer};
+use crate::retry::{Caller, NoAnswer};
+use crate::rpc::RpcError;
+
+/// Transfers in a transaction: 1,147 of 1,232 bytes.
+const TRANSFERS: usize = 20;
+/// Transactions of one account in a level: each has to wait for the one before, as both write the account.
+const FAN: usize = 16;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The longest wait for an airdrop: two lives of a blockhash.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Why accounts have no money.
+#[derive(Debug, thiserror::Error)]
+pub enum FundError {
+    /// The node.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// Who pays has too little.
+    #[error(
+        "{payer} has {} ({has} lamports), and {} ({needed} lamports) are needed for {count} accounts and their fees: name \
+         fewer, a lower --amount, or another --funder",
+        sol(*has),
+        sol(*needed)
+    )]
+    Poor {
+        /// Who.
+        payer: String,
+        /// What it has.
+        has: u64,
+        /// What it is to pay.
+        needed: u64,
+        /// For how many.
+        count: usize,
+    },
+    /// The node gives no airdrop.
+    #[error(
+        "the node gives no airdrop of {} ({lamports} lamports): {why}; use fewer accounts, a lower --amount, or a key \
+         file that pays with --funder",
+        sol(*lamports)
+    )]
+    Airdrop {
+        /// How much was asked for.
+        lamports: u64,
+        /// The node's words.
+        why: String,
+    },
+    /// An airdrop did not come.
+    #[error("the airdrop of {} ({} lamports) is in no block after two minutes", sol(*.0), .0)]
+    Late(u64),
+    /// A transfer failed.
+    #[error("a transfer that funds failed: {0}")]
+    Failed(String),
+    /// The keys cannot be kept, so nothing is paid.
+    #[error(transparent)]
+    Keys(#[from] AccountError),
+    /// Stopped by whoever called.
+    #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
+    Stopped {
+        /// How many of those that were short no longer are.
+        done: usize,
+        /// How many were short.
+        count: usize,
+    },
+}
+
+/// Why a funding goes no further.
+enum Ended {
+    /// For this.
+    For(FundError),
+    /// Whoever called does not want it any more.
+    Stopped,
+}
+
+impl From<FundError> for Ended {
+    fn from(why: FundError) -> Self {
+        Self::For(why)
+    }
+}
+
+impl From<RpcError> for Ended {
+    fn from(why: RpcError) -> Self {
+        Self::For(why.into())
+    }
+}
+
+impl From<NoAnswer> for Ended {
+    fn from(why: NoAnswer) -> Self {
+        match why {
+            NoAnswer::Stopped => Self::Stopped,
+            NoAnswer::Rpc(why) => why.into(),
+        }
+    }
+}
+
+/// Accounts by what they have, as indexes.
+fn survey(balances: &[u64], amount: u64, each: u64) -> Survey<usize> {
+    let enough_for = |has: &u64| Some((has.checked_sub(amount)? / each).min(balances.len() as u64) as usize);
+    Survey::of(balances.iter().map(enough_for).enumerate())
+}
+
+/// Gives `amount` lamports to each account that has less: out of those that have more, then of `funder`, or else of an
+/// airdrop to the first account. `told` hears how many are done. Gives how many were short.
+pub fn fund(
+    node: &Node,
+    funder: Option<&Account>,
+    accounts: &[Account],
+    amount: u64,
+    caller: Caller<'_>,
+    mut told: impl FnMut(usize, usize),
+) -> Result<usize, FundError> {
+    // Of those that were short: how many no longer are, and how many there were.
+    let mut reached = (0, accounts.len());
+    let ended = levels(node, funder, accounts, amount, caller, |done, count| {
+        reached = (done, count);
+        told(done, count);
+    });
+    match ended {
+        Ok(short) => Ok(short),
+        Err(Ended::For(why)) => Err(why),
+        Err(Ended::Stopped) => Err(FundError::Stopped { done: reached.0, count: reached.1 }),
+    }
+}
+
+/// The same, a level of the tree after the other.
+fn levels(
+    node: &Node,
+    funder: Option<&Account>,
+    accounts: &[Account],
+    amount: u64,
+    caller: Caller<'_>,
+    mut told: impl FnMut(usize, usize),
+) -> Result<usize, Ended> {
+    let ask = &Patient { node, stop: caller.stop };
+    let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
+    // A transaction's fee for each transfer in it: more than is needed, and the rest stays with who pays.
+    let each = amount + ask.ask(Node::fee)?;
+    let mut count = None;
+    loop {
+        let mut balances = ask.balances(&addresses)?;
+        let mut survey = self::survey(&balances, amount, each);
+        let count = *count.get_or_insert(survey.short.len());
+        let done = count.saturating_sub(survey.short.len());
+        told(done, count);
+        if survey.short.is_empty() {
+            return Ok(count);
+        }
+        if (ask.stop)() {
+            return Err(Ended::Stopped);
+        }
+        let needed = each.saturating_mul(survey.beyond() as u64);
+        match funder {
+            Some(funder) if needed > 0 => check(ask, funder, needed, survey.beyond())?,
+            None if needed > 0 => {
+                let asked = needed + amount.saturating_sub(balances[0]);
+                (caller.before_paying)().map_err(FundError::from)?;
+                airdrop(ask, &addresses[0], asked, balances[0])?;
+                balances = ask.balances(&addresses)?;
+                survey = self::survey(&balances, amount, each);
+            }
+            _ => {}
+        }
+        if funder.is_none() && survey.beyond() > 0 {
+            // Another replica's, or a lie.
+            return Err(FundError::Failed("the node's balances lack the airdrop that it told of".into()).into());
+        }
+        let transfers = survey.level(TRANSFERS * FAN);
+        let blockhash = ask.ask(Node::blockhash)?;
+        let (raws, paid) = signed(&transfers, funder, accounts, (amount, each), &blockhash);
+        let arrived = |landed: usize| (landed * transfers.len() / raws.len().max(1)).min(paid);
+        (caller.before_paying)().map_err(FundError::from)?;
+        for end in deliver(ask, &raws, &blockhash, |landed| told(done + arrived(landed), count))? {
+            match end {
+                // What expired is in no block: the next look at balances finds who is still short.
+                End::Landed | End::Expired => {}
+                End::Failed(why) => return Err(FundError::Failed(why).into()),
+                End::Stopped => return Err(Ended::Stopped),
+            }
+        }
+    }
+}
+
+fn check(ask: &Patient<'_>, funder: &Account, needed: u64, count: usize) -> Result<(), Ended> {
+    let has = ask.balances(&[funder.address])?[0];
+    match has < needed {
+        true => Err(FundError::Poor { payer: encode_32(&funder.address).to_string(), has, needed, count }.into()),
+        false => Ok(()),
+    }
+}
+
+/// Asks for lamports for an account that has `before`, and waits until they are there. It is asked for anew only when
+/// no block can have what was asked for before.
+fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result<(), Ended> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        // An answer that was lost may have been a yes: then it is on its way, and asking again would be a second one.
+        let asked = ask.ask(|node| match node.airdrop(to, lamports) {
+            Err(RpcError::Connection { .. } | RpcError::Garbled { .. }) => Ok(()),
+            Err(RpcError::Status { status: 500.., .. }) => Ok(()),
+            other => other,
+        });
+        match asked {
+            Err(NoAnswer::Rpc(RpcError::Refused { message, .. })) => {
+                return Err(FundError::Airdrop { lamports, why: message }.into());
+            }
+            other => other?,
+        }
+        let last_valid = ask.ask(Node::blockhash)?.last_valid;
+        let mut is_over = false;
+        while !is_over && Instant::now() < deadline {
+            // In this order: what is in a block by then is seen.
+            is_over = ask.ask(Node::block_height)? > last_valid;
+            if ask.balances(&[*to])?[0] >= before.saturating_add(lamports) {
+                return Ok(());
+            }
+            if (ask.stop)() {
+                return Err(Ended::Stopped);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+    Err(FundError::Late(lamports).into())
+}
+
+/// The transfers as transactions, and how many transfers there are.
+fn signed(
+    transfers: &[Transfer<usize>],
+    funder: Option<&Account>,
+    accounts: &[Account],
+    (amount, each): (u64, u64),
+    blockhash: &Blockhash,
+) -> (Vec<Vec<u8>>, usize) {
+    let mut raws = vec![];
+    for of_one in transfers.chunk_by(|a, b| a.from == b.from) {
+        let payer = match of_one[0].from {
+            Some(index) => &accounts[index],
+            None => funder.expect("without a funder nothing is beyond what accounts have"),
+        };
+        for some in of_one.chunks(TRANSFERS) {
+            let transfer = |transfer: &Transfer<usize>| {
+                let lamports = amount + each * (transfer.accounts as u64 - 1);
+                system::transfer(&payer.address, &accounts[transfer.to].address, lamports)
+            };
+            let instructions: Vec<_> = some.iter().map(transfer).collect();
+            let message = Message::compile(&payer.address, &instructions, &blockhash.hash).expect("so many fit");
+            raws.push(message.sign_with(|_, message| payer.key.sign(message)));
+        }
+    }
+    (raws, transfers.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::generate;
+    use super::*;
+
+    #[test]
+    fn who_pays_signs() {
+        let each = 1_005;
+        let survey = survey(&[1_000 + 2 * each, 0, 0, 0], 1_000, each);
+        assert_eq!((survey.beyond(), survey.payers.clone()), (1, vec![(0, 2)]));
+        let transfers = survey.level(TRANSFERS * FAN);
+        assert_eq!(transfers.iter().map(|t| t.from).collect::<Vec<_>>(), [Some(0), Some(0), None]);
+        let accounts = generate(5).unwrap();
+        let blockhash = Blockhash { hash: [1; 32], last_valid: 1 };
+        let (raws, count) = signed(&transfers, Some(&accounts[4]), &accounts, (1_000, each), &blockhash);
+        assert_eq!((raws.len(), count), (2, 3));
+    }
+
+    #[test]
+    fn as_many_transfers_as_are_sent_together_fit_a_packet() {
+        let accounts = generate(TRANSFERS + 1).unwrap();
+        let transfers: Vec<_> = (1..=TRANSFERS).map(|to| Transfer { from: Some(0), to, accounts: 1 }).collect();
+        let blockhash = Blockhash { hash: [1; 32], last_valid: 1 };
+        assert_eq!(signed(&transfers, None, &accounts, (1, 2), &blockhash).0.len(), 1);
+    }
+}

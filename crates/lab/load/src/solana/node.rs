@@ -1,0 +1,372 @@
+//! A node, and what it is asked.
+//!
+//! reads   the node's JSON-RPC
+//! writes  nothing
+//! memory  an answer
+//! source  the JSON-RPC of Agave 4.2
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hearth_wire::base58::{decode_32, encode_32};
+use hearth_wire::{Hash, Pubkey, TransferTemplate};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::chain::Marks;
+use crate::rpc::{Refusal, Rpc, RpcError};
+
+/// What `getMultipleAccounts` takes at once.
+const ACCOUNTS_TOGETHER: usize = 100;
+/// Bytes of one request, at most: our own nodes and Agave's take 51,200.
+pub const REQUEST_BYTES: usize = 48 << 10;
+/// Beside its parameters a question takes less.
+const QUESTION_BYTES: usize = 96;
+/// Leaders that are asked for ahead, and addresses that transactions go to at once.
+const SLOTS_AHEAD: u64 = 8;
+
+/// A node.
+pub struct Node {
+    /// Its RPC.
+    pub rpc: Rpc,
+    /// Its name and version.
+    pub client: String,
+    /// Its key, in base58.
+    pub identity: String,
+}
+
+/// A blockhash, and the last block that may have a transaction which names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blockhash {
+    /// The hash.
+    pub hash: Hash,
+    /// The block's height.
+    pub last_valid: u64,
+}
+
+/// Time as the chain counts it: the newest blockhash, and up to where blocks were read.
+pub struct ChainTime {
+    newest: Mutex<Blockhash>,
+    read: AtomicU64,
+}
+
+impl ChainTime {
+    /// Begins with this blockhash.
+    pub fn new(newest: Blockhash) -> Self {
+        Self { newest: Mutex::new(newest), read: AtomicU64::new(0) }
+    }
+
+    /// The newest blockhash.
+    pub fn newest(&self) -> Blockhash {
+        *self.newest.lock()
+    }
+
+    /// There is a newer one.
+    pub fn renew(&self, newest: Blockhash) {
+        *self.newest.lock() = newest;
+    }
+
+    /// All blocks up to this height have been read.
+    pub fn reached(&self, height: u64) {
+        self.read.fetch_max(height, Ordering::AcqRel);
+    }
+
+    /// Up to which height all blocks have been read.
+    pub fn height(&self) -> u64 {
+        self.read.load(Ordering::Acquire)
+    }
+
+    /// Whether every block that may have a transaction of this life has been read.
+    pub fn is_over(&self, last_valid: u64) -> bool {
+        self.height() > last_valid
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LatestBlockhash {
+    value: BlockhashValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockhashValue {
+    blockhash: String,
+    last_valid_block_height: u64,
+}
+
+#[derive(Deserialize)]
+struct Valued<T> {
+    value: T,
+}
+
+#[derive(Deserialize)]
+struct Lamports {
+    lamports: u64,
+}
+
+/// What is known of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is in no block that the node knows.
+    Unseen,
+    /// It is in a block, not sure enough yet.
+    Seen,
+    /// It is in a confirmed block.
+    Landed,
+    /// It is in a block, and failed there.
+    Failed(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusAnswer {
+    err: Option<Value>,
+    confirmation_status: Option<String>,
+}
+
+/// How sure a block must be that the load reads: as good as final, and half a minute sooner.
+pub(super) fn confirmed() -> Value {
+    json!({ "commitment": "confirmed" })
+}
+
+/// The text of a transaction's bytes, as `sendTransaction` takes it.
+pub fn encoded(raw: &[u8]) -> String {
+    STANDARD.encode(raw)
+}
+
+impl Node {
+    /// Asks a node who it is.
+    pub fn ask(rpc: Rpc) -> Result<Self, RpcError> {
+        let version = rpc.call("getVersion", &json!([]))?;
+        let number = version["solana-core"].as_str().ok_or_else(|| rpc.garbled("getVersion", "no solana-core"))?;
+        let client = format!("solana-core {number}");
+        let identity = rpc.call("getIdentity", &json!([]))?;
+        let identity = identity["identity"].as_str().ok_or_else(|| rpc.garbled("getIdentity", "no identity"))?;
+        Ok(Self { client, identity: identity.into(), rpc })
+    }
+
+    /// The newest blockhash of a confirmed block.
+    pub fn blockhash(&self) -> Result<Blockhash, RpcError> {
+        const METHOD: &str = "getLatestBlockhash";
+        let latest: LatestBlockhash = self.rpc.call_as(METHOD, &json!([confirmed()]))?;
+        let hash = decode_32(&latest.value.blockhash).map_err(|why| self.rpc.garbled(METHOD, &why.to_string()))?;
+        Ok(Blockhash { hash, last_valid: latest.value.last_valid_block_height })
+    }
+
+    /// The height of the newest confirmed block.
+    pub fn block_height(&self) -> Result<u64, RpcError> {
+        self.rpc.call_as("getBlockHeight", &json!([confirmed()]))
+    }
+
+    /// The newest confirmed slot.
+    pub fn slot(&self) -> Result<u64, RpcError> {
+        self.rpc.call_as("getSlot", &json!([confirmed()]))
+    }
+
+    /// What a signature costs, in lamports.
+    pub fn fee(&self) -> Result<u64, RpcError> {
+        const METHOD: &str = "getFeeForMessage";
+        let mut template = TransferTemplate::new();
+        template.set_recent_blockhash(&self.blockhash()?.hash);
+        let fee: Valued<Option<u64>> = self.rpc.call_as(METHOD, &json!([encoded(template.message()), confirmed()]))?;
+        fee.value.ok_or_else(|| self.rpc.garbled(METHOD, "no fee for a new blockhash"))
+    }
+
+    /// What an account of so many bytes must have, in lamports.
+    pub fn rent_exempt(&self, bytes: u64) -> Result<u64, RpcError> {
+        self.rpc.call_as("getMinimumBalanceForRentExemption", &json!([bytes]))
+    }
+
+    /// What each account has, in lamports.
+    pub fn balances(&self, accounts: &[Pubkey]) -> Result<Vec<u64>, RpcError> {
+        const METHOD: &str = "getMultipleAccounts";
+        let options =
+            json!({ "commitment": "confirmed", "encoding": "base64", "dataSlice": { "offset": 0, "length": 0 } });
+        let questions: Vec<_> = accounts
+            .chunks(ACCOUNTS_TOGETHER)
+            .map(|page| json!([page.iter().map(|key| encode_32(key).to_string()).collect::<Vec<_>>(), options]))
+            .collect();
+        let mut balances = Vec::with_capacity(accounts.len());
+        for answer in in_pieces::<Valued<Vec<Option<Lamports>>>>(&self.rpc, METHOD, &questions)? {
+            let found = answer.map_err(|refusal| refusal.into_error(METHOD))?.value;
+            balances.extend(found.into_iter().map(|account| account.map_or(0, |account| account.lamports)));
+        }
+        match balances.len() == accounts.len() {
+            true => Ok(balances),
+            false => Err(self.rpc.garbled(METHOD, "another number of accounts")),
+        }
+    }
+
+    /// Asks for lamports out of nowhere, as development chains give them.
+    pub fn airdrop(&self, to: &Pubkey, lamports: u64) -> Result<(), RpcError> {
+        self.rpc.call("requestAirdrop", &json!([&*encode_32(to), lamports])).map(drop)
+    }
+
+    /// Hands transactions to the node, in as many requests as it takes; its verdict on each, in order.
+    pub fn send(&self, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
+        in_pieces(&self.rpc, SEND, &sending(raws))
+    }
+
+    /// What became of transactions, by their signatures in base58.
+    pub fn statuses(&self, signatures: &[String]) -> Result<Vec<Status>, RpcError> {
+        const METHOD: &str = "getSignatureStatuses";
+        let found: Valued<Vec<Option<StatusAnswer>>> = self.rpc.call_as(METHOD, &json!([signatures]))?;
+        if found.value.len() != signatures.len() {
+            return Err(self.rpc.garbled(METHOD, "another number of statuses"));
+        }
+        let status = |answer: Option<StatusAnswer>| match answer {
+            None => Status::Unseen,
+            Some(StatusAnswer { err: Some(why), .. }) => Status::Failed(why.to_string()),
+            Some(StatusAnswer { confirmation_status, .. }) => match confirmation_status.as_deref() {
+                Some("confirmed" | "finalized") => Status::Landed,
+                _ => Status::Seen,
+            },
+        };
+        Ok(found.value.into_iter().map(status).collect())
+    }
+
+    /// Where transactions go: the TPUs of the next leaders, the nearest first; the node's own where it tells no leader.
+    pub fn tpus(&self) -> Result<Vec<SocketAddr>, RpcError> {
+        let nodes = self.rpc.call("getClusterNodes", &json!([]))?;
+        let nodes = nodes.as_array().ok_or_else(|| self.rpc.garbled("getClusterNodes", "no list"))?;
+        let address_of = |key: &str| -> Option<SocketAddr> {
+            let node = nodes.iter().find(|node| node["pubkey"] == key)?;
+            let mut address: SocketAddr = node["tpuQuic"].as_str()?.parse().ok()?;
+            // Listening on all addresses, it is reached where its RPC is.
+            if address.ip().is_unspecified() {
+                address.set_ip(rpc_address(self.rpc.url())?.ip());
+            }
+            Some(address)
+        };
+        let leaders = match self.rpc.call_as::<u64>("getSlot", &json!([{ "commitment": "processed" }])) {
+            Ok(slot) => self.rpc.call_as::<Vec<String>>("getSlotLeaders", &json!([slot, SLOTS_AHEAD])),
+            Err(why) => Err(why),
+        };
+        let leaders = match leaders {
+            Ok(leaders) => leaders,
+            Err(RpcError::Refused { .. }) => vec![],
+            Err(why) => return Err(why),
+        };
+        let mut found: Vec<SocketAddr> = vec![];
+        for leader in leaders.iter().chain([&self.identity]) {
+            found.extend(address_of(leader).filter(|address| !found.contains(address)));
+        }
+        Ok(found)
+    }
+}
+
+/// What tells the chain of a node from others: the hash of its genesis.
+pub fn marks(rpc: &Rpc) -> Result<Marks, RpcError> {
+    Ok(vec![("genesis", rpc.call_as("getGenesisHash", &json!([]))?)])
+}
+
+const SEND: &str = "sendTransaction";
+
+/// The parameters of each. They are not tried out first, and the node is not to send them again: the load does that
+/// itself.
+fn sending(raws: &[&[u8]]) -> Vec<Value> {
+    let options = json!({ "encoding": "base64", "skipPreflight": true, "maxRetries": 0 });
+    raws.iter().map(|raw| json!([encoded(raw), options])).collect()
+}
+
+/// Hands transactions to the node at this RPC, in one request; its verdict on each, in order.
+pub fn send(rpc: &Rpc, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
+    rpc.batch(SEND, &sending(raws))
+}
+
+/// No more bytes than that a transaction of this length takes in a request.
+pub fn sending_bytes(length: usize) -> usize {
+    length.div_ceil(3) * 4 + 64 + QUESTION_BYTES
+}
+
+/// Whether a request was too long for the node.
+pub fn is_too_long(why: &RpcError) -> bool {
+    matches!(why, RpcError::Status { status: 413, .. })
+}
+
+/// Asks in requests no longer than nodes take them; what is too long all the same is asked in two halves.
+fn in_pieces<T: for<'de> Deserialize<'de>>(
+    rpc: &Rpc,
+    method: &str,
+    questions: &[Value],
+) -> Result<Vec<Result<T, Refusal>>, RpcError> {
+    let sizes: Vec<usize> = questions.iter().map(|params| params.to_string().len() + QUESTION_BYTES).collect();
+    let mut answers = Vec::with_capacity(questions.len());
+    let mut most = REQUEST_BYTES;
+    while answers.len() < questions.len() {
+        let from = answers.len();
+        let count = fitting(sizes[from..].iter().copied(), most);
+        match rpc.batch(method, &questions[from..from + count]) {
+            Ok(some) => answers.extend(some),
+            Err(why) if is_too_long(&why) && count > 1 => most = sizes[from..from + count].iter().sum::<usize>() / 2,
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(answers)
+}
+
+/// How many of these sizes fit `most` bytes: one, at least.
+pub fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
+    let mut sum = 0;
+    let fit = sizes.take_while(|size| {
+        sum += size;
+        sum <= most
+    });
+    fit.count().max(1)
+}
+
+/// The address behind an RPC's URL.
+fn rpc_address(url: &str) -> Option<SocketAddr> {
+    let (secure, rest) = match url.strip_prefix("https://") {
+        Some(rest) => (true, rest),
+        None => (false, url.strip_prefix("http://")?),
+    };
+    let host = rest.split('/').next()?;
+    let port = if secure { 443 } else { 80 };
+    let with_port = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        host.to_owned()
+    } else {
+        format!("{host}:{port}")
+    };
+    with_port.to_socket_addrs().ok()?.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_behind_a_url() {
+        assert_eq!(rpc_address("http://127.0.0.1:8899/path"), Some(([127, 0, 0, 1], 8899).into()));
+        assert_eq!(rpc_address("http://127.0.0.1"), Some(([127, 0, 0, 1], 80).into()));
+        assert_eq!(rpc_address("https://127.0.0.1/x"), Some(([127, 0, 0, 1], 443).into()));
+        assert_eq!(rpc_address("ws://127.0.0.1"), None);
+    }
+
+    #[test]
+    fn requests_are_no_longer_than_nodes_take() {
+        for length in [1, 215, 216, 1_232] {
+            let question =
+                json!({ "jsonrpc": "2.0", "id": 99_999, "method": SEND, "params": sending(&[&vec![7; length]])[0] });
+            let (told, is) = (sending_bytes(length), question.to_string().len() + 1);
+            assert!(is <= told && told < is + 64, "{length}: {told}, {is}");
+        }
+        assert!(100 * sending_bytes(220) <= REQUEST_BYTES, "as many transfers as there are in a request by default");
+        assert_eq!(fitting([3, 4, 3, 9].into_iter(), 10), 3);
+        assert_eq!(fitting([30, 4].into_iter(), 10), 1);
+    }
+
+    #[test]
+    fn a_life_is_over_when_all_its_blocks_are_read() {
+        let time = ChainTime::new(Blockhash { hash: [1; 32], last_valid: 150 });
+        time.reached(150);
+        assert!(!time.is_over(150));
+        time.reached(151);
+        time.reached(140);
+        assert!(time.is_over(150) && time.height() == 151);
+    }
+}

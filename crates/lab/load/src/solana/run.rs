@@ -1,0 +1,185 @@
+//! A run: a token where one is needed, warm-up, measured time, the end of every transaction.
+//!
+//! reads   the node's RPC
+//! writes  transactions, a [`Report`]
+//! memory  see the parts
+//! drops   nothing
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hearth_wire::Pubkey;
+
+use super::collect::{self, Follower, Targets};
+use super::keys::Account;
+use super::node::{ChainTime, Node};
+use super::retry::Patient;
+use super::sender::{self, Shared, Way};
+pub use super::setup::set_up;
+use super::workload::{Kind, Workload, salt};
+use crate::error::LoadError;
+use crate::options::{Asked, Timing};
+use crate::outcome::{Outcome, Outcomes};
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::run_clock::{Course, Told};
+use crate::summary::{self, Found};
+use crate::tpu::Tpu;
+use crate::window::Window;
+
+/// How long what is left is waited for to expire: a blockhash lives for 150 blocks, a minute.
+const EXPIRY_MAX: Duration = Duration::from_secs(90);
+/// A chain whose blocks stand still for so long expires nothing.
+const STANDSTILL: Duration = Duration::from_secs(10);
+
+/// How transactions go to the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// By QUIC, to where the node says that the leaders take them.
+    Leaders,
+    /// By QUIC, to this address.
+    Tpu(SocketAddr),
+    /// Through `sendTransaction` of all nodes, in turn.
+    Rpc,
+}
+
+/// Runs the load on a token that is there. `stop` ends it early, with what there is.
+pub fn drive(
+    asked: &Asked<Kind>,
+    by: By,
+    node: &Node,
+    tokens: &[Pubkey],
+    accounts: &[Account],
+    stop: &dyn Fn() -> bool,
+    mut told: impl FnMut(Progress<'_>),
+) -> Result<Report, LoadError> {
+    if accounts.len() < 2 {
+        return Err(LoadError::TooFew);
+    }
+    asked.check_processes()?;
+    let targets = Targets::default();
+    let rpcs = asked.rpcs()?;
+    let senders = asked.senders.clamp(1, accounts.len());
+    let ask = Patient { node, stop };
+    let tpus = open(by, &ask, &targets, senders)?;
+    let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
+    let (course, time) = (Course::new(senders), ChainTime::new(ask.ask(Node::blockhash)?));
+    let first_number = FIRST_NUMBER.load(Ordering::Relaxed);
+    let shared = Shared {
+        pace: asked.pace_of(accounts.len()),
+        senders,
+        accounts,
+        workload: Workload {
+            mix: asked.mix.clone(),
+            accounts: addresses.clone(),
+            tokens: tokens.to_vec(),
+            salt: salt(),
+        },
+        first_number,
+        time: &time,
+        way: if by == By::Rpc { Way::Rpc(&rpcs) } else { Way::Tpu(&targets) },
+        in_no_block_max: sender::IN_NO_BLOCK_MAX,
+        course: &course,
+    };
+    let leaders = (by == By::Leaders).then_some(&targets);
+    let next = ask.ask(Node::slot)? + 1;
+    let mut follower = Follower::new(node, &course, &time, leaders, next, asked.patience);
+    let (window, tolds) = send_and_read(&asked.timing(), &shared, &mut follower, tpus, stop, &mut told);
+    FIRST_NUMBER.fetch_max(first_number + numbers_used(&course.outcomes, &shared), Ordering::Relaxed);
+    end(&mut follower, &course.outcomes, &time, stop, &mut told);
+    told(Progress::Step("asking which transactions failed in their blocks"));
+    let chain = follower.chain;
+    let is_over = asked.end_of_patience(&course.silence);
+    let receipts = collect::failed(node, chain.blocks.lines(), &addresses.into_iter().collect(), &is_over);
+    Ok(summary::report(&Found {
+        client: node.client.clone(),
+        asked,
+        way: match by {
+            By::Leaders => "QUIC to the leaders' TPUs".into(),
+            By::Tpu(address) => format!("QUIC to {address}"),
+            By::Rpc => format!("sendTransaction, {} in a request", asked.pace.batch),
+        },
+        accounts: accounts.len(),
+        window,
+        chain,
+        outcomes: &course.outcomes,
+        tolds,
+        receipts,
+    }))
+}
+
+/// The number of each account's first transaction. Two runs may begin with one blockhash: what they send must differ.
+static FIRST_NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// No account has used more numbers than that.
+fn numbers_used(outcomes: &Outcomes, shared: &Shared<'_>) -> u64 {
+    outcomes.with(|counts| counts.sent) + outcomes.unsent() as u64 + shared.pace.presign + 1
+}
+
+/// A socket for each sender that needs one, and where they send to.
+fn open(by: By, ask: &Patient<'_>, targets: &Targets, senders: usize) -> Result<Vec<Tpu>, LoadError> {
+    let found = match by {
+        By::Leaders => ask.ask(Node::tpus)?,
+        By::Tpu(address) => vec![address],
+        By::Rpc => return Ok(vec![]),
+    };
+    if found.is_empty() {
+        return Err(LoadError::NoTpu);
+    }
+    let tpus = (0..senders).map(|_| Tpu::open(&found)).collect::<Result<Vec<_>, _>>()?;
+    targets.set(found);
+    Ok(tpus)
+}
+
+/// Sends and reads, each on threads of its own; see [`Course::run`].
+fn send_and_read(
+    timing: &Timing,
+    shared: &Shared<'_>,
+    follower: &mut Follower<'_>,
+    tpus: Vec<Tpu>,
+    stop: &dyn Fn() -> bool,
+    told: &mut impl FnMut(Progress<'_>),
+) -> (Window, Vec<Told>) {
+    let shares: Vec<Vec<usize>> =
+        (0..shared.senders).map(|sender| (sender..shared.accounts.len()).step_by(shared.senders).collect()).collect();
+    let mut tpus = tpus.into_iter();
+    let senders = shares.into_iter().enumerate().map(|(index, share)| {
+        let tpu = tpus.next();
+        move || sender::send(shared, index, &share, tpu)
+    });
+    let presigned = shared.pace.presign * shared.accounts.len() as u64;
+    let reader = |end: &AtomicBool| {
+        follower.follow_until(end);
+        std::mem::take(&mut follower.chain)
+    };
+    let (window, chain, tolds) = shared.course.run(timing, presigned, senders.collect(), reader, stop, told);
+    follower.chain = chain;
+    (window, tolds)
+}
+
+/// What is left: where its blockhash has expired and every block that may have it has been read, the node has dropped
+/// it. Of anything else nothing is known.
+fn end(
+    follower: &mut Follower<'_>,
+    outcomes: &Outcomes,
+    time: &ChainTime,
+    stop: &dyn Fn() -> bool,
+    told: &mut impl FnMut(Progress<'_>),
+) {
+    let last_valid = time.newest().last_valid;
+    if follower.chain.lost.is_none() && outcomes.under_way() > 0 {
+        told(Progress::Step("waiting until what is left is in a block or has expired"));
+        let deadline = Instant::now() + EXPIRY_MAX;
+        let moved = std::cell::Cell::new((time.height(), Instant::now()));
+        follower.follow(|_| {
+            if moved.get().0 != time.height() {
+                moved.set((time.height(), Instant::now()));
+            }
+            let stands = moved.get().1.elapsed() > STANDSTILL;
+            outcomes.under_way() == 0 || time.is_over(last_valid) || stands || stop() || Instant::now() > deadline
+        });
+    }
+    let outcome = if time.is_over(last_valid) { Outcome::Dropped } else { Outcome::Unknown };
+    outcomes.left().iter().for_each(|id| outcomes.end(id, &outcome));
+}

@@ -1,0 +1,118 @@
+//! `hearth tune build`: makes the builds of a study, measures them, and says which to take.
+//!
+//! reads   a spec; the folder of a study that was begun
+//! writes  that folder; the answer, as text, as JSON and as a page
+//! memory  see `crate::matrix`
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use hearth_command::out::can_be_written;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
+use hearth_stats::quiet::spoilt;
+
+use super::{TuneError, json_file, tell, write};
+use crate::matrix::spec::Spec;
+use crate::matrix::study::{Study, with_workload};
+use crate::matrix::workload::{Metric, Workload};
+use crate::matrix::{Control, StudyError};
+use crate::page;
+
+/// `hearth tune build`
+#[derive(Args)]
+pub struct Build {
+    /// What to build and measure, as TOML.
+    #[arg(value_name = "SPEC.toml")]
+    pub spec: PathBuf,
+    /// Run this line for each build instead of the spec's workloads: `{bin}` stands for the build, `{scratch}` for an
+    /// empty folder, `{project}` for the project's.
+    #[arg(long, value_name = "LINE", requires = "metric")]
+    pub workload: Option<String>,
+    /// What to read from what it prints: the first group, or all that is matched; it is to match once. Repeatable.
+    #[arg(long, value_name = "NAME=REGEX", requires_all = ["workload", "better"])]
+    pub metric: Vec<String>,
+    /// Which way the metric is better; of several metrics give it as often, in their order, or once for all.
+    #[arg(long, value_enum, value_name = "WAY", requires = "metric")]
+    pub better: Vec<Way>,
+    /// Rounds [default: the spec's, or 20].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub rounds: Option<u32>,
+    /// Where randomness begins [default: the spec's, or 1].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// The study's folder [default: beside the spec, with `.study` in place of `.toml`].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Drop builds as soon as another beats them beyond doubt in every goal, and say what that saved.
+    #[arg(long)]
+    pub race: bool,
+    /// Say what would be built and run, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// List every build.
+    #[arg(long)]
+    pub all: bool,
+    /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the answer there as a page with plots, too.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// Runs the command.
+pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+    let mut spec = Spec::load(&options.spec)?;
+    spec.rounds = options.rounds.unwrap_or(spec.rounds);
+    spec.seed = options.seed.unwrap_or(spec.seed);
+    if let Some(line) = &options.workload {
+        spec.workloads = vec![workload(options, line).map_err(StudyError::Asked)?];
+    }
+    let mut spec = with_workload(spec)?;
+    let folder = options.out.clone().unwrap_or_else(|| options.spec.with_extension("study"));
+    let files = || json_file(options.json.as_deref()).into_iter().chain(options.html.as_deref());
+    files().try_for_each(can_be_written)?;
+    // The answer may lie in the project, and is none of its sources.
+    spec.without.extend(files().map(PathBuf::from));
+    let quiet = spec.quiet;
+    let control = Control {
+        stop: &|| stop.is_set(),
+        tell: &|line| note(format_args!("  … {line}")),
+        judge: &|seen| spoilt(&quiet, seen),
+    };
+    if options.dry_run {
+        say.text(Study::look(&spec, &folder, &control)?.plan());
+        return Ok(());
+    }
+    let study = Study::open(&spec, &folder, &control)?;
+    let report = study.run(options.race)?;
+    tell(options.json.as_deref(), say, || report.text(options.all), || report.json())?;
+    write(options.html.as_deref(), || page::of_study(&report))
+}
+
+fn workload(options: &Build, line: &str) -> Result<Workload, String> {
+    let (metrics, better) = (&options.metric, &options.better);
+    if better.len() != 1 && better.len() != metrics.len() {
+        return Err(format!(
+            "--better is there {} times for {} metrics: once, or for each",
+            better.len(),
+            metrics.len()
+        ));
+    }
+    let metric = |(at, text): (usize, &String)| {
+        let way = better[at.min(better.len() - 1)];
+        Metric::parse(text, Some(if way == Way::Higher { "higher" } else { "lower" }))
+    };
+    let metrics = metrics.iter().enumerate().map(metric).collect::<Result<_, _>>();
+    Ok(Workload { run: line.into(), metrics: metrics.map_err(|why| format!("--metric: {why}"))? })
+}

@@ -1,0 +1,273 @@
+//! A trial: a `hearth bench` with the layout, done again where others disturbed it.
+//!
+//! reads   what the bench tells of rates, tiles and the limit; what the kernel counts of others
+//! writes  `trial.toml`, which the bench is started with, and what it printed
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hearth_command::say::note;
+use hearth_command::stop::StopSignal;
+use hearth_node::config::Config;
+use hearth_node::preflight;
+use hearth_stats::pace::Watch;
+use hearth_stats::quiet::{Quiet, Seen, counted, spoilt};
+use serde::Deserialize;
+
+use super::Options;
+use super::config::{differing, with_layout};
+use crate::layout::{Evaluate, Layout, Measured, Outcome, Space, Trial, Use};
+use crate::run::identity::digest_of;
+use crate::run::process::{self, Bounds, Ended};
+
+/// A bench that takes so much longer than it measures hangs, as long as it is not known how long one takes here;
+const LIMIT: Duration = Duration::from_secs(90);
+/// and then so many times as long as the slowest before it, but this at least.
+const LIMIT_TIMES: u32 = 10;
+const LIMIT_LEAST: Duration = Duration::from_secs(20);
+/// About so long a bench takes beside what it measures: a node is begun and ended.
+pub const AROUND: Duration = Duration::from_secs(3);
+/// Characters of a folder's digest that tell its nodes from those of others.
+const MARK: usize = 8;
+
+/// What the nodes of the search in this folder are called.
+pub fn name(folder: &Path) -> String {
+    format!("hearth-tune-layout-{}", &digest_of(&[&folder.to_string_lossy()])[..MARK])
+}
+
+/// Nothing is tried any more.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// It was asked to stop.
+    #[error("stopped")]
+    Asked,
+    /// Another node has the name.
+    #[error("{0}")]
+    Taken(String),
+    /// A file, or the program.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Tries layouts by benches.
+pub struct Bench<'a> {
+    pub options: &'a Options,
+    pub quiet: Quiet,
+    pub base: &'a Config,
+    pub space: &'a Space,
+    pub default: &'a Layout,
+    pub folder: &'a Path,
+    /// What its nodes are called, whatever the configuration says.
+    pub name: String,
+    pub stop: &'a StopSignal,
+    /// How long a piece of work took at best beside each layout: one that has both threads of a core at work slows it
+    /// down itself, so layouts are not compared with one another.
+    pub best_ns: BTreeMap<Layout, f64>,
+    /// How much longer than it measures a bench that came to its end took, at most.
+    pub longest: Option<Duration>,
+}
+
+/// How much longer than it measures a bench may take, where others took so much longer at most.
+fn limit_beyond(longest: Option<Duration>) -> Duration {
+    longest.map_or(LIMIT, |longest| (longest * LIMIT_TIMES).clamp(LIMIT_LEAST, LIMIT))
+}
+
+/// What a bench tells; the rest of it is not needed here.
+#[derive(Deserialize)]
+struct Told {
+    measured: bool,
+    txn_per_s: Option<Rate>,
+    bottleneck: Option<Bottleneck>,
+    tiles: Vec<Tile>,
+}
+
+#[derive(Deserialize)]
+struct Rate {
+    mean: f64,
+}
+
+#[derive(Deserialize)]
+struct Bottleneck {
+    tile: String,
+    why: String,
+}
+
+#[derive(Deserialize)]
+struct Tile {
+    tile: String,
+    busy: f64,
+    backpressure: f64,
+    wait: f64,
+}
+
+impl Evaluate for Bench<'_> {
+    type Error = Stopped;
+
+    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {
+        let (begin, retries) = (Instant::now(), self.options.retries);
+        let mut best_ns = self.best_ns.get(layout).copied();
+        let look = || {
+            let (before, watch) = (counted(), Watch::begin());
+            let outcome = self.once(layout)?;
+            let pace = watch.end();
+            let looks = before.zip(counted());
+            let seen = looks.map(|(before, after)| Seen { before, after, pace, best_ns, is_elsewhere: false });
+            best_ns = best_ns.into_iter().chain(pace.piece_ns).min_by(f64::total_cmp);
+            Ok((outcome, seen.and_then(|seen| spoilt(&self.quiet, &seen))))
+        };
+        let outcome = tried(retries, look, || begin.elapsed().as_secs_f64() < left)?;
+        self.best_ns.extend(best_ns.map(|ns| (layout.clone(), ns)));
+        if let Outcome::Measured(measured) = &outcome {
+            note(format_args!("  … {:.0} a second", measured.rate));
+        }
+        Ok(Trial { outcome, seconds: begin.elapsed().as_secs_f64() })
+    }
+}
+
+/// Does what others disturbed again. A layout that fails each of several times does not work, however busy the machine
+/// is; of one that had no second try nothing is known.
+fn tried<E>(
+    retries: u32,
+    mut once: impl FnMut() -> Result<(Outcome, Option<String>), E>,
+    has_time: impl Fn() -> bool,
+) -> Result<Outcome, E> {
+    let mut again = 0;
+    let mut has_run = false;
+    loop {
+        let (outcome, disturbed) = once()?;
+        let Some(why) = disturbed else { return Ok(outcome) };
+        has_run |= matches!(outcome, Outcome::Measured(_));
+        let is_again = again < retries && has_time();
+        let what = if is_again { "it is done again" } else { "it is given up" };
+        note(format_args!("  … a run was disturbed ({why}): {what}"));
+        if !is_again {
+            return Ok(if has_run || again == 0 { Outcome::Disturbed(why) } else { outcome });
+        }
+        again += 1;
+    }
+}
+
+impl Bench<'_> {
+    fn once(&mut self, layout: &Layout) -> Result<Outcome, Stopped> {
+        if self.stop.is_set() {
+            return Err(Stopped::Asked);
+        }
+        let at = |name: &str| self.folder.join(name);
+        let (toml, result, out, err) = (at("trial.toml"), at("trial.json"), at("trial.out"), at("trial.err"));
+        let mut config = match layout == self.default {
+            true => self.base.clone(),
+            false => with_layout(self.base, self.space, layout),
+        };
+        let default = Config::default();
+        config.name = self.name.clone();
+        if config.ledger.path == default.ledger.path {
+            config.ledger.path = at("ledger");
+        }
+        // Who has the name has it for every layout.
+        preflight::nobody_has_the_name(&config, preflight::NAME_OF_BENCH)
+            .map_err(|why| Stopped::Taken(why.to_string()))?;
+        let _ = fs::remove_file(&result);
+        fs::write(&toml, differing(&config)).map_err(|source| Stopped::Io { path: toml.clone(), source })?;
+        let program = std::env::current_exe().map_err(|source| Stopped::Io { path: "hearth".into(), source })?;
+        let mut command = Command::new(&program);
+        command.arg("bench").arg("--config").arg(&toml).arg("--json").arg(&result);
+        command.args(["--warmup", &self.options.warmup.to_string()]);
+        command.args(["--duration", &self.options.duration.to_string()]);
+        command.args(["--parent", &std::process::id().to_string()]);
+        let measures = Duration::from_secs(self.options.warmup + self.options.duration);
+        let limit = measures + limit_beyond(self.longest);
+        let mark = self.folder.to_string_lossy();
+        let bounds = Bounds { mark: &mark, limit, out: &out, err: &err, stop: &|| self.stop.is_set() };
+        let ran = process::run(&mut command, &bounds).map_err(|source| Stopped::Io { path: program, source })?;
+        if ran.ended == Ended::Stopped {
+            return Err(Stopped::Asked);
+        }
+        if let Some(fault) = ran.fault(limit) {
+            let said = fs::read_to_string(&err).unwrap_or_default();
+            let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
+            return Ok(Outcome::Failed(format!("{fault}: {said}")));
+        }
+        self.longest = self.longest.max(Some(ran.wall.saturating_sub(measures)));
+        let told = fs::read(&result).map_err(|why| why.to_string());
+        let told = told.and_then(|text| serde_json::from_slice::<Told>(&text).map_err(|why| why.to_string()));
+        Ok(told.and_then(|told| self.measured(layout, told)).map_or_else(Outcome::Failed, Outcome::Measured))
+    }
+
+    /// What a bench told, in the order of the space.
+    fn measured(&self, layout: &Layout, told: Told) -> Result<Measured, String> {
+        let rate = told.txn_per_s.filter(|_| told.measured).ok_or("nothing was measured")?.mean;
+        let bottleneck = told.bottleneck.ok_or("it did not tell the limit")?;
+        let of = |kind: usize| {
+            let name = &self.space.kinds[kind].name;
+            let tiles = told.tiles.iter().filter(|tile| tile.tile.split(':').next() == Some(name));
+            tiles.map(|tile| Use { busy: tile.busy, backpressure: tile.backpressure, wait: tile.wait }).collect()
+        };
+        let tiles: Vec<Vec<Use>> = (0..self.space.kinds.len()).map(of).collect();
+        let counts = |all: &[Vec<Use>]| all.iter().map(Vec::len).collect::<Vec<_>>();
+        let wanted: Vec<usize> = layout.tiles.iter().map(Vec::len).collect();
+        if counts(&tiles) != wanted {
+            return Err("its tiles are others than were asked for".into());
+        }
+        Ok(Measured { rate, tiles, limit: self.space.kind(&bottleneck.tile), says: bottleneck.why })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn outcome(runs: &[(bool, bool)], retries: u32, tries_most: usize) -> (Outcome, usize) {
+        let done = Cell::new(0);
+        let once = || {
+            let (runs, disturbed) = runs[done.get()];
+            done.set(done.get() + 1);
+            let outcome = if runs { Outcome::Measured(Measured::default()) } else { Outcome::Failed("no".into()) };
+            Ok::<_, Infallible>((outcome, disturbed.then(|| "others".to_owned())))
+        };
+        let Ok(outcome) = tried(retries, once, || done.get() < tries_most);
+        (outcome, done.get())
+    }
+
+    #[test]
+    fn a_failure_counts_only_where_it_is_the_layouts_own() {
+        let measured = || Outcome::Measured(Measured::default());
+        let failed = || Outcome::Failed("no".into());
+        let disturbed = || Outcome::Disturbed("others".into());
+        assert_eq!(outcome(&[(true, false)], 3, 9), (measured(), 1));
+        assert_eq!(outcome(&[(false, false)], 3, 9), (failed(), 1), "in peace, once is enough");
+        assert_eq!(outcome(&[(false, true), (true, false)], 3, 9), (measured(), 2), "it starved");
+        assert_eq!(outcome(&[(false, true), (true, true)], 1, 9), (disturbed(), 2));
+        assert_eq!(outcome(&[(false, true); 3], 2, 9), (failed(), 3), "it never works");
+        assert_eq!(outcome(&[(false, true)], 0, 9), (disturbed(), 1), "once, and disturbed, says nothing");
+        assert_eq!(outcome(&[(false, true)], 3, 1), (disturbed(), 1), "nor where the time is up");
+        assert_eq!(outcome(&[(true, true); 3], 2, 9), (disturbed(), 3));
+        assert_eq!(outcome(&[(true, true); 9], 8, 2), (disturbed(), 2), "the time is up");
+    }
+
+    #[test]
+    fn a_bench_that_hangs_is_ended_by_what_others_took() {
+        let seconds = Duration::from_secs;
+        assert_eq!(limit_beyond(None), seconds(90));
+        assert_eq!(limit_beyond(Some(seconds(1))), seconds(20));
+        assert_eq!(limit_beyond(Some(seconds(3))), seconds(30));
+        assert_eq!(limit_beyond(Some(seconds(60))), seconds(90), "never later than before one was known");
+    }
+
+    #[test]
+    fn each_folder_has_a_name_of_its_own() {
+        assert_eq!(name(Path::new("/a")), name(Path::new("/a")));
+        assert_ne!(name(Path::new("/a")), name(Path::new("/b")));
+    }
+}

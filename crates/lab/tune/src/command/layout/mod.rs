@@ -1,0 +1,258 @@
+//! `hearth tune layout`: looks for tile counts and cores that are better than the default's.
+//!
+//! reads   a configuration; the folder of a search that was begun; what a bench tells of each layout
+//! writes  that folder; the layout to take, as a configuration; the path, as text and JSON
+//! memory  see `crate::layout`
+//!
+//! Each trial is a `hearth bench` of its own, started with a configuration that was made for it. It ends when this
+//! program does, whatever ends that.
+
+mod bench;
+mod config;
+mod folder;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
+use hearth_command::out::{Unwritable, can_be_written};
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
+use hearth_node::boot::{self, BootError};
+use hearth_node::config::{ConfigError, ConfigFile};
+use hearth_stats::quiet::{Quiet, blind};
+use serde_json::json;
+
+use super::{TuneError, json_file};
+use crate::layout::journal::{Journal, JournalError};
+use crate::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST, TRIALS_MOST, search};
+use crate::layout::{Budget, report};
+use bench::{Bench, Stopped};
+use folder::Folder;
+
+/// `hearth tune layout`
+#[derive(Args)]
+pub struct Options {
+    /// The file whose layout is to be bettered; the rest of it holds for all trials.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// How long the trials may take, in all.
+    #[arg(long, value_name = "MINUTES", default_value_t = 10.0)]
+    pub minutes: f64,
+    /// How many trials there may be, repeated ones included.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(TRIALS_LEAST as i64..=TRIALS_MOST as i64))]
+    pub runs: u32,
+    /// Seconds that a trial measures.
+    #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub duration: u64,
+    /// Seconds before it does.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub warmup: u64,
+    /// The least gain for which the default is left.
+    #[arg(long, value_name = "SHARE", default_value_t = LEAST_GAIN)]
+    pub least_gain: f64,
+    /// Where randomness begins.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// A trial is disturbed when the hypervisor gave so much of the time to others; 1 switches it off, here and below.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().steal)]
+    pub steal: f64,
+    /// Or when other programs used so much of all cores.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().foreign)]
+    pub foreign: f64,
+    /// Or when somebody waited for a core so much of the time, though the trial left one free.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure)]
+    pub pressure: f64,
+    /// Or when the cores were so much slower than at their best with the same layout.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pace)]
+    pub pace: f64,
+    /// So often a disturbed trial is done again.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub retries: u32,
+    /// The search's folder.
+    #[arg(long, value_name = "DIR", default_value = "layout.study")]
+    pub out: PathBuf,
+    /// Where to write the configuration with the layout to take [default: `layout.toml` in that folder].
+    #[arg(long, value_name = "FILE")]
+    pub toml: Option<PathBuf>,
+    /// Write the path and the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Why there is no layout to take.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    /// What was asked cannot be done.
+    #[error("{0}")]
+    Asked(String),
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its layout.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// A file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another is at it.
+    #[error("another `hearth tune layout` is at work in {}", .0.display())]
+    Locked(PathBuf),
+    /// The folder holds another search.
+    #[error(
+        "{} holds a search with another {what}: its trials do not belong here. Give this one another folder with --out, \
+         or remove that one", folder.display()
+    )]
+    Other {
+        /// The folder.
+        folder: PathBuf,
+        /// What differs.
+        what: String,
+    },
+    /// The folder holds trials, and does not say of what.
+    #[error(
+        "{} holds trials, and its `search.json` is gone or torn: what they belong to is not known. Give this search \
+         another folder with --out, or remove that one", .0.display()
+    )]
+    Unknown(PathBuf),
+    /// Nothing can be measured.
+    #[error(
+        "the machine stays busy: others disturbed trial after trial, the last since {why}. End what else runs, or allow \
+         more with --steal, --foreign or --pressure and another --out; the same command goes on from {}", folder.display()
+    )]
+    Busy {
+        /// By what.
+        why: String,
+        /// Where it goes on.
+        folder: PathBuf,
+    },
+    /// Another node has the name of the trials' nodes.
+    #[error("{why}: the trials' nodes have that name. End it, and the same command goes on from {}", folder.display())]
+    Taken {
+        /// What is there.
+        why: String,
+        /// Where it goes on.
+        folder: PathBuf,
+    },
+    /// The file of trials.
+    #[error(transparent)]
+    Journal(Box<JournalError<Stopped>>),
+    /// It was asked to stop.
+    #[error("stopped: what was tried is kept in {}, and the same command goes on there", .0.display())]
+    Stopped(PathBuf),
+    /// There is nothing to compare with.
+    #[error("the layout to begin with cannot be measured: {0}")]
+    Default(String),
+}
+
+impl ExitCode for LayoutError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Asked(_) => WRONG_USE,
+            Self::Config(why) => why.exit_code(),
+            Self::Boot(why) => why.exit_code(),
+            Self::Stopped(_) => INTERRUPTED,
+            _ => FAILED,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+    let Options { steal, foreign, pressure, pace, .. } = *options;
+    let quiet = Quiet { steal, foreign, pressure, pace };
+    quiet.check().map_err(|why| LayoutError::Asked(why.replace('`', "--").replacen("--:", ":", 1)))?;
+    has_time(options)?;
+    let base = options.config.read().map_err(LayoutError::from)?;
+    let cores = boot::cores(&base.layout).map_err(LayoutError::from)?;
+    let topology = boot::topology(&base, &cores, true).map_err(|why| LayoutError::from(BootError::from(why)))?;
+    let (space, default) = config::space(&base, &topology, cores);
+    let folder = Folder::take(&options.out)?;
+    let toml = options.toml.clone().unwrap_or_else(|| folder.path.join("layout.toml"));
+    let json = options.json.as_deref();
+    json_file(json).into_iter().chain([&*toml]).try_for_each(can_be_written)?;
+    folder.is_same_search(options, &base, &space)?;
+    let blind = blind();
+    blind.iter().for_each(|why| note(format_args!("  … {why}")));
+    let name = bench::name(&folder.path);
+    let (default, folder) = (&default, &folder.path);
+    let best_ns = BTreeMap::new();
+    let bench =
+        Bench { options, quiet, base: &base, space: &space, default, folder, name, stop, best_ns, longest: None };
+    let path = folder.join("trials");
+    let mut journal = Journal::open(&path, bench).map_err(|source| LayoutError::Io { path: path.clone(), source })?;
+    if journal.kept() > 0 {
+        note(format_args!("  … {} trials are kept from before", journal.kept()));
+    }
+    let Options { runs, minutes, seed, least_gain, .. } = *options;
+    let budget = Budget { trials: runs as usize, seconds: 60.0 * minutes, seed, least_gain };
+    let tell = |line: &str| note(format_args!("  … {line}"));
+    let found = search(&space, default, budget, &mut journal, &tell).map_err(|why| {
+        if matches!(why, SearchError::Default(_) | SearchError::Busy(_)) {
+            // Where that fails they are found again, and told once more.
+            let _ = journal.forget_unmeasured();
+        }
+        failed(why, folder)
+    })?;
+    let text = config::configuration(&base, &space, &found, options, blind.as_deref());
+    write(&toml, &text)?;
+    let said = || {
+        let blind = blind.iter().map(|why| format!("{why}\n")).collect::<String>();
+        format!("{}{blind}the configuration: {}\n", report::text(&space, &found), toml.display())
+    };
+    super::tell(json, say, said, || {
+        let mut all = report::json(&space, &found);
+        all["toml"] = json!(text);
+        all["disturbance_is_seen"] = json!(blind.is_none());
+        all
+    })
+}
+
+/// Refuses a time in which no other layout could be tried, and a gain that is none.
+fn has_time(options: &Options) -> Result<(), LayoutError> {
+    let asked = |what: String| Err(LayoutError::Asked(what));
+    let Options { minutes, duration, warmup, least_gain, .. } = *options;
+    if !(0.0..=1.0).contains(&least_gain) {
+        return asked(format!("--least-gain: {least_gain} is not from 0 to 1"));
+    }
+    let seconds = (warmup + duration) as f64 + bench::AROUND.as_secs_f64();
+    let least = TRIALS_LEAST as f64 * seconds / 60.0;
+    if minutes.is_finite() && minutes >= least {
+        return Ok(());
+    }
+    // So that what is named is enough.
+    let least = (10.0 * least).ceil() / 10.0;
+    asked(format!(
+        "--minutes: {minutes} are not enough to try another layout than the default: with benches of {duration} s after {warmup} s \
+         it must be {least} at least, for {TRIALS_LEAST} runs"
+    ))
+}
+
+fn failed(why: SearchError<JournalError<Stopped>>, folder: &Path) -> LayoutError {
+    match why {
+        SearchError::Default(why) => LayoutError::Default(why),
+        SearchError::Busy(why) => LayoutError::Busy { why, folder: folder.into() },
+        SearchError::Evaluate(JournalError::Evaluate(Stopped::Taken(why))) => {
+            LayoutError::Taken { why, folder: folder.into() }
+        }
+        SearchError::Evaluate(JournalError::Evaluate(Stopped::Asked)) => LayoutError::Stopped(folder.into()),
+        SearchError::Evaluate(JournalError::Evaluate(Stopped::Io { path, source })) => LayoutError::Io { path, source },
+        SearchError::Evaluate(other) => LayoutError::Journal(Box::new(other)),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
+    fs::write(path, text).map_err(|source| Unwritable { path: path.into(), source })
+}
+
+fn program() -> Result<PathBuf, LayoutError> {
+    std::env::current_exe().map_err(|source| LayoutError::Io { path: "hearth".into(), source })
+}

@@ -1,0 +1,190 @@
+//! `hearth tune machine`: what this machine can do, and whether that is enough.
+//!
+//! reads   a file of requirements
+//! writes  the scores, as text and JSON; a file of 64 MiB in a folder that is named, removed again
+//! memory  see `crate::machine`
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
+use hearth_command::out::can_be_written;
+use hearth_command::say::{Say, note};
+use hearth_command::stop::StopSignal;
+use hearth_machine::Root;
+use hearth_machine::memory::file_system_of;
+use hearth_stats::quiet::{Quiet, counted};
+use hearth_tile::affinity::Cores;
+
+use super::{TuneError, write};
+use crate::machine::kind::Kind;
+use crate::machine::report::{Asked, Report};
+use crate::machine::requirements::{POLKADOT, POLKADOT_NAME, Requirements};
+use crate::machine::{Control, Plan};
+
+/// Seconds for a score.
+const DURATION: &str = "5";
+/// Ten thousand seconds are nearly three hours.
+const SECONDS_MAX: f64 = 10_000.0;
+
+/// `hearth tune machine`
+#[derive(Args)]
+pub struct Options {
+    /// Measure these alone, in this order: names as the table has them, with commas between.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Kind::find)]
+    pub only: Vec<Kind>,
+    /// Seconds for each score that is not of the disk.
+    #[arg(long, value_name = "SECONDS", default_value = DURATION, value_parser = seconds)]
+    pub duration: Duration,
+    /// Seconds for each score of the disk.
+    #[arg(long, value_name = "SECONDS", default_value = DURATION, value_parser = seconds)]
+    pub disk_duration: Duration,
+    /// The folder on the disk to be measured: the ledger's, say.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub disk_folder: PathBuf,
+    /// What is asked of the scores, as TOML: `blake2-256 = "1000 MiB/s"`. `polkadot` stands for its reference hardware.
+    #[arg(long, value_name = "FILE")]
+    pub requirements: Option<PathBuf>,
+    /// By so many percent a score may be worse than is asked.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, requires = "requirements", value_parser = percent)]
+    pub tolerance: f64,
+    /// Say what is missed, and end with exit code 0 nevertheless.
+    #[arg(long, requires = "requirements")]
+    pub allow_fail: bool,
+    /// A score is disturbed when the hypervisor gave so much of the time to others; 1 switches it off, here and below.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().steal, value_parser = share)]
+    pub steal: f64,
+    /// Or when other programs used so much of all cores.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().foreign, value_parser = share)]
+    pub foreign: f64,
+    /// Or when somebody waited for a core so much of the time, though the score left one free.
+    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure, value_parser = share)]
+    pub pressure: f64,
+    /// Write the scores as JSON to this file, `-` for standard output: exact, in bytes a second, /s and ns.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it must be a number of seconds".to_owned())?;
+    if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
+        return Err(format!("it must be greater than 0, and {SECONDS_MAX} at most"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or_else(|| "it must be a number from 0, below 100".into())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it must be from 0 to 1".into())
+}
+
+/// Why a machine has no scores, or not those that are asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The requirements cannot be opened.
+    #[error("{}: {source}; `{POLKADOT_NAME}` is built in", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// They say nothing that can be held against a score.
+    #[error("{0}")]
+    Requirements(String),
+    /// Some scores could not be had; the others are told.
+    #[error("not measured: {0}")]
+    Failed(String),
+    /// Scores that are not as good as is asked.
+    #[error("the machine does not come to what is asked: {0}")]
+    Missed(String),
+    /// Ctrl-C; what there is was told.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl ExitCode for MachineError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Open { .. } | Self::Requirements(_) => WRONG_USE,
+            Self::Failed(_) => FAILED,
+            Self::Missed(_) => MISSED,
+            Self::Stopped => INTERRUPTED,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(options: &Options, opt_level: &'static str, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+    let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let file = options.json.as_deref().filter(|_| !to_stdout);
+    file.map_or(Ok(()), can_be_written)?;
+    let asked = options.requirements.as_deref().map(|path| asked(path, options.tolerance)).transpose()?;
+    let kinds = if options.only.is_empty() { Kind::ALL.to_vec() } else { options.only.clone() };
+    asked.as_ref().map_or(Ok(()), |asked| asks_of_any(asked, &kinds))?;
+    let plan = Plan {
+        kinds,
+        duration: options.duration,
+        disk_duration: options.disk_duration,
+        folder: options.disk_folder.clone(),
+        quiet: Quiet { steal: options.steal, foreign: options.foreign, pressure: options.pressure, pace: 1.0 },
+    };
+    let control = Control { stop: &|| stop.is_set(), tell: &|name| note(format_args!("  … {name}")), look: &counted };
+    let outcome = crate::machine::run(&plan, &control);
+    let report = Report {
+        file_system: fs::canonicalize(&plan.folder).ok().and_then(|folder| file_system_of(&Root::default(), &folder)),
+        siblings: Cores::of_machine().map(|cores| cores.siblings).unwrap_or_default(),
+        opt_level,
+        version: env!("CARGO_PKG_VERSION"),
+        plan,
+        outcome,
+        asked,
+    };
+    write(file, || format!("{:#}\n", report.json()))?;
+    say.text(if to_stdout { format!("{:#}\n", report.json()) } else { report.text() });
+    ended(&report, options.allow_fail).map_err(Into::into)
+}
+
+fn asked(path: &Path, tolerance: f64) -> Result<Asked, MachineError> {
+    let name = path.display().to_string();
+    let text = match path.to_str() {
+        Some(POLKADOT_NAME) => POLKADOT.to_owned(),
+        _ => fs::read_to_string(path).map_err(|source| MachineError::Open { path: path.into(), source })?,
+    };
+    let requirements = Requirements::parse(&text).map_err(|why| MachineError::Requirements(format!("{name}:{why}")))?;
+    Ok(Asked { name, requirements, tolerance })
+}
+
+/// Whether requirements are of anything that is to be measured: all of none would be met.
+fn asks_of_any(asked: &Asked, kinds: &[Kind]) -> Result<(), MachineError> {
+    if kinds.iter().any(|kind| asked.requirements.of(*kind).is_some()) {
+        return Ok(());
+    }
+    let required: Vec<&str> = asked.requirements.kinds().map(Kind::name).collect();
+    let why =
+        format!("{}: nothing is asked there of what `--only` names; it asks of {}", asked.name, required.join(", "));
+    Err(MachineError::Requirements(why))
+}
+
+/// How the command ends, when all is told.
+fn ended(report: &Report, allow_fail: bool) -> Result<(), MachineError> {
+    if report.outcome.is_stopped {
+        return Err(MachineError::Stopped);
+    }
+    if !report.outcome.failed.is_empty() {
+        let why = report.outcome.failed.iter().map(|(kind, why)| format!("{}: {why}", kind.name()));
+        return Err(MachineError::Failed(why.collect::<Vec<_>>().join("; ")));
+    }
+    let missed: Vec<&str> = report.missed().into_iter().map(Kind::name).collect();
+    if missed.is_empty() || allow_fail {
+        return Ok(());
+    }
+    Err(MachineError::Missed(missed.join(", ")))
+}

@@ -1,0 +1,314 @@
+//! Whether one layout is better than another, from runs of both in turn.
+//!
+//! reads   a difference for each pair of runs
+//! writes  a [`Verdict`]
+//! source  Fisher's randomisation of signs, with its exact distribution; Hodges and Lehmann for the estimate; Lan and
+//!         DeMets for looking more than once
+//!
+//! Of two layouts that are equal, in each pair either may be the better one with the same odds, however noise is
+//! spread, since the order in a pair is drawn. So the odds of a wrong win are exact: of all ways to draw the signs,
+//! those are counted that win at this look or would have won at an earlier one. What a pair weighs may depend on its
+//! two rates, and not on which layout had which: a difference that is greater than the median has the weight of the
+//! median, and a pair with a rare outlier in it a quarter of that: its difference is far from all others, or the lower
+//! one of its rates is. An outlier of the better layout may hide in a difference of usual size.
+
+use hearth_stats::median_rule::median;
+use serde::{Deserialize, Serialize};
+
+/// The odds of a wrong win in the whole search.
+pub const LEVEL: f64 = 0.05;
+/// Fewer pairs say nothing at that level.
+pub const PAIRS_LEAST: usize = 5;
+/// More pairs are not taken.
+pub const PAIRS_MOST: usize = 12;
+/// So many pairs can do with an outlier among them.
+pub const PAIRS_ROBUST: usize = 9;
+
+/// A run is far from the others from so many times the distance on that half of them are nearer.
+const FAR: f64 = 5.0;
+/// And a difference's size from so many times that.
+const FAR_SIZE: f64 = 3.5;
+/// What a pair that is far from the others weighs, as a part of what the median does.
+const FAR_WEIGHT: f64 = 0.25;
+
+/// What pairs of runs say of a candidate beside the default.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is better.
+    Better(Gain),
+    /// It is, and by less than anybody would leave the default for.
+    TooSmall(Gain),
+    /// That is not shown.
+    NotShown(Gain),
+}
+
+/// How much better, as a part of the default's rate: 0.1 is a tenth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// The estimate.
+    pub value: f64,
+    /// At least so much, at the level of the look.
+    pub at_least: f64,
+    /// Pairs of runs.
+    pub pairs: usize,
+    /// The odds of pairs like these if there were no difference.
+    pub odds: f64,
+}
+
+/// A look at the pairs so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// After so many pairs.
+    pub pairs: usize,
+    /// The odds of a wrong win by then.
+    pub level: f64,
+}
+
+/// The looks of a comparison of so many pairs at most. A clear win is seen at the first.
+pub fn looks(pairs: usize) -> Vec<Look> {
+    let look = |pairs, level| Look { pairs, level };
+    let first = look(6, 1.0 / 64.0);
+    match pairs {
+        0..PAIRS_LEAST => Vec::new(),
+        PAIRS_LEAST..9 => vec![look(pairs, LEVEL)],
+        9..PAIRS_MOST => vec![first, look(pairs, LEVEL)],
+        _ => vec![first, look(9, 0.032), look(PAIRS_MOST, LEVEL)],
+    }
+}
+
+/// Looks at pairs of rates, the default's and the candidate's, for the last time of these looks.
+pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
+    let seen = |look: &Look| Seen { pairs: logs(&pairs[..look.pairs]), level: look.level };
+    let seen: Vec<Seen> = looks.iter().map(seen).collect();
+    let (all, level) = seen.last().map_or((Vec::new(), 0.0), |last| (differences(&last.pairs), last.level));
+    let all = &all[..];
+    let gain = Gain {
+        value: if all.is_empty() { 0.0 } else { median(&walsh(all)).exp_m1() },
+        at_least: bound(&seen).exp_m1(),
+        pairs: all.len(),
+        odds: odds(&seen),
+    };
+    if gain.odds <= level { Verdict::Better(gain) } else { Verdict::NotShown(gain) }
+}
+
+/// What a look sees.
+#[derive(Clone)]
+struct Seen {
+    /// Logarithms of the default's rate and the candidate's.
+    pairs: Vec<(f64, f64)>,
+    level: f64,
+}
+
+/// The logarithms of rates. A run that is far from all others, to whichever layout it belongs, is taken to be as far as
+/// a bound that both share, so that two of them in a pair are not told apart by chance.
+fn logs(pairs: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let logs: Vec<f64> = pairs.iter().flat_map(|(usual, ours)| [usual.ln(), ours.ln()]).collect();
+    if logs.is_empty() {
+        return Vec::new();
+    }
+    let middle = median(&logs);
+    let most = 2.0 * FAR * spread(&logs, middle);
+    let near = |rate: f64| (rate.ln() - middle).clamp(-most, most);
+    pairs.iter().map(|(usual, ours)| (near(*usual), near(*ours))).collect()
+}
+
+/// The candidate's logarithms less the default's.
+fn differences(pairs: &[(f64, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(usual, ours)| ours - usual).collect()
+}
+
+/// Half of the values are nearer to the middle than that.
+fn spread(values: &[f64], middle: f64) -> f64 {
+    median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<f64>>())
+}
+
+/// Means of each two differences, and each with itself.
+fn walsh(all: &[f64]) -> Vec<f64> {
+    (0..all.len()).flat_map(|a| (a..all.len()).map(move |b| (all[a] + all[b]) / 2.0)).collect()
+}
+
+/// What each pair weighs, whichever layout had which of its rates.
+fn weights(pairs: &[(f64, f64)]) -> Vec<f64> {
+    if pairs.is_empty() {
+        return Vec::new();
+    }
+    let sizes: Vec<f64> = pairs.iter().map(|(usual, ours)| (ours - usual).abs()).collect();
+    let lower: Vec<f64> = pairs.iter().map(|(usual, ours)| usual.min(*ours)).collect();
+    let (middle, low) = (median(&sizes), median(&lower));
+    // A spread of nought is that of equal sizes: none of them is far.
+    let most = middle + FAR_SIZE * spread(&sizes, middle) + 1e-9 * middle;
+    let least = low - FAR * spread(&lower, low) - 1e-9 * middle;
+    let of = |(size, lower): (&f64, &f64)| match *size > most || *lower < least {
+        true => FAR_WEIGHT * middle,
+        false => size.min(middle),
+    };
+    sizes.iter().zip(&lower).map(of).collect()
+}
+
+/// The odds that signs drawn at random win as clearly at the last look, or at one before it. If one before it was won,
+/// those of the first such.
+fn odds(looks: &[Seen]) -> f64 {
+    // The ways to draw the signs of the pairs so far that had won.
+    let mut won = vec![false];
+    let mut found = 1.0;
+    for (at, Seen { pairs, level }) in looks.iter().enumerate() {
+        let (weights, differences) = (weights(pairs), differences(pairs));
+        let ways = 1usize << weights.len();
+        // Each difference doubles the ways: those with it below come first.
+        let mut sums = vec![-weights.iter().sum::<f64>()];
+        weights.iter().for_each(|one| sums.extend(sums.clone().iter().map(|sum| sum + 2.0 * one)));
+        let seen: f64 = weights.iter().zip(&differences).map(|(one, by)| if *by > 0.0 { *one } else { -*one }).sum();
+        // Sums that are equal but for their last digits are equal.
+        let same = 1e-9 * weights.iter().copied().fold(0.0, f64::max);
+        let had_won = |signs: usize| won[signs & (won.len() - 1)];
+        let as_much = |least: f64| (0..ways).filter(|signs| had_won(*signs) || sums[*signs] >= least - same).count();
+        found = as_much(seen) as f64 / ways as f64;
+        if found <= *level || at + 1 == looks.len() {
+            return found;
+        }
+        let mut rest: Vec<f64> = (0..ways).filter(|signs| !had_won(*signs)).map(|signs| sums[signs]).collect();
+        rest.sort_by(|a, b| b.total_cmp(a));
+        let room = (level * ways as f64 + 1e-9) as usize;
+        let room = room.saturating_sub(ways - rest.len()).min(rest.len());
+        // Of equal sums none wins unless all may.
+        let wins =
+            (1..=room).rev().find(|count| rest.get(*count).is_none_or(|next| rest[count - 1] > next + 2.0 * same));
+        let least = wins.map_or(f64::INFINITY, |count| rest[count - 1]);
+        won = (0..ways).map(|signs| had_won(signs) || sums[signs] >= least - same).collect();
+    }
+    found
+}
+
+/// The greatest gain that would be shown as not enough at the last look's level: how much may be taken off each
+/// of the candidate's logarithms.
+fn bound(looks: &[Seen]) -> f64 {
+    let Some(last) = looks.last() else { return f64::NEG_INFINITY };
+    let is_shown = |by: f64| {
+        let mut less = looks.to_vec();
+        less.iter_mut().flat_map(|look| &mut look.pairs).for_each(|(_, ours)| *ours -= by);
+        odds(&less) <= last.level
+    };
+    let size = differences(&last.pairs).iter().map(|one| one.abs()).fold(0.0, f64::max);
+    // Whether nothing is shown at all is not to be said in two ways.
+    let (mut low, mut high) = if is_shown(0.0) { (0.0, size + 1e-6) } else { (-3.0 * size - 1e-6, 0.0) };
+    if !is_shown(low) {
+        return f64::NEG_INFINITY;
+    }
+    for _ in 0..20 {
+        let middle = (low + high) / 2.0;
+        if is_shown(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pairs with these differences, the lower rate of each the same: all that tells them apart.
+    fn differing(differences: &[f64]) -> Vec<(f64, f64)> {
+        differences.iter().map(|by| ((-by).max(0.0), by.max(0.0))).collect()
+    }
+
+    fn odds_of(differences: &[f64]) -> f64 {
+        odds(&[Seen { pairs: differing(differences), level: 0.0 }])
+    }
+
+    fn once(pairs: &[(f64, f64)], level: f64) -> Verdict {
+        judge(pairs, &[Look { pairs: pairs.len(), level }])
+    }
+
+    #[test]
+    fn odds_are_counted() {
+        assert_eq!(odds_of(&[1.0, 2.0, 3.0, 4.0, 5.0]), 1.0 / 32.0);
+        assert_eq!(odds_of(&[-1.0, -2.0, -3.0, -4.0, -5.0]), 1.0);
+        // The outlier weighs less than any other: it alone may be below, or none.
+        assert_eq!(odds_of(&[1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 0.8, 1.0, -7.0]), 2.0 / 512.0);
+        // One that is not far weighs as much as each of the others: none or one of nine may be below.
+        assert_eq!(odds_of(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0]), 10.0 / 512.0);
+        assert_eq!(odds_of(&[0.0, 0.0]), 1.0, "no difference is none");
+        assert_eq!(odds_of(&[]), 1.0);
+        assert!(matches!(once(&[(1.0, 1.25); 6], 1.0 / 64.0), Verdict::Better(gain) if gain.at_least > 0.24));
+        let nothing = once(&[(1.0, 1.1); 2], LEVEL);
+        assert!(matches!(nothing, Verdict::NotShown(gain) if gain.at_least == -1.0), "{nothing:?}");
+    }
+
+    #[test]
+    fn a_win_at_an_earlier_look_counts() {
+        // By signs alone: 6 of 6 win at the first look, 8 of 9 at the second.
+        let looks = |differences: &[f64]| {
+            let of = |pairs: usize, level| Seen { pairs: differing(&differences[..pairs]), level };
+            odds(&[of(6, 1.0 / 64.0), of(9, LEVEL)])
+        };
+        let with =
+            |below: &[usize]| (0..9).map(|at| if below.contains(&at) { -1.0 } else { 1.0 }).collect::<Vec<f64>>();
+        assert_eq!(looks(&with(&[])), 1.0 / 64.0, "won at once");
+        assert_eq!(looks(&with(&[8])), 1.0 / 64.0, "won at the first look, whatever came later");
+        // Eight ways have the first six above; one of those six below and all else above are six more.
+        assert_eq!(looks(&with(&[0])), 14.0 / 512.0);
+    }
+
+    #[test]
+    fn outliers_of_both_cost_little() {
+        let mut pairs =
+            vec![(28.0, 31.0), (28.3, 30.8), (28.1, 31.2), (27.9, 30.1), (28.6, 31.3), (28.4, 30.9), (28.2, 31.4)];
+        pairs.extend([(17.0, 15.0), (28.2, 16.0)]);
+        let found = once(&pairs, LEVEL);
+        assert!(matches!(found, Verdict::Better(gain) if (0.05..0.12).contains(&gain.value)), "{found:?}");
+    }
+
+    #[test]
+    fn outliers_of_the_better_one_do_not_hide_its_gain() {
+        // It is better by a quarter, and two of its runs were slowed by as much as makes them as far below the default.
+        let mut pairs: Vec<(f64, f64)> =
+            (0..8).map(|at| (100.0 + f64::from(at % 3), 125.0 + f64::from(at % 4))).collect();
+        pairs.extend([(101.0, 80.0), (100.0, 79.0)]);
+        let found = once(&pairs, LEVEL);
+        let Verdict::Better(gain) = found else { panic!("{found:?}") };
+        assert!(gain.odds == 4.0 / 1024.0 && gain.at_least > 0.2, "none, either or both of the two below: {gain:?}");
+        // Which of both was slowed makes no difference to what a pair weighs.
+        let turned: Vec<(f64, f64)> = pairs.iter().map(|(usual, ours)| (*ours, *usual)).collect();
+        let (one, other) = (weights(&logs(&pairs)), weights(&logs(&turned)));
+        assert!(one.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-12), "{one:?} {other:?}");
+    }
+
+    #[test]
+    fn looks_spend_the_level_and_no_more() {
+        for pairs in 0..40 {
+            let looks = looks(pairs);
+            assert!(looks.iter().all(|look| look.pairs <= pairs && look.level <= LEVEL));
+            assert!(looks.windows(2).all(|two| two[0].pairs < two[1].pairs && two[0].level < two[1].level));
+            assert_eq!(looks.is_empty(), pairs < PAIRS_LEAST);
+        }
+    }
+
+    #[test]
+    fn equal_layouts_seldom_win() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let wins = (0..2_000).filter(|_| {
+            // Outliers are as likely on either side, and large.
+            let mut run = || if random.f64() < 0.05 { -0.4 } else { 0.03 * (random.f64() + random.f64() - 1.0) };
+            let all: Vec<(f64, f64)> =
+                (0..PAIRS_MOST).map(|_| (run(), run())).map(|(a, b): (f64, f64)| (a.exp(), b.exp())).collect();
+            let looks = looks(PAIRS_MOST);
+            (1..=looks.len()).any(|at| matches!(judge(&all[..looks[at - 1].pairs], &looks[..at]), Verdict::Better(_)))
+        });
+        let wins = wins.count();
+        assert!((60..=130).contains(&wins), "{wins} of 2,000, of which 100 at most are asked");
+    }
+
+    #[test]
+    fn the_bound_is_below_the_truth_as_often_as_the_level_says() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut missed = 0;
+        for _ in 0..1_000 {
+            let mut run = || 0.1 * (random.f64() + random.f64());
+            let all: Vec<(f64, f64)> = (0..8).map(|_| (run().exp(), (0.05 + run()).exp())).collect();
+            let (Verdict::Better(gain) | Verdict::TooSmall(gain) | Verdict::NotShown(gain)) = once(&all, LEVEL);
+            missed += usize::from(gain.at_least > 0.05f64.exp_m1());
+            assert_eq!(gain.odds <= LEVEL, gain.at_least > 0.0, "both say the same: {all:?}");
+        }
+        assert!((20..=65).contains(&missed), "{missed} of 1,000");
+    }
+}
