@@ -10,6 +10,7 @@
 pub mod bench;
 pub mod damage;
 pub mod http;
+pub mod ports;
 pub mod random;
 mod wait;
 

@@ -1,8 +1,8 @@
 //! Waiting in tests: for a condition, never for time, and never with the core that the condition needs.
 //!
 //! A thread that spins takes its core from what it waits for, as one that yields does where the scheduler gives it the
-//! next slice again. Here it rests between two looks, first for microseconds, so that a wait that is over at once costs
-//! nothing.
+//! next slice again. Here it rests between two looks: for microseconds at first, so that a wait that is over at once
+//! costs nothing, and for milliseconds once it has lasted, so that a look that is dear costs little.
 //!
 //! reads   the clock
 
@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 /// How long a test waits for what must come. Only a defect comes near it, however busy the machine is.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// The rest after the first look; each one after it is twice as long as the one before.
+/// The shortest rest between two looks.
 const REST_MIN: Duration = Duration::from_micros(20);
-/// The longest rest between two looks.
-const REST_MAX: Duration = Duration::from_millis(1);
+/// The longest.
+const REST_MAX: Duration = Duration::from_millis(10);
+/// A rest is this part of the time that has passed: a wait takes hardly longer than what it waits for.
+const REST_PART: u32 = 32;
 
 /// Waits until a condition holds.
 ///
@@ -37,16 +39,15 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
 /// Looks at least once, and once more after the deadline: a process that was stopped meanwhile has not waited.
 #[track_caller]
 fn wait_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + patience;
-    let mut rest = REST_MIN;
+    let start = Instant::now();
     loop {
-        let is_last = Instant::now() >= deadline;
+        let passed = start.elapsed();
+        let is_last = passed >= patience;
         match look() {
             Ok(found) => return found,
             Err(why) => assert!(!is_last, "waited {patience:?} for: {what} {why}"),
         }
-        thread::sleep(rest);
-        rest = (2 * rest).min(REST_MAX);
+        thread::sleep((passed / REST_PART).clamp(REST_MIN, REST_MAX));
     }
 }
 
