@@ -232,8 +232,8 @@ fn a_full_disk_stops_the_chain_until_there_is_room() {
     assert!(filled.is_err(), "the disk is full now");
     let waiting = || node.metrics().gauge("store_waiting_for_room");
     wait_until("the chain to stand", || if waiting() == 1 { Ok(()) } else { Err(slot(rpc).to_string()) });
-    // The slot that was under way ends, none begins: the tile that would begin it runs again and again meanwhile, for as
-    // long as ten slots would take.
+    // The slot that was under way ends, none begins: the tile that would begin it runs again and again meanwhile, for
+    // as long as ten slots would take.
     let (mut at, mut beats) = (slot(rpc), vec![]);
     wait_until("no slot while poh runs", || {
         let (beat, now) = (poh_heartbeat_s(&node), slot(rpc));
