@@ -188,13 +188,16 @@ pub fn ignored_tests(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// The file whose `wait_until` looks at a condition again and again until its deadline, and rests in between.
-const WAITS: &str = "bin/hearth/tests/end_to_end/node.rs";
-
 /// Tests wait for a condition with a deadline, never for time to pass.
 pub fn sleeps(tree: &Tree, found: &mut Found) {
-    for file in tree.rust().filter(|file| file.path != WAITS) {
+    for file in tree.rust() {
         let Some(from) = file.tests_from() else { continue };
+        for at in words(&file.code, "recv_timeout(").filter(|at| is_sleep_in_disguise(&file.code, *at)) {
+            let line = line_of(&file.code, at);
+            if line >= from {
+                found.at(&file.path, line, "a sleep in disguise: wait for a condition with a deadline, not for time");
+            }
+        }
         for at in ["sleep(", "park_timeout("].iter().flat_map(|word| words(&file.code, word)) {
             let line = line_of(&file.code, at);
             // A method of that name is the code under test.
@@ -203,6 +206,28 @@ pub fn sleeps(tree: &Tree, found: &mut Found) {
             }
         }
     }
+}
+
+/// Whether a wait for a channel is one for time: nobody looks at what has come, or nothing is to come.
+fn is_sleep_in_disguise(code: &str, at: usize) -> bool {
+    let statement = code[..at].rsplit(['{', '}', ';']).next().unwrap_or_default().trim_start();
+    let is_dropped = ["let _ =", "_ =", "drop("].iter().any(|begin| statement.starts_with(begin));
+    let behind = behind_call(&code[at..]).trim_start();
+    is_dropped || [".unwrap_err()", ".expect_err(", ".is_err()"].iter().any(|end| behind.starts_with(end))
+}
+
+/// What follows the call that a text begins with; empty where the call does not end.
+fn behind_call(code: &str) -> &str {
+    let mut depth = 0;
+    for (at, c) in code.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 1 => return &code[at + 1..],
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    ""
 }
 
 /// The tests of a crate are modules of one program: each program links the crate and all below it.

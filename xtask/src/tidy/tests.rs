@@ -106,7 +106,10 @@ fn good() -> Tree {
             "crates/solana/wire/src/lib.rs",
             "//! Wire: unsafe is a word here, accounted for nowhere, {root}/mnt/ is a part.\nconst A: &str = \"unsafe\";\n",
         ),
-        File::new("crates/solana/wire/tests/a.rs", "fn f() { waker.sleep(1); }\n"),
+        File::new(
+            "crates/solana/wire/tests/a.rs",
+            "fn f() { waker.sleep(1); }\nfn g() { let a = b.recv_timeout(c(TIME)).unwrap(); }\n",
+        ),
         File::new("crates/solana/pipeline/src/dedup/mod.rs", TILE),
         File::new(
             "crates/solana/pipeline/src/dedup/cache.rs",
@@ -126,8 +129,10 @@ fn good() -> Tree {
         ),
         File::new("crates/solana/pipeline/src/replay/pool.rs", "//! Pool.\nfn f() { std::thread::scope(g); }\n"),
         File::new("crates/solana/cluster/src/simulate/mod.rs", "//! Host.\nfn f() { std::thread::scope(g); }\n"),
-        File::new("bin/hearth/tests/end_to_end/node.rs", "fn wait_until() { std::thread::park_timeout(REST); }\n"),
-        File::new("bin/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
+        File::new(
+            "bin/hearth/src/main.rs",
+            "//! Hearth.\nfn poll() {\n    std::thread::sleep(TURN);\n    let _ = a.recv_timeout(TURN);\n}\n",
+        ),
     ];
     files.extend(packages.iter().map(|package| File::new(&package.manifest(), MANIFEST)));
     Tree { files, packages }
@@ -264,6 +269,8 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 with("crates/solana/wire/tests/b/c.rs", "fn f() { std::thread::sleep(TIME); }\n"),
                 source("//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { sleep(TIME); }\n}\n"),
                 with("crates/solana/wire/tests/b/c.rs", "fn f() { std::thread::park_timeout(TIME); }\n"),
+                with("crates/solana/wire/tests/b/c.rs", "fn f() {\n    let _ = a.recv_timeout(TIME);\n}\n"),
+                with("crates/solana/wire/tests/b/c.rs", "fn f() { assert!(a.recv_timeout(g(TIME)).is_err()); }\n"),
             ],
         ),
         ("test-programs", second_programs()),

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hearth_testkit::ports;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -55,9 +56,7 @@ impl Drop for Network {
 
 /// Three ports in a row that are free.
 fn base_port() -> u16 {
-    let start = 13_000 + std::process::id() as u16 % 1000 * 3;
-    let free = |port: &u16| (*port..port + 3).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-    (start..).step_by(3).take(1000).find(free).expect("three ports in a row")
+    ports::reserve(|first| (first..first + 3).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()))
 }
 
 /// Runs it; the JSON that it prints.

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
 use serde_json::{Value, json};
@@ -55,6 +54,14 @@ fn wait_for_snapshot(node: &Node, after: u64) -> u64 {
 /// `hearth ledger …`
 fn ledger(setup: &Setup, command: &str, arguments: &[&str]) -> Output {
     output(hearth().args(["ledger", command, "--config"]).arg(setup.config()).args(arguments))
+}
+
+/// When the tile poh last said that it runs, by the node's own clock, seconds.
+fn poh_heartbeat_s(node: &Node) -> f64 {
+    let metrics = node.metrics();
+    let is_it = |line: &&str| line.starts_with("hearth_tile_heartbeat_unix_seconds{tile=\"poh:0\"");
+    let line = metrics.text().lines().find(is_it).expect("a heartbeat of poh");
+    line.rsplit_once(' ').and_then(|(_, value)| value.parse().ok()).expect("a number")
 }
 
 fn lines(output: &Output) -> Vec<String> {
@@ -225,14 +232,18 @@ fn a_full_disk_stops_the_chain_until_there_is_room() {
     assert!(filled.is_err(), "the disk is full now");
     let waiting = || node.metrics().gauge("store_waiting_for_room");
     wait_until("the chain to stand", || if waiting() == 1 { Ok(()) } else { Err(slot(rpc).to_string()) });
-    // The slot that was under way ends, none begins.
-    let (mut at, mut since) = (slot(rpc), Instant::now());
-    wait_until("no slot for a second", || {
-        let now = slot(rpc);
+    // The slot that was under way ends, none begins: the tile that would begin it runs again and again meanwhile, for
+    // as long as ten slots would take.
+    let (mut at, mut beats) = (slot(rpc), vec![]);
+    wait_until("no slot while poh runs", || {
+        let (beat, now) = (poh_heartbeat_s(&node), slot(rpc));
         if now != at {
-            (at, since) = (now, Instant::now());
+            (at, beats) = (now, vec![]);
         }
-        if since.elapsed() < Duration::from_secs(1) { Err(format!("slot {now}")) } else { Ok(()) }
+        if beats.last() != Some(&beat) {
+            beats.push(beat);
+        }
+        if beats.len() > 10 && beat > beats[0] + 1.0 { Ok(()) } else { Err(format!("slot {now}, beats {beats:?}")) }
     });
     // Once each time: a snapshot that is given up makes room for a moment.
     let said = node.process.errors();

@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hearth_ledger::genesis::funded_account_key;
+use hearth_testkit::pause;
 use hearth_testkit::random::Random;
 use hearth_wire::Signature;
 use hearth_wire::base58::decode_32;
@@ -167,8 +168,7 @@ fn kills(seed: u64, count: u64) {
             scope.spawn(|| load(quic, rpc, &sent, &stop));
             wait_for_confirmed(&sent, &mut confirmed, rpc, known);
             last_slot = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
-            let moment = Instant::now() + Duration::from_micros(random.word() % (WITHIN_MS * 1000));
-            wait_until("the moment", || if Instant::now() < moment { Err(String::new()) } else { Ok(()) });
+            pause(Duration::from_micros(random.word() % (WITHIN_MS * 1000)));
             node.process.signal(Signal::KILL);
         });
         node.process.wait();

@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Output;
-use std::time::Instant;
+use std::time::Duration;
 
+use hearth_testkit::pause;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -163,8 +164,7 @@ fn a_node_that_stood_still_is_the_limit_of_a_load_without_a_rate() {
     let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
     load.wait_for_line(" included ");
     node.signal(Signal::STOP);
-    let stopped = Instant::now();
-    wait_until("three seconds", || (stopped.elapsed().as_secs() >= 3).then_some(()).ok_or_else(String::new));
+    pause(Duration::from_secs(3));
     node.signal(Signal::CONT);
     let (status, text) = load.wait_with_errors();
     assert!(status.success(), "{status}: {text}");

@@ -5,33 +5,22 @@ use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use hearth_rpc_client::http::{self, Patience};
 use hearth_rpc_client::{Options, RpcClient, RpcError};
+use hearth_testkit::ports;
+pub use hearth_testkit::wait_for as wait_until;
 use hearth_wire::base58::{decode_32, encode_32, encode_64};
 use hearth_wire::{Hash, Pubkey, Signature};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// The longest that anything here may take.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = hearth_testkit::PATIENCE;
 /// The longest page.
 const PAGE_BYTES_MAX: u64 = 16 << 20;
-
-/// Waits until `condition` gives something; panics with what it last said.
-pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Result<T, String>) -> T {
-    let start = Instant::now();
-    loop {
-        match condition() {
-            Ok(value) => return value,
-            Err(why) => assert!(start.elapsed() < DEADLINE, "{what}: not within {} s: {why}", DEADLINE.as_secs()),
-        }
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
 
 /// `Ok` when both are equal.
 pub fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<(), String> {
@@ -48,18 +37,12 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Five ports that nobody listens on.
+    /// Five ports that nobody listens on, by TCP or by UDP.
     fn free() -> Self {
-        static NEXT: AtomicU16 = AtomicU16::new(0);
-        let first = 10_000 + (std::process::id() % 2000) as u16 * 10;
-        loop {
-            let port = first + NEXT.fetch_add(5, Ordering::Relaxed) % 2000;
-            let tcp = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-            let udp = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-            if (port..port + 3).all(tcp) && (port + 3..port + 5).all(udp) {
-                return Self { rpc: port, metrics: port + 2, udp: port + 3, quic: port + 4 };
-            }
-        }
+        let tcp = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        let udp = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        let port = ports::reserve(|first| (first..first + 5).all(|port| tcp(port) && udp(port)));
+        Self { rpc: port, metrics: port + 2, udp: port + 3, quic: port + 4 }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use hearth_testkit::pause;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -92,8 +93,7 @@ fn a_target_that_stood_still_is_the_limit() {
     bench.wait_for_line("   2 s ");
     node.process.signal(Signal::STOP);
     // The bench says nothing meanwhile: it asks the node what it has done.
-    let stopped = Instant::now();
-    wait_until("two seconds", || (stopped.elapsed() > STANDSTILL).then_some(()).ok_or_else(String::new));
+    pause(STANDSTILL);
     node.process.signal(Signal::CONT);
     let (status, text) = bench.wait_with_errors();
     assert!(status.success(), "{status}: {text}");

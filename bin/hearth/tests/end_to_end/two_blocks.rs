@@ -3,9 +3,11 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig};
+use hearth_testkit::pause;
 use hearth_wire::entry::write_entry;
 use serde_json::{Value, json};
 
@@ -113,7 +115,7 @@ fn a_node_with_another_block_than_the_cluster_gets_the_clusters() {
         scope.spawn(|| {
             while !is_started.load(SeqCst) {
                 send(&shreds, follows.tvu());
-                std::thread::yield_now();
+                pause(Duration::from_millis(1));
             }
         });
         let node = follows.start();

@@ -3,15 +3,14 @@
 use hearth_ring::{
     ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, Polled, Workspace, WorkspaceError, WorkspacePlan,
 };
+use hearth_testkit::{wait_for, wait_until};
 use proptest::prelude::*;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 const NODE_PATH: &str = "HEARTH_RING_TEST_NODE_PATH";
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A path of its own for each test, removed at the end.
 struct TestPath(PathBuf);
@@ -82,19 +81,8 @@ fn start_node(path: &Path) -> (Child, Observer) {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
     let child = command.args(["--exact", "node"]).env(NODE_PATH, path).stdout(Stdio::null()).spawn().unwrap();
-    let start = Instant::now();
-    let observer = wait_for(start, || Observer::attach(path).ok());
+    let observer = wait_for("the node's workspace", || Observer::attach(path).map_err(|error| error.to_string()));
     (child, observer)
-}
-
-fn wait_for<T>(start: Instant, mut what: impl FnMut() -> Option<T>) -> T {
-    loop {
-        if let Some(found) = what() {
-            return found;
-        }
-        assert!(start.elapsed() < DEADLINE, "waited for {DEADLINE:?}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -110,9 +98,9 @@ fn another_process_is_observed_while_it_runs_and_after_it_was_killed() {
     assert_eq!(std::fs::metadata(&path.0).unwrap().permissions().mode() & 0o777, 0o644);
 
     let counters = observer.counters("source").unwrap();
-    wait_for(Instant::now(), || (counters[1].load(Ordering::Relaxed) > 10_000).then_some(()));
+    wait_until("frags are counted", || counters[1].load(Ordering::Relaxed) > 10_000);
     let first = observer.links()[0].producer_seq;
-    wait_for(Instant::now(), || (observer.links()[0].producer_seq > first + 1000).then_some(()));
+    wait_until("frags go on", || observer.links()[0].producer_seq > first + 1000);
     match Workspace::create(&path.0, &plan()) {
         Err(WorkspaceError::InUse { pid, .. }) => assert_eq!(pid, child.id()),
         other => panic!("{other:?} beside a running node"),

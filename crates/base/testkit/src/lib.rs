@@ -4,8 +4,14 @@
 //!         fake node
 //! writes  one line per figure to standard output; damage, into files; a fake node's answers
 //! memory  one sample per round
+//!
+//! A test waits by [`wait_until`] and [`wait_for`] alone.
 
 pub mod bench;
 pub mod damage;
 pub mod http;
+pub mod ports;
 pub mod random;
+mod wait;
+
+pub use wait::{PATIENCE, pause, wait_for, wait_until};

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hearth_ring::{Consumer, Counters, HugePages, Producer, Workspace};
 use parking_lot::{Mutex, MutexGuard};
@@ -17,15 +17,6 @@ use crate::runner::{Parts, Runner};
 use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
 use crate::wake::{Neighbours, Waker};
 use crate::{Clock, Entropy, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
-
-/// Spins, giving the core away each time, until `done`; fails when that takes longer than a minute.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
-        std::thread::yield_now();
-    }
-}
 
 /// A link between two tiles, or between a tile and the test, which is tile `test:0`.
 pub struct Wire {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use hearth_abci::application::Answer;
 use hearth_abci::client::ClientError;
 use hearth_abci::server::Limits;
 use hearth_abci::{Address, Application, Bytes, Client, Exception, Server, request, response};
+use hearth_testkit::wait_until;
 use parking_lot::{Condvar, Mutex};
 use proptest::prelude::*;
 
@@ -77,14 +77,6 @@ fn echo(client: &mut Client, word: &str) -> Result<String, ClientError> {
     }
 }
 
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn check_goes_on_while_a_block_is_executed() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +127,7 @@ fn a_bad_frame_closes_its_connection_and_no_other() {
         let mut bad = Client::connect(server.address()).unwrap();
         bad.send_bytes(bytes).unwrap();
         assert!(matches!(bad.receive(), Err(ClientError::Closed | ClientError::Frame(_))));
-        wait_for("counted", || server.counters().frames_bad.load(Ordering::Relaxed) == count as u64 + 1);
+        wait_until("the frame is counted", || server.counters().frames_bad.load(Ordering::Relaxed) == count as u64 + 1);
         assert_eq!(echo(&mut good, "still").unwrap(), "still");
     }
     // A request of a later protocol.
@@ -155,7 +147,7 @@ fn an_exception_and_a_panic_end_their_connection() {
     let mut second = Client::connect(server.address()).unwrap();
     let request = request::Query { path: "/panic".into(), ..Default::default() };
     assert!(second.call(request::Value::Query(request)).is_err());
-    wait_for("both are gone", || server.connections() == 0);
+    wait_until("both are gone", || server.connections() == 0);
     let mut third = Client::connect(server.address()).unwrap();
     assert_eq!(echo(&mut third, "here").unwrap(), "here");
 }
@@ -171,7 +163,7 @@ fn connections_are_bounded_and_a_stop_ends_them() {
     let mut third = Client::connect(&address).unwrap();
     assert!(echo(&mut third, "b").is_err());
     clients.pop();
-    wait_for("room", || server.connections() == 1);
+    wait_until("there is room", || server.connections() == 1);
     assert_eq!(echo(&mut Client::connect(&address).unwrap(), "c").unwrap(), "c");
     server.stop();
     assert!(echo(&mut clients[0], "d").is_err());
@@ -187,7 +179,7 @@ proptest! {
         // It may be closed half way.
         let _ = bad.send_bytes(&bytes);
         drop(bad);
-        wait_for("gone", || server.connections() == 0);
+        wait_until("it is gone", || server.connections() == 0);
         let mut good = Client::connect(server.address()).unwrap();
         prop_assert_eq!(echo(&mut good, "here").unwrap(), "here");
     }

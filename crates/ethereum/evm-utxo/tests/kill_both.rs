@@ -12,6 +12,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm_utxo::prism::call;
 use hearth_evm_utxo::{UtxoChain, genesis};
+use hearth_testkit::pause;
 use hearth_testkit::random::{Random, seed};
 use hearth_utxo::amount::to_wei;
 use hearth_utxo::prism::ADDRESS;
@@ -116,10 +117,7 @@ fn what_there_is_survives_a_kill() {
         told = blocks.by_ref().take(3 + round as usize).last().expect("the process ended by itself");
         // Some moment of the next two blocks: whatever is written then is written in part.
         let block_ns = begun.elapsed().as_nanos() as u64 / (3 + round);
-        let until = Instant::now() + Duration::from_nanos(random.below(2 * block_ns));
-        while Instant::now() < until {
-            std::hint::spin_loop();
-        }
+        pause(Duration::from_nanos(random.below(2 * block_ns)));
         child.kill().unwrap();
         child.wait().unwrap();
         // What it had told of when it ended.

@@ -6,10 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, U256};
 use hearth_crypto::ed25519::SigningKey;
+use hearth_testkit::wait_until;
 use hearth_utxo::ledger::Head;
 use hearth_utxo::prism::Incoming;
 use hearth_utxo::tx::{Action, Builder, Checker, decode};
@@ -125,14 +125,12 @@ fn a_killed_process_loses_and_makes_nothing() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
         // Somewhere in a block, and never at the same place of one.
         let enough = ((before + 7) * BLOCK) as u64 + round * 13;
-        while std::fs::metadata(&path).map_or(0, |meta| meta.len()) < enough {
-            assert!(Instant::now() < deadline, "the process makes no blocks");
+        wait_until("the process makes blocks", || {
             assert!(child.try_wait().unwrap().is_none(), "the process ended by itself");
-            std::thread::yield_now();
-        }
+            std::fs::metadata(&path).map_or(0, |meta| meta.len()) >= enough
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         let known = blocks(&path);

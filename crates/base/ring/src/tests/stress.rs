@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 const MTU: usize = if cfg!(miri) { 100 } else { 1232 };
 const FRAGS: u64 = if cfg!(miri) { 300 } else { 100_000 };
+/// The longest that nothing comes. The threads yield and never rest: they are to meet at the ring's ends.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 fn mix(seed: u64) -> u64 {
@@ -32,13 +33,14 @@ fn checksum(payload: &[u8]) -> u64 {
 fn consume(consumer: &mut Consumer, done: &AtomicBool, mut before_each: impl FnMut(u64)) -> (u64, u64) {
     let (mut accepted, mut lost) = (0, 0);
     let mut last = None;
-    let start = Instant::now();
+    let mut since = Instant::now();
     loop {
         before_each(consumer.seq());
         // Read before polling: when it is set, `Empty` means that nothing comes any more.
         let finished = done.load(Ordering::Acquire);
         match consumer.poll() {
             Polled::Ready(meta) => {
+                since = Instant::now();
                 assert!(last < Some(meta.seq), "in order, once");
                 last = Some(meta.seq);
                 match consumer.payload(&meta) {
@@ -59,7 +61,7 @@ fn consume(consumer: &mut Consumer, done: &AtomicBool, mut before_each: impl FnM
             Polled::Empty => {
                 consumer.release();
                 thread::yield_now();
-                assert!(start.elapsed() < DEADLINE, "the producer came to a stop");
+                assert!(since.elapsed() < DEADLINE, "the producer came to a stop");
             }
         }
         if consumer.seq().is_multiple_of(16) {
@@ -88,10 +90,10 @@ fn stress(depth: u32) {
                 next_wait = seq + 4 * lap;
             })
         });
-        let start = Instant::now();
         for seq in 0..FRAGS {
+            let since = Instant::now();
             while producer.credits(1) == 0 {
-                assert!(start.elapsed() < DEADLINE, "the reliable consumer came to a stop");
+                assert!(since.elapsed() < DEADLINE, "the reliable consumer came to a stop");
                 thread::yield_now();
             }
             let size = fill(producer.buffer(), seq);

@@ -1,7 +1,6 @@
 //! Who has to go.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 
@@ -74,11 +73,7 @@ fn unread_bytes_are_a_request() {
         let a = places.enter(HERE, &ours).unwrap().place;
         let b = places.enter(HERE, &other).unwrap().place;
         client.write_all(b"POST").unwrap();
-        let begun = Instant::now();
-        while places.lock().open[&a.number].is_silent() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "it never comes");
-            std::thread::yield_now();
-        }
+        hearth_testkit::wait_until("the bytes", || !places.lock().open[&a.number].is_silent());
         let entered = places.enter(HERE, &ours).unwrap();
         assert!(is_given_up(&b) && !is_given_up(&a));
         // Now those that are there have all sent something.

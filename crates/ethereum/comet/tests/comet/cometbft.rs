@@ -9,8 +9,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy_consensus::{Transaction, TxEip1559};
@@ -28,6 +27,7 @@ use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::UtxoChain;
+use hearth_testkit::{pause, ports};
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
 use parking_lot::{Mutex, MutexGuard};
@@ -41,6 +41,8 @@ const SINGLE: u8 = 200;
 const INTERVAL: u64 = 10;
 /// Whatever is awaited comes within this, on a machine that does much else.
 const WITHIN: Duration = Duration::from_secs(180);
+/// The rest between two looks at another process, each of which is a request to it.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A CometBFT that has not ended by itself within this hangs.
 const TO_END: Duration = Duration::from_secs(20);
 
@@ -191,11 +193,8 @@ fn cometbft() -> Option<PathBuf> {
 
 /// Three ports in a row that are free on every address used.
 fn base_port(nodes: u16) -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 20_000 + std::process::id() as u16 % 900 * 10;
     let free = |port: u16| (0..nodes).all(|node| TcpListener::bind((format!("127.0.0.{}", node + 1), port)).is_ok());
-    let ports = std::iter::from_fn(|| Some(start + NEXT.fetch_add(3, Ordering::Relaxed)));
-    ports.take(1000).find(|port| (*port..port + 3).all(free)).expect("three ports in a row")
+    ports::reserve(|first| (first..first + 3).all(&free))
 }
 
 fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
@@ -204,14 +203,12 @@ fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 
 fn found_within<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + within;
-    // Nobody sends: it is a pause between two looks at another process.
-    let (_nobody, pause) = mpsc::channel::<()>();
     loop {
         let found = look();
         if found.is_some() || Instant::now() >= deadline {
             return found;
         }
-        let _ = pause.recv_timeout(Duration::from_millis(50));
+        pause(LOOK_EVERY);
     }
 }
 
@@ -434,8 +431,7 @@ fn kill_by(program: &Path, seed: u64) {
         let height = node.height().unwrap_or(0) + 1 + dice.u64(..4);
         node.wait_for_height(height);
         // At any moment within a block.
-        let (_nobody, pause) = mpsc::channel::<()>();
-        let _ = pause.recv_timeout(Duration::from_millis(dice.u64(..120)));
+        pause(Duration::from_millis(dice.u64(..120)));
         match dice.u64(..5) {
             0 => node.app = None,
             1 => node.comet = None,

@@ -1,8 +1,6 @@
 //! Snapshots from one application to another, without CometBFT between them.
 
 use std::path::Path;
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, TxKind, U256};
@@ -17,6 +15,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::{UtxoChain, genesis};
+use hearth_testkit::wait_for;
 use hearth_utxo::OwnerKey;
 
 const CHAIN: u64 = 777;
@@ -78,15 +77,10 @@ fn list(app: &App) -> Vec<Snapshot> {
 
 /// Waits for the snapshot of that height.
 fn snapshot(app: &App, height: u64) -> Snapshot {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let (_nobody, pause) = mpsc::channel::<()>();
-    loop {
-        if let Some(found) = list(app).into_iter().find(|snapshot| snapshot.height == height) {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "no snapshot of {height}");
-        let _ = pause.recv_timeout(Duration::from_millis(5));
-    }
+    wait_for("a snapshot", || {
+        let found = list(app).into_iter().find(|snapshot| snapshot.height == height);
+        found.ok_or_else(|| format!("of block {height}"))
+    })
 }
 
 fn offer(app: &App, snapshot: &Snapshot, app_hash: &Bytes) -> Offer {

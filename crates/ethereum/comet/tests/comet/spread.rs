@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use alloy_primitives::{Address, U256};
 use base64::Engine;
@@ -15,13 +15,13 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockInput, BlockTime, Chain, ChainConfig};
 use hearth_evm_utxo::{UtxoChain, genesis};
+use hearth_testkit::PATIENCE;
 use hearth_testkit::http::serve_calls;
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, Output, OwnerKey};
 use serde_json::json;
 
 const CHAIN: u64 = 777;
-const WITHIN: Duration = Duration::from_secs(60);
 
 fn signer() -> Signer {
     Signer::new(&[1; 32]).unwrap()
@@ -84,7 +84,7 @@ fn both_ledgers_transactions_reach_the_other_nodes_pools() {
         wanted.iter().all(|id| other.chain().outputs_pool().get(id).is_some())
             && other.chain().pool().get(&evm).is_some()
     };
-    let deadline = Instant::now() + WITHIN;
+    let deadline = Instant::now() + PATIENCE;
     while !is_there() {
         let left = deadline.saturating_duration_since(Instant::now());
         let envelope = broadcast.recv_timeout(left).expect("it is handed over");
@@ -99,7 +99,7 @@ fn both_ledgers_transactions_reach_the_other_nodes_pools() {
     let others = Spreader::start(other.chain().clone(), rpc, other.spread().clone()).unwrap();
     // One of its own comes after all that it could have handed over.
     let own = other.chain().submit(vec![call(3).raw.clone()]).remove(0).unwrap();
-    let envelope = broadcast.recv_timeout(WITHIN).expect("its own is handed over");
+    let envelope = broadcast.recv_timeout(PATIENCE).expect("its own is handed over");
     drop((spreader, others));
     assert!(broadcast.try_recv().is_err(), "nothing else is");
     let check = one.check_tx(request::CheckTx { tx: envelope.clone(), r#type: 0 }).unwrap();

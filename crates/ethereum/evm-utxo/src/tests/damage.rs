@@ -86,11 +86,7 @@ impl Folder {
             match number {
                 20 => chain.checkpoint().unwrap(),
                 40 if !stopped => {
-                    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-                    while chain.first_block() == 1 {
-                        assert!(std::time::Instant::now() < end, "old blocks go");
-                        std::thread::yield_now();
-                    }
+                    hearth_testkit::wait_until("old blocks go", || chain.first_block() != 1);
                     chain.sync_blocks().unwrap();
                     held = chain.hold_syncs();
                 }

@@ -1,7 +1,6 @@
 //! Chains that begin with another's state, and chains that keep only the last blocks.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use alloy_consensus::Header;
 use hearth_evm::block::Block;
@@ -206,11 +205,8 @@ fn a_chain_of_the_last_blocks_goes_on_from_its_folder() {
         let head = chain.head().number();
         assert_eq!(head, 25 * round);
         // A file has sixteen blocks, and goes when none of its blocks is among the last.
-        let (end, first) = (Instant::now() + Duration::from_secs(60), 1 + (head - 20) / 16 * 16);
-        while chain.first_block() != first {
-            assert!(Instant::now() < end, "old blocks stay");
-            std::thread::yield_now();
-        }
+        let first = 1 + (head - 20) / 16 * 16;
+        hearth_testkit::wait_until("old blocks go", || chain.first_block() == first);
         assert!((first..=head).all(|number| chain.block(number).is_some()));
         chain.stop();
         drop(chain);

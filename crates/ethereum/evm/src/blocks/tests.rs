@@ -3,6 +3,7 @@
 use alloy_consensus::TxLegacy;
 use alloy_primitives::{Address, Bytes, Log, TxKind, U256};
 use hearth_crypto::secp256k1::Signer;
+use hearth_testkit::wait_until;
 use hearth_wal::faulty::Faulty;
 use proptest::prelude::*;
 use revm::primitives::hardfork::SpecId;
@@ -325,15 +326,6 @@ fn who_signed_an_authorization_list_is_kept() {
     let mut bytes = Vec::new();
     record::encode(&block, &Changes::default(), &mut bytes);
     assert_eq!(record::decode(&bytes).expect("it decodes").0, block);
-}
-
-/// Waits for the thread that syncs and lets go.
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !is() {
-        assert!(std::time::Instant::now() < end, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

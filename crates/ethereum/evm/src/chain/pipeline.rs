@@ -20,8 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
-#[cfg(test)]
-use std::time::{Duration, Instant};
 
 use super::ahead::{AheadView, Teller};
 use super::parent::Parent;
@@ -156,11 +154,18 @@ impl Inner {
     }
 
     /// In tests every other block is sealed when the next has been looked for: both orders come about on any machine.
+    /// Where none comes soon there is no look to wait for.
     #[cfg(test)]
     fn let_look(&self, number: u64) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while number.is_multiple_of(2) && !self.looked.load(Ordering::Acquire) && Instant::now() < end {
-            thread::yield_now();
+        use super::BlockTime;
+        let comes_soon = || match self.signal.block_time() {
+            BlockTime::Instant => true,
+            BlockTime::Every(interval) => interval < std::time::Duration::from_secs(1),
+            BlockTime::Manual => false,
+        };
+        if number.is_multiple_of(2) {
+            let is_over = || self.looked.load(Ordering::Acquire) || !comes_soon();
+            hearth_testkit::wait_until("a look for the next block", is_over);
         }
     }
 

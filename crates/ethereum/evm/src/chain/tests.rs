@@ -3,11 +3,11 @@
 mod limits;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use alloy_consensus::{Transaction, TxEip1559};
 use alloy_primitives::{TxKind, U256};
 use hearth_crypto::secp256k1::Signer;
+use hearth_testkit::{PATIENCE, wait_for, wait_until};
 
 use super::*;
 use crate::pool::PoolError;
@@ -15,7 +15,6 @@ use crate::tx::{Tx, TypedTransaction};
 
 pub(super) const CHAIN: u64 = 31337;
 pub(super) const GWEI: u128 = 1_000_000_000;
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn signer(seed: u8) -> Signer {
     Signer::new(&[seed; 32]).expect("a key")
@@ -253,16 +252,19 @@ fn who_changes_the_chain_by_hand_waits_for_the_block_under_way_alone() {
             });
         }
         let mut waited: Vec<u64> = Vec::new();
-        let end = Instant::now() + PATIENCE;
-        while waited.len() < 101 || chain.head().number() < 200 {
-            assert!(Instant::now() < end, "{} blocks, {waited:?}", chain.head().number());
-            let before = chain.head().number();
+        wait_for("two hundred blocks and a hundred changes", || {
             chain.set_balance(Address::repeat_byte(0x55), U256::from(waited.len())).expect("set");
+            let before = chain.head().number();
+            let between = chain.inner.between_blocks();
+            // No block is made until it is dropped, however long this thread is put aside here.
             waited.push(chain.head().number() - before);
-        }
+            drop(between);
+            let head = chain.head().number();
+            if waited.len() > 100 && head >= 200 { Ok(()) } else { Err(format!("{head} blocks, {waited:?}")) }
+        });
         done.store(true, Ordering::Relaxed);
         waited.sort_unstable();
-        // One that was begun before, and one that was executed ahead. The thread itself may be put aside at times.
+        // One that was begun before, and one that was executed ahead. The thread may be put aside before it asks.
         assert!(waited[waited.len() / 2] <= 2, "{waited:?}");
     });
 }
@@ -311,10 +313,8 @@ fn number_block_receipt_and_nonce_agree(chain: &Chain) {
         let hashes: Vec<B256> = writers.into_iter().flat_map(|writer| writer.join().expect("it sends")).collect();
         assert!(chain.settled(&hashes, PATIENCE));
         // Each reader sees the end.
-        let (head, end) = (chain.head().number(), Instant::now() + PATIENCE);
-        while chain.head().number() == head && chain.pool().status().pending > 0 {
-            assert!(Instant::now() < end, "what waits is included");
-        }
+        let head = chain.head().number();
+        wait_until("what waits is included", || chain.head().number() != head || chain.pool().status().pending == 0);
         done.store(true, Ordering::Release);
         assert!(hashes.iter().all(|hash| chain.tx(hash).is_some()), "what is acknowledged is included");
         assert!(readers.into_iter().all(|reader| reader.join().expect("all agrees") > 0));
@@ -337,11 +337,7 @@ fn a_chain_that_nobody_holds_ends_its_thread() {
     let chain = chain(BlockTime::Every(Duration::from_millis(5)));
     let thread = chain.inner.sequencer.lock().take().expect("it runs");
     drop(chain);
-    let end = Instant::now() + PATIENCE;
-    while !thread.is_finished() {
-        assert!(Instant::now() < end, "it goes on");
-        std::thread::yield_now();
-    }
+    wait_until("its thread ends", || thread.is_finished());
 }
 
 pub(super) fn in_folder(dir: &std::path::Path, block_time: BlockTime) -> Result<Chain, ChainError> {
@@ -527,11 +523,7 @@ fn a_snapshot_goes_with_its_block() {
     chain.mine_many(2, None).expect("they are made");
     let before = chain.snapshot();
     chain.mine_many(60, None).expect("they are made");
-    let end = Instant::now() + PATIENCE;
-    while chain.first_block() <= 2 {
-        assert!(Instant::now() < end, "{:?}", chain.failure());
-        std::thread::yield_now();
-    }
+    wait_until("the first blocks go", || chain.first_block() > 2 || chain.failure().is_some());
     let head = chain.head();
     assert!(!chain.revert(before).expect("its block is gone"));
     assert!(!chain.revert(beginning).expect("the first block is gone"));

@@ -4,17 +4,16 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use alloy_consensus::{SignableTransaction, TxLegacy};
 use alloy_primitives::{Address, TxKind, U256};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::tx::{SharedTx, Tx};
+use hearth_testkit::wait_until;
 
 const CHAIN: u64 = 31337;
 const DIRECTORY: &str = "HEARTH_EVM_KILL_AHEAD_TEST";
-const PATIENCE: Duration = Duration::from_secs(120);
 const ROUNDS: u64 = 3;
 const SENDERS: u8 = 4;
 /// Transactions of each account in a burst.
@@ -62,11 +61,7 @@ fn sends_bursts() {
         assert!(taken, "{:?}", chain.failure());
         println!("\ntaken {} ahead {}", nonces.end, chain.metrics().ahead);
         // So much waits that blocks follow each other, and no more.
-        let end = Instant::now() + PATIENCE;
-        while chain.pool().status().pending > 2_000 {
-            assert!(Instant::now() < end && chain.failure().is_none(), "{:?}", chain.failure());
-            std::thread::yield_now();
-        }
+        wait_until("fewer transactions", || chain.pool().status().pending <= 2_000 || chain.failure().is_some());
     }
 }
 

@@ -82,11 +82,9 @@ impl Ledger {
 impl Ledger {
     /// Waits until no base is being written.
     pub(super) fn written(&self) {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
-        while self.0.shortening.lock().as_ref().is_some_and(|shortening| !shortening.thread.is_finished()) {
-            assert!(std::time::Instant::now() < end, "a base is still being written");
-            std::thread::yield_now();
-        }
+        hearth_testkit::wait_until("the base is written", || {
+            self.0.shortening.lock().as_ref().is_none_or(|shortening| shortening.thread.is_finished())
+        });
     }
 }
 

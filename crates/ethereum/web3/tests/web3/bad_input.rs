@@ -2,15 +2,15 @@
 
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{U256, hex};
 use hearth_evm::chain::BlockTime;
+use hearth_testkit::wait_until;
 use hearth_web3::Limits;
 use serde_json::{Value, json};
 
-use crate::node::{DEADLINE, GWEI, Node, Plan, account, connect, raw, read_answer, send, word};
+use crate::node::{GWEI, Node, Plan, account, connect, raw, read_answer, send, word};
 
 #[test]
 fn bad_transactions_are_refused_in_geths_words() {
@@ -160,11 +160,7 @@ fn idle_connections_make_room() {
     for _ in 0..20 {
         silent.push(connect(&node.server));
         // Each is accepted before the next request, so that the connection that asks was idle for less long.
-        let deadline = Instant::now() + DEADLINE;
-        while counters.connections.load(Relaxed) < 1 + silent.len() as u64 {
-            assert!(Instant::now() < deadline, "{counters:?}");
-            std::thread::yield_now();
-        }
+        wait_until("it is accepted", || counters.connections.load(Relaxed) > silent.len() as u64);
         assert_eq!(node.ask("eth_chainId", json!([]))["result"], "0x7a69");
     }
     assert_eq!(counters.connections_refused.load(Relaxed), 0);

@@ -1,23 +1,15 @@
 //! What is acknowledged while the disk is slow: what the tags name, and what waits with `durable`.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
 
-use serde_json::{Value, json};
+use hearth_testkit::{wait_for, wait_until};
+use serde_json::json;
 
-use super::node::{DEADLINE, Node, Plan, account, number};
+use super::node::{Node, Plan, account, number};
 
 /// Numbers of the blocks that tags name.
 fn tagged(node: &Node) -> [u128; 3] {
     ["latest", "safe", "finalized"].map(|tag| number(&node.call("eth_getBlockByNumber", json!([tag, false]))["number"]))
-}
-
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !is() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -78,15 +70,11 @@ fn durable_receipts_wait_for_the_disk() {
             .map(|(method, params)| {
                 let other = node.another();
                 scope.spawn(move || {
-                    let end = Instant::now() + DEADLINE;
-                    loop {
-                        let answer: Value = other.call(method, params.clone());
-                        // A disk that takes too long is no answer, and the client asks again.
-                        if !answer.is_null() {
-                            return (answer, other.synced());
-                        }
-                        assert!(Instant::now() < end, "{method}");
-                    }
+                    // A disk that takes too long is no answer, and the client asks again.
+                    wait_for("an answer", || match other.call(method, params.clone()) {
+                        answer if answer.is_null() => Err((*method).into()),
+                        answer => Ok((answer, other.synced())),
+                    })
                 })
             })
             .collect();

@@ -1,7 +1,6 @@
 //! Where blocks are made as transactions come: what is answered when, and what contracts print.
 
 use std::net::TcpStream;
-use std::time::Instant;
 
 use alloy_primitives::{Address, TxKind, U256, address, hex, keccak256};
 use hearth_evm::chain::BlockTime;
@@ -248,16 +247,10 @@ fn print(text: &str) {
 
 /// Waits for the next text.
 fn printed() -> String {
-    let end = Instant::now() + DEADLINE;
-    loop {
+    hearth_testkit::wait_for("a printed text", || {
         let mut texts = PRINTED.lock();
-        if !texts.is_empty() {
-            return texts.remove(0);
-        }
-        drop(texts);
-        assert!(Instant::now() < end, "nothing is printed");
-        std::thread::yield_now();
-    }
+        if texts.is_empty() { Err("nothing is printed".into()) } else { Ok(texts.remove(0)) }
+    })
 }
 
 #[test]

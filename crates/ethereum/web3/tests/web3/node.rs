@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alloy_consensus::{Transaction, TxEip1559};
 use alloy_primitives::{Address, Bytes, TxKind, U256, hex};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub const CHAIN_ID: u64 = 31337;
 pub const GWEI: u128 = 1_000_000_000;
 /// How long anything may take in these tests.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = hearth_testkit::PATIENCE;
 
 /// Logs its input under topic 1.
 pub const LOGS: &str = "365f5f376001365fa100";
@@ -186,15 +186,10 @@ impl Node {
 
     #[track_caller]
     pub fn receipt(&self, hash: &Value) -> Value {
-        let end = Instant::now() + DEADLINE;
-        loop {
-            let receipt = self.call("eth_getTransactionReceipt", json!([hash]));
-            if !receipt.is_null() {
-                return receipt;
-            }
-            assert!(Instant::now() < end, "no receipt of {hash}");
-            std::thread::yield_now();
-        }
+        hearth_testkit::wait_for("a receipt", || match self.call("eth_getTransactionReceipt", json!([hash])) {
+            Value::Null => Err(format!("of {hash}")),
+            receipt => Ok(receipt),
+        })
     }
 
     /// Deploys code by account `seed`; its address.

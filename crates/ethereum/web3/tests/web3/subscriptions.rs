@@ -2,10 +2,10 @@
 
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use alloy_primitives::{TxKind, hex};
 use hearth_evm::chain::BlockTime;
+use hearth_testkit::wait_until;
 use hearth_web3::Limits;
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
@@ -155,17 +155,13 @@ fn who_never_reads_is_dropped_and_others_are_told() {
     }
     let heads = heard.call("eth_subscribe", json!(["newHeads"]));
     let counters = node.server.counters();
-    let end = Instant::now() + DEADLINE;
-    while counters.websockets_dropped.load(Relaxed) == 0 {
-        assert!(Instant::now() < end, "nobody is dropped");
+    wait_until("the silent one is dropped", || {
         let block = node.chain.mine().unwrap();
         assert_eq!(heard.told(&heads)["hash"], json!(block.hash));
-    }
+        counters.websockets_dropped.load(Relaxed) > 0
+    });
     assert_eq!(counters.subscriptions_open.load(Relaxed), 1);
-    while counters.connections_open.load(Relaxed) > 2 {
-        assert!(Instant::now() < end, "the silent one stays connected");
-        std::thread::yield_now();
-    }
+    wait_until("its connection ends", || counters.connections_open.load(Relaxed) <= 2);
 }
 
 #[test]
@@ -176,11 +172,7 @@ fn what_was_subscribed_ends_with_its_connection() {
     client.call("eth_subscribe", json!(["newHeads"]));
     assert_eq!(counters.subscriptions_open.load(Relaxed), 1);
     drop(client);
-    let end = Instant::now() + DEADLINE;
-    while counters.subscriptions_open.load(Relaxed) > 0 {
-        assert!(Instant::now() < end, "the subscription stays");
-        std::thread::yield_now();
-    }
+    wait_until("the subscription ends", || counters.subscriptions_open.load(Relaxed) == 0);
 }
 
 #[test]
@@ -243,9 +235,7 @@ fn a_call_that_takes_long_holds_up_nothing_else_of_its_connection() {
     client.begin(8, "eth_blockNumber", json!([]));
     let first = client.read();
     assert_eq!((&first["id"], &first["result"]), (&json!(8), &json!("0x0")), "{first}");
-    while node.chain.pool().status().pending == 0 {
-        std::thread::yield_now();
-    }
+    wait_until("it waits for a block", || node.chain.pool().status().pending > 0);
     let block = node.chain.mine().unwrap();
     let mut told = [client.read(), client.read()];
     told.sort_by_key(|message| message["id"].as_u64());
@@ -261,9 +251,7 @@ fn a_call_that_takes_long_holds_up_nothing_else_of_its_connection() {
     ]);
     assert_eq!(client.call("eth_unsubscribe", json!([heads])), true);
     client.socket.send(Message::text(batch.to_string())).unwrap();
-    while node.chain.pool().status().pending == 0 {
-        std::thread::yield_now();
-    }
+    wait_until("it waits for a block", || node.chain.pool().status().pending > 0);
     let block = node.chain.mine().unwrap();
     let answers = client.read();
     assert_eq!(answers[1]["result"]["blockHash"], json!(block.hash), "{answers}");
@@ -279,9 +267,7 @@ fn the_calls_of_a_connection_are_bounded() {
         client.begin(seed.into(), "eth_sendRawTransactionSync", json!([raw]));
     }
     client.begin(3, "eth_blockNumber", json!([]));
-    while node.chain.pool().status().pending < 2 {
-        std::thread::yield_now();
-    }
+    wait_until("both wait for a block", || node.chain.pool().status().pending >= 2);
     // Another connection is served.
     assert_eq!(Client::new(&node).call("eth_blockNumber", json!([])), "0x0");
     node.chain.mine().unwrap();

@@ -9,8 +9,6 @@ use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use hearth_load::etl::log::Log;
 use hearth_load::etl::redis::Redis;
@@ -18,9 +16,8 @@ use hearth_load::etl::row::{Batch, Merged, Row};
 use hearth_load::etl::sqlite::Database;
 use hearth_load::etl::store::{Position, Sample, Store, StoreError};
 use hearth_load::etl::{EtlError, Found, Sources};
+use hearth_testkit::{wait_for, wait_until};
 
-/// Whatever is awaited comes within this, on a machine that does much else.
-const WITHIN: Duration = Duration::from_secs(60);
 /// Blocks of the log: it is written in several batches.
 const BLOCKS: u64 = 60_000;
 
@@ -60,13 +57,10 @@ impl Server {
     }
 
     fn ready(&self) {
-        let deadline = Instant::now() + WITHIN;
-        // Nobody sends: it is a pause between two looks at another process.
-        let (_nobody, pause) = mpsc::channel::<()>();
-        while Redis::open(&self.url(), "hearth:etl").is_err() {
-            assert!(Instant::now() < deadline, "{}", fs::read_to_string(self.folder.join("redis.log")).unwrap());
-            let _ = pause.recv_timeout(Duration::from_millis(20));
-        }
+        wait_for("Redis", || match Redis::open(&self.url(), "hearth:etl") {
+            Ok(_) => Ok(()),
+            Err(why) => Err(format!("{why}: {}", fs::read_to_string(self.folder.join("redis.log")).unwrap())),
+        });
     }
 
     /// What redis-cli would say.
@@ -190,10 +184,7 @@ fn killed_at_any_moment_it_is_completed() {
         let log = log.clone();
         move || collect(&mut redis, &log).0.is_ok()
     });
-    let deadline = Instant::now() + WITHIN;
-    while server.ask::<u64>(&["ZCARD", "hearth:etl:heights"]) == 0 && Instant::now() < deadline {
-        std::thread::yield_now();
-    }
+    wait_until("the first blocks are there", || server.ask::<u64>(&["ZCARD", "hearth:etl:heights"]) > 0);
     server.kill();
     let whole = collecting.join().unwrap();
     let server = Server::start(folder.path()).unwrap();

@@ -21,6 +21,7 @@ use hearth_load::ramp::{Bound, ramp};
 use hearth_load::report::{Limit, Report};
 use hearth_load::series::Pool;
 use hearth_testkit::http::{Reply, serve};
+use hearth_testkit::{PATIENCE, wait_until};
 use serde_json::json;
 
 use crate::stub::{Manners, Stub};
@@ -117,8 +118,8 @@ fn a_node_that_dies_leaves_a_report() {
 
 #[test]
 fn who_gives_up_waiting_has_a_report_of_what_is_known() {
-    // No block comes, and by the chain's times one would be waited for a minute.
-    let mut scene = scene(4, Manners { block_ms: 600_000, block_s: 20, ..Manners::default() }).counted(5);
+    // No block comes, and by the chain's times one would be waited for five minutes.
+    let mut scene = scene(4, Manners { block_ms: 600_000, block_s: 100, ..Manners::default() }).counted(5);
     (0..4).for_each(|_| scene.stub.mine());
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
     let waits = Arc::new(AtomicBool::new(false));
@@ -136,7 +137,7 @@ fn who_gives_up_waiting_has_a_report_of_what_is_known() {
     let report = drive(&scene.asked, &node, Contracts::default(), &scene.signers, &stop, told).unwrap();
     assert_eq!((report.sent, report.unknown, report.included), (20, 20, 0), "{}", report.text());
     assert!(steps.iter().any(|step| step.contains("nothing more is waited for")), "{steps:?}");
-    assert!(begun.elapsed() < Duration::from_secs(30), "it does not wait for three blocks' time");
+    assert!(begun.elapsed() < PATIENCE, "it does not wait for three blocks' time");
 }
 
 #[test]
@@ -412,11 +413,10 @@ fn what_is_evicted_while_the_load_goes_on_is_sent_again() {
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| scene.run());
         let until_there_wait = |enough: usize| {
-            let deadline = Instant::now() + TIMEOUT;
-            while scene.stub.with(|world| world.waiting()) < enough {
-                assert!(Instant::now() < deadline && !running.is_finished(), "{enough} do not wait");
-                std::thread::yield_now();
-            }
+            wait_until("all wait in the pool", || {
+                assert!(!running.is_finished(), "{enough} do not wait");
+                scene.stub.with(|world| world.waiting()) >= enough
+            });
         };
         until_there_wait(20);
         scene.stub.evict();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use alloy_eips::eip2718::Decodable2718;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer};
 use hearth_testkit::http::{Refusal, Reply, answered, serve};
+use hearth_testkit::pause;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -145,8 +146,8 @@ impl Stub {
         let (end, ended) = channel();
         let chain = world.clone();
         thread::spawn(move || {
-            let pause = Duration::from_millis(manners.block_ms.max(5));
-            while !matches!(ended.recv_timeout(pause), Err(std::sync::mpsc::RecvTimeoutError::Disconnected)) {
+            let between = Duration::from_millis(manners.block_ms.max(5));
+            while !matches!(ended.recv_timeout(between), Err(std::sync::mpsc::RecvTimeoutError::Disconnected)) {
                 chain.lock().mine();
             }
         });
@@ -191,10 +192,10 @@ fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     let sends = is_send(&request, "eth_sendRawTransaction");
     let slow_ms = world.lock().manners.slow_ms;
     if sends && slow_ms > 0 {
-        wait(Duration::from_millis(slow_ms));
+        pause(Duration::from_millis(slow_ms));
     }
     while is_send(&request, "eth_getBlockByNumber") && world.lock().holds_blocks() {
-        wait(Duration::from_millis(5));
+        pause(Duration::from_millis(5));
     }
     let mut world = world.lock();
     if world.dead {
@@ -223,12 +224,6 @@ fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     }
     let every = world.manners.garbles_every;
     if is_nth(every) { garbled(&answers, turn / every) } else { Reply::Answer(answers.to_string()) }
-}
-
-/// A slow server's time.
-fn wait(time: Duration) {
-    let (_sender, receiver): (Sender<()>, Receiver<()>) = channel();
-    let _ = receiver.recv_timeout(time);
 }
 
 impl World {

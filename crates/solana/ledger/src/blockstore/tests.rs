@@ -6,7 +6,7 @@ mod kill;
 mod model;
 
 use super::*;
-use std::time::Instant;
+use hearth_testkit::wait_until;
 
 pub(super) const GENESIS: [u8; 32] = [42; 32];
 
@@ -58,14 +58,6 @@ fn expect_block(block: &Block, slot: u64, sets: u32, len: usize) {
     assert_eq!(block.block_id, [(sets - 1) as u8; 32]);
 }
 
-pub(super) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited a minute for: {what}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn blocks_come_back_now_and_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
@@ -80,7 +72,7 @@ fn blocks_come_back_now_and_after_reopening() {
     let (ear, at) = (store.reader(), told.clone());
     store.on_durable(move || at.store(ear.durable_slot().unwrap_or(0), std::sync::atomic::Ordering::SeqCst));
     append_slot(&mut store, 21, 3, 5000).unwrap();
-    wait_for("slot 21 to be durable", || told.load(std::sync::atomic::Ordering::SeqCst) == 21);
+    wait_until("slot 21 to be durable", || told.load(std::sync::atomic::Ordering::SeqCst) == 21);
     assert_eq!(store.durable_slots().collect::<Vec<_>>(), (1..=21).collect::<Vec<_>>());
     assert_eq!(store.durable_slots().count(), 0);
     drop(store);
@@ -233,7 +225,7 @@ fn the_oldest_segments_go_and_the_limit_holds_at_any_time() {
         assert!(bytes <= limit, "{bytes} bytes at slot {slot}");
     }
     let reader = store.reader();
-    wait_for("deletions", || reader.first_slot().is_some_and(|s| s > 150));
+    wait_until("deletions", || reader.first_slot().is_some_and(|s| s > 150));
     let first = reader.first_slot().unwrap();
     assert!(reader.block(first - 1).unwrap().is_none());
     for slot in first..=200 {
@@ -248,7 +240,7 @@ fn the_oldest_segments_go_and_the_limit_holds_at_any_time() {
     let (store, found) = BlockStore::open(dir.path(), config(6)).unwrap();
     assert_eq!((found.last_whole_slot, found.damage), (Some(200), vec![]));
     assert!(store.disk_bytes() <= limit);
-    wait_for("the count of bytes to be the files'", || store.disk_bytes() == fs_bytes(dir.path()));
+    wait_until("the count of bytes to be the files'", || store.disk_bytes() == fs_bytes(dir.path()));
 }
 
 /// Bytes of logs and indexes as the file system has them.
@@ -307,7 +299,7 @@ fn each_sync_policy_reports_durable_slots() {
         for slot in 0..30 {
             append_slot(&mut store, slot, 2, 8000).unwrap();
             if slot % 10 == 9 {
-                wait_for("durability", || store.durable_slot() == Some(slot));
+                wait_until("durability", || store.durable_slot() == Some(slot));
             }
         }
         assert_eq!(store.durable_slots().collect::<Vec<_>>(), (0..30).collect::<Vec<_>>(), "{sync:?}");
@@ -374,7 +366,7 @@ fn what_the_next_start_needs_is_not_dropped() {
     let StoreError::Held { needed_after: 10, limit_size } = error else { panic!("{error}") };
     assert!(store.disk_bytes() <= limit_size);
     store.settle_all();
-    wait_for("the oldest to be dropped", || reader.first_slot() > Some(1));
+    wait_until("the oldest to be dropped", || reader.first_slot() > Some(1));
     assert!(reader.slot(11).is_some_and(|info| info.whole), "{:?}", reader.first_slot());
     let (last, done) = append(&mut store);
     assert!(matches!(done, Err(StoreError::Held { .. })));

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use hearth_testkit::damage::Mutation;
+use hearth_testkit::wait_until;
 use hearth_wire::{Pubkey, Signature};
 use proptest::prelude::*;
 
@@ -16,7 +16,6 @@ use crate::error::{InstructionError, TransactionError};
 const GENESIS: [u8; 32] = [9; 32];
 /// Bytes of the record at the head of a segment.
 const HEAD_SIZE: u64 = record::HEADER_SIZE as u64 + 48;
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn config() -> Config {
     Config { segment_size: SEGMENT_SIZE_MIN, sync: false, ..Config::new(64 << 20, GENESIS) }
@@ -162,16 +161,7 @@ fn write(history: &mut History, blocks: &Blocks, from: usize, model: &mut Model)
         let metas = (0..).zip(txns).map(|(n, made)| (made.clone(), meta_of(made, slot, n)));
         model.insert(slot, metas.collect());
     }
-    wait(|| history.indexed_slot() == history.last_slot());
-}
-
-#[track_caller]
-fn wait(mut until: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !until() {
-        assert!(Instant::now() < deadline, "it takes too long");
-        std::thread::yield_now();
-    }
+    wait_until("all is indexed", || history.indexed_slot() == history.last_slot());
 }
 
 /// Compares every answer with the model's.
@@ -319,7 +309,9 @@ fn the_oldest_segments_go() {
     write(&mut history, &blocks, 0, &mut model);
     let on_disk = || bytes_in(dir.path());
     let reader = history.reader();
-    wait(|| reader.first_slot().is_some_and(|first| first > 2) && on_disk() <= config.limit_size);
+    wait_until("old segments go", || {
+        reader.first_slot().is_some_and(|first| first > 2) && on_disk() <= config.limit_size
+    });
     let reopened = |history: History| {
         drop(history);
         History::open(dir.path(), config.clone(), u64::MAX).unwrap()

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
+use hearth_testkit::{PATIENCE, wait_until};
 use hearth_wire::program::system;
 
 use super::*;
@@ -57,7 +57,7 @@ fn start(chain: &Chain, dir: &Path, store: &BlockStore, interval_slots: u64) -> 
 }
 
 fn taken(told: &Receiver<SnapshotEvent>) -> SnapshotFile {
-    match told.recv_timeout(Duration::from_secs(60)).expect("a snapshot in time") {
+    match told.recv_timeout(PATIENCE).expect("a snapshot in time") {
         SnapshotEvent::Taken { file, .. } => file,
         SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
     }
@@ -147,7 +147,7 @@ fn one_that_fails_is_told_and_the_next_is_taken() {
         chain.next_slot();
         store_block(&chain, &mut store, slot);
     }
-    let event = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    let event = told.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, SnapshotEvent::GivenUp { slot: 2, why: SnapshotError::Io { .. } }), "{event:?}");
     std::fs::create_dir(&folder).unwrap();
     for slot in 3..=9 {
@@ -217,9 +217,7 @@ fn blocks_that_need_room_bring_a_snapshot_early() {
         stored += SET as u64;
         if slot % 8 == 0 {
             // As the node would: the disk is not let behind by more than some slots.
-            while reader.durable_slot() < Some(slot) {
-                std::thread::yield_now();
-            }
+            wait_until("it is on disk", || reader.durable_slot() >= Some(slot));
             newest = told.try_iter().fold(newest, |_, event| match event {
                 SnapshotEvent::Taken { file, .. } => file.slot,
                 SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
@@ -265,16 +263,14 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     chain.next_slot();
     // The state of slot 3 is written, and waits.
     (1..=5).for_each(|slot| append_block(&mut store, slot));
-    while store.reader().durable_slot() < Some(5) {
-        std::thread::yield_now();
-    }
+    wait_until("all is on disk", || store.reader().durable_slot() >= Some(5));
     assert!(chain.ledger.mark_stored(5));
     chain.ledger.rewind(4).unwrap();
     assert!(chain.ledger.mark_rooted(2));
     assert!(chain.ledger.is_settled(2) && !chain.ledger.is_settled(3));
     assert_eq!((taker.snapshots().newest_slot(), told.try_recv().is_err()), (None, true), "not final yet");
     chain.ledger.rewind(2).unwrap();
-    let event = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    let event = told.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, SnapshotEvent::GivenUp { slot: 3, why: SnapshotError::Undone { slot: 3 } }), "{event:?}");
     assert_eq!(std::fs::read_dir(dir.path().join("snapshots")).unwrap().count(), 0);
     // Another block of slot 3, as it then was, whatever comes after it and is undone.

@@ -176,12 +176,11 @@ mod tests {
         let (begun, mut buffer) = (Instant::now(), [0; 16]);
         socket.send(b"later", receiver.local_addr().unwrap());
         while receiver.recv(&mut buffer).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it never comes");
+            assert!(begun.elapsed() < hearth_testkit::PATIENCE, "it never comes");
             // Nobody sends anything here: it waits, and is back when something is due.
             assert!(!socket.receive(&mut batch, Duration::from_millis(200)));
         }
-        let took = begun.elapsed();
-        assert!(took >= Duration::from_millis(30) && took < Duration::from_secs(5), "{took:?}");
+        assert!(begun.elapsed() >= Duration::from_millis(30), "{:?}", begun.elapsed());
         assert_eq!(&buffer[..5], b"later");
     }
 

@@ -181,9 +181,7 @@ fn store_hears_of_what_landed_in_pieces_and_the_bank_waits_for_room() {
     let (genesis, block) = (ledger.recent_blocks(2)[1], ledger.recent_blocks(2)[0]);
     history.close(&crate::store::block_meta(&block, &genesis)).unwrap();
     let reader = history.reader();
-    while reader.last_slot() < 1 {
-        std::thread::yield_now();
-    }
+    hearth_testkit::wait_until("the block is on disk", || reader.last_slot() >= 1);
     for (index, txn) in (0..).zip(&txns) {
         let txn = Txn::parse(txn).unwrap();
         let found = reader.transaction(txn.first_signature()).unwrap().unwrap();

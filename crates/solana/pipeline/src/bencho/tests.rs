@@ -27,11 +27,11 @@ impl World {
         Self { rig, samples, listener, stream: None }
     }
 
-    /// Turns until `done`; fails when that takes longer than 20 s.
+    /// Turns until `done`.
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + hearth_testkit::PATIENCE;
         while !done(self) {
-            assert!(Instant::now() < deadline, "not within 20 s: {what}; {:?}", self.rig.count());
+            assert!(Instant::now() < deadline, "not in time: {what}; {:?}", self.rig.count());
             self.rig.turn();
         }
     }
@@ -233,9 +233,8 @@ fn a_connection_that_is_not_made_holds_nobody_up() {
             break;
         }
     }
-    let began = Instant::now();
+    // The connection is never made: a tile that waited for it would come back with a failure.
     world.rig.run();
-    assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
     assert_eq!(world.settled(), 0);
     let now = world.rig.clock().now();
     assert_eq!(world.rig.tile().wait_for().deadline, Some(now + RETRY_NS));

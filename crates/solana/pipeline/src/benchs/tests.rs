@@ -61,9 +61,9 @@ impl World {
     }
 
     fn until(&mut self, what: &str, tick: Duration, mut done: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + hearth_testkit::PATIENCE;
         while !done(self) {
-            assert!(Instant::now() < deadline, "not within 30 s: {what}; {:?}", self.rig.count());
+            assert!(Instant::now() < deadline, "not in time: {what}; {:?}", self.rig.count());
             self.step(tick);
         }
     }

@@ -62,9 +62,9 @@ fn set(slot: u64, number: u32, last: bool) -> Vec<u8> {
 }
 
 fn run_until(rig: &mut Rig<Store>, what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + hearth_testkit::PATIENCE;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited a minute for {what}");
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
         rig.run();
     }
 }
@@ -109,9 +109,9 @@ fn where_the_node_votes_tower_hears_of_the_newest_block() {
     assert!(rig.take("store_tower").is_empty(), "slot 1 is not stored");
     rig.give("shred_store:0", 0, &set(1, 0, true));
     let mut heard = vec![];
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + hearth_testkit::PATIENCE;
     while heard.is_empty() {
-        assert!(Instant::now() < deadline, "waited a minute for the block to be said");
+        assert!(Instant::now() < deadline, "waited in vain for the block to be said");
         rig.run();
         heard = rig.take("store_tower");
     }

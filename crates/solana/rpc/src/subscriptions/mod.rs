@@ -39,6 +39,7 @@ pub use watch::{Watch, unsubscribes};
 
 /// Between two looks at the ledger: half of what a notification may be late.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+const _: () = assert!(2 * LOOK_EVERY.as_millis() <= 20, "a client is told within 20 ms");
 
 struct Subscription {
     connection: u64,

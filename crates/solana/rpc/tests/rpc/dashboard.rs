@@ -4,18 +4,36 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hearth_serve::dashboard::LookAt;
+use hearth_testkit::wait_until;
 use serde_json::json;
 
 use crate::common::*;
 
-/// What was looked at, and how often a look began.
+/// What was looked at, and how often a series of looks began and ended.
 #[derive(Clone, Default)]
 struct Looks {
     begun: Arc<AtomicU64>,
     taken: Arc<AtomicU64>,
+    ended: Arc<AtomicU64>,
+}
+
+/// A series of looks; it ends when it is dropped.
+struct Series(Looks);
+
+impl Series {
+    fn next(&self, bytes: usize) -> String {
+        let n = self.0.taken.fetch_add(1, Relaxed) + 1;
+        format!("{{\"n\":{n},\"pad\":\"{}\"}}", "x".repeat(bytes))
+    }
+}
+
+impl Drop for Series {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Relaxed);
+    }
 }
 
 impl Looks {
@@ -24,11 +42,8 @@ impl Looks {
         let looks = self.clone();
         Box::new(move || {
             looks.begun.fetch_add(1, Relaxed);
-            let taken = Arc::clone(&looks.taken);
-            Some(Box::new(move || {
-                let n = taken.fetch_add(1, Relaxed) + 1;
-                Some(format!("{{\"n\":{n},\"pad\":\"{}\"}}", "x".repeat(bytes)))
-            }))
+            let series = Series(looks.clone());
+            Some(Box::new(move || Some(series.next(bytes))))
         })
     }
 }
@@ -164,18 +179,9 @@ fn looks_are_taken_while_somebody_listens_and_once_for_all() {
     assert_eq!((looks.begun.load(Relaxed), chain.counted(|c| c.dashboards())), (1, 3));
     drop(readers);
     chain.wait_counted(|c| c.dashboards_open(), 0);
-    // Nobody listens, which the taker finds out with its next event; then it rests.
-    let mut taken = looks.taken.load(Relaxed);
-    let mut since = Instant::now();
-    let deadline = Instant::now() + DEADLINE;
-    while since.elapsed() < Duration::from_millis(2_500) {
-        assert!(Instant::now() < deadline, "looks go on though nobody listens");
-        let now = looks.taken.load(Relaxed);
-        if now != taken {
-            (taken, since) = (now, Instant::now());
-        }
-        std::thread::yield_now();
-    }
+    // Nobody listens, which the taker finds out with its next event; then it lets go of the series.
+    wait_until("looks end", || looks.ended.load(Relaxed) == 1);
+    let taken = looks.taken.load(Relaxed);
     read_until(&mut BufReader::new(ask(chain.http())), &format!("data: {{\"n\":{}", taken + 1));
     assert_eq!(looks.begun.load(Relaxed), 2);
 }

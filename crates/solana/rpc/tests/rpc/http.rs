@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use hearth_rpc::{Limits, RpcConfig, RpcError};
+use hearth_testkit::wait_until;
 use serde_json::{Value, json};
 
 use crate::common::*;
@@ -139,17 +140,17 @@ fn a_batch_has_an_end() {
 fn an_address_that_asks_too_often_is_told() {
     let chain = Chain::with(Limits { requests_per_second: 5, ..Limits::default() }, true);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
-    let answers: Vec<Answer> = (0..20).map(|_| post(chain.http(), &request)).collect();
-    let refused: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 429).collect();
-    assert!(refused.len() >= 10 && answers.iter().filter(|answer| answer.status == 200).count() >= 5);
+    assert!((0..5).all(|_| post(chain.http(), &request).status == 200));
+    // A batch counts as all its requests: it takes a hundred seconds to make up for this one.
+    let batch = Value::from(vec![serde_json::from_str::<Value>(&request).unwrap(); 500]).to_string();
+    wait_until("room for a batch", || post(chain.http(), &batch).status == 200);
+    let before = chain.counted(|c| c.requests_limited());
+    let refused: Vec<Answer> = (0..10).map(|_| post(chain.http(), &request)).collect();
+    assert!(refused.iter().all(|answer| answer.status == 429), "{refused:?}");
     assert!(refused[0].head.contains("retry-after: 1"), "{:?}", refused[0]);
     let told: Value = serde_json::from_str(&refused[0].body).unwrap();
     assert_eq!(error_of(&told).0, 429);
-    assert_eq!(chain.counted(|c| c.requests_limited()), refused.len() as u64);
-    // A batch counts as all its requests.
-    let batch = Value::from(vec![serde_json::from_str::<Value>(&request).unwrap(); 50]).to_string();
-    wait_until(|| post(chain.http(), &batch).status == 200);
-    assert_eq!(post(chain.http(), &request).status, 429);
+    assert_eq!(chain.counted(|c| c.requests_limited()), before + refused.len() as u64);
 }
 
 #[test]
@@ -210,7 +211,7 @@ fn one_connection_serves_many_requests() {
 
 #[test]
 fn slow_clients_are_let_go_and_hold_nobody_up() {
-    let patience = Duration::from_millis(300);
+    let patience = Duration::from_secs(2);
     let chain = Chain::with(Limits { patience, ..Limits::default() }, true);
     let mut silent = connect(chain.http());
     let mut head = connect(chain.http());
@@ -218,7 +219,7 @@ fn slow_clients_are_let_go_and_hold_nobody_up() {
     let mut body = connect(chain.http());
     let typed = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     body.write_all(typed.as_bytes()).unwrap();
-    chain.wait_counted(|c| c.connections_open(), 3);
+    chain.wait_counted(|c| c.connections(), 3);
     // Others are served meanwhile.
     assert_eq!(chain.call("getHealth", json!([])), "ok");
     let started = Instant::now();
@@ -308,7 +309,7 @@ fn idle_connections_make_room() {
         held.push(stream);
         // While the server has not read what others have sent, they are not idle, and this one is refused.
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
-        wait_until(|| post(chain.http(), &request).status == 200);
+        wait_until("it is served", || post(chain.http(), &request).status == 200);
     }
     let (closed, refused) =
         (chain.counted(|c| c.connections_idle_closed()), chain.counted(|c| c.connections_refused()));

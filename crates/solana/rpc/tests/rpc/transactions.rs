@@ -1,6 +1,7 @@
 //! Sending, simulating, the faucet, and what became of transactions.
 
 use hearth_rpc::Limits;
+use hearth_testkit::wait_until;
 use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::message::{Instruction, Message};
 use hearth_wire::program::compute_budget::ComputeBudgetInstruction::{SetComputeUnitLimit, SetComputeUnitPrice};
@@ -310,14 +311,14 @@ fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
     let bytes = chain.transfer(30, &address(31), 1_000_000);
     let signature = chain.call("sendTransaction", in_base64(&bytes, unsure.clone()));
     assert_eq!(status(&chain, signature.as_str().unwrap()), Value::Null);
-    wait_until(|| chain.counted(|c| c.resent()) >= 2);
+    wait_until("two are sent again", || chain.counted(|c| c.resent()) >= 2);
     chain.call("sendTransaction", in_base64(&chain.transfer(0, &address(30), 100_000_000), json!({})));
-    wait_until(|| status(&chain, signature.as_str().unwrap()).is_object());
+    wait_until("it lands", || status(&chain, signature.as_str().unwrap()).is_object());
     assert!(status(&chain, signature.as_str().unwrap())["err"].is_null());
     // Both are kept while their block may be left for another.
     assert_eq!(chain.counted(|c| c.resend_waiting()), 2);
     chain.durable_slots(2);
-    wait_until(|| chain.counted(|c| c.resend_waiting()) == 0);
+    wait_until("none waits", || chain.counted(|c| c.resend_waiting()) == 0);
     assert_eq!(chain.again.load(Relaxed), chain.counted(|c| c.resent()));
     assert_eq!(chain.counted(|c| c.resend_given_up()), 0);
     // As often as the client says, or not at all.
@@ -326,7 +327,7 @@ fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
         let bytes = chain.transfer(32, &address(31), 1_000_000 + retries);
         let options = json!({ "skipPreflight": true, "maxRetries": retries });
         chain.call("sendTransaction", in_base64(&bytes, options));
-        wait_until(|| chain.counted(|c| c.resend_waiting()) == 0);
+        wait_until("none waits", || chain.counted(|c| c.resend_waiting()) == 0);
         assert_eq!(chain.counted(|c| c.resent()) - before, retries);
     }
     assert_eq!(chain.counted(|c| c.resend_given_up()), 1);
@@ -339,6 +340,6 @@ fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
     assert_eq!(chain.counted(|c| c.resend_refused()), 1);
     chain.durable_slots(152);
     // Given up is counted one by one, what still waits once a round.
-    wait_until(|| chain.counted(|c| c.resend_waiting()) == 0);
+    wait_until("none waits", || chain.counted(|c| c.resend_waiting()) == 0);
     assert_eq!(chain.counted(|c| c.resend_given_up()), given_up + 2);
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hearth_rpc::Limits;
+use hearth_testkit::{wait_for, wait_until};
 use serde_json::{Value, json};
 use tungstenite::Message;
 
@@ -62,13 +63,7 @@ fn a_websocket_without_subscriptions_makes_room() {
     let mut idle = Client::new(&chain);
     assert!(idle.call("getVersion", json!([])).is_object());
     // Until its answer is out the connection is not idle.
-    let deadline = Instant::now() + DEADLINE;
-    let mut third = loop {
-        if let Some(third) = Client::try_new(&chain) {
-            break third;
-        }
-        assert!(Instant::now() < deadline, "it has no room");
-    };
+    let mut third = wait_for("a connection", || Client::try_new(&chain).ok_or("it has no room".into()));
     let closed = loop {
         match idle.socket.read().unwrap() {
             Message::Close(frame) => break frame.expect("it says why"),
@@ -89,22 +84,18 @@ fn a_websocket_without_subscriptions_makes_room() {
     assert_eq!(chain.counted(|c| c.connections_refused()), refused + 1);
 }
 
-/// Whole round trips, other tests running beside: the bound is on the best of them.
+/// What is told and when does not depend on the slot: it is open all the time.
 #[test]
-fn a_signature_is_told_within_20_ms() {
+fn a_signature_is_told_before_its_slot_ends() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
-    let mut best = Duration::MAX;
     for lamports in 1_000_000..1_000_010 {
         let bytes = chain.transfer(0, &address(20), lamports);
         let params = json!([signature_of(&bytes), { "commitment": "processed" }]);
         let id = client.call("signatureSubscribe", params);
-        let start = Instant::now();
         send(&chain, &bytes);
-        client.notified("signatureNotification", &id);
-        best = best.min(start.elapsed());
+        assert_eq!(client.notified("signatureNotification", &id)["context"]["slot"], 1);
     }
-    assert!(best < Duration::from_millis(20), "{best:?}");
 }
 
 #[test]
@@ -244,14 +235,13 @@ fn a_client_that_does_not_read_is_disconnected() {
         lazy.call("slotSubscribe", json!([]));
     }
     let id = keen.call("slotSubscribe", json!([]));
-    let deadline = Instant::now() + DEADLINE;
     let mut slot = 1;
-    while chain.counted(|c| c.websockets_dropped()) == 0 {
-        assert!(Instant::now() < deadline);
+    wait_until("the one that does not read is dropped", || {
         chain.durable_slots(1);
         slot += 1;
         assert_eq!(keen.notified("slotNotification", &id)["slot"], slot);
-    }
+        chain.counted(|c| c.websockets_dropped()) > 0
+    });
     chain.wait_counted(|c| c.subscriptions_open(), 1);
     assert!(matches!(lazy.read_to_the_end(), Some(Message::Close(_) | Message::Text(_))));
     chain.wait_counted(|c| c.connections_open(), 1);
@@ -259,18 +249,17 @@ fn a_client_that_does_not_read_is_disconnected() {
 
 #[test]
 fn a_silent_connection_is_closed_and_a_live_one_is_kept() {
-    let chain = Chain::with(Limits { patience: Duration::from_millis(100), ..Limits::default() }, true);
+    let chain = Chain::with(Limits { patience: Duration::from_secs(2), ..Limits::default() }, true);
     let mut live = Client::new(&chain);
     live.call("slotSubscribe", json!([]));
     let dead = Client::new(&chain);
     // The live one answers the server's pings by reading; the dead one does not read.
     live.socket.get_ref().set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    let deadline = Instant::now() + DEADLINE;
-    while chain.counted(|c| c.websockets_dropped()) == 0 {
-        assert!(Instant::now() < deadline);
+    wait_until("the dead one is dropped", || {
         let read = live.socket.read();
         assert!(!matches!(read, Ok(Message::Close(_))), "{read:?}");
-    }
+        chain.counted(|c| c.websockets_dropped()) > 0
+    });
     chain.wait_counted(|c| c.connections_open(), 1);
     drop(dead);
     live.call("rootSubscribe", json!([]));

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alloy_consensus::{SignableTransaction, Transaction, TxLegacy};
 use alloy_eips::eip2935::HISTORY_STORAGE_ADDRESS;
 use alloy_primitives::map::B256Set;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use hearth_testkit::{PATIENCE, wait_until};
 use hearth_wal::Disk;
 use hearth_wal::faulty::Faulty;
 use proptest::prelude::*;
@@ -20,7 +21,6 @@ use crate::pool::PoolConfig;
 use crate::tx::{SharedTx, Tx};
 
 const CHAIN: u64 = 31337;
-const PATIENCE: Duration = Duration::from_secs(120);
 const SENDERS: u8 = 8;
 /// So little that the pool has several blocks.
 const GAS_LIMIT: u64 = 6_000_000;
@@ -218,7 +218,7 @@ fn readers_see_one_moment_while_blocks_are_executed_ahead() {
         let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| read_until(&chain, &done))).collect();
         let (first, later) = txs.split_at(txs.len() / 2);
         let mut hashes: Vec<B256> = chain.submit_recovered(first.to_vec()).into_iter().flatten().collect();
-        chain.set_block_time(BlockTime::Instant).expect("it is");
+        begin(&chain, BlockTime::Instant);
         for burst in later.chunks(97) {
             hashes.extend(chain.submit_recovered(burst.to_vec()).into_iter().flatten());
         }
@@ -285,12 +285,12 @@ fn whoever_alters_the_chain_waits_until_what_is_begun_is_done() {
     assert!(chain.settled(&hashes, PATIENCE));
     let id = chain.snapshot();
     let before = chain.head();
+    // All of them wait before the first block is begun: it is followed by others.
+    chain.set_block_time(BlockTime::Manual).expect("it is");
     let gone: Vec<B256> = chain.submit_recovered(more).into_iter().flatten().collect();
-    let end = Instant::now() + PATIENCE;
-    while chain.head().number() < before.number() + 3 {
-        assert!(Instant::now() < end && chain.failure().is_none(), "{:?}", chain.failure());
-        std::thread::yield_now();
-    }
+    begin(&chain, BlockTime::Instant);
+    wait_until("three blocks", || chain.head().number() >= before.number() + 3 || chain.failure().is_some());
+    assert_eq!(chain.failure(), None);
     assert!(chain.revert(id).expect("it goes back"));
     chain.stop();
     let mut child = chain.head();
@@ -318,11 +318,7 @@ fn a_block_that_the_disk_has_no_room_for_takes_the_next_with_it_and_no_transacti
     let txs: Vec<SharedTx> = (0..700u64).flat_map(|nonce| (1..=4).map(move |from| transfer(from, nonce))).collect();
     let hashes: Vec<B256> = chain.submit_recovered(txs).into_iter().flatten().collect();
     begin(&chain, BlockTime::Instant);
-    let end = Instant::now() + PATIENCE;
-    while chain.failure().is_none() {
-        assert!(Instant::now() < end, "it goes on");
-        std::thread::yield_now();
-    }
+    wait_until("the disk is full", || chain.failure().is_some());
     assert!(chain.failure().is_some_and(|why| why.contains("cannot write")), "{:?}", chain.failure());
     assert!(chain.metrics().ahead > 0);
     let waiting = |chain: &Chain| {
@@ -378,16 +374,10 @@ fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
     chain.set_block_time(BlockTime::Instant).expect("it is");
     let other = chain.clone();
     let mine = std::thread::spawn(move || {
-        while other.failure().is_none() {
-            std::thread::yield_now();
-        }
+        wait_until("the panic", || other.failure().is_some());
         other.mine().is_err()
     });
-    let end = Instant::now() + PATIENCE;
-    while !mine.is_finished() {
-        assert!(Instant::now() < end, "whoever makes a block waits for ever: {:?}", chain.failure());
-        std::thread::yield_now();
-    }
+    wait_until("the end of a wait for a block", || mine.is_finished());
     assert!(mine.join().expect("it is told"), "nothing is made any more");
     chain.stop();
 }

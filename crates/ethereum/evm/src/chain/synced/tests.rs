@@ -2,29 +2,19 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, U256};
+use hearth_testkit::wait_until;
 use hearth_wal::faulty::{Faults, Faulty};
 
 use super::super::{BlockTime, ChainConfig};
 use super::*;
 use crate::genesis::Genesis;
 
-const PATIENCE: Duration = Duration::from_secs(120);
-
 fn open(dir: &Path) -> Chain {
     let genesis = Genesis::dev(31337, &[(Address::repeat_byte(1), U256::from(1u64 << 60))], 500_000_000);
     let (dir, block_time) = (Some(dir.to_owned()), BlockTime::Manual);
     Chain::open(ChainConfig { dir, block_time, ..ChainConfig::new(genesis) }).expect("it opens")
-}
-
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 /// A chain whose blocks and state are on a disk that syncs when `faults` let it.

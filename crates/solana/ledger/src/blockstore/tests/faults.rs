@@ -135,10 +135,10 @@ fn a_failed_sync_is_final_and_nothing_more_counts_as_durable() {
     let volume = FaultyVolume::default();
     let (mut store, _) = BlockStore::open_on(Arc::new(volume.clone()), dir.path(), config(4)).unwrap();
     append_slot(&mut store, 1, 1, 1000).unwrap();
-    wait_for("the first sync", || store.durable_slot() == Some(1));
+    wait_until("the first sync", || store.durable_slot() == Some(1));
     volume.0.refuse_syncs(true);
     let mut slot = 2;
-    wait_for("the failure to be told", || {
+    wait_until("the failure to be told", || {
         slot += 1;
         let data = data_of(slot, 0, 1000);
         match store.append_set(&set_of(slot, 0, true, &data)) {

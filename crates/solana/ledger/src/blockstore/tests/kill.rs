@@ -21,7 +21,7 @@ fn child_that_is_killed() {
     let mut out = std::io::stdout();
     for slot in from.. {
         // A slow disk must not let the log run into its limit.
-        wait_for("the disk", || slot < store.durable_slot().unwrap_or(0).max(from) + 500);
+        wait_until("the disk", || slot < store.durable_slot().unwrap_or(0).max(from) + 500);
         append_slot(&mut store, slot, SETS, LEN).unwrap();
         for durable in store.durable_slots() {
             writeln!(out, "durable {durable}").unwrap();

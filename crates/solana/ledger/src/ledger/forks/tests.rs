@@ -477,9 +477,7 @@ fn a_slot_is_aborted_though_banks_execute_it() {
                     })
                 })
                 .collect();
-            while bank.counts().committed < 50 {
-                std::thread::yield_now();
-            }
+            hearth_testkit::wait_until("some land", || bank.counts().committed >= 50);
             ledger.rewind(1).unwrap();
             let landed: u64 = runners.into_iter().map(|runner| runner.join().unwrap()).sum();
             assert_eq!(landed, bank.counts().committed);

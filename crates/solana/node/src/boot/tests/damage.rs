@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
 
 use hearth_command::say;
 use hearth_crypto::merkle::MixinTree;
@@ -14,6 +13,7 @@ use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_testkit::damage::{Mutation, Outcome, Tally, copy_folder, files};
 use hearth_testkit::random::Random;
+use hearth_testkit::wait_until;
 use hearth_wire::{Signature, TransferTemplate, Txn};
 
 use super::*;
@@ -23,7 +23,6 @@ const SLOTS: u64 = 66;
 const TRANSFERS: u64 = 40;
 /// Slots between two snapshots: at the end there are those of 40 and 60.
 const INTERVAL: u64 = 20;
-const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A chain with several segments of blocks and of history, two snapshots, and what was confirmed in it.
 struct Made {
@@ -102,19 +101,10 @@ fn make() -> Made {
         made.blocks.insert(slot, data);
         before = hash;
         let snapshots = chain.taker.as_ref().unwrap().snapshots();
-        wait(|| slot % INTERVAL != 0 || snapshots.newest_slot() == Some(slot));
+        wait_until("the snapshot", || slot % INTERVAL != 0 || snapshots.newest_slot() == Some(slot));
     }
-    wait(|| history.indexed_slot() == SLOTS);
+    wait_until("all is indexed", || history.indexed_slot() == SLOTS);
     made
-}
-
-#[track_caller]
-fn wait(mut until: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !until() {
-        assert!(start.elapsed() < DEADLINE, "it takes too long");
-        std::thread::yield_now();
-    }
 }
 
 impl Made {
@@ -144,7 +134,7 @@ impl Made {
     fn look(&self, chain: &Chain, name: &str) -> Outcome {
         let (history, blocks) = (chain.history.as_ref().unwrap(), chain.store.reader());
         // What is recorded again is indexed by a thread of the history's own.
-        wait(|| history.indexed_slot() >= history.last_slot());
+        wait_until("all is indexed", || history.indexed_slot() >= history.last_slot());
         let history = history.reader();
         let mut worst = Outcome::Whole;
         let mut found = |outcome: Outcome| worst = worst.max(outcome);

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hearth_ledger::blockstore::{self, BlockStore};
 use hearth_ledger::genesis::funded_account_key;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 /// What a funded account holds at genesis.
 pub const RICH: u64 = 500_000_000_000;
 /// How long anything may take in these tests.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = hearth_testkit::PATIENCE;
 
 /// The faucet's number among the keys.
 pub const FAUCET: usize = 1_000;
@@ -315,21 +315,10 @@ impl Chain {
     /// Waits until a counter has a value.
     #[track_caller]
     pub fn wait_counted(&self, which: fn(&Counters) -> &AtomicU64, value: u64) {
-        let deadline = Instant::now() + DEADLINE;
-        while self.counted(which) != value {
-            assert!(Instant::now() < deadline, "counted {} instead of {value}", self.counted(which));
-            std::thread::yield_now();
-        }
-    }
-}
-
-/// Waits until something is so.
-#[track_caller]
-pub fn wait_until(is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it has not come true");
-        std::thread::yield_now();
+        hearth_testkit::wait_for("a count", || match self.counted(which) {
+            count if count == value => Ok(()),
+            count => Err(format!("of {value}: it is {count}")),
+        });
     }
 }
 
