@@ -16,11 +16,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use hearth_cluster::board::Board;
 use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
+use hearth_gossip::board::Board;
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};

@@ -7,15 +7,13 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_cluster::duplicate;
-use hearth_cluster::gossip::pong_hash;
-use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
-use hearth_cluster::view::Peer as ClusterPeer;
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
+use hearth_gossip::{Peer as ClusterPeer, duplicate, pong_hash};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
 use hearth_tile::Tile;
 use hearth_tile::rig::Rig;
+use hearth_turbine::{Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::entry::write_entry;
 use hearth_wire::repair::PING_DATAGRAM_SIZE;
 use hearth_wire::shred::Shred as Piece;

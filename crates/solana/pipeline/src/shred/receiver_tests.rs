@@ -5,7 +5,7 @@ use hearth_wire::entry::write_entry;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use hearth_cluster::duplicate::{NoProof, check};
+use hearth_gossip::duplicate::{NoProof, check};
 
 use super::super::{Ours, Shredder, ShredderConfig, ShredderError};
 use super::*;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower as Votes};
+use hearth_consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower as Votes};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_ledger::{Ledger, VoteState};
 use hearth_tile::{Frag, Host, InitError, Out};

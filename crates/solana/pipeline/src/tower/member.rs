@@ -26,9 +26,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use hearth_cluster::ancestors::{CONFIRMED_MAX, Questions};
-use hearth_cluster::consensus::BankId;
-use hearth_cluster::view::View;
+use hearth_consensus::BankId;
+use hearth_consensus::ancestors::{CONFIRMED_MAX, Candidate, Questions};
 use hearth_tile::{Frag, Host, In, InitError, Out, Port};
 use hearth_wire::Pubkey;
 
@@ -36,6 +35,7 @@ use super::codec::Pieces;
 use super::core::{Core, Now, Output, TowerError};
 use super::messages::Event;
 use super::tile::{Tower, has_room};
+use crate::cluster_view::{RepairPeer, View};
 use crate::links::{
     AncestorAnswer, AncestorQuestion, FAILED, GOSSIP_TOWER, PeerNews, REPAIR_TOWER, REPLAY_TOWER, Statement,
     TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY, TOWER_RSERVE, TOWER_SHRED, TowerNews, VOTED,
@@ -208,7 +208,10 @@ impl Member {
             return false;
         }
         let room = out.credits(self.to_repair, QUESTIONS).min(QUESTIONS);
-        let due = self.questions.due(out.now() / 1_000_000, self.nodes.repair(), room);
+        let candidate =
+            |peer: &RepairPeer| Candidate { identity: peer.identity, stake: peer.stake, lowest: peer.lowest };
+        let candidates = self.nodes.repair().iter().map(candidate);
+        let due = self.questions.due(out.now() / 1_000_000, candidates, room);
         for (slot, node) in &due {
             out.publish(self.to_repair, 0, &AncestorQuestion { slot: *slot, node: *node }.encode());
         }
