@@ -587,7 +587,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let folder = chain.folder.clone();
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster =
-        peers.as_ref().map(|peers| tiles::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
+        peers.as_ref().map(|peers| consensus::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
     let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;

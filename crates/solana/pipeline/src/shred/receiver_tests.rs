@@ -7,7 +7,7 @@ use proptest::sample::subsequence;
 
 use hearth_gossip::duplicate::{NoProof, check};
 
-use super::super::{Ours, Shredder, ShredderConfig, ShredderError};
+use super::super::{Conflict, Ours, Shredder, ShredderConfig, ShredderError};
 use super::*;
 
 const VERSION: u16 = 7;

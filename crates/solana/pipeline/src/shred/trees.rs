@@ -16,11 +16,11 @@ use hearth_turbine::{Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::Pubkey;
 use hearth_wire::shred::Shred as Piece;
 
+use super::arrival::{Arrival, Refused, ShredSource};
 use super::check::Genuine;
+use super::cluster::Cluster;
 use super::features::Features;
 use super::parse::leading_shred;
-use super::receiver::{Arrival, Refused, ShredSource};
-use super::turbine_ingress::Cluster;
 use crate::cluster_view::View;
 use crate::links::PeerNews;
 

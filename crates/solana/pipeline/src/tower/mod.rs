@@ -56,11 +56,22 @@ pub use saved::{
 
 pub use tile::{Config, Membership, Tower};
 
+use hearth_tile::{Out, Port, Tile};
+
 /// Bytes that tower takes in a cluster with so many vote accounts and blocks above the root, at most.
 pub const fn memory(accounts: u64, blocks: u64) -> u64 {
     // 40 B of a stored slot, 120 B of a block, 104 B of a vote account with stake; an event with all accounts.
     let own = 40 * SLOTS_MAX as u64 + 120 * blocks + (104 + 450) * accounts;
     own + hearth_consensus::memory(accounts, blocks)
+}
+
+/// Whether an output that something waits for has room.
+fn has_room<T: Tile>(port: Port, out: &mut Out<'_, T>) -> bool {
+    let has_room = out.credits(port, 1) > 0;
+    if !has_room {
+        out.held_up();
+    }
+    has_room
 }
 
 #[cfg(test)]
