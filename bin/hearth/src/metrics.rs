@@ -9,7 +9,8 @@ use std::fmt::Write;
 use hearth_node::boot;
 use hearth_node::config::Config;
 use hearth_pipeline::kinds::{Kind, Role};
-use hearth_pipeline::metric::families::{self, Metric, Type};
+use hearth_pipeline::metric::families;
+use hearth_pipeline::metric::served::{Metric, Type};
 use hearth_tile::topology::Topology;
 
 /// A node with everything that can count: the load's tiles too, and those of a cluster.

@@ -15,17 +15,16 @@ use super::code::{is_word, line_of, words};
 use super::tree::{File, Tree};
 
 /// Sources that take time, chance and I/O from their host.
-const HOSTED: [&str; 5] = [
+const HOSTED: [&str; 8] = [
     "crates/solana/pipeline/src/",
     "crates/solana/quic/src/",
-    "crates/solana/cluster/src/",
+    "crates/solana/consensus/src/",
+    "crates/solana/gossip/src/",
+    "crates/solana/turbine/src/",
     "crates/solana/wire/src/",
+    "crates/base/netem/src/",
     "crates/base/crypto/src/",
 ];
-
-/// Not these among them, and why.
-const NOT_HOSTED: [(&str, &str); 1] =
-    [("crates/solana/cluster/src/simulate/", "the study's own program: it is the host")];
 
 const TIME: [&str; 6] =
     ["Instant::now", "SystemTime::now", "UNIX_EPOCH.elapsed", ".elapsed()", "Clock::real", "unix_time"];
@@ -62,7 +61,7 @@ const IO: [&str; 14] = [
 const THREADS: [&str; 4] = ["thread::spawn", "thread::Builder", "thread::scope", "thread::park"];
 
 /// What some sources may call all the same, and why.
-const EXCEPTIONS: [(&str, &[&[&str]], &str); 8] = [
+const EXCEPTIONS: [(&str, &[&[&str]], &str); 9] = [
     ("crates/solana/pipeline/src/net/", &[&IO], "the sockets, and the file of emulated links"),
     (
         "crates/solana/pipeline/src/metric/",
@@ -87,6 +86,7 @@ const EXCEPTIONS: [(&str, &[&[&str]], &str); 8] = [
         &[&CHANCE],
         "peers choose the keys; which get a table changes the pace alone",
     ),
+    ("crates/base/netem/src/world.rs", &[&["std::fs"]], "a map is a file"),
 ];
 
 /// What goes through a map in its order. `retain` looks at each entry by itself.
@@ -94,21 +94,17 @@ const LOOPS: [&str; 8] = ["iter", "iter_mut", "into_iter", "keys", "into_keys", 
 
 /// Loops over maps without an order that changes nothing, and why.
 const UNORDERED: [(&str, &str, &str); 6] = [
-    ("crates/solana/cluster/src/gossip/bounded.rs", "map.values_mut", "its callers change each value by itself"),
-    ("crates/solana/cluster/src/gossip/stakes.rs", "map.values", "whether there is a stake"),
-    ("crates/solana/cluster/src/links/mod.rs", "places.iter", "it is collected into a map"),
-    ("crates/solana/cluster/src/turbine/nodes.rs", "stakes.iter", "it is sorted by stake and identity"),
+    ("crates/solana/gossip/src/bounded.rs", "map.values_mut", "its callers change each value by itself"),
+    ("crates/solana/gossip/src/stakes.rs", "map.values", "whether there is a stake"),
+    ("crates/base/netem/src/lib.rs", "places.iter", "it is collected into a map"),
+    ("crates/solana/turbine/src/nodes.rs", "stakes.iter", "it is sorted by stake and identity"),
     ("crates/solana/pipeline/src/repair/mod.rs", "asked_at.values", "the least of them"),
     ("crates/solana/quic/src/stake.rs", "by_key.values", "the sum of them"),
 ];
 
 /// The sources of the crates whose code runs on virtual time, without files of tests.
 fn hosted(tree: &Tree) -> impl Iterator<Item = &File> {
-    let is_in = |file: &File, folder: &str| file.path.starts_with(folder);
-    tree.rust().filter(move |file| {
-        let is_hosted = HOSTED.iter().any(|folder| is_in(file, folder));
-        is_hosted && !NOT_HOSTED.iter().any(|(folder, _)| is_in(file, folder)) && !file.is_test()
-    })
+    tree.rust().filter(|file| HOSTED.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test())
 }
 
 /// A call that asks the machine in place of the host, outside tests.

@@ -4,11 +4,14 @@
 //! writes  findings
 //! memory  the code and the imports of one crate
 //!
-//! A module is what the crate's root declares: `src/NAME.rs`, or `src/NAME/` with all that is in it. It imports another
+//! A module is a file `NAME.rs`, or a folder `NAME/` with all that is in it. Modules are compared with those beside
+//! them: what the crate's root declares with each other, and what each module declares likewise. One imports another
 //! where its code has a path that leads there, by `crate::` or out of itself by `super::`, in a `use` or elsewhere.
-//! Code that is compiled for tests only does not count. A name that the root imports leads to its module.
+//! What a module takes from the module that it is in does not count, but for a name that this one imports from below:
+//! it leads there. Code that is compiled for tests only does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::Found;
 use super::crates::{TABLE, rows};
@@ -18,6 +21,9 @@ use super::{code, paths};
 
 const HEADING: &str = "## Circles that remain";
 
+/// The most circles that may remain. Lower it with each that goes.
+const CIRCLES_MAX: usize = 5;
+
 /// A file of a crate, tests left out.
 struct Source<'a> {
     path: &'a str,
@@ -26,17 +32,25 @@ struct Source<'a> {
     code: String,
 }
 
-/// Where one module imports another: for each pair of them the files and lines.
-type Imports<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a str, usize)>>;
+impl Source<'_> {
+    /// The module that the code at `at` is in; `inline` are those whose body is in the file.
+    fn module_at<'b>(&'b self, inline: &[(&'b str, Range<usize>)], at: usize) -> Vec<&'b str> {
+        let within = inline.iter().filter(|(_, range)| range.contains(&at)).map(|(name, _)| *name);
+        self.module.iter().copied().chain(within).collect()
+    }
+}
+
+/// Where one module imports another beside it: for each pair of them, by their paths, the files and lines.
+type Imports<'a> = BTreeMap<(String, String), Vec<(&'a str, usize)>>;
 
 /// Modules that import each other, directly or by way of others among them.
-type Circle<'a> = BTreeSet<&'a str>;
+type Circle = BTreeSet<String>;
 
 /// Every circle is listed as it is, so that the list can only become shorter.
 pub fn circles(tree: &Tree, found: &mut Found) {
     let Some(list) = tree.file(TABLE) else { return };
     let listed = rows(&list.text, HEADING);
-    let modules = |row: usize| listed[row].imports.iter().copied().collect::<Circle<'_>>();
+    let modules = |row: usize| listed[row].imports.iter().map(|name| (*name).to_owned()).collect::<Circle>();
     let mut used = vec![false; listed.len()];
     for (root, files) in by_crate(tree) {
         let name = root.rsplit('/').next().unwrap_or_default();
@@ -59,11 +73,14 @@ pub fn circles(tree: &Tree, found: &mut Found) {
         let (name, modules) = (listed[row].name, quoted(&modules(row)));
         found.at(TABLE, 0, format!("{modules} of `{name}` are listed as a circle, and are none"));
     }
+    if listed.len() > CIRCLES_MAX {
+        found.at(TABLE, 0, format!("{} circles remain, at most {CIRCLES_MAX}", listed.len()));
+    }
 }
 
 /// Tells of every import that makes a circle.
-fn unlisted(imports: &Imports<'_>, circle: &Circle<'_>, found: &mut Found) {
-    let inside = |(from, to): &(&str, &str)| circle.contains(*from) && circle.contains(*to);
+fn unlisted(imports: &Imports<'_>, circle: &Circle, found: &mut Found) {
+    let inside = |(from, to): &(String, String)| circle.contains(from) && circle.contains(to);
     for ((from, to), places) in imports.iter().filter(|(pair, _)| inside(pair)) {
         let more: Vec<String> = places[1..].iter().map(|(path, line)| format!("{path}:{line}")).collect();
         let more = if more.is_empty() { String::new() } else { format!("; also at {}", more.join(", ")) };
@@ -72,7 +89,7 @@ fn unlisted(imports: &Imports<'_>, circle: &Circle<'_>, found: &mut Found) {
     }
 }
 
-fn quoted(circle: &Circle<'_>) -> String {
+fn quoted(circle: &Circle) -> String {
     circle.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
@@ -113,22 +130,31 @@ fn sources<'a>(root: &str, files: &[&'a File]) -> Vec<Source<'a>> {
     code.map(|(file, module)| Source { path: &file.path, module, code: without_tests(&file.code) }).collect()
 }
 
-/// All imports from one module to another.
+/// All imports from one module to another beside it.
 fn imports<'a>(root: &str, files: &[&'a File]) -> Imports<'a> {
     let sources = sources(root, files);
-    let modules: BTreeSet<&'a str> = sources.iter().filter_map(|source| source.module.first().copied()).collect();
+    let paths_of = |source: &Source<'_>| {
+        let module = &source.module;
+        (1..=module.len()).map(|len| module[..len].join("::")).collect::<Vec<_>>()
+    };
+    let modules: BTreeSet<String> = sources.iter().flat_map(paths_of).collect();
     let reexports = reexports(&sources, &modules);
-    let mut imports: Imports<'a> = BTreeMap::new();
+    let mut imports = Imports::new();
     for source in &sources {
-        let Some(from) = source.module.first().copied() else { continue };
+        let own = &source.module;
         let inline = inline_modules(&source.code);
         for (start, leaf) in paths::absolute(&source.code) {
-            let within = inline.iter().filter(|(_, range)| range.contains(&start)).map(|(name, _)| *name);
-            let module: Vec<&str> = source.module.iter().copied().chain(within).collect();
-            let Some(first) = first_name(module, &leaf) else { continue };
-            let to = modules.get(first).copied().or_else(|| reexports.get(first).copied());
-            if let Some(to) = to.filter(|to| *to != from) {
-                imports.entry((from, to)).or_default().push((source.path, code::line_of(&source.code, leaf.at)));
+            let path = resolved(source.module_at(&inline, start), &leaf);
+            let shared = own.iter().zip(&path).take_while(|(own, name)| own == name).count();
+            // What a module is in, and what is in it, is not beside it.
+            if shared == own.len() || shared == path.len() {
+                continue;
+            }
+            let (from, target) = (own[..=shared].join("::"), path[..=shared].join("::"));
+            let to = modules.get(&target).or_else(|| reexports.get(&target));
+            if let Some(to) = to.filter(|to| **to != from) {
+                let line = code::line_of(&source.code, leaf.at);
+                imports.entry((from, to.clone())).or_default().push((source.path, line));
             }
         }
     }
@@ -139,8 +165,8 @@ fn imports<'a>(root: &str, files: &[&'a File]) -> Imports<'a> {
     imports
 }
 
-/// The name below the crate's root that a path in `module` leads to.
-fn first_name<'a>(module: Vec<&'a str>, leaf: &Leaf<'a>) -> Option<&'a str> {
+/// Where a path in `module` leads to, from the crate's root on.
+fn resolved<'a>(module: Vec<&'a str>, leaf: &Leaf<'a>) -> Vec<&'a str> {
     let mut full = module;
     for name in &leaf.path {
         match *name {
@@ -150,18 +176,23 @@ fn first_name<'a>(module: Vec<&'a str>, leaf: &Leaf<'a>) -> Option<&'a str> {
             name => full.push(name),
         }
     }
-    full.first().copied()
+    full
 }
 
-/// The names that the root imports from its modules, with the module of each.
-fn reexports<'a>(sources: &[Source<'a>], modules: &BTreeSet<&'a str>) -> BTreeMap<String, &'a str> {
+/// The names that modules import from those below them: the path of each, and that of the module which it is from.
+fn reexports(sources: &[Source<'_>], modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut reexports = BTreeMap::new();
-    for root in sources.iter().filter(|source| source.module.is_empty()) {
-        for at in code::words(&root.code, "use") {
-            for leaf in leaves(&root.code, at + "use".len()) {
-                let mut path = leaf.path.iter().skip_while(|name| matches!(**name, "crate" | "self"));
-                if let Some(module) = path.next().and_then(|name| modules.get(*name)) {
-                    reexports.insert(leaf.name.to_owned(), *module);
+    for source in sources {
+        let inline = inline_modules(&source.code);
+        for at in code::words(&source.code, "use") {
+            let module = source.module_at(&inline, at);
+            for leaf in leaves(&source.code, at + "use".len()) {
+                let path = resolved(module.clone(), &leaf);
+                if path.len() > module.len() && path.starts_with(&module) {
+                    let from = path[..=module.len()].join("::");
+                    if modules.contains(&from) {
+                        reexports.insert([&module[..], &[leaf.name]].concat().join("::"), from);
+                    }
                 }
             }
         }
@@ -170,22 +201,25 @@ fn reexports<'a>(sources: &[Source<'a>], modules: &BTreeSet<&'a str>) -> BTreeMa
 }
 
 /// The circles, each once.
-fn circles_of<'a>(imports: &Imports<'a>) -> BTreeSet<Circle<'a>> {
-    let reached: BTreeMap<&str, Circle<'a>> = imports.keys().map(|(from, _)| (*from, reach(imports, from))).collect();
+fn circles_of(imports: &Imports<'_>) -> BTreeSet<Circle> {
+    let reached: BTreeMap<&str, Circle> =
+        imports.keys().map(|(from, _)| (from.as_str(), reach(imports, from))).collect();
     let leads = |from: &str, to: &str| reached.get(from).is_some_and(|reached| reached.contains(to));
-    let circle =
-        |of: &str| reached.keys().copied().filter(|other| leads(of, other) && leads(other, of)).collect::<Circle<'a>>();
+    let circle = |of: &str| {
+        let others = reached.keys().copied().filter(|other| leads(of, other) && leads(other, of));
+        others.map(str::to_owned).collect::<Circle>()
+    };
     reached.keys().filter(|module| leads(module, module)).map(|module| circle(module)).collect()
 }
 
 /// All modules that `from` imports, directly or by way of others.
-fn reach<'a>(imports: &Imports<'a>, from: &str) -> Circle<'a> {
-    let next = |of: &str| imports.keys().filter(|(from, _)| *from == of).map(|(_, to)| *to).collect::<Vec<_>>();
+fn reach(imports: &Imports<'_>, from: &str) -> Circle {
+    let next = |of: &str| imports.keys().filter(|(from, _)| from == of).map(|(_, to)| to.clone()).collect::<Vec<_>>();
     let mut reached = Circle::new();
     let mut left = next(from);
     while let Some(module) = left.pop() {
-        if reached.insert(module) {
-            left.extend(next(module));
+        if reached.insert(module.clone()) {
+            left.extend(next(&module));
         }
     }
     reached
@@ -265,6 +299,38 @@ mod tests {
             (place("c/mod.rs"), 1, format!("`c` imports `a`, {circle}; also at crates/base/ring/src/c/mod.rs:3")),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn circles_are_found_at_every_level() {
+        let files = [
+            ("a/mod.rs", "mod b;\nmod c;\npub use c::C;\npub struct A;\n"),
+            ("a/b.rs", "use super::C;\n"),
+            ("a/c/mod.rs", "mod d;\nuse super::A;\n"),
+            ("a/c/d.rs", "use crate::a::A;\nuse super::super::b::B;\n"),
+            ("e.rs", "use crate::a::c::C;\n"),
+        ];
+        let told: Vec<_> = findings("", &files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
+        let place = |path: &str| format!("crates/base/ring/src/{path}");
+        let circle = "in the circle of `a::b`, `a::c`";
+        let expected = [
+            (place("a/b.rs"), 1, format!("`a::b` imports `a::c`, {circle}")),
+            (place("a/c/d.rs"), 2, format!("`a::c` imports `a::b`, {circle}")),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(findings("| `ring` | `a::b`, `a::c` |\n", &files), []);
+    }
+
+    #[test]
+    fn list_of_circles_is_capped() {
+        let files: Vec<(String, String)> = (0..=CIRCLES_MAX)
+            .flat_map(|n| [(n, "a", "b"), (n, "b", "a")])
+            .map(|(n, from, to)| (format!("m{n}/{from}.rs"), format!("use super::{to};")))
+            .collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&path[..], &text[..])).collect();
+        let list: Vec<String> = (0..=CIRCLES_MAX).map(|n| format!("| `ring` | `m{n}::a`, `m{n}::b` |\n")).collect();
+        let found: Vec<String> = findings(&list.concat(), &files).into_iter().map(|it| it.what).collect();
+        assert_eq!(found, [format!("{} circles remain, at most {CIRCLES_MAX}", CIRCLES_MAX + 1)]);
     }
 
     #[test]

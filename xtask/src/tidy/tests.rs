@@ -128,7 +128,7 @@ fn good() -> Tree {
             "//! Map.\nfn f(a: &mut HashMap<u8, u8>) {\n    a.retain(g);\n    a.get(&1);\n    for b in a.get(&2) {}\n}\n",
         ),
         File::new("crates/solana/pipeline/src/replay/pool.rs", "//! Pool.\nfn f() { std::thread::scope(g); }\n"),
-        File::new("crates/solana/cluster/src/simulate/mod.rs", "//! Host.\nfn f() { std::thread::scope(g); }\n"),
+        File::new("crates/solana/netsim/src/lib.rs", "//! Host.\nfn f() { std::thread::scope(g); }\n"),
         File::new(
             "bin/hearth/src/main.rs",
             "//! Hearth.\nfn poll() {\n    std::thread::sleep(TURN);\n    let _ = a.recv_timeout(TURN);\n}\n",
@@ -180,11 +180,11 @@ fn incomplete_headers() -> Vec<Tree> {
 fn calls_past_the_host() -> Vec<Tree> {
     vec![
         with("crates/solana/quic/src/a.rs", "//! A.\nfn f() { Instant::now(); }\n"),
-        with("crates/solana/cluster/src/gossip/a.rs", "//! A.\nuse std::fs;\n"),
+        with("crates/solana/gossip/src/a.rs", "//! A.\nuse std::fs;\n"),
         with("crates/solana/pipeline/src/dedup/mod.rs", &format!("{TILE}fn f() -> File {{ File::open(PATH) }}\n")),
         with("crates/solana/pipeline/src/net/mod.rs", &format!("{TILE}fn f() {{ getrandom(); }}\n")),
         with("crates/solana/wire/src/a.rs", "//! A.\nfn f() { std::thread::spawn(g); }\n"),
-        with("crates/solana/cluster/src/board.rs", "//! A.\nfn f(a: Instant) { a.elapsed(); }\n"),
+        with("crates/solana/gossip/src/board.rs", "//! A.\nfn f(a: Instant) { a.elapsed(); }\n"),
         with("crates/base/crypto/src/a.rs", "//! A.\nfn f() { RandomState::new(); }\n"),
         with("crates/solana/pipeline/src/replay/pool.rs", "//! A.\nfn f() { File::create(PATH); }\n"),
         with("crates/solana/pipeline/src/dedup/a.rs", "//! A.\nuse hearth_tile::sys::udp;\n"),

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use hearth_pipeline::metric::families::{self, Type};
+use hearth_pipeline::metric::families;
+use hearth_pipeline::metric::served::Type;
 use serde_json::Value;
 
 use super::*;

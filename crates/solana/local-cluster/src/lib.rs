@@ -2,7 +2,7 @@
 //!
 //! reads   a map of regions, a file of stakes
 //! writes  what was simulated, as text, as JSON and as a page; nodes
-//! memory  see `hearth_cluster::simulate`
+//! memory  see `hearth_netsim`
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
 
@@ -14,12 +14,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calibrate, calibration_text, text};
-use hearth_cluster::turbine::FANOUT;
 use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::out::{Unwritable, can_be_written, is_stdout};
 use hearth_command::say::Say;
+use hearth_netem::{World, WorldError};
+use hearth_netsim::{Plan, PlanError, Stakes, calibrate, calibration_text, text};
+use hearth_turbine::FANOUT;
 use serde_json::json;
 
 pub use local::demo::{Meter, OpenMeter, Traffic};

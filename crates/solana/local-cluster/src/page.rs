@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use hearth_cluster::simulate::{Report, Seed, text};
+use hearth_netsim::{Report, Seed, text};
 use hearth_page::text::escape;
 use hearth_page::{document, even};
 
@@ -117,7 +117,7 @@ pub(super) fn chart(x_most: f64, x: &str, y_most: f64, y: &str, inside: &str) ->
 
 #[cfg(test)]
 mod tests {
-    use hearth_cluster::simulate::Plan;
+    use hearth_netsim::Plan;
 
     use super::*;
 

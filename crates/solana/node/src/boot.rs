@@ -16,11 +16,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use hearth_cluster::board::Board;
 use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
+use hearth_gossip::board::Board;
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::history::{self, History, HistoryError};
@@ -587,7 +587,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let folder = chain.folder.clone();
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster =
-        peers.as_ref().map(|peers| tiles::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
+        peers.as_ref().map(|peers| consensus::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
     let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;

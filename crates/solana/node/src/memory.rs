@@ -5,8 +5,7 @@
 
 use std::fmt::Write;
 
-use hearth_cluster::consensus;
-use hearth_cluster::gossip::Config as GossipConfig;
+use hearth_gossip::Config as GossipConfig;
 use hearth_ledger::Fates;
 use hearth_pipeline::links::{HISTORY_MTU, MICROBLOCK_MTU, OUTGOING_MTU};
 use hearth_pipeline::poh::Poh;
@@ -108,7 +107,7 @@ fn of_tiles(config: &Config, topology: &Topology) -> Vec<(&'static str, u64)> {
         // In a cluster it has a row with what it keeps of others.
         (
             "tower: own votes and banks",
-            if config.gossip.enabled { 0 } else { count("tower") * consensus::memory(1, BLOCKS) },
+            if config.gossip.enabled { 0 } else { count("tower") * hearth_consensus::memory(1, BLOCKS) },
         ),
     ]
 }

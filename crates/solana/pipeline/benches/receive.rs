@@ -11,11 +11,10 @@
 //! tree are found; a set's signature is checked, and what was lost is recovered and held against the root. What comes
 //! when its set is complete is compared with what is there. The unit is transfers in the sets that became complete.
 
-use hearth_cluster::simulate::Stakes;
-use hearth_cluster::turbine::{Cipher, Contact, NodeSet, Scratch, ShredId};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_pipeline::shred::{FecSet, Receiver, ReceiverConfig, ShredSource, Shredder, ShredderConfig, ShredderError};
 use hearth_testkit::bench::{Bench, Unit};
+use hearth_turbine::{Cipher, Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::entry::write_entry;
 use hearth_wire::shred::{DATA_PER_SET, INDEX, SET_INDEX, ShredKind, VARIANT, Variant};
 use hearth_wire::transfer::TRANSFER_SIZE;
@@ -28,6 +27,8 @@ const ENTRIES: usize = 128;
 const LOST: usize = 10;
 /// What followers of a leader that makes a million transfers a second must take.
 const GOAL: f64 = 1e6;
+/// What the first node has, lamports.
+const STAKE_MAX: f64 = 1e14;
 
 /// The shreds of a block that come.
 fn shreds(key: &SigningKey) -> Vec<Vec<u8>> {
@@ -60,10 +61,10 @@ fn nodes(count: usize, leader: [u8; 32]) -> NodeSet {
         name[..8].copy_from_slice(&(node as u64).to_be_bytes());
         if node == 0 { leader } else { name }
     };
-    let stakes = Stakes::default().of(count).expect("made up");
+    let stake = |node: usize| (STAKE_MAX / (node as f64 + 1.0).powf(0.9)) as u64;
     let contact = |node: usize| Contact { identity: name(node), address: Some(([127, 0, 0, 1], 8_000).into()) };
     let known: Vec<Contact> = (0..count).map(contact).collect();
-    let stakes = stakes.into_iter().enumerate().map(|(node, stake)| (name(node), stake)).collect();
+    let stakes = (0..count).map(|node| (name(node), stake(node))).collect();
     NodeSet::new(contact(count / 2), &known, &stakes, Cipher::ChaCha8, false)
 }
 

@@ -12,6 +12,7 @@ pub mod bank;
 pub mod benchg;
 pub mod bencho;
 pub mod benchs;
+pub mod cluster_view;
 pub mod dedup;
 pub mod drops;
 pub mod exec;

@@ -20,7 +20,7 @@
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
 //! | `repair_sign` | what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
 //! | `tower_sign` | the message of a vote; the tag comes back with the answer |
-//! | `gossip_sign` | what gossip has signed, of the [kind](hearth_cluster::gossip::SignKind) in the control word; the tag comes back with the answer |
+//! | `gossip_sign` | what gossip has signed, of the [kind](hearth_gossip::SignKind) in the control word; the tag comes back with the answer |
 //! | `gossip_shred`, `gossip_repair`, `gossip_txsend` | [`PeerNews`] |
 //! | `gossip_tower` | [`TowerNews`] |
 //! | `shred_gossip` | [`SlotNews`] |

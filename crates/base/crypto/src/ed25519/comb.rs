@@ -13,14 +13,11 @@
 
 #![allow(unsafe_code)]
 
-use super::field::{Fe, Field};
+use super::field::{Fe, Field, LANES_MAX};
 use super::point::{Addend, Entry, Point};
 
 /// Most digits that any width in use has.
 pub(super) const DIGITS_MAX: usize = 64;
-
-/// Most lanes that any field has.
-pub(super) const LANES_MAX: usize = 8;
 
 /// Most multiples that [`Comb::multiply`] has at hand.
 const MULTIPLES_MAX: usize = 16;
@@ -31,6 +28,9 @@ pub(super) type Digits = [i16; DIGITS_MAX];
 /// The shape of a comb: `WIDTH` bits a digit, a table for every `SPACING` digits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comb<const WIDTH: usize, const SPACING: usize>;
+
+/// The comb of a public key: 17 KB. Larger ones take fewer sums and more cache misses, and are no faster.
+pub(super) type KeyComb = Comb<5, 5>;
 
 impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
     /// Where the width divides 252 the topmost digit takes bit 252 as well: it is not negative and reaches

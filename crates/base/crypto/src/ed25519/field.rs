@@ -9,6 +9,9 @@
 //! The formulas in [`super::point`] are written once over [`Field`], so that the portable element [`Fe`]
 //! and the four-lane one run the same code and can be tested against each other.
 
+/// Most lanes that any field has.
+pub(super) const LANES_MAX: usize = 8;
+
 /// One element of the field, or several side by side in lanes.
 ///
 /// A product is a `Wide`: it may be added to and subtracted from few others before `reduce` makes it an

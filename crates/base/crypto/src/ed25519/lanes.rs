@@ -9,13 +9,13 @@
 #![allow(unsafe_code)]
 
 use super::base::VerifyingComb;
-use super::comb::{Comb, Digits, LANES_MAX};
-use super::field::{Fe, Field, root_candidate, words_of};
+use super::comb::{Comb, Digits, KeyComb};
+use super::field::{Fe, Field, LANES_MAX, root_candidate, words_of};
 use super::field4::Fe4;
 use super::field8::Fe8;
+use super::job::Job;
 use super::point::{Entry, Point, has_small_order_y, ratio, signed};
 use super::sha512::Sha512;
-use super::verifier::{Job, KeyComb};
 use super::verify::VerifyError;
 use curve25519_dalek::scalar::Scalar;
 

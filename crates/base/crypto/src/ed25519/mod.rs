@@ -14,6 +14,7 @@ mod field;
 mod field4;
 #[cfg(target_arch = "x86_64")]
 mod field8;
+mod job;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 mod point;
@@ -23,8 +24,9 @@ mod sign;
 mod verifier;
 mod verify;
 
+pub use job::VerifyItem;
 pub use sign::{SignItem, SigningKey, TableAccess, sign_burst};
-pub use verifier::{Verifier, VerifierConfig, VerifyItem};
+pub use verifier::{Verifier, VerifierConfig};
 pub use verify::{VerifyError, is_point, verify_strict};
 
 /// Which field arithmetic to use. The results are the same.

@@ -8,8 +8,7 @@
 //!
 //! The formulas are complete: d is no square, so that no sum has Z = 0.
 
-use super::comb::LANES_MAX;
-use super::field::{Fe, Field};
+use super::field::{Fe, Field, LANES_MAX};
 
 /// A point x = X/Z, y = Y/Z with Y − X and Y + X in place of X and Y, and T = X·Y/Z. All four may have a
 /// common factor. Nearly every formula wants the difference and the sum, and both come out of a product

@@ -14,8 +14,8 @@
 #![allow(unsafe_code)]
 
 use super::base::{self, SigningComb, VerifyingComb};
-use super::comb::{DIGITS_MAX, Digits, LANES_MAX};
-use super::field::{Fe, Field, words_of};
+use super::comb::{DIGITS_MAX, Digits};
+use super::field::{Fe, Field, LANES_MAX, words_of};
 use super::point::{Entry, Point};
 use super::verify::challenge;
 use super::{Arithmetic, Lanes};

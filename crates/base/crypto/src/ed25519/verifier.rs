@@ -14,28 +14,14 @@
 #![allow(unsafe_code)]
 
 use super::cache::TableCache;
-use super::comb::Comb;
+use super::comb::KeyComb;
 use super::field::{Fe, words_of};
+use super::job::{Job, VerifyItem};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Eight, Four};
 use super::point::{Entry, Point, has_small_order_y};
-use super::verify::{VerifyError, canonical_scalar, challenge, compare, split, verify_strict};
+use super::verify::{VerifyError, canonical_scalar, compare, split, verify_strict};
 use super::{Arithmetic, Lanes, base};
-use curve25519_dalek::scalar::Scalar;
-
-/// The comb of a public key: 17 KB. Larger ones take fewer sums and more cache misses, and are no faster.
-pub(super) type KeyComb = Comb<5, 5>;
-
-/// One signature of a burst.
-#[derive(Clone, Copy, Debug)]
-pub struct VerifyItem<'a> {
-    /// The encoded public key A.
-    pub public_key: &'a [u8; 32],
-    /// R ‖ S.
-    pub signature: &'a [u8; 64],
-    /// What was signed.
-    pub message: &'a [u8],
-}
 
 /// How much a [`Verifier`] may keep, and how it computes.
 #[derive(Clone, Copy, Debug)]
@@ -53,20 +39,6 @@ impl Default for VerifierConfig {
     /// For one verifier by itself; a node's verify tiles share what `tiles.verify.table_bytes` says.
     fn default() -> Self {
         Self { cache_bytes: 96 << 20, build_after: 2, arithmetic: Arithmetic::Detect }
-    }
-}
-
-/// A signature in work.
-pub(super) struct Job<'a> {
-    pub(super) index: usize,
-    pub(super) item: VerifyItem<'a>,
-    pub(super) r: [u8; 32],
-    pub(super) s: [u64; 4],
-}
-
-impl Job<'_> {
-    fn challenge(&self) -> Scalar {
-        challenge(&self.r, self.item.public_key, self.item.message)
     }
 }
 

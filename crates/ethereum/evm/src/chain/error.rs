@@ -7,7 +7,7 @@ use alloy_primitives::B256;
 use hearth_wal::pool_file::PoolFileError;
 use revm::primitives::hardfork::SpecId;
 
-use super::sequencer::INTERVAL_MAX;
+use super::INTERVAL_MAX;
 use crate::blocks::BlocksError;
 use crate::pool::PoolError;
 use crate::side::{SideError, SideRefusal};

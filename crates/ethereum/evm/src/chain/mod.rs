@@ -81,6 +81,9 @@ pub enum BlockTime {
     Manual,
 }
 
+/// Longer than anybody waits for a block, and short enough to be counted from now on.
+const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
+
 /// What a chain is opened with.
 #[derive(Clone, Debug)]
 pub struct ChainConfig {

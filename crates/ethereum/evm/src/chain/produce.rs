@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use revm::primitives::hardfork::SpecId;
 
 use super::clock::Clock;
@@ -23,7 +23,7 @@ use crate::block::{Block, Body, Roots, next_base_fee};
 use crate::exec::{BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict, credit};
 use crate::genesis::FIRST_BASE_FEE;
 use crate::pool::{DropReason, Taken};
-use crate::side::SideError;
+use crate::side::{SideError, SideTx};
 use crate::state::{Accounts, Changes, State, StateError};
 use crate::tx::SharedTx;
 
@@ -49,6 +49,18 @@ pub struct Ready {
     /// Whether its contracts called the console.
     console: bool,
     pub(super) times: BlockTimes,
+}
+
+impl Ready {
+    /// Transactions of the side ledger that are in it, in order.
+    pub fn side(&self) -> &[SideTx] {
+        self.part.transactions()
+    }
+
+    /// The ids of those given that are not in it, and why.
+    pub fn side_refused(&self) -> Vec<(B256, String)> {
+        self.part.refused()
+    }
 }
 
 /// A block is being kept: a panic meanwhile is the last that is made.

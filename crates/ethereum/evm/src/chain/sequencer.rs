@@ -14,10 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::produce::Empty;
-use super::{BlockTime, ChainError, Inner};
-
-/// Longer than anybody waits for a block, and short enough to be counted from now on.
-pub(super) const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
+use super::{BlockTime, ChainError, INTERVAL_MAX, Inner};
 
 /// Refuses what nobody can wait for.
 pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {

@@ -9,7 +9,6 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes, Log};
 use revm::primitives::hardfork::SpecId;
 
-use super::produce::Ready;
 use super::{Chain, ChainError, Inner, SubmitError};
 use crate::block::Body;
 use crate::exec::BlockEnv;
@@ -36,6 +35,11 @@ impl Part {
     /// What is in the block, in order.
     pub fn transactions(&self) -> &[SideTx] {
         self.0.as_ref().map(|part| part.transactions()).unwrap_or_default()
+    }
+
+    /// The ids of those given that are not in it, and why.
+    pub fn refused(&self) -> Vec<(B256, String)> {
+        self.0.as_ref().map(|part| part.refused()).unwrap_or_default()
     }
 
     /// Whether no transaction of the side ledger was given.
@@ -104,18 +108,6 @@ impl Inner {
     /// Takes back all of the side ledger's blocks after `number`.
     pub(super) fn rewind_side(&self, number: u64) -> Result<(), ChainError> {
         self.side().map_or(Ok(()), |side| Ok(side.rewind(number)?))
-    }
-}
-
-impl Ready {
-    /// Transactions of the side ledger that are in it, in order.
-    pub fn side(&self) -> &[SideTx] {
-        self.part.transactions()
-    }
-
-    /// The ids of those given that are not in it, and why.
-    pub fn side_refused(&self) -> Vec<(B256, String)> {
-        self.part.0.as_ref().map(|part| part.refused()).unwrap_or_default()
     }
 }
 

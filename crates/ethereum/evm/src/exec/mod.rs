@@ -11,6 +11,7 @@
 
 mod console;
 mod database;
+mod overrides;
 mod precompiles;
 mod refusal;
 mod simulate;
@@ -29,10 +30,11 @@ use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainCont
 pub use console::CONSOLE;
 pub(crate) use console::ConsoleProbe;
 pub use database::BlockDb;
+pub use overrides::{AccountOverride, Overlay};
 pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
 pub use revm::primitives::hardfork::SpecId;
-pub use simulate::{AccountOverride, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
+pub use simulate::{BlockExtras, Checks, SimulateError, Simulated, simulate};
 pub use withdrawals::credit;
 
 use crate::limits::TxLimits;

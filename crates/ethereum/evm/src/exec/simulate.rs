@@ -1,23 +1,18 @@
 //! Messages that are executed and forgotten: calls, estimates of gas, traces.
 //!
-//! source  geth's `eth_call`: which checks it leaves out, and what an override may set
+//! source  geth's `eth_call`: which checks it leaves out
 
-use std::collections::HashMap;
-
-use alloy_primitives::map::AddressMap;
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::context::result::{EVMError, ExecutionResult, InvalidTransaction};
 use revm::context::{Context, TxEnv};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::database_interface::WrapDatabaseRef;
 use revm::handler::MainnetContext;
 use revm::primitives::hardfork::SpecId;
-use revm::state::{AccountInfo, Bytecode, EvmState};
+use revm::state::EvmState;
 use revm::{DatabaseRef, InspectEvm, Inspector, MainBuilder, MainContext};
 
 use super::BlockEnv;
 use super::precompiles::{OverriddenPrecompiles, PrecompileOverrides};
-use crate::state::bytecode;
 use crate::tx::Tx;
 
 /// What is asked of a message before it is executed.
@@ -101,76 +96,5 @@ where
         Ok(done) => Ok(Simulated { result: done.result, state: done.state }),
         Err(EVMError::Transaction(invalid)) => Err(SimulateError::Invalid(invalid)),
         Err(error) => Err(SimulateError::State(error.to_string())),
-    }
-}
-
-/// What a caller wants an account to be for one message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccountOverride {
-    /// Wei.
-    pub balance: Option<U256>,
-    /// Transactions sent.
-    pub nonce: Option<u64>,
-    /// The contract's code.
-    pub code: Option<Bytes>,
-    /// All of the storage: what is not named is 0.
-    pub state: Option<HashMap<U256, U256>>,
-    /// Slots that differ; heeded where `state` is not given.
-    pub state_diff: HashMap<U256, U256>,
-    /// Where the precompile at this address runs instead.
-    pub move_precompile_to: Option<Address>,
-}
-
-/// A state some accounts of which are other than they are.
-#[derive(Debug)]
-pub struct Overlay<D> {
-    base: D,
-    accounts: AddressMap<AccountOverride>,
-    codes: HashMap<B256, Bytecode>,
-}
-
-impl<D: DatabaseRef> Overlay<D> {
-    /// `base` with these accounts changed.
-    pub fn new(base: D, accounts: impl IntoIterator<Item = (Address, AccountOverride)>) -> Self {
-        let accounts: AddressMap<AccountOverride> = accounts.into_iter().collect();
-        let codes = accounts.values().filter_map(|account| account.code.as_ref());
-        let codes = codes.map(|code| (keccak256(code), bytecode(code.clone()))).collect();
-        Self { base, accounts, codes }
-    }
-}
-
-impl<D: DatabaseRef> DatabaseRef for Overlay<D> {
-    type Error = D::Error;
-
-    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, D::Error> {
-        let info = self.base.basic_ref(address)?;
-        let Some(account) = self.accounts.get(&address) else { return Ok(info) };
-        let mut info = info.unwrap_or_default();
-        info.balance = account.balance.unwrap_or(info.balance);
-        info.nonce = account.nonce.unwrap_or(info.nonce);
-        if let Some(code) = &account.code {
-            info.code_hash = keccak256(code);
-            info.code = self.codes.get(&info.code_hash).cloned();
-        }
-        Ok(Some(info))
-    }
-
-    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, D::Error> {
-        match self.codes.get(&code_hash) {
-            Some(code) => Ok(code.clone()),
-            None => self.base.code_by_hash_ref(code_hash),
-        }
-    }
-
-    fn storage_ref(&self, address: Address, index: U256) -> Result<U256, D::Error> {
-        match self.accounts.get(&address) {
-            Some(AccountOverride { state: Some(state), .. }) => Ok(state.get(&index).copied().unwrap_or_default()),
-            Some(account) if account.state_diff.contains_key(&index) => Ok(account.state_diff[&index]),
-            _ => self.base.storage_ref(address, index),
-        }
-    }
-
-    fn block_hash_ref(&self, number: u64) -> Result<B256, D::Error> {
-        self.base.block_hash_ref(number)
     }
 }

@@ -52,10 +52,17 @@ pub struct Dump {
 }
 
 impl Dump {
-    pub(super) fn new(view: &StateView) -> Self {
+    fn new(view: &StateView) -> Self {
         let codes = 1..view.tables.flat.codes.count();
         let (accounts, slots) = (Shards::new(view), Shards::new(view));
         Self { view: view.clone(), codes, accounts, slots }
+    }
+}
+
+impl StateView {
+    /// Everything in this state, one entry after the other, however long that takes.
+    pub fn dump(&self) -> Dump {
+        Dump::new(self)
     }
 }
 

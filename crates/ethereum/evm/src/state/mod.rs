@@ -5,6 +5,7 @@
 //! memory  the newest state with its tries, and what each of the last 128 blocks replaced
 //! source  on disk: [`disk`]; in memory: [`version`] for the last blocks' values, [`tries`] for their proofs
 
+mod account;
 mod applied;
 mod back;
 mod changes;
@@ -25,6 +26,7 @@ mod tries;
 mod version;
 mod view;
 
+pub use account::Account;
 pub use changes::{AccountChange, Changes};
 pub use code::bytecode;
 pub use disk::Syncer;
@@ -33,7 +35,7 @@ pub use error::StateError;
 pub use open::BlockZero;
 pub use persist::Shortened;
 pub use proof::{AccountProof, StorageProof};
-pub use view::{Account, Accounts, StateView};
+pub use view::{Accounts, StateView};
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;

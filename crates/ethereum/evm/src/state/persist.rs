@@ -5,6 +5,7 @@
 //! drops   logs and checkpoints that are not needed to open the state and its last 128 blocks
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -201,6 +202,17 @@ impl Persist {
             Ok(Err(error)) => tracing::warn!(%error, "a checkpoint of the state was not written"),
             Err(_) => tracing::warn!("writing a checkpoint of the state panicked"),
         }
+    }
+}
+
+impl StateView {
+    /// Writes everything to a file that [`super::StateFile`] reads; it appears when it is whole.
+    pub fn save(&self, path: &Path) -> Result<(), StateError> {
+        self.write(path, B256::ZERO, 0)
+    }
+
+    pub(super) fn write(&self, path: &Path, genesis: B256, sequence: u64) -> Result<(), StateError> {
+        write_checkpoint(path, self, genesis, sequence, &AtomicBool::new(false)).map(|_| ())
     }
 }
 

@@ -3,9 +3,7 @@
 //! reads   the tables' newest values, and what later blocks replaced
 //! memory  while it is held, what each later block replaced
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use revm::DatabaseRef;
@@ -14,11 +12,9 @@ use revm::database::CacheDB;
 use revm::state::AccountInfo;
 
 use super::code::NO_CODE;
-use super::disk::write_checkpoint;
-use super::dump::Dump;
 use super::flat::Slim;
 use super::version::Version;
-use super::{AccountProof, StateError, StorageProof, Tables};
+use super::{Account, AccountProof, StateError, StorageProof, Tables};
 
 /// A state that is asked for many accounts at once.
 pub trait Accounts: DatabaseRef {
@@ -29,23 +25,6 @@ pub trait Accounts: DatabaseRef {
 }
 
 impl<D: DatabaseRef> Accounts for CacheDB<D> {}
-
-/// An account: what it has and what it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// Transactions sent; of a contract: contracts created, from 1 on.
-    pub nonce: u64,
-    /// In wei.
-    pub balance: U256,
-    /// Keccak-256 of its code; of no code where it has none.
-    pub code_hash: B256,
-}
-
-impl Default for Account {
-    fn default() -> Self {
-        Self { nonce: 0, balance: U256::ZERO, code_hash: KECCAK256_EMPTY }
-    }
-}
 
 /// The state after one block. What it says never changes, whatever the writer does; reading waits for nobody but, for
 /// moments, for the writing of a thousandth of a block.
@@ -120,20 +99,6 @@ impl StateView {
             proof: proven.account,
             storage: slots.iter().zip(proven.slots).map(prove).collect(),
         })
-    }
-
-    /// Everything in this state, one entry after the other, however long that takes.
-    pub fn dump(&self) -> Dump {
-        Dump::new(self)
-    }
-
-    /// Writes everything to a file that [`super::StateFile`] reads; it appears when it is whole.
-    pub fn save(&self, path: &Path) -> Result<(), StateError> {
-        self.write(path, B256::ZERO, 0)
-    }
-
-    pub(super) fn write(&self, path: &Path, genesis: B256, sequence: u64) -> Result<(), StateError> {
-        write_checkpoint(path, self, genesis, sequence, &AtomicBool::new(false)).map(|_| ())
     }
 
     fn info(&self, slim: &Slim) -> AccountInfo {

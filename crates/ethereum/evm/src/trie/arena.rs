@@ -10,11 +10,9 @@ use alloy_primitives::map::HashMap;
 use hearth_ring::prefer_large_pages;
 use parking_lot::Mutex;
 
-use super::nodes::{Nodes, Patch};
+use super::nodes::{COUNT_SHIFT, Nodes, Patch, count};
 use super::{Child, Ref};
 
-/// Where a number says how many children there are, less one.
-const COUNT_SHIFT: u32 = 28;
 /// Set where a prefix comes before the branch.
 const PREFIXED: u32 = 1 << 27;
 const PLACES: u32 = PREFIXED;
@@ -48,11 +46,6 @@ impl<'a, L> Node<'a, L> {
 /// How many children are before the one at `nibble`.
 pub(crate) fn before(mask: u16, nibble: u8) -> usize {
     (mask & ((1 << nibble) - 1)).count_ones() as usize
-}
-
-/// How many children the node of this number has.
-pub(super) fn count(id: u32) -> usize {
-    (id >> COUNT_SHIFT) as usize + 1
 }
 
 /// The chunk of a number's size in which its node is, and where the node's children begin there.

@@ -18,14 +18,16 @@ mod rlp;
 #[cfg(test)]
 mod tests;
 mod update;
+mod view;
 mod walk;
 
 use std::cmp::Ordering;
 
 pub(crate) use arena::{Arena, Taken};
-pub(crate) use nodes::{Child, Nodes, Patch, Ref, Undo, View};
+pub(crate) use nodes::{Child, Nodes, Patch, Ref, Undo};
 pub(crate) use ordered::ordered_root;
 pub(crate) use update::{Overlay, update, update_many};
+pub(crate) use view::View;
 #[cfg(test)]
 use walk::subtree;
 pub(crate) use walk::{find, for_each_leaf, prove};

@@ -3,17 +3,16 @@
 //!
 //! memory  60 B a child; a child replaced 68 B, as long as a version is kept that has it
 
-use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use alloy_primitives::B256;
 use hearth_crypto::keccak::keccak256;
 
-use super::arena::{self, Arena};
-
 const EMPTY_STRING: u8 = 0x80;
 const HASH: u8 = EMPTY_STRING + 32;
 const LIST: u8 = 0xc0;
+/// Where a number says how many children there are, less one.
+pub(super) const COUNT_SHIFT: u32 = 28;
 
 /// How a parent refers to a node, as it is within the parent's encoding: the node's own encoding where that is shorter
 /// than 32 bytes, else its hash with the byte that says so.
@@ -92,6 +91,11 @@ impl<L> Child<L> {
     }
 }
 
+/// How many children the node of this number has.
+pub(super) fn count(id: u32) -> usize {
+    (id >> COUNT_SHIFT) as usize + 1
+}
+
 /// New nodes with their numbers.
 pub(crate) struct Nodes<L> {
     ids: Vec<u32>,
@@ -110,7 +114,7 @@ impl<L> Default for Nodes<L> {
 impl<L: Copy> Nodes<L> {
     /// Adds a node; its number must have been taken for as many children, and for a prefix where there is one.
     pub(crate) fn push(&mut self, id: u32, children: &[Child<L>], prefix: &[u8]) {
-        debug_assert_eq!(arena::count(id), children.len());
+        debug_assert_eq!(count(id), children.len());
         self.ids.push(id);
         self.children.extend_from_slice(children);
         if !prefix.is_empty() {
@@ -127,7 +131,7 @@ impl<L: Copy> Nodes<L> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &[Child<L>])> {
         let mut rest = self.children.as_slice();
         self.ids.iter().map(move |id| {
-            let (children, after) = rest.split_at(arena::count(*id));
+            let (children, after) = rest.split_at(count(*id));
             rest = after;
             (*id, children)
         })
@@ -172,43 +176,10 @@ impl<L: Copy> Undo<L> {
         })
     }
 
-    fn of(&self, id: u32) -> impl Iterator<Item = &Patch<L>> {
+    /// What was replaced of a node.
+    pub(super) fn of(&self, id: u32) -> impl Iterator<Item = &Patch<L>> {
         let from = self.order().partition_point(|(other, _)| *other < id);
         let same = self.order()[from..].iter().take_while(move |(other, _)| *other == id);
         same.map(|(_, at)| &self.patches[*at as usize])
-    }
-}
-
-/// The nodes as a version has them.
-pub(crate) struct View<'a, L> {
-    arena: &'a Arena<L>,
-    /// What versions after it have replaced, the next one's first.
-    later: Vec<&'a Undo<L>>,
-}
-
-impl<'a, L: Copy> View<'a, L> {
-    /// As the newest version has them.
-    pub(crate) fn newest(arena: &'a Arena<L>) -> Self {
-        Self { arena, later: Vec::new() }
-    }
-
-    /// As the version has them after which others have replaced `later`, the next one's first.
-    pub(crate) fn before(arena: &'a Arena<L>, later: impl Iterator<Item = &'a Undo<L>>) -> Self {
-        Self { arena, later: later.collect() }
-    }
-
-    /// A node's children.
-    pub(super) fn children(&self, id: u32) -> Cow<'a, [Child<L>]> {
-        let mut children = Cow::Borrowed(self.arena.get(id).children);
-        // What was replaced first was there before what was replaced later.
-        for patch in self.later.iter().rev().flat_map(|undo| undo.of(id)) {
-            children.to_mut()[usize::from(patch.index)] = patch.child;
-        }
-        children
-    }
-
-    /// Nibbles between where the node begins and its branch.
-    pub(super) fn prefix(&self, id: u32) -> &'a [u8] {
-        self.arena.get(id).prefix
     }
 }

@@ -30,6 +30,13 @@ pub(super) struct SlotEntry {
     pub complete: bool,
 }
 
+impl SlotEntry {
+    /// What a checkpoint says of a slot that is not kept.
+    pub fn gone(slot: u64, at: LogPosition) -> Self {
+        Self { slot, parent_slot: 0, first: at, end: at, set_count: 0, complete: false }
+    }
+}
+
 /// The index in memory.
 #[derive(Default)]
 pub(super) struct Index {

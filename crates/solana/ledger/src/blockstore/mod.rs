@@ -115,6 +115,16 @@ impl Config {
     }
 }
 
+/// The numbers of the segment files in `dir`, ascending.
+fn list_segments(dir: &Path) -> Result<Vec<u32>, StoreError> {
+    numbered(dir, "log")
+}
+
+fn numbered(dir: &Path, extension: &str) -> Result<Vec<u32>, StoreError> {
+    let numbers = hearth_wal::files::numbered(dir, extension).map_err(|e| StoreError::io("listing", dir, e))?;
+    Ok(numbers.into_iter().filter_map(|number| number.try_into().ok()).collect())
+}
+
 fn log_path(dir: &Path, segment: u32) -> PathBuf {
     dir.join(format!("{segment:010}.log"))
 }

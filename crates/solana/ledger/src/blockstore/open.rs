@@ -11,7 +11,9 @@ use super::keeper::Shared;
 use super::record::{Record, SEGMENT_HEAD_SIZE, VERSION};
 use super::scan::{Step, Walk};
 use super::store::{BlockStore, Tail, create_segment};
-use super::{Config, Damage, Finding, LogPosition, StoreError, SyncPolicy, index_path, log_path, reader};
+use super::{
+    Config, Damage, Finding, LogPosition, StoreError, SyncPolicy, index_path, list_segments, log_path, numbered, reader,
+};
 use hearth_wal::{Appender, Fault, FileSystem, Volume, files};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -206,7 +208,7 @@ impl Found {
             len = self.scan(&path, from, len, last)?;
             // Later checkpoints cover this stretch too, and the next start should not read it again.
             let held = |slot: &u64| self.index.slots.get(slot).copied();
-            let entries = self.touched.iter().map(|slot| held(slot).unwrap_or(gone(*slot, from))).collect();
+            let entries = self.touched.iter().map(|slot| held(slot).unwrap_or(SlotEntry::gone(*slot, from))).collect();
             self.checkpoints.push(Checkpoint { upto: LogPosition::new(segment, len as u32), sealed: !last, entries });
         }
         self.disk_bytes += len + indexed.size;
@@ -311,21 +313,6 @@ impl Found {
         store.resume(self.checkpoints)?;
         Ok((store, self.recovery))
     }
-}
-
-/// What a checkpoint says of a slot that is not kept.
-pub(super) fn gone(slot: u64, at: LogPosition) -> SlotEntry {
-    SlotEntry { slot, parent_slot: 0, first: at, end: at, set_count: 0, complete: false }
-}
-
-/// The numbers of the segment files in `dir`, ascending.
-pub(super) fn list_segments(dir: &Path) -> Result<Vec<u32>, StoreError> {
-    numbered(dir, "log")
-}
-
-fn numbered(dir: &Path, extension: &str) -> Result<Vec<u32>, StoreError> {
-    let numbers = files::numbered(dir, extension).map_err(|e| StoreError::io("listing", dir, e))?;
-    Ok(numbers.into_iter().filter_map(|number| number.try_into().ok()).collect())
 }
 
 fn remove_orphan_indexes(dir: &Path, segments: &[u32]) -> Result<(), StoreError> {

@@ -8,10 +8,9 @@
 
 use super::index::SlotEntry;
 use super::keeper::Shared;
-use super::open::list_segments;
 use super::record::Record;
 use super::scan::{Step, Walk};
-use super::{Damage, FecSetRecord, Finding, LogPosition, SHREDS_PER_SET, StoreError, log_path};
+use super::{Damage, FecSetRecord, Finding, LogPosition, SHREDS_PER_SET, StoreError, list_segments, log_path};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;

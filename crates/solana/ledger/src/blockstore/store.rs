@@ -12,7 +12,6 @@ mod slot;
 
 use super::index::{Checkpoint, SlotEntry};
 use super::keeper::{Job, Keeper, Shared};
-use super::open::gone;
 use super::record::{
     COMPLETE_SIZE, DISCARD_SIZE, FecSetRecord, encode_complete, encode_discard, encode_dump, encode_set,
     set_record_size,
@@ -200,7 +199,7 @@ impl BlockStore {
         self.whole.retain(|(_, s)| *s < slot);
         self.unpublished.retain(|e| e.slot < slot);
         let end = self.tail.position();
-        self.changed.extend(forgotten.iter().map(|e| (e.slot, gone(e.slot, end))));
+        self.changed.extend(forgotten.iter().map(|e| (e.slot, SlotEntry::gone(e.slot, end))));
         shared.written.store(end.to_bits(), SeqCst);
         self.ask_for_sync(end, None);
         Ok(forgotten.len())
@@ -234,7 +233,7 @@ impl BlockStore {
         shared.whole_slot.fetch_min(whole, SeqCst);
         shared.durable_slot.fetch_min(whole, SeqCst);
         let end = self.tail.position();
-        self.changed.insert(slot, gone(slot, end));
+        self.changed.insert(slot, SlotEntry::gone(slot, end));
         shared.written.store(end.to_bits(), SeqCst);
         self.ask_for_sync(end, None);
         Ok(true)

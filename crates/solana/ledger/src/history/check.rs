@@ -73,7 +73,7 @@ struct Straddling {
 /// # Errors
 /// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Damage is no error.
 pub fn check(dir: &Path, genesis_hash: &[u8; 32], progress: impl Fn(u64) + Sync) -> Result<Checked, HistoryError> {
-    let checks = segments(dir, &super::open::list_segments(dir)?, genesis_hash, progress)?;
+    let checks = segments(dir, &super::list_segments(dir)?, genesis_hash, progress)?;
     let Recovery { mut damage, torn, rebuilt_tables } = recovery(dir, &checks);
     damage.extend(rebuilt_tables);
     Ok(Checked {

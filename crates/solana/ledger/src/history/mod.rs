@@ -166,6 +166,12 @@ impl HistoryError {
     }
 }
 
+/// The numbers of the segments in `dir`, ascending.
+fn list_segments(dir: &Path) -> Result<Vec<u32>, HistoryError> {
+    let numbers = hearth_wal::files::numbered(dir, "history").map_err(|e| HistoryError::io("listing", dir, e))?;
+    Ok(numbers.into_iter().filter_map(|number| number.try_into().ok()).collect())
+}
+
 fn log_path(dir: &Path, segment: u32) -> PathBuf {
     dir.join(format!("{segment:010}.history"))
 }

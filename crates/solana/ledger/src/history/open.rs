@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use hearth_wal::{Appender, FileSystem, Volume, files};
+use hearth_wal::{Appender, FileSystem, Volume};
 use parking_lot::RwLock;
 
 use super::batch::Batch;
@@ -28,7 +28,7 @@ use super::record::{self, Head, Kind, VERSION};
 use super::scan::{Step, Walk};
 use super::table::Table;
 use super::writer::{History, create_segment};
-use super::{Config, HistoryError, HistoryKey, log_path};
+use super::{Config, HistoryError, HistoryKey, list_segments, log_path};
 
 impl History {
     /// Opens the log in `dir`, beginning one where there is none, and drops what it holds above the block
@@ -237,12 +237,6 @@ fn set_aside(dir: &Path, checks: Vec<SegmentCheck>) -> Result<Vec<SegmentCheck>,
         moved.map_err(|e| HistoryError::io("setting aside", &path, e))?;
     }
     Ok(vec![])
-}
-
-/// The numbers of the segments in `dir`, ascending.
-pub(super) fn list_segments(dir: &Path) -> Result<Vec<u32>, HistoryError> {
-    let numbers = files::numbered(dir, "history").map_err(|e| HistoryError::io("listing", dir, e))?;
-    Ok(numbers.into_iter().filter_map(|number| number.try_into().ok()).collect())
 }
 
 fn random_word() -> u64 {

@@ -8,10 +8,9 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use hearth_cluster::links::{Cut, LinksFile, Place, QUEUE_BYTES};
-use hearth_cluster::simulate::World;
 use hearth_keys as keys;
 use hearth_ledger::stakes::GENESIS_STAKE_LAMPORTS;
+use hearth_netem::{Cut, LinksFile, Place, QUEUE_BYTES, World};
 use hearth_node::config::Config;
 use hearth_pipeline::topology::tiles_in_cluster;
 use hearth_wire::base58::encode_32;

@@ -21,14 +21,13 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hearth_cluster::links::Cut;
-use hearth_cluster::simulate::WorldError;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::RpcError;
 use hearth_command::say::{Say, note};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_keys::KeyError;
+use hearth_netem::{Cut, WorldError};
 use hearth_node::boot;
 use hearth_node::config::{self, Config};
 

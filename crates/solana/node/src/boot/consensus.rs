@@ -18,14 +18,22 @@ use hearth_pipeline::replay::{ReplayTile, position};
 use hearth_pipeline::tower::{
     Alone, Core, CoreConfig, Membership, NoFiles, Now, Tower, TowerError, Writer, saved_tower,
 };
-use hearth_pipeline::{replay, tower};
+use hearth_pipeline::{gossip, replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
 
-use super::{BootError, Chain, Peers, tiles};
+use super::{BootError, Chain, Peers};
 use crate::config::Config;
 use crate::peers::divergence::{Asking, DivergenceError, DivergenceWatch};
+
+/// What tiles share with the threads of a node in a cluster.
+pub(super) struct Cluster {
+    /// What gossip is made of.
+    pub gossip: gossip::Config,
+    /// Whether the node makes blocks, in its turns.
+    pub leads: bool,
+}
 
 /// What the tiles are made from.
 pub(super) struct Consensus {
@@ -46,7 +54,7 @@ impl Consensus {
     pub fn begin(
         config: &Config,
         chain: &Chain,
-        others: Option<(&Peers, &tiles::Cluster)>,
+        others: Option<(&Peers, &Cluster)>,
         clock: &Clock,
     ) -> Result<(Option<Self>, Option<DivergenceWatch>), BootError> {
         Ok(match others {
@@ -67,7 +75,7 @@ impl Consensus {
         config: &Config,
         chain: &Chain,
         peers: &Peers,
-        cluster: &tiles::Cluster,
+        cluster: &Cluster,
         clock: &Clock,
     ) -> Result<(Self, DivergenceWatch), BootError> {
         let Chain { genesis, ledger, folder, identity, .. } = chain;

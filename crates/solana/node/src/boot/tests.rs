@@ -2,7 +2,7 @@
 
 mod damage;
 
-use hearth_cluster::consensus::{BankId, Tower};
+use hearth_consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_ledger::Commitment;
 use hearth_ledger::blockstore::FecSetRecord;

@@ -40,7 +40,7 @@ use hearth_tile::core::IdlePolicy;
 use hearth_tile::topology::Topology;
 use hearth_wire::Pubkey;
 
-use super::consensus::{Consensus, with_consensus};
+use super::consensus::{Cluster, Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS};
 use crate::config::{
     Bench, Config, DedupTile, Development, Layout, PackTile, PeerLimits, Ports, QuicTile, Rpc, ScheduleStrategy,
@@ -53,14 +53,6 @@ use crate::ports::BoundPorts;
 const SLOTS_BEGUN_MAX: usize = 256;
 /// FEC sets of which shreds have come and too few: 79 KiB each.
 const SETS_BEGUN_MAX: usize = 1_024;
-
-/// What tiles share with the threads of a node in a cluster.
-pub(super) struct Cluster {
-    /// What gossip is made of.
-    pub gossip: gossip::Config,
-    /// Whether the node makes blocks, in its turns.
-    pub leads: bool,
-}
 
 /// How the node takes part in its cluster, which may be of it alone.
 pub(super) struct Participation {

@@ -7,8 +7,8 @@
 
 use std::net::{IpAddr, SocketAddrV4};
 
-use hearth_cluster::board::Board;
-use hearth_cluster::gossip::Config;
+use hearth_gossip::Config;
+use hearth_gossip::board::Board;
 use hearth_rpc::ClusterNode;
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 

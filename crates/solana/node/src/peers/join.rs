@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hearth_cluster::board::Served;
 use hearth_command::node_rpc;
 use hearth_command::say::note;
 use hearth_command::stop::StopSignal;
+use hearth_gossip::board::Served;
 use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::shred_version as shred_version_of;

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use hearth_cluster::view::Peer;
+use hearth_gossip::Peer;
 use hearth_tile::{Out, Port};
 use hearth_wire::Pubkey;
 

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hearth_cluster::gossip as protocol;
+use hearth_gossip as protocol;
 use hearth_tile::counters::put;
 use hearth_tile::{CounterDecl, CounterKind, CounterSet};
 

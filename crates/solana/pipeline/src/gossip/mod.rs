@@ -1,4 +1,4 @@
-//! gossip: who is in the cluster and what each node says, with the state machine of [`hearth_cluster::gossip`].
+//! gossip: who is in the cluster and what each node says, with the state machine of [`hearth_gossip`].
 //!
 //! reads   `net_gossip` ×N, reliable: datagrams; `sign_gossip`, reliable: signatures; `shred_gossip` ×S, reliable:
 //!         slots that are whole here, and leaders that made two blocks; `tower_gossip`, reliable: the node's votes and
@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::board::Board;
-use hearth_cluster::gossip::{self as protocol, Cursor, DuplicateProof, Event, NearSlots, Outbox};
-use hearth_cluster::view::Peer;
+use hearth_consensus::NearSlots;
+use hearth_gossip::board::Board;
+use hearth_gossip::{self as protocol, Cursor, DuplicateProof, Event, Outbox, Peer};
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Commitment, Ledger};

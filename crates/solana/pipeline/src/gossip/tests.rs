@@ -3,8 +3,8 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use hearth_cluster::gossip::{SignKind, SignRequest, pong_hash};
 use hearth_crypto::ed25519::SigningKey;
+use hearth_gossip::{SignKind, SignRequest, pong_hash};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
 use hearth_tile::rig::{DEPTH, Rig};

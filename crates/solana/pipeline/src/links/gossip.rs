@@ -6,8 +6,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use hearth_cluster::gossip::{NEAR_WORDS, NearSlots};
-use hearth_cluster::view::Peer;
+use hearth_consensus::{NEAR_WORDS, NearSlots};
+use hearth_gossip::Peer;
 use hearth_wire::Pubkey;
 
 use super::TXN_MTU;

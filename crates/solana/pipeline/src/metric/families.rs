@@ -15,6 +15,7 @@ use hearth_tile::topology::{CounterSpec, LatencySpec, TileSpec, Topology};
 use hearth_tile::{CounterDecl, CounterKind};
 
 use super::process::Process;
+use super::served::{Metric, Type};
 
 /// Where the value of a sample stands.
 #[derive(Clone, Copy)]
@@ -44,50 +45,6 @@ pub(super) enum OfConsumer {
     Overruns,
     /// Times that it held its producer up.
     Slow,
-}
-
-/// A metric's type, as Prometheus knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// Only grows while the node runs.
-    Counter,
-    /// Moves both ways.
-    Gauge,
-    /// Buckets, a sum and a count.
-    Histogram,
-}
-
-impl Type {
-    /// The word of the text format.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::Counter => "counter",
-            Type::Gauge => "gauge",
-            Type::Histogram => "histogram",
-        }
-    }
-}
-
-impl From<CounterKind> for Type {
-    fn from(kind: CounterKind) -> Self {
-        match kind {
-            CounterKind::Counter => Type::Counter,
-            CounterKind::Gauge => Type::Gauge,
-        }
-    }
-}
-
-/// One metric as it is served.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metric {
-    /// With its prefix and unit.
-    pub name: String,
-    /// Counter, gauge or histogram.
-    pub kind: Type,
-    /// One sentence.
-    pub help: String,
-    /// The labels' names; a histogram has `le` besides.
-    pub labels: Vec<&'static str>,
 }
 
 /// One sample: its labels, and where its value is.

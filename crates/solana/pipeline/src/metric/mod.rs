@@ -14,6 +14,7 @@ mod connection;
 pub mod families;
 mod pace;
 mod process;
+pub mod served;
 pub mod text;
 
 use std::net::{SocketAddr, TcpListener};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hearth_tile::sys::{disk, thread};
 
-use super::families::{Metric, Type};
+use super::served::{Metric, Type};
 
 /// How often the file system is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -11,8 +11,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use hearth_cluster::links::{LinksFile, Rules};
-use hearth_cluster::simulate::World;
+use hearth_netem::{LinksFile, Rules, World};
 
 /// How often it is looked whether the file has changed, ns.
 pub const LOOK_NS: u64 = 250_000_000;

@@ -20,7 +20,7 @@ pub mod links;
 
 use std::net::{IpAddr, SocketAddr};
 
-use hearth_cluster::links::{Datagrams, Emulator};
+use hearth_netem::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, readable};

@@ -46,9 +46,8 @@ use crate::links::{
 };
 
 pub use config::Config;
-pub use pool::{TXN_BYTES, TXN_LOCKS};
 pub use scheduler::{Scheduled, Scheduler};
-pub use terms::{BlockLimit, Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig};
+pub use terms::{BlockLimit, Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
 
 use config::FLIGHTS_PER_BANK;
 use tables::{Arrival, Tables, Waiting};

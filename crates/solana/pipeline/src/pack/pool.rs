@@ -8,12 +8,7 @@
 use super::heap::Entry;
 use super::lists::Lists;
 use super::table::IndexTable;
-use super::terms::Candidate;
-
-/// Largest transaction, bytes: the cluster's packet size.
-pub const TXN_BYTES: usize = hearth_wire::consts::PACKET_DATA_SIZE;
-/// The most accounts that a transaction may lock: the cluster refuses more.
-pub const TXN_LOCKS: usize = hearth_wire::consts::MAX_ACCOUNT_LOCKS;
+use super::terms::{Candidate, TXN_BYTES, TXN_LOCKS};
 
 /// Classes of pay: see [`pay_class`].
 const PAY_CLASSES: usize = 64 << PAY_FRACTION_BITS;

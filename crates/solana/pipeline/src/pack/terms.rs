@@ -8,11 +8,10 @@ use hearth_ledger::fates::DropReason;
 use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
 
-#[cfg(doc)]
-use super::pool::TXN_BYTES;
-use super::pool::TXN_LOCKS;
-#[cfg(doc)]
-use super::scheduler::Scheduler;
+/// Largest transaction, bytes: the cluster's packet size.
+pub const TXN_BYTES: usize = hearth_wire::consts::PACKET_DATA_SIZE;
+/// The most accounts that a transaction may lock: the cluster refuses more.
+pub const TXN_LOCKS: usize = hearth_wire::consts::MAX_ACCOUNT_LOCKS;
 
 /// A transaction as the scheduler sees it.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +26,7 @@ pub struct Candidate<'a> {
     pub cost: u32,
     /// Bytes of account data that it may allocate.
     pub growth: u32,
-    /// The end of its time, by the clock of [`Scheduler::expire`]: the height of the last block in which it is valid.
+    /// The end of its time, by the clock of `Scheduler::expire`: the height of the last block in which it is valid.
     pub expires_at: u64,
     /// When it entered the node, microseconds; 0 where that is not known.
     pub origin_us: u32,
@@ -71,7 +70,7 @@ pub enum Pacing {
     Even,
 }
 
-/// How a [`Scheduler`] is made.
+/// How a scheduler is made.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedulerConfig {
     /// Pending transactions at a time.

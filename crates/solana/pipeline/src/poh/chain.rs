@@ -24,10 +24,9 @@
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
 
+use super::HASHES_PER_STEP;
 use super::skipped::{Progress, Skipped};
 
-/// Hashes at most in one [`PohChain::step`]: 10–20 µs on one core of 2020's.
-pub const HASHES_PER_STEP: u64 = 256;
 /// Microblocks of a slot by default: 80,000 a second in slots of 400 ms, each of up to 64 transactions. The reserve
 /// kept for them is 0.8 % of the hashes of a slot of 64 × 62,500.
 pub const MAX_MICROBLOCKS: u64 = 32_768;

@@ -11,7 +11,7 @@
 
 use hearth_crypto::sha256::sha256_chain;
 
-use super::chain::HASHES_PER_STEP;
+use super::HASHES_PER_STEP;
 
 /// Ticks that are hashed ahead: of 512 slots of 64.
 const AHEAD_MAX: usize = 512 * 64;

@@ -1,6 +1,7 @@
 //! Tests of the chain on virtual time, against a model that hashes one by one, and of the rules for blocks.
 
-use super::chain::{Config, ConfigError, Entry, HASHES_PER_STEP, LAG_SLOTS_MAX, PohChain, Refused, Step};
+use super::HASHES_PER_STEP;
+use super::chain::{Config, ConfigError, Entry, LAG_SLOTS_MAX, PohChain, Refused, Step};
 use super::check::{
     BlockError, ChainCheck, ChainEntry, LOW_POWER_HASHES_MAX, TickCheck, verify_entries, verify_hashes,
 };

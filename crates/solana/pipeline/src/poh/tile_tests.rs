@@ -190,7 +190,7 @@ fn slot_that_is_called_for_begins() {
 fn waiting_work_gets_a_slot_at_any_length_of_the_last() {
     // From 104 to 164 steps a slot, four apart: one of them is a whole turn.
     for steps in 25..=40 {
-        let (mut rig, ledger) = rig_on(Some(steps * chain::HASHES_PER_STEP), Some(OnDemand::default()));
+        let (mut rig, ledger) = rig_on(Some(steps * HASHES_PER_STEP), Some(OnDemand::default()));
         rig.run();
         rig.advance(SLOT);
         let done = DonePacking { slot: 1, microblocks: 0 }.encode();

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use hearth_cluster::ancestors::{ASKED_MAX, QUESTIONS_MAX};
+use hearth_consensus::ancestors::{ASKED_MAX, QUESTIONS_MAX};
 use hearth_wire::{Hash, Pubkey};
 
 /// Requests that wait for their answers: all that tower asks at a time.

@@ -30,9 +30,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::gossip::pong_hash;
-use hearth_cluster::view::{RepairPeer, View};
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
+use hearth_gossip::pong_hash;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
@@ -40,6 +39,7 @@ use hearth_wire::gossip::{Ping, Pong};
 use hearth_wire::repair::{self, AncestorHashes, Answer, Request, Wanted};
 use hearth_wire::{Hash, Pubkey, Signature};
 
+use crate::cluster_view::{RepairPeer, View};
 use crate::links::{
     AncestorAnswer, AncestorQuestion, Datagram, GAPS_MAX, GOSSIP_REPAIR, NET_REPAIR, Outgoing, PONG, PeerNews,
     PortKind, REPAIR_NET, REPAIR_SIGN, REPAIR_TOWER, SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,

@@ -15,8 +15,8 @@
 //!        for ancestors   hash of secret, kind, slot, node and time, 32 bits
 //! ```
 
-use hearth_cluster::gossip::Bounded;
 use hearth_crypto::sha256::sha256;
+use hearth_gossip::Bounded;
 use hearth_wire::Pubkey;
 use hearth_wire::repair::Wanted;
 use hearth_wire::shred::Shred as Piece;

@@ -3,8 +3,8 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use hearth_cluster::view::Peer;
 use hearth_crypto::ed25519::SigningKey;
+use hearth_gossip::Peer;
 use hearth_ledger::blockstore::{self, BlockStore, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
 use hearth_tile::rig::{DEPTH, Rig};

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{BankId, FrozenBank};
+use hearth_consensus::{BankId, FrozenBank};
 use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hearth_cluster::consensus::BankId;
+use hearth_consensus::BankId;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};

@@ -90,7 +90,7 @@ impl VoteHashes {
 
 #[cfg(test)]
 mod tests {
-    use hearth_cluster::consensus::BankId;
+    use hearth_consensus::BankId;
     use hearth_ledger::stakes::VoteStake;
 
     use super::*;

@@ -11,7 +11,7 @@
 
 use std::net::IpAddr;
 
-use hearth_cluster::gossip::Bounded;
+use hearth_gossip::Bounded;
 
 /// Hosts that are remembered.
 const HOSTS_MAX: usize = 65_536;

@@ -19,7 +19,7 @@ mod shred_cache;
 
 use std::collections::VecDeque;
 
-use hearth_cluster::consensus::BankId;
+use hearth_consensus::BankId;
 use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use hearth_wire::Pubkey;

@@ -17,11 +17,11 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use hearth_cluster::ancestors::ConfirmedBlocks;
-use hearth_cluster::consensus::BankId;
-use hearth_cluster::gossip::{Bounded, pong_hash};
+use hearth_consensus::BankId;
+use hearth_consensus::ancestors::ConfirmedBlocks;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_crypto::sha256::sha256;
+use hearth_gossip::{Bounded, pong_hash};
 use hearth_wire::gossip::Ping;
 use hearth_wire::repair::{self, AncestorHashes, Asked, Request, Wanted};
 use hearth_wire::{Hash, Pubkey, Signature};

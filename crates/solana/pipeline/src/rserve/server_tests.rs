@@ -172,7 +172,7 @@ fn dumped_block_is_not_served() {
 
 #[test]
 fn ancestors_of_confirmed_blocks_are_served() {
-    use hearth_cluster::consensus::BankId;
+    use hearth_consensus::BankId;
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = store(folder.path());
     let mut server = server(&store);

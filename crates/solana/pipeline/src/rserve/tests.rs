@@ -89,7 +89,7 @@ fn a_node_that_answers_the_ping_is_served() {
     assert_eq!(*to, address(9));
     let Some(Answer::Ping(ping)) = Answer::parse(ping) else { panic!("{ping:?}") };
     assert_eq!(ping.from, key(1).public_key());
-    let hash = hearth_cluster::gossip::pong_hash(&ping.token);
+    let hash = hearth_gossip::pong_hash(&ping.token);
     let pong = Pong { from: key(2).public_key(), hash, signature: key(2).sign(&hash) };
     bench.give("net_rserve:1", address(9), &repair::write_pong(&pong));
     bench.give("net_rserve:1", address(9), &request);
@@ -168,7 +168,7 @@ fn full_net_link_holds_requests() {
     let sent = bench.sent();
     let Some(Answer::Ping(ping)) = Answer::parse(&sent[0].1) else { panic!("{sent:?}") };
     assert_eq!(ping.from, own);
-    let hash = hearth_cluster::gossip::pong_hash(&ping.token);
+    let hash = hearth_gossip::pong_hash(&ping.token);
     let pong = Pong { from: asker, hash, signature: key(2).sign(&hash) };
     bench.give("net_rserve:0", address(9), &repair::write_pong(&pong));
     bench.rig.run();

@@ -13,9 +13,10 @@ use hearth_crypto::merkle::ShredProofs;
 use hearth_wire::shred::{DATA_PER_SET, Shred};
 use hearth_wire::{Hash, Pubkey};
 
+use super::arrival::{Arrival, Refused, ShredSource};
 use super::block_versions::Link;
 use super::fec_resolver::claim;
-use super::receiver::{Arrival, Receiver, Refused, ShredSource};
+use super::receiver::Receiver;
 
 /// What is known of a shred whose slot's leader has signed it.
 #[derive(Debug)]

@@ -7,24 +7,24 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_cluster::duplicate;
-use hearth_cluster::gossip::pong_hash;
-use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
-use hearth_cluster::view::Peer as ClusterPeer;
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
+use hearth_gossip::{Peer as ClusterPeer, duplicate, pong_hash};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
 use hearth_tile::Tile;
 use hearth_tile::rig::Rig;
+use hearth_turbine::{Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::entry::write_entry;
 use hearth_wire::repair::PING_DATAGRAM_SIZE;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Hash, Pubkey};
 
+use super::cluster::Cluster;
+use super::counters::Counters;
 use super::features::Features;
 use super::receiver::ReceiverConfig;
-use super::tile::{Config, Shred, write_message};
-use super::turbine_ingress::Cluster;
+use super::store_message::write_message;
+use super::tile::{Config, Shred};
 use super::{FecSet, Shredder, ShredderConfig, ShredderError};
 use crate::links::{
     Datagram, GOSSIP_REPAIR, GOSSIP_SHRED, OUTGOING_MTU, Outgoing, PEER_NEWS_MTU, PONG, PeerNews, PortKind,
@@ -433,7 +433,7 @@ impl World {
         self.peers.iter().map(|peer| peer.repair.count().requests).sum()
     }
 
-    fn total(&self, of: impl Fn(&super::tile::Counters) -> u64) -> u64 {
+    fn total(&self, of: impl Fn(&Counters) -> u64) -> u64 {
         self.peers.iter().map(|peer| of(peer.rig.count())).sum()
     }
 }
@@ -468,7 +468,7 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
                 }
             }
         });
-        let count = |of: fn(&super::tile::Counters) -> u64| world.total(of);
+        let count = |of: fn(&Counters) -> u64| world.total(of);
         println!("seed {seed}: {took} ms after the last block; {} requests", world.requests());
         assert!(count(|c| c.shreds_recovered) > 0 && count(|c| c.shreds_repaired) > 0, "seed {seed}");
         assert_eq!(count(|c| c.dropped_sender), 0, "seed {seed}: all who send on sign, from epoch 1 on");

@@ -8,32 +8,8 @@
 
 use hearth_wire::shred::{DATA_PER_SET, Shred, ShredKind};
 
-use super::receiver::{Finding, Receiver};
-
-/// The other shred of a contradiction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ours {
-    /// Here it is.
-    Shred(Vec<u8>),
-    /// A data shred of a set that is stored.
-    Stored {
-        /// The set.
-        set_index: u32,
-        /// The shred's place in it.
-        place: usize,
-    },
-}
-
-/// A leader's contradiction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// The slot.
-    pub slot: u64,
-    /// The shred that was not taken.
-    pub theirs: Vec<u8>,
-    /// The one that it contradicts.
-    pub ours: Ours,
-}
+use super::finding::{Conflict, Finding, Ours};
+use super::receiver::Receiver;
 
 /// Proofs of a slot that are noted: what is not on disk yet when one is looked for may be when the next one comes. One
 /// with both shreds at hand needs no other.

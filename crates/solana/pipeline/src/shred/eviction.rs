@@ -11,22 +11,13 @@
 //! goes whole. What is needed comes again by repair; so do the sets that are stored of a slot that goes, since it is
 //! not known any more of which block they are.
 
-use super::receiver::{Finding, Incoming, Receiver, Refused};
+use super::arrival::Refused;
+use super::finding::Finding;
+use super::receiver::{Incoming, Receiver, STANDS_NS};
 
-/// A slot of which nothing new has come for so long makes room for a later one, ns.
-pub(super) const STANDS_NS: u64 = 2_000_000_000;
 /// One of so many begun sets may be of a slot before a later one may have its place; and so many may be in any case.
 const SHARES: usize = 16;
 const SHARE_MIN: usize = 4;
-
-/// What had to make room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evicted {
-    /// Sets that were begun.
-    pub sets: u64,
-    /// Slots of which something was known.
-    pub slots: u64,
-}
 
 /// What makes room for a set.
 #[derive(Clone, Copy, Debug)]

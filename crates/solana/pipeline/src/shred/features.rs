@@ -10,7 +10,7 @@
 //! features active from its first slot, so these count from epoch 1 on. It is a function of the epoch alone: leaders
 //! and followers agree.
 
-use hearth_cluster::turbine::Cipher;
+use hearth_turbine::Cipher;
 
 /// The epoch in which every feature became active: that of the genesis.
 const ACTIVATED_IN: u64 = 0;

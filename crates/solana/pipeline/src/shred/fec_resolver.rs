@@ -17,7 +17,7 @@ use hearth_crypto::reed_solomon::{FIXED_SHARDS, ReedSolomon, encode_32};
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Signature};
 
-use super::deshredder::DeshredError;
+use super::error::DeshredError;
 use super::set::{FecSet, SetHeader};
 
 /// A set of which some shreds have come.

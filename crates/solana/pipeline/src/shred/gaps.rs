@@ -7,11 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth_tile::{Out, Port};
+use hearth_tile::{Out, Port, Tile};
 
 use super::block_versions::SLOTS_MAX as SLOTS_ANEW_MAX;
 use super::receiver::{Missing, Receiver, ReceiverConfig};
-use super::tile::Shred;
 use crate::links::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 use crate::repair::PATIENCE_NS;
 use crate::repair::wanted::SLOTS_WANTED;
@@ -56,7 +55,7 @@ impl GapReports {
     }
 
     /// Tells what has changed. Which shreds are missing it tells of the lowest slots alone: those come first.
-    pub fn report(&mut self, receiver: &Receiver, out: &mut Out<'_, Shred>) {
+    pub fn report(&mut self, receiver: &Receiver, out: &mut Out<'_, impl Tile>) {
         let root = receiver.root();
         self.is_lacking = true;
         self.is_held_up = true;

@@ -11,13 +11,15 @@
 use std::collections::BTreeMap;
 
 use hearth_ledger::blockstore::Reader;
-use hearth_tile::{Out, Port};
+use hearth_tile::{Out, Port, Tile};
 
-use super::equivocation_proof::{Conflict, Ours, PROOFS_MAX};
-use super::receiver::{Finding, Resolved};
+use super::cluster::Cluster;
+use super::counters::Counters;
+use super::equivocation_proof::PROOFS_MAX;
+use super::finding::{Conflict, Finding, Ours};
+use super::receiver::Resolved;
 use super::set::FecSet;
-use super::tile::{Shred, write_message};
-use super::turbine_ingress::Cluster;
+use super::store_message::write_message;
 use crate::links::{DUMP, SlotNews};
 
 /// Contradictions that wait for room in gossip.
@@ -60,7 +62,7 @@ impl HandOn {
     }
 
     /// Hands on what a shred that was kept has shown and completed, in this order: what is void is before the set.
-    pub fn resolved(&mut self, resolved: &Resolved<'_>, out: &mut Out<'_, Shred>) {
+    pub fn resolved(&mut self, resolved: &Resolved<'_>, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.findings(resolved.findings, out);
         let Some(completed) = &resolved.completed else { return };
         out.count.sets_completed += 1;
@@ -73,7 +75,7 @@ impl HandOn {
     }
 
     /// All of a slot is here.
-    pub fn whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+    pub fn whole(&mut self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.tell(SlotNews::Whole(slot), out);
     }
 
@@ -83,7 +85,7 @@ impl HandOn {
     }
 
     /// Tells gossip of a slot, where there is room.
-    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, Shred>) {
+    fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         if out.credits(self.gossip, 1) == 0 {
             self.lost += 1;
         } else {
@@ -92,7 +94,7 @@ impl HandOn {
     }
 
     /// Hands on what a shred has shown, kept or not.
-    pub fn findings(&mut self, findings: &[Finding], out: &mut Out<'_, Shred>) {
+    pub fn findings(&mut self, findings: &[Finding], out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         for finding in findings {
             match finding {
                 Finding::Begun(slot) if self.blocks.slot(*slot).is_none() => {}
@@ -107,7 +109,7 @@ impl HandOn {
     }
 
     /// Has the store forget a slot's block, as another one is taken.
-    pub fn dump(&self, slot: u64, out: &mut Out<'_, Shred>) {
+    pub fn dump(&self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         out.publish_control(self.store, slot, DUMP, &[]);
         out.count.slots_dumped += 1;
     }
@@ -126,7 +128,7 @@ impl HandOn {
     }
 
     /// Reports what gossip had no room for, as far as it has now.
-    pub fn tell_again(&mut self, out: &mut Out<'_, Shred>) {
+    pub fn tell_again(&mut self, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         while out.credits(self.gossip, 1) > 0
             && let Some((_, conflict)) = self.untold.pop_first()
         {
@@ -135,7 +137,7 @@ impl HandOn {
     }
 
     /// Reports that a leader has contradicted itself, with the two shreds that prove it, once for a slot.
-    fn contradiction(&mut self, conflict: &Conflict, out: &mut Out<'_, Shred>) {
+    fn contradiction(&mut self, conflict: &Conflict, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         let Conflict { slot, theirs, ours } = conflict;
         let before = match self.proofs.get(slot) {
             Some(Proof::Reported) => return,

@@ -13,14 +13,19 @@
 //! a leader made two blocks) → `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` tells
 //! [`crate::repair`] what is missing, which asks others for it.
 
+mod arrival;
 mod block_versions;
 mod check;
+mod cluster;
+mod counters;
 mod deshredder;
 mod equivocation;
 mod equivocation_proof;
+mod error;
 mod eviction;
 mod features;
 mod fec_resolver;
+mod finding;
 mod gaps;
 mod hand_on;
 mod parse;
@@ -30,20 +35,22 @@ mod retransmit;
 mod set;
 mod shredder;
 mod signing;
+mod store_message;
 mod tile;
 mod trees;
 mod turbine_ingress;
 
-pub use deshredder::{Added, DeshredError, Deshredder, merkle_root};
-pub use equivocation_proof::{Conflict, Ours};
-pub use eviction::Evicted;
-pub use receiver::{
-    CompletedSet, Finding, Missing, Receiver, ReceiverConfig, Refused, Resolved, SetProgress, ShredSource,
-};
+pub use arrival::{Refused, ShredSource};
+pub use cluster::Cluster;
+pub use counters::Counters;
+pub use deshredder::{Added, Deshredder, merkle_root};
+pub use error::DeshredError;
+pub use finding::{Conflict, Finding, Ours};
+pub use receiver::{CompletedSet, Evicted, Missing, Receiver, ReceiverConfig, Resolved, SetProgress};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
-pub use tile::{Config, Counters, OWN_SETS_BYTES_MAX, Shred, entry_bytes_within};
-pub use turbine_ingress::{Cluster, memory};
+pub use tile::{Config, OWN_SETS_BYTES_MAX, Shred, entry_bytes_within};
+pub use turbine_ingress::memory;
 
 #[cfg(test)]
 mod cluster_tests;

@@ -7,7 +7,7 @@
 
 use hearth_wire::shred::{Shred, ShredKind, VARIANT, Variant};
 
-use super::receiver::{Refused, ShredSource};
+use super::arrival::{Refused, ShredSource};
 
 /// Slots beyond the final one from which shreds are taken, at least; half an epoch where that is more.
 const SLOTS_AHEAD_MIN: u64 = 500;

@@ -25,11 +25,11 @@ use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
+use super::arrival::{Arrival, Refused, ShredSource};
 use super::block_versions::{self, Link, Versions};
 use super::equivocation::Contests;
-use super::equivocation_proof::Conflict;
-use super::eviction::{Evicted, STANDS_NS};
 use super::fec_resolver::Assembly;
+use super::finding::Finding;
 use super::parse::{Limits, parse};
 use super::set::FecSet;
 
@@ -39,6 +39,8 @@ const TABLE_BYTES: usize = 4 << 20;
 pub(super) const RECENT_MAX: usize = 64;
 /// Sets of slots that are whole whose roots are remembered: by these a leader's second block is noticed.
 pub(super) const ENDED_SETS_MAX: usize = 65_536;
+/// A slot of which nothing new has come for so long makes room for a later one, ns.
+pub(super) const STANDS_NS: u64 = 2_000_000_000;
 /// From a set's index to that of the next.
 pub(super) const STEP: u32 = DATA_PER_SET as u32;
 
@@ -59,70 +61,13 @@ pub struct ReceiverConfig {
     pub sets_max: usize,
 }
 
-/// Where a shred came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShredSource {
-    /// Down the tree.
-    Turbine,
-    /// It was asked for.
-    Repair,
-}
-
-/// Where a shred came from, and when.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
-    pub source: ShredSource,
-    pub now_ns: u64,
-}
-
-/// What a shred shows beside itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// The slot has begun: whatever is stored of it came before a start, and is void. A leader that made two blocks
-    /// could otherwise have sets of both stored.
-    Begun(u64),
-    /// The slot had to make room, and sets of it were handed out: they are void for the same reason.
-    Evicted(u64),
-    /// The slot's sets so far are of two blocks: what was kept of it is void.
-    Torn(u64),
-    /// The slot's leader has contradicted itself.
-    Contradiction(Conflict),
-}
-
-/// Why a shred was not taken. The number is its place in [`Refused::COUNT`] counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// No shred.
-    Malformed,
-    /// Of another chain.
-    Version,
-    /// Too far ahead.
-    Ahead,
-    /// Final already, or of a parent that cannot be.
-    Old,
-    /// It breaks the rules of sets.
-    Rules,
-    /// Its slot's leader is not known.
-    NoLeader,
-    /// This node leads its slot.
-    Own,
-    /// There already.
-    Duplicate,
-    /// The proof leads to no root.
-    Proof,
-    /// The leader did not sign the root.
-    Signature,
-    /// The leader signed this and something else: two blocks for a slot.
-    Equivocation,
-    /// There is no room for another set or slot.
-    NoRoom,
-    /// The set's parity is none of its data, so that only its data shreds are taken; or the set is not chained to its
-    /// neighbour.
-    BrokenSet,
-    /// Of a block that was dumped, or not beside what is there of the one that is taken instead.
-    Dumped,
-    /// Who sent it on has not signed for it.
-    Sender,
+/// What had to make room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evicted {
+    /// Sets that were begun.
+    pub sets: u64,
+    /// Slots of which something was known.
+    pub slots: u64,
 }
 
 /// How far a shred brought its set.
@@ -455,11 +400,6 @@ impl Receiver {
         let is_open = incoming.last.is_none() && now_ns.saturating_sub(incoming.newest_ns) >= patience_ns;
         Missing { shreds, highest_from: is_open.then_some(incoming.highest + STEP) }
     }
-}
-
-impl Refused {
-    /// How many reasons there are.
-    pub const COUNT: usize = Self::Sender as usize + 1;
 }
 
 #[cfg(test)]

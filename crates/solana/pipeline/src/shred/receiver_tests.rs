@@ -5,9 +5,9 @@ use hearth_wire::entry::write_entry;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use hearth_cluster::duplicate::{NoProof, check};
+use hearth_gossip::duplicate::{NoProof, check};
 
-use super::super::{Ours, Shredder, ShredderConfig, ShredderError};
+use super::super::{Conflict, Ours, Shredder, ShredderConfig, ShredderError};
 use super::*;
 
 const VERSION: u16 = 7;

@@ -12,13 +12,12 @@ use std::collections::BTreeMap;
 use hearth_wire::Pubkey;
 use hearth_wire::shred::{DATA_PER_SET, Shred};
 
+use super::arrival::{Arrival, Refused, ShredSource};
 use super::block_versions::{Barred, Link};
 use super::check::Genuine;
 use super::fec_resolver::{Assembly, Made};
-use super::receiver::{
-    Arrival, CompletedSet, Done, ENDED_SETS_MAX, Finding, Incoming, RECENT_MAX, Receiver, Refused, Resolved,
-    SetProgress, ShredSource,
-};
+use super::finding::Finding;
+use super::receiver::{CompletedSet, Done, ENDED_SETS_MAX, Incoming, RECENT_MAX, Receiver, Resolved, SetProgress};
 
 impl Receiver {
     /// Keeps a shred, and completes its set where it can.

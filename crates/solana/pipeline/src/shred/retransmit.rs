@@ -8,18 +8,19 @@
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `docs/cluster-protocol.md`, sections 1 and 2.4
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use hearth_tile::{Out, Port};
+use hearth_tile::{Out, Port, Tile};
 use hearth_wire::shred::{SHREDS_PER_SET, Shred as Piece};
 use hearth_wire::{Hash, Pubkey, Signature};
 
+use super::arrival::ShredSource;
+use super::counters::Counters;
 use super::parse::leading_shred;
-use super::receiver::{Resolved, ShredSource};
+use super::receiver::Resolved;
 use super::signing::Signing;
-use super::tile::Shred;
 use super::trees::Trees;
-use super::turbine_ingress::send;
-use crate::links::PortKind;
+use crate::links::{Outgoing, PortKind};
 
 /// Slots whose last set is signed for, or waits to be.
 const RESIGNED_MAX: usize = 16;
@@ -58,7 +59,7 @@ impl Retransmit {
         shred: &Piece<'_>,
         source: ShredSource,
         resolved: &Resolved<'_>,
-        out: &mut Out<'_, Shred>,
+        out: &mut Out<'_, impl Tile<Counters = Counters>>,
     ) {
         let signed = Signed { leader: resolved.progress.leader, root: resolved.root };
         if source == ShredSource::Turbine {
@@ -80,7 +81,7 @@ impl Retransmit {
         signing: &mut Signing,
         shred: &Piece<'_>,
         signed: &Signed,
-        out: &mut Out<'_, Shred>,
+        out: &mut Out<'_, impl Tile<Counters = Counters>>,
     ) {
         let (slot, Signed { leader, root }) = (shred.slot(), *signed);
         let place = shred.variant().retransmitter_signature().filter(|_| trees.retransmitters_sign(slot));
@@ -115,7 +116,13 @@ impl Retransmit {
     }
 
     /// The root of a slot's last set is signed: what waited for that goes.
-    pub fn signed(&mut self, trees: &mut Trees, slot: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
+    pub fn signed(
+        &mut self,
+        trees: &mut Trees,
+        slot: u64,
+        signature: &Signature,
+        out: &mut Out<'_, impl Tile<Counters = Counters>>,
+    ) {
         let Some(resigned) = self.resigned.get_mut(&slot) else { return };
         resigned.signature = Some(*signature);
         for (mut bytes, leader) in std::mem::take(&mut resigned.waiting) {
@@ -127,7 +134,13 @@ impl Retransmit {
     }
 
     /// Sends a shred to the children.
-    fn give(&self, trees: &mut Trees, shred: &Piece<'_>, leader: &Pubkey, out: &mut Out<'_, Shred>) {
+    fn give(
+        &self,
+        trees: &mut Trees,
+        shred: &Piece<'_>,
+        leader: &Pubkey,
+        out: &mut Out<'_, impl Tile<Counters = Counters>>,
+    ) {
         let now = out.now();
         for to in trees.children(shred, leader, now) {
             if out.credits(self.net, 1) == 0 {
@@ -138,4 +151,12 @@ impl Retransmit {
             out.count.shreds_sent_on += 1;
         }
     }
+}
+
+/// Gives one shred to net.
+fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut Out<'_, impl Tile<Counters = Counters>>) {
+    out.publish_with(net, 0, |buffer| {
+        buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
+        Outgoing::write_header(buffer, to, 0, data.len())
+    });
 }

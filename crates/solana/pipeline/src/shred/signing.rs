@@ -8,10 +8,8 @@
 
 use std::collections::VecDeque;
 
-use hearth_tile::{Out, Port};
+use hearth_tile::{Out, Port, Tile};
 use hearth_wire::Hash;
-
-use super::tile::Shred;
 
 /// Roots that wait for their signatures.
 const UNSIGNED_MAX: usize = 64;
@@ -31,11 +29,11 @@ impl Signing {
     }
 
     /// Whether one more can be asked.
-    pub fn has_room(&self, out: &mut Out<'_, Shred>) -> bool {
+    pub fn has_room(&self, out: &mut Out<'_, impl Tile>) -> bool {
         self.waiting.len() < UNSIGNED_MAX && out.credits(self.port, 1) > 0
     }
 
-    pub fn ask(&mut self, slot: u64, root: &Hash, out: &mut Out<'_, Shred>) {
+    pub fn ask(&mut self, slot: u64, root: &Hash, out: &mut Out<'_, impl Tile>) {
         out.publish(self.port, self.next_tag, root);
         self.next_tag += 1;
         self.waiting.push_back(slot);

@@ -10,18 +10,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_cluster::turbine::{Contact, NodeSet, Scratch, ShredId};
-use hearth_cluster::view::View;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::Ledger;
+use hearth_turbine::{Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::Pubkey;
 use hearth_wire::shred::Shred as Piece;
 
+use super::arrival::{Arrival, Refused, ShredSource};
 use super::check::Genuine;
+use super::cluster::Cluster;
 use super::features::Features;
 use super::parse::leading_shred;
-use super::receiver::{Arrival, Refused, ShredSource};
-use super::turbine_ingress::Cluster;
+use crate::cluster_view::View;
 use crate::links::PeerNews;
 
 /// Nodes of an epoch are made anew after so long, if gossip knows others.

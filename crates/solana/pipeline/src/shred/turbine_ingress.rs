@@ -17,27 +17,27 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use hearth_ledger::Ledger;
-use hearth_ledger::blockstore::{FecSetRecord, Reader};
-use hearth_tile::{Host, InitError, Out, Port};
+use hearth_ledger::blockstore::FecSetRecord;
+use hearth_tile::{Host, InitError, Out, Port, Tile};
 use hearth_wire::repair::Answer;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Pubkey, Signature};
 
+use super::arrival::{Arrival, Refused, ShredSource};
+use super::cluster::Cluster;
+use super::counters::Counters;
 use super::gaps::{self, GapReports};
 use super::hand_on::HandOn;
 use super::parse::parse;
-use super::receiver::{Arrival, Receiver, ReceiverConfig, Refused, Resolved, ShredSource};
+use super::receiver::{Receiver, ReceiverConfig, Resolved};
 use super::retransmit::Retransmit;
 use super::set::FecSet;
 use super::signing::Signing;
-use super::tile::{Counters, Shred};
 use super::trees::Trees;
-use crate::links::{Datagram, Outgoing, PeerNews, PortKind, SHRED_REPAIR};
+use crate::links::{Datagram, PeerNews, PortKind, SHRED_REPAIR};
 use crate::repair::LOOK_NS;
-use crate::repair::nonce::{Answers, NonceKey};
+use crate::repair::nonce::Answers;
 use crate::timer::next_look;
 
 /// How often it is looked for what is missing, while nothing is and shreds come: little beside the time that a shred
@@ -47,19 +47,6 @@ const IDLE_LOOK_NS: u64 = 25_000_000;
 const QUIET_LOOK_NS: u64 = 50_000_000;
 /// Sets of own blocks that wait to be sent again.
 const RESENT_SETS: usize = 64;
-
-/// Who follows whom.
-#[derive(Clone)]
-pub struct Cluster {
-    /// What to take.
-    pub receiver: ReceiverConfig,
-    /// The chain.
-    pub ledger: Arc<Ledger>,
-    /// The blocks that are there.
-    pub blocks: Reader,
-    /// By which answers of repair are known.
-    pub nonces: NonceKey,
-}
 
 /// Where the path ends.
 #[derive(Clone, Copy)]
@@ -129,7 +116,7 @@ impl Ingress {
     }
 
     /// A datagram that came for shreds.
-    pub fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, Shred>) {
+    pub fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         match datagram.port {
             PortKind::Repair => self.answer(datagram, out),
             _ => {
@@ -139,7 +126,7 @@ impl Ingress {
         }
     }
 
-    fn answer(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, Shred>) {
+    fn answer(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         // Pings go to repair.
         let Some(Answer::Shred(bytes, nonce)) = Answer::parse(datagram.data) else {
             out.count.dropped_malformed += 1;
@@ -154,7 +141,7 @@ impl Ingress {
     }
 
     /// A shred's whole path.
-    fn receive(&mut self, bytes: &[u8], source: ShredSource, out: &mut Out<'_, Shred>) {
+    fn receive(&mut self, bytes: &[u8], source: ShredSource, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.has_news = true;
         let Self { cluster, receiver, trees, retransmit, hand_on, signing, .. } = self;
         let arrival = Arrival { source, now_ns: out.now() };
@@ -181,7 +168,7 @@ impl Ingress {
     /// or found wrong, which is whole: until this call the receiver and the store keep that block and refuse the shreds
     /// of all others. Replay executes another block of the slot only after store has voided this one, so the next dump
     /// of the slot follows on this call.
-    pub fn dump(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+    pub fn dump(&mut self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         if slot <= self.receiver.root() {
             return;
         }
@@ -198,12 +185,12 @@ impl Ingress {
     }
 
     /// A slot of this node's own is whole.
-    pub fn own_is_whole(&mut self, slot: u64, out: &mut Out<'_, Shred>) {
+    pub fn own_is_whole(&mut self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.hand_on.whole(slot, out);
     }
 
     /// Tells repair what is missing, and does what others want, if it is time to.
-    pub fn work(&mut self, out: &mut Out<'_, Shred>) {
+    pub fn work(&mut self, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         let now = out.now();
         if now < self.look_at.min(self.wake_at) {
             return;
@@ -263,7 +250,7 @@ impl Ingress {
     }
 
     /// The root of a slot's last set is signed.
-    pub fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, Shred>) {
+    pub fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         let slot = self.signing.answered(tag);
         self.retransmit.signed(&mut self.trees, slot, signature, out);
     }
@@ -272,13 +259,6 @@ impl Ingress {
 /// Bytes that the shreds of others take at most, in each shred tile.
 pub const fn memory(receiver: &ReceiverConfig) -> u64 {
     receiver.memory() + Answers::MEMORY + gaps::memory(receiver) + (RESENT_SETS * FecSet::MEMORY) as u64
-}
-
-pub(super) fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut Out<'_, Shred>) {
-    out.publish_with(net, 0, |buffer| {
-        buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
-        Outgoing::write_header(buffer, to, 0, data.len())
-    });
 }
 
 /// Checks a shred, and who sent it on, and keeps it.

@@ -17,8 +17,8 @@
 //! Of a ping's token gossip draws eight bytes, and the others are 0: no hash is like that. What a pong signs is hashed
 //! here, behind a domain.
 
-use hearth_cluster::gossip::{SignKind, pong_hash};
 use hearth_crypto::ed25519::SigningKey;
+use hearth_gossip::{SignKind, pong_hash};
 use hearth_wire::consts::{Pubkey, Signature};
 use hearth_wire::gossip::{CrdsData, PruneData, VALUE_SIZE_MAX};
 use hearth_wire::repair::is_repair_request;

@@ -25,7 +25,7 @@ mod gossip;
 
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 
-use hearth_cluster::gossip::{SignKind, pong_hash};
+use hearth_gossip::{SignKind, pong_hash};
 use hearth_keys::Keypair;
 use hearth_quic::deferred::is_client_handshake;
 use hearth_wire::Pubkey;

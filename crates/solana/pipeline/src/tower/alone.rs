@@ -18,16 +18,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower as Votes};
+use hearth_consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower as Votes};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_ledger::{Ledger, VoteState};
-use hearth_tile::{Frag, Host, InitError, Out};
+use hearth_tile::{Frag, Host, InitError, Out, Tile};
 use hearth_wire::{Hash, Pubkey};
 
 use super::core::{Config as CoreConfig, Core, Now, Output};
 use super::messages::{Command, Event, FrozenBlock, Start};
 use super::saved::{Files, SavedError};
-use super::tile::Tower;
 use crate::links::STORE_TOWER;
 
 /// When to look again whether a durable block can be voted for.
@@ -105,7 +104,7 @@ impl Alone {
 
     /// Reports the newest durable block to consensus once its bank's hash is known, and the vote before is signed.
     /// Returns whether it did.
-    pub(super) fn report_block(&mut self, core: &mut Core, out: &Out<'_, Tower>) -> bool {
+    pub(super) fn report_block<T: Tile>(&mut self, core: &mut Core, out: &Out<'_, T>) -> bool {
         let Some((slot, block_id)) = self.durable.filter(|_| out.now() >= self.look_at && !core.is_signing()) else {
             return false;
         };

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth_cluster::consensus::BankId;
+use hearth_consensus::BankId;
 use hearth_wire::Hash;
 
 /// A block that was executed to its end.

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank};
+use hearth_consensus::{AccountVotes, BankId, FrozenBank};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_wire::vote::{Lockout, Voted};
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{
-    self, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Lockouts, Stakes, StartError, TICKS_PER_SLOT,
-    Tower, TowerVote, VoteWeights,
+use hearth_consensus::{
+    self as consensus, Action, BankId, Clock, Consensus, FrozenBank, LeaderView, Lockouts, Stakes, StartError,
+    TICKS_PER_SLOT, Tower, TowerVote, VoteWeights,
 };
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};

@@ -26,16 +26,16 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use hearth_cluster::ancestors::{CONFIRMED_MAX, Questions};
-use hearth_cluster::consensus::BankId;
-use hearth_cluster::view::View;
-use hearth_tile::{Frag, Host, In, InitError, Out, Port};
+use hearth_consensus::BankId;
+use hearth_consensus::ancestors::{CONFIRMED_MAX, Candidate, Questions};
+use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use hearth_wire::Pubkey;
 
 use super::codec::Pieces;
 use super::core::{Core, Now, Output, TowerError};
+use super::has_room;
 use super::messages::Event;
-use super::tile::{Tower, has_room};
+use crate::cluster_view::{RepairPeer, View};
 use crate::links::{
     AncestorAnswer, AncestorQuestion, FAILED, GOSSIP_TOWER, PeerNews, REPAIR_TOWER, REPLAY_TOWER, Statement,
     TOWER_GOSSIP, TOWER_REPAIR, TOWER_REPLAY, TOWER_RSERVE, TOWER_SHRED, TowerNews, VOTED,
@@ -142,7 +142,7 @@ impl Member {
         &mut self,
         frag: &Frag<'_>,
         core: &mut Core,
-        out: &Out<'_, Tower>,
+        out: &Out<'_, impl Tile>,
     ) -> Result<bool, TowerError> {
         if frag.input() == self.from_replay {
             let event = self.events.push(frag.payload(), frag.control());
@@ -194,7 +194,7 @@ impl Member {
     }
 
     /// Looks at the clock: asks for ancestors, and sets the next time. Returns whether it asked for anything.
-    pub(super) fn tick(&mut self, core: &mut Core, out: &mut Out<'_, Tower>) -> bool {
+    pub(super) fn tick(&mut self, core: &mut Core, out: &mut Out<'_, impl Tile>) -> bool {
         let now = out.now();
         self.tick_at = next_look(now, if core.leads() { TICK_NS } else { IDLE_TICK_NS });
         self.at_once_from = now + TICK_NS;
@@ -203,12 +203,15 @@ impl Member {
 
     /// Has repair ask what is due, as far as there is room, and says to consensus what enough stake agrees on. Returns
     /// whether it asked for anything.
-    fn ask_ancestors(&mut self, core: &mut Core, out: &mut Out<'_, Tower>) -> bool {
+    fn ask_ancestors(&mut self, core: &mut Core, out: &mut Out<'_, impl Tile>) -> bool {
         if self.questions.is_idle() {
             return false;
         }
         let room = out.credits(self.to_repair, QUESTIONS).min(QUESTIONS);
-        let due = self.questions.due(out.now() / 1_000_000, self.nodes.repair(), room);
+        let candidate =
+            |peer: &RepairPeer| Candidate { identity: peer.identity, stake: peer.stake, lowest: peer.lowest };
+        let candidates = self.nodes.repair().iter().map(candidate);
+        let due = self.questions.due(out.now() / 1_000_000, candidates, room);
         for (slot, node) in &due {
             out.publish(self.to_repair, 0, &AncestorQuestion { slot: *slot, node: *node }.encode());
         }
@@ -263,7 +266,7 @@ impl Member {
     }
 
     /// Publishes what waits for replay, as far as there is room; whether there was anything.
-    pub(super) fn publish_commands(&mut self, out: &mut Out<'_, Tower>) -> bool {
+    pub(super) fn publish_commands(&mut self, out: &mut Out<'_, impl Tile>) -> bool {
         let wanted = self.commands.len().min(COMMANDS);
         let count = if wanted == 0 { 0 } else { out.credits(self.to_replay, wanted).min(wanted) };
         for command in self.commands.drain(..count) {
@@ -276,7 +279,7 @@ impl Member {
     }
 
     /// Publishes what waits for gossip, shred, repair and rserve, as far as there is room; whether there was anything.
-    pub(super) fn publish_statements(&mut self, out: &mut Out<'_, Tower>) -> bool {
+    pub(super) fn publish_statements(&mut self, out: &mut Out<'_, impl Tile>) -> bool {
         let mut has_published = false;
         if let Some(slot) = self.root.take_if(|_| has_room(self.to_gossip, out)) {
             out.publish_with(self.to_gossip, 0, |buffer| Statement::Root(slot).write(buffer));

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use hearth_cluster::consensus::{BankId, FrozenBank};
+use hearth_consensus::{BankId, FrozenBank};
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::EpochStakes;
 use hearth_wire::vote::Voted;

@@ -8,12 +8,12 @@
 //!         ancestors. `tower.bin` and `root.bin`. Where the node is alone, to pack: votes; to the ledger: what is
 //!         confirmed and final
 //! memory  120 B for each block above the root; 40 B for each slot above it of which the store has anything, of 65,536
-//!         slots; 104 B for each vote account with stake; a vote; what [`hearth_cluster::consensus`] keeps
+//!         slots; 104 B for each vote account with stake; a vote; what [`hearth_consensus`] keeps
 //! drops   votes of others that do not count: counted
 //! source  `docs/consensus.md`
 //!
 //! [`Core`] is the job without I/O: it is given the time, messages, signatures and a place for its two files, and
-//! returns what to send. The rules of consensus are in [`hearth_cluster::consensus`]; this is what connects them to the
+//! returns what to send. The rules of consensus are in [`hearth_consensus`]; this is what connects them to the
 //! node. Replay owns the ledger; the two exchange [`Event`]s and [`Command`]s, in order, and neither waits for the
 //! other.
 //!
@@ -56,11 +56,22 @@ pub use saved::{
 
 pub use tile::{Config, Membership, Tower};
 
+use hearth_tile::{Out, Port, Tile};
+
 /// Bytes that tower takes in a cluster with so many vote accounts and blocks above the root, at most.
 pub const fn memory(accounts: u64, blocks: u64) -> u64 {
     // 40 B of a stored slot, 120 B of a block, 104 B of a vote account with stake; an event with all accounts.
     let own = 40 * SLOTS_MAX as u64 + 120 * blocks + (104 + 450) * accounts;
-    own + hearth_cluster::consensus::memory(accounts, blocks)
+    own + hearth_consensus::memory(accounts, blocks)
+}
+
+/// Whether an output that something waits for has room.
+fn has_room<T: Tile>(port: Port, out: &mut Out<'_, T>) -> bool {
+    let has_room = out.credits(port, 1) > 0;
+    if !has_room {
+        out.held_up();
+    }
+    has_room
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! writes  the same, each whole or not at all
 //! memory  four towers of 481 B
 //! drops   a root that is damaged: the tower's is as good, and that of a snapshot or the genesis only older
-//! source  `hearth_cluster::consensus`, `tower/saved.rs`
+//! source  `hearth_consensus`, `tower/saved.rs`
 //!
 //! The tower must be on disk before the vote is sent. The root says up to where blocks are final, so that a start
 //! executes them without looking for forks; it may be an older one, and never a newer: above it a block may be of a
@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use hearth_cluster::consensus::{BankId, SavedError as TowerError, Tower};
+use hearth_consensus::{BankId, SavedError as TowerError, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_tile::wake::Waker;
 use hearth_wire::Pubkey;

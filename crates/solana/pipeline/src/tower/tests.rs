@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_cluster::consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower};
+use hearth_consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::leaders::LeaderSchedule;

@@ -20,6 +20,7 @@ use hearth_wire::Signature;
 
 use super::alone::Alone;
 use super::core::{Core, Counters, Now, Output, TowerError};
+use super::has_room;
 use super::member::Member;
 use super::saved::Files;
 use crate::failure::Failure;
@@ -240,15 +241,6 @@ fn first_bytes(transaction: &[u8]) -> u64 {
     u64::from_le_bytes(*transaction[1..].first_chunk().expect("a transaction has a signature"))
 }
 
-/// Whether an output that something waits for has room.
-pub(super) fn has_room(port: Port, out: &mut Out<'_, Tower>) -> bool {
-    let has_room = out.credits(port, 1) > 0;
-    if !has_room {
-        out.held_up();
-    }
-    has_room
-}
-
 impl Now {
     /// The time of a host's clock.
     pub fn of(clock: &Clock) -> Self {
@@ -256,7 +248,7 @@ impl Now {
     }
 
     /// The time of the tile's host.
-    pub(super) fn at(out: &Out<'_, Tower>) -> Self {
+    pub(super) fn at<T: Tile>(out: &Out<'_, T>) -> Self {
         Self::new(out.now(), out.wall_ns())
     }
 

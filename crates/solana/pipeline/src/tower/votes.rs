@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use hearth_cluster::consensus::TowerVote;
+use hearth_consensus::TowerVote;
 use hearth_crypto::ed25519::verify_strict;
 use hearth_wire::message::Message;
 use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use hearth_cluster::simulate::SHOWN;
+use hearth_netsim::SHOWN;
 use hearth_page::document;
 use hearth_page::text::escape;
 

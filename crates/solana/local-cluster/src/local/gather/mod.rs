@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use hearth_cluster::simulate::World;
+use hearth_netem::World;
 use hearth_node::config::Config;
 use hearth_node::peers::socket::links_config;
 use hearth_ring::unix_time;

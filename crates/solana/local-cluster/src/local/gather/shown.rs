@@ -7,8 +7,7 @@
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use hearth_cluster::links::Cut;
-use hearth_cluster::simulate::World;
+use hearth_netem::{Cut, Region, World};
 use serde::Serialize;
 
 use super::scrape::Figures;
@@ -140,11 +139,8 @@ pub fn shown(unix_ns: u64, own: Ipv4Addr, cluster: &Cluster, world: &World, cuts
         received_bits_per_s: look.rate(|figures| 8 * figures.received_bytes),
         sent_bits_per_s: look.rate(|figures| 8 * figures.sent_bytes),
     };
-    let place = |region: &hearth_cluster::simulate::Region| Place {
-        name: region.name.clone(),
-        latitude: region.latitude,
-        longitude: region.longitude,
-    };
+    let place =
+        |region: &Region| Place { name: region.name.clone(), latitude: region.latitude, longitude: region.longitude };
     let owner = cluster.nodes.iter().find(|node| node.address == own);
     Shown {
         unix_ns,

@@ -10,8 +10,8 @@ mod first_difference;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use hearth_cluster::board::Board;
 use hearth_command::say::note;
+use hearth_gossip::board::Board;
 use hearth_ledger::blockstore::StoreError;
 use hearth_ledger::{Ledger, RewindError};
 use hearth_pipeline::failure::Failure;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hearth_cluster::board::Board;
-use hearth_cluster::gossip::{Gossip, Outbox};
+use hearth_gossip::board::Board;
+use hearth_gossip::{Gossip, Outbox};
 use hearth_keys::Identity;
 use hearth_machine::port::HeldTcp;
 use hearth_tile::sys::udp::{RecvBatch, UdpSocket};

@@ -15,7 +15,7 @@ use hearth_ledger::Genesis;
 use hearth_ledger::stakes::stakes_at_genesis;
 use hearth_wire::Pubkey;
 
-use hearth_cluster::board::Served;
+use hearth_gossip::board::Served;
 
 /// Whose word counts.
 pub struct Trust {

@@ -1,7 +1,7 @@
 //! The tile between its links.
 
-use hearth_cluster::gossip::{NEAR_WORDS, NearSlots};
-use hearth_cluster::view::Peer;
+use hearth_consensus::{NEAR_WORDS, NearSlots};
+use hearth_gossip::Peer;
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::vote::is_vote_message_by;
 use parking_lot::Mutex;
@@ -396,7 +396,7 @@ fn slow_disk_keeps_no_vote_back_for_good() {
     trial.rig.advance(TICK);
     trial.commands();
     let disk = trial.disk.lock();
-    let last = disk.towers.last().map(|tower| hearth_cluster::consensus::Tower::restore(tower, &node(0)).unwrap());
+    let last = disk.towers.last().map(|tower| hearth_consensus::Tower::restore(tower, &node(0)).unwrap());
     assert!(
         last.and_then(|tower| tower.last_vote()).is_some_and(|vote| vote.id.slot == 30),
         "the newest comes after the one before"

@@ -1,0 +1,269 @@
+//! ancestors: which blocks the cluster has below one that is not executed here.
+//!
+//! reads   slots to ask about; the nodes that serve repair; what they answer; blocks that are confirmed here
+//! writes  whom to ask about which slot; the blocks that stake of more than 52 % agrees on; confirmed blocks, for nodes
+//!         that ask
+//! memory  [`QUESTIONS_MAX`] × [`ASKED_MAX`] × 1.3 KB; [`CONFIRMED_MAX`] × 40 B of confirmed blocks
+//! drops   the highest slots beyond [`QUESTIONS_MAX`]; answers that nobody asked for: the caller counts them
+//! source  `docs/cluster-protocol.md`, sections 3.2 to 3.4: `solana-core` 4.2.2, `repair/ancestor_hashes_service.rs`
+//!
+//! Agave asks 21 nodes and believes 11. [`Questions`] asks all that have much stake, and believes what more than 52 %
+//! of the stake say: as much as confirms a version of a slot. It has neither a socket nor the key: the tile tower says
+//! by it whom to ask, and the tile repair sends the requests, and knows the answers by their nonces.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hearth_wire::repair::ANCESTORS_MAX;
+use hearth_wire::{Hash, Pubkey};
+
+use crate::{BankId, DUPLICATE_THRESHOLD, exceeds};
+
+/// Slots that are asked about at a time, the lowest first.
+pub const QUESTIONS_MAX: usize = 32;
+/// Nodes that are asked about a slot, those with the most stake.
+pub const ASKED_MAX: usize = 128;
+/// After how long a node that has not answered is asked again, ms.
+const AGAIN_MS: u64 = 5_000;
+/// Confirmed blocks that are kept.
+pub const CONFIRMED_MAX: usize = 4_096;
+
+/// The blocks that the cluster has confirmed, as this node tells others of them.
+#[derive(Debug, Default)]
+pub struct ConfirmedBlocks(VecDeque<BankId>);
+
+impl ConfirmedBlocks {
+    /// A block is confirmed; those below it were told before.
+    pub fn push(&mut self, id: BankId) {
+        let blocks = &mut self.0;
+        if blocks.back().is_none_or(|newest| newest.slot < id.slot) {
+            blocks.push_back(id);
+        }
+        if blocks.len() > CONFIRMED_MAX {
+            blocks.pop_front();
+        }
+    }
+
+    /// The block of a slot and those below it, the newest first, [`ANCESTORS_MAX`] at most; none if it is not
+    /// confirmed.
+    pub fn ancestors(&self, slot: u64) -> Vec<(u64, Hash)> {
+        let Ok(place) = self.0.binary_search_by_key(&slot, |id| id.slot) else { return vec![] };
+        let below = self.0.range(..=place).rev().take(ANCESTORS_MAX);
+        below.map(|id| (id.slot, id.hash)).collect()
+    }
+}
+
+/// A node that can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The node.
+    pub identity: Pubkey,
+    /// Its stake, lamports.
+    pub stake: u64,
+    /// The lowest slot that it knows something of.
+    pub lowest: u64,
+}
+
+/// A node that was asked about a slot.
+#[derive(Default)]
+struct Asked {
+    /// When it is asked again, ms.
+    due_at: u64,
+    /// Empty where the node has not confirmed the slot, or has not answered.
+    told: Vec<(u64, Hash)>,
+}
+
+#[derive(Default)]
+struct Question {
+    asked: BTreeMap<Pubkey, Asked>,
+    /// Before then no node is asked, ms.
+    due_at: u64,
+}
+
+/// Questions about slots.
+#[derive(Default)]
+pub struct Questions {
+    open: BTreeMap<u64, Question>,
+}
+
+impl Questions {
+    /// Asks about a slot until there is an answer, or it is rooted.
+    pub fn ask(&mut self, slot: u64) {
+        self.open.entry(slot).or_default();
+        if self.open.len() > QUESTIONS_MAX {
+            self.open.pop_last();
+        }
+    }
+
+    /// Whether there is anything to do.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Slots up to this one are of no interest any more.
+    pub fn set_root(&mut self, root: u64) {
+        self.open = self.open.split_off(&root.saturating_add(1));
+    }
+
+    /// The questions to ask now, `room` at most: a slot and a node. Those beyond stay due.
+    pub fn due(&mut self, now_ms: u64, peers: impl IntoIterator<Item = Candidate>, room: usize) -> Vec<(u64, Pubkey)> {
+        let mut heaviest: Vec<Candidate> = peers.into_iter().filter(|peer| peer.stake > 0).collect();
+        heaviest.sort_unstable_by_key(|peer| (std::cmp::Reverse(peer.stake), peer.identity));
+        heaviest.truncate(ASKED_MAX);
+        let mut due = vec![];
+        for (slot, question) in self.open.iter_mut().filter(|(_, question)| question.due_at <= now_ms) {
+            for peer in heaviest.iter().filter(|peer| peer.lowest <= *slot) {
+                let has_room = question.asked.len() < ASKED_MAX;
+                if !has_room && !question.asked.contains_key(&peer.identity) {
+                    continue;
+                }
+                let asked = question.asked.entry(peer.identity).or_default();
+                if !asked.told.is_empty() || now_ms < asked.due_at {
+                    continue;
+                }
+                if due.len() >= room {
+                    return due;
+                }
+                asked.due_at = now_ms + AGAIN_MS;
+                due.push((*slot, peer.identity));
+            }
+            question.due_at = now_ms + AGAIN_MS;
+        }
+        due
+    }
+
+    /// Takes what a node says of a slot and of those below it, the newest first. Returns whether it was asked.
+    pub fn answer(&mut self, node: &Pubkey, told: Vec<(u64, Hash)>) -> bool {
+        let question = told.first().and_then(|(slot, _)| self.open.get_mut(slot));
+        let Some(asked) = question.and_then(|question| question.asked.get_mut(node)) else { return false };
+        asked.told = told;
+        true
+    }
+
+    /// The blocks, the newest first, that more than 52 % of the stake say are a slot's and its ancestors; the question
+    /// is answered then. `stake` is a node's in the slot's epoch, of `total`.
+    pub fn agreed(&mut self, stake: impl Fn(u64, &Pubkey) -> u64, total: impl Fn(u64) -> u64) -> Option<Vec<BankId>> {
+        let (slot, chain) = self.open.iter().find_map(|(slot, question)| {
+            let mut said: BTreeMap<BankId, u64> = BTreeMap::new();
+            for (node, asked) in question.asked.iter().filter(|(_, asked)| !asked.told.is_empty()) {
+                let stake = stake(*slot, node);
+                for (slot, hash) in &asked.told {
+                    let said = said.entry(BankId { slot: *slot, hash: *hash }).or_default();
+                    *said = said.saturating_add(stake);
+                }
+            }
+            said.retain(|_, stake| exceeds(*stake, total(*slot), DUPLICATE_THRESHOLD));
+            let chain: Vec<BankId> = said.into_keys().rev().collect();
+            chain.first().is_some_and(|id| id.slot == *slot).then_some((*slot, chain))
+        })?;
+        self.open.remove(&slot);
+        Some(chain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Node `number`, of 10 lamports for each number.
+    fn peer(number: u8) -> Candidate {
+        Candidate { identity: [number; 32], stake: 10 * u64::from(number), lowest: 0 }
+    }
+
+    fn stake_of(_: u64, node: &Pubkey) -> u64 {
+        10 * u64::from(node[0])
+    }
+
+    fn chain(version: u8) -> Vec<(u64, Hash)> {
+        vec![(9, [version; 32]), (7, [7; 32]), (6, [6; 32])]
+    }
+
+    const ROOM: usize = 1_000;
+
+    #[test]
+    fn what_more_than_52_percent_say_is_believed() {
+        let peers = [1, 2, 3, 4].map(peer);
+        let mut questions = Questions::default();
+        questions.ask(9);
+        let asked = questions.due(1_000, peers, ROOM);
+        assert_eq!(asked, [4, 3, 2, 1].map(|node| (9, [node; 32])), "the heaviest first");
+        assert!(questions.due(2_000, peers, ROOM).is_empty(), "not so soon");
+        // 40 of 100 say one thing, 30 another.
+        assert!(questions.answer(&[4; 32], chain(1)));
+        assert!(questions.answer(&[3; 32], chain(2)));
+        assert_eq!(questions.agreed(stake_of, |_| 100), None);
+        // 60 of 100, with 20 that know less of the past.
+        assert!(questions.answer(&[2; 32], chain(1)[..2].to_vec()));
+        let id = |slot, hash| BankId { slot, hash: [hash; 32] };
+        // Those below are named by 90 and by 70 of 100.
+        assert_eq!(questions.agreed(stake_of, |_| 100), Some(vec![id(9, 1), id(7, 7), id(6, 6)]));
+        assert!(questions.is_idle());
+    }
+
+    #[test]
+    fn node_that_answers_twice_has_one_voice() {
+        let mut questions = Questions::default();
+        questions.ask(9);
+        assert_eq!(questions.due(1_000, [peer(3)], ROOM).len(), 1);
+        for _ in 0..9 {
+            assert!(questions.answer(&[3; 32], chain(1)));
+            assert_eq!(questions.agreed(stake_of, |_| 100), None, "30 of 100");
+        }
+    }
+
+    #[test]
+    fn only_silent_nodes_are_asked_again() {
+        let peers = [peer(3), peer(4)];
+        let mut questions = Questions::default();
+        questions.ask(9);
+        assert_eq!(questions.due(10_000, peers, ROOM).len(), 2);
+        assert!(questions.answer(&[4; 32], chain(1)));
+        assert_eq!(questions.due(14_999, peers, ROOM), []);
+        assert_eq!(questions.due(15_000, peers, ROOM), [(9, [3; 32])]);
+    }
+
+    #[test]
+    fn questions_without_room_stay_due() {
+        let peers = [1, 2, 3, 4, 5].map(peer);
+        let mut questions = Questions::default();
+        questions.ask(9);
+        questions.ask(10);
+        assert!(questions.due(1_000, peers, 0).is_empty());
+        let parts = [3, 3, 100].map(|room| questions.due(1_000, peers, room));
+        assert_eq!(parts.each_ref().map(Vec::len), [3, 3, 4]);
+        let all: std::collections::BTreeSet<_> = parts.concat().into_iter().collect();
+        assert_eq!(all.len(), 10, "each once");
+        assert!(questions.due(1_001, peers, ROOM).is_empty());
+    }
+
+    #[test]
+    fn what_nobody_asked_for_changes_nothing() {
+        let mut questions = Questions::default();
+        questions.ask(9);
+        questions.due(1_000, [peer(3)], ROOM);
+        assert!(!questions.answer(&[2; 32], chain(1)), "another node");
+        assert!(!questions.answer(&[3; 32], vec![(8, [1; 32])]), "another slot");
+        assert!(!questions.answer(&[3; 32], vec![]));
+        assert_eq!(questions.agreed(stake_of, |_| 30), None);
+        // Questions are bounded, the lowest stay, and what is rooted is not asked about.
+        (10..200).for_each(|slot| questions.ask(slot));
+        assert_eq!(questions.open.len(), QUESTIONS_MAX);
+        assert!(questions.open.contains_key(&9));
+        questions.set_root(1_000);
+        assert!(questions.is_idle());
+    }
+
+    #[test]
+    fn confirmed_blocks_are_told_newest_first() {
+        let mut blocks = ConfirmedBlocks::default();
+        let id = |slot: u64| BankId { slot, hash: [slot as u8; 32] };
+        for slot in (0..2 * CONFIRMED_MAX as u64 + 100).filter(|slot| slot % 2 == 1) {
+            blocks.push(id(slot));
+        }
+        blocks.push(id(3));
+        assert_eq!(blocks.0.len(), CONFIRMED_MAX);
+        let told = blocks.ancestors(1_001);
+        assert_eq!((told.len(), told[0], told[29].0), (30, (1_001, [233; 32]), 943));
+        assert!(blocks.ancestors(1_000).is_empty() && blocks.ancestors(1).is_empty(), "skipped; gone");
+        assert_eq!(blocks.ancestors(103), [(103, [103; 32]), (101, [101; 32])], "no more are kept");
+    }
+}

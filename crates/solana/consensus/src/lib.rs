@@ -1,0 +1,94 @@
+//! Consensus of a node in a cluster: which fork is the heaviest, whether to vote for it, what is final, when to lead.
+//!
+//! reads   banks that are frozen, votes that are seen, slots that are dead, proofs of duplicates; time and ticks
+//! writes  votes, resets, roots, confirmations, begins of own slots: what the node then does
+//! memory  banks above the root, with 8 B a vote account each; votes above the root, bounded for each vote account
+//! drops   nothing itself: what is refused is an error that the caller counts
+//! source  `docs/cluster-protocol.md` sections 6 and 7: `solana-core` 4.2.2, `consensus/`; docs/consensus.md says
+//!         what is in force
+//!
+//! Nothing here reads a clock, a file or a socket. [`Consensus`] ties the parts together:
+//!
+//! ```text
+//! frozen banks ─► Forks (weights) ──┐
+//!              ─► Bank (statistics) ┼─► decide ─► Tower ─► vote, reset, root
+//! votes seen   ─► Tracker ──────────┤                       └─► Turns ─► begin a slot
+//! duplicates, dead ─► Duplicates ───┘
+//! ```
+
+pub mod ancestors;
+mod bank;
+mod core;
+mod decide;
+mod duplicates;
+mod forks;
+mod leader;
+mod near;
+mod propagation;
+mod stakes;
+mod tower;
+mod tracker;
+mod types;
+
+pub use core::{Clock, Config, Consensus, InputError, Start, StartError};
+pub use decide::{Refusal, Switch};
+pub use forks::{ForkError, Forks};
+pub use leader::{
+    Begin, CONSECUTIVE_SLOTS, LeaderView, MAX_GRACE_TICKS, PohPosition, TICKS_PER_SLOT, Turn, Turns, next_turn,
+};
+pub use near::{NEAR_WORDS, NearSlots};
+pub use stakes::{Stakes, VoteStake, VoteWeights};
+pub use tower::{AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
+pub use tracker::{Reached, Tracker, VoteError};
+pub use types::{AccountVotes, Action, BankId, FrozenBank, TowerVote};
+
+use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
+
+/// A vote at this depth of the tower must be backed by [`VOTE_THRESHOLD`] before the tower grows on.
+pub const VOTE_THRESHOLD_DEPTH: usize = 8;
+/// The stake that must back the vote at [`VOTE_THRESHOLD_DEPTH`], exclusive.
+pub const VOTE_THRESHOLD: f64 = 2.0 / 3.0;
+/// The stake that must be locked out on other forks before this node leaves its own, exclusive.
+pub const SWITCH_THRESHOLD: f64 = 0.38;
+/// The stake by which a version of a block is the one that counts, exclusive.
+pub const DUPLICATE_THRESHOLD: f64 = 1.0 - SWITCH_THRESHOLD - 0.1;
+/// The stake by which a block is confirmed or finalized, exclusive.
+pub const SUPERMAJORITY: f64 = 2.0 / 3.0;
+/// The stake that must be seen to have a leader's block before it makes another turn, exclusive.
+pub const PROPAGATED_THRESHOLD: f64 = 1.0 / 3.0;
+/// Votes for slots further above the root are ignored, and so are proofs of duplicates.
+pub const MAX_SLOTS_AHEAD: u64 = 50_000;
+/// Slots above the root of which it is heard who has them.
+pub const MAX_ELSEWHERE: u64 = 4_096;
+
+/// Bytes that consensus takes with so many vote accounts and banks above the root, at most.
+pub const fn memory(accounts: u64, banks: u64) -> u64 {
+    // What is tracked, its place in fork choice, and slots of which it has a block that is not frozen here.
+    let of_account = tracker::BYTES_OF_ACCOUNT + 72 + 32 * MAX_ELSEWHERE;
+    // An account's state, where it has voted in the bank; its place there, and among those whom an own block reached.
+    let state = (size_of::<AccountVotes>() + MAX_LOCKOUTS * size_of::<Lockout>()) as u64;
+    let of_account_in_bank = state + 8 + 32;
+    // Its node in fork choice, and what is known of its slot.
+    let of_bank = 200 + 100 + accounts * of_account_in_bank;
+    accounts * of_account + banks * of_bank
+}
+
+/// Whether a part of the stake is more than a threshold. In floating point, as every node of the cluster computes it;
+/// nothing is more than a threshold of no stake.
+pub fn exceeds(stake: u64, total: u64, threshold: f64) -> bool {
+    total != 0 && stake as f64 / total as f64 > threshold
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_strict() {
+        assert!(!exceeds(2, 3, VOTE_THRESHOLD) && exceeds(667, 1_000, VOTE_THRESHOLD));
+        assert!(!exceeds(38, 100, SWITCH_THRESHOLD) && exceeds(39, 100, SWITCH_THRESHOLD));
+        assert!(!exceeds(52, 100, DUPLICATE_THRESHOLD) && exceeds(53, 100, DUPLICATE_THRESHOLD));
+        assert!(!exceeds(1, 3, PROPAGATED_THRESHOLD) && exceeds(2, 5, PROPAGATED_THRESHOLD));
+        assert!(!exceeds(0, 0, 0.0) && !exceeds(5, 0, SUPERMAJORITY));
+    }
+}
