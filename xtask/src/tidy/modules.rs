@@ -1,6 +1,6 @@
 //! Rule on the modules of a crate: they do not import each other in a circle.
 //!
-//! reads   every Rust file under a `src/`; the circles that remain, listed in ARCHITECTURE.md
+//! reads   every Rust file under a `src/`
 //! writes  findings
 //! memory  the code and the imports of one crate
 //!
@@ -14,15 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::Found;
-use super::crates::{TABLE, rows};
 use super::paths::{Leaf, inline_modules, leaves, test_modules, without_tests};
 use super::tree::{File, Tree};
 use super::{code, paths};
-
-const HEADING: &str = "## Circles that remain";
-
-/// The most circles that may remain. Lower it with each that goes.
-const CIRCLES_MAX: usize = 5;
 
 /// A file of a crate, tests left out.
 struct Source<'a> {
@@ -46,46 +40,19 @@ type Imports<'a> = BTreeMap<(String, String), Vec<(&'a str, usize)>>;
 /// Modules that import each other, directly or by way of others among them.
 type Circle = BTreeSet<String>;
 
-/// Every circle is listed as it is, so that the list can only become shorter.
+/// Finds every import that makes a circle.
 pub fn circles(tree: &Tree, found: &mut Found) {
-    let Some(list) = tree.file(TABLE) else { return };
-    let listed = rows(&list.text, HEADING);
-    let modules = |row: usize| listed[row].imports.iter().map(|name| (*name).to_owned()).collect::<Circle>();
-    let mut used = vec![false; listed.len()];
     for (root, files) in by_crate(tree) {
-        let name = root.rsplit('/').next().unwrap_or_default();
         let imports = imports(root, &files);
         for circle in circles_of(&imports) {
-            let covers = |row: &usize| listed[*row].name == name && circle.is_subset(&modules(*row));
-            let Some(row) = (0..listed.len()).find(covers) else {
-                unlisted(&imports, &circle, found);
-                continue;
-            };
-            used[row] = true;
-            if modules(row) != circle {
-                let (before, now) = (quoted(&modules(row)), quoted(&circle));
-                let what = format!("the circle of {before} in `{name}` is only {now} now");
-                found.at(TABLE, 0, what);
+            let inside = |(from, to): &(String, String)| circle.contains(from) && circle.contains(to);
+            for ((from, to), places) in imports.iter().filter(|(pair, _)| inside(pair)) {
+                let more: Vec<String> = places[1..].iter().map(|(path, line)| format!("{path}:{line}")).collect();
+                let more = if more.is_empty() { String::new() } else { format!("; also at {}", more.join(", ")) };
+                let (path, line) = places[0];
+                found.at(path, line, format!("`{from}` imports `{to}`, in the circle of {}{more}", quoted(&circle)));
             }
         }
-    }
-    for row in (0..listed.len()).filter(|row| !used[*row]) {
-        let (name, modules) = (listed[row].name, quoted(&modules(row)));
-        found.at(TABLE, 0, format!("{modules} of `{name}` are listed as a circle, and are none"));
-    }
-    if listed.len() > CIRCLES_MAX {
-        found.at(TABLE, 0, format!("{} circles remain, at most {CIRCLES_MAX}", listed.len()));
-    }
-}
-
-/// Tells of every import that makes a circle.
-fn unlisted(imports: &Imports<'_>, circle: &Circle, found: &mut Found) {
-    let inside = |(from, to): &(String, String)| circle.contains(from) && circle.contains(to);
-    for ((from, to), places) in imports.iter().filter(|(pair, _)| inside(pair)) {
-        let more: Vec<String> = places[1..].iter().map(|(path, line)| format!("{path}:{line}")).collect();
-        let more = if more.is_empty() { String::new() } else { format!("; also at {}", more.join(", ")) };
-        let (path, line) = places[0];
-        found.at(path, line, format!("`{from}` imports `{to}`, in the circle of {}{more}", quoted(circle)));
     }
 }
 
@@ -230,10 +197,8 @@ mod tests {
     use super::*;
     use crate::tidy::Finding;
 
-    fn findings(listed: &str, files: &[(&str, &str)]) -> Vec<Finding> {
-        let list = format!("{HEADING}\n\n| Crate | Modules |\n|---|---|\n{listed}");
-        let mut all = vec![File::new(TABLE, &list)];
-        all.extend(files.iter().map(|(path, text)| File::new(&format!("crates/base/ring/src/{path}"), text)));
+    fn findings(files: &[(&str, &str)]) -> Vec<Finding> {
+        let all = files.iter().map(|(path, text)| File::new(&format!("crates/base/ring/src/{path}"), text)).collect();
         let mut found = Found { rule: "circles", findings: vec![] };
         circles(&Tree { files: all, packages: vec![] }, &mut found);
         found.findings
@@ -242,7 +207,7 @@ mod tests {
     /// Whether the module `a` imports `b`, where `b` imports `a`, by the text of `a`'s file.
     fn leads(path: &str, text: &str) -> bool {
         let root = ("lib.rs", "mod a;\nmod b;\npub use b::{Bee, Wasp as Hornet};\n#[cfg(test)]\nmod c;\n");
-        !findings("", &[root, ("b/mod.rs", "use crate::{a::A, c::C};\n"), (path, text)]).is_empty()
+        !findings(&[root, ("b/mod.rs", "use crate::{a::A, c::C};\n"), (path, text)]).is_empty()
     }
 
     #[test]
@@ -290,7 +255,7 @@ mod tests {
             ("c/mod.rs", "use crate::a::A;\n\nfn f() { crate::a::f() }\n"),
             ("d.rs", ""),
         ];
-        let told: Vec<_> = findings("", &files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
+        let told: Vec<_> = findings(&files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
         let place = |path: &str| format!("crates/base/ring/src/{path}");
         let circle = "in the circle of `a`, `b`, `c`";
         let expected = [
@@ -310,7 +275,7 @@ mod tests {
             ("a/c/d.rs", "use crate::a::A;\nuse super::super::b::B;\n"),
             ("e.rs", "use crate::a::c::C;\n"),
         ];
-        let told: Vec<_> = findings("", &files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
+        let told: Vec<_> = findings(&files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
         let place = |path: &str| format!("crates/base/ring/src/{path}");
         let circle = "in the circle of `a::b`, `a::c`";
         let expected = [
@@ -318,29 +283,5 @@ mod tests {
             (place("a/c/d.rs"), 2, format!("`a::c` imports `a::b`, {circle}")),
         ];
         assert_eq!(told, expected);
-        assert_eq!(findings("| `ring` | `a::b`, `a::c` |\n", &files), []);
-    }
-
-    #[test]
-    fn list_of_circles_is_capped() {
-        let files: Vec<(String, String)> = (0..=CIRCLES_MAX)
-            .flat_map(|n| [(n, "a", "b"), (n, "b", "a")])
-            .map(|(n, from, to)| (format!("m{n}/{from}.rs"), format!("use super::{to};")))
-            .collect();
-        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&path[..], &text[..])).collect();
-        let list: Vec<String> = (0..=CIRCLES_MAX).map(|n| format!("| `ring` | `m{n}::a`, `m{n}::b` |\n")).collect();
-        let found: Vec<String> = findings(&list.concat(), &files).into_iter().map(|it| it.what).collect();
-        assert_eq!(found, [format!("{} circles remain, at most {CIRCLES_MAX}", CIRCLES_MAX + 1)]);
-    }
-
-    #[test]
-    fn list_of_circles_only_shrinks() {
-        let two = [("a.rs", "use crate::b;"), ("b.rs", "use crate::a;"), ("c.rs", "")];
-        let count = |listed: &str| findings(listed, &two).len();
-        assert_eq!(count("| `ring` | `a`, `b` |\n"), 0);
-        assert_eq!(count("| `tile` | `a`, `b` |\n"), 3, "two imports, and a row of a crate that has no circle");
-        assert_eq!(count("| `ring` | `a`, `b`, `c` |\n"), 1, "the row is too long");
-        assert_eq!(count("| `ring` | `a`, `b` |\n| `ring` | `b`, `c` |\n"), 1, "the second row is no circle");
-        assert_eq!(findings("| `ring` | `a`, `b` |\n", &two[..1]).len(), 1, "the circle is gone");
     }
 }
