@@ -11,6 +11,7 @@ mod functions;
 mod host;
 mod layers;
 mod modules;
+mod one_of_each;
 mod pages;
 mod paths;
 mod sources;
@@ -54,6 +55,8 @@ const RULES: &[Rule] = &[
     ("function-size", functions::size),
     ("host", host::gives),
     ("map-order", host::loops),
+    ("clock", one_of_each::clock),
+    ("locks", one_of_each::locks),
     ("words", words::forbidden),
     ("paths", words::absolute_paths),
     ("links", pages::links),

@@ -128,6 +128,12 @@ fn good() -> Tree {
         File::new("crates/solana/cluster/src/simulate/mod.rs", "//! Host.\nfn f() { std::thread::scope(g); }\n"),
         File::new("bin/hearth/tests/end_to_end/node.rs", "fn wait_until() { std::thread::park_timeout(REST); }\n"),
         File::new("bin/hearth/src/main.rs", "//! Hearth.\nfn poll() { std::thread::sleep(TURN); }\n"),
+        File::new("crates/base/ring/src/unix_time.rs", "//! Time.\nfn f() { SystemTime::now(); }\n"),
+        File::new("crates/solana/svm/src/engine.rs", "//! Engine.\nuse std::sync::{Arc, RwLock};\n"),
+        File::new(
+            "crates/ethereum/evm/src/lib.rs",
+            "//! Evm.\nuse parking_lot::Mutex;\nuse std::sync::Arc;\nuse tokio::sync::RwLock;\n",
+        ),
     ];
     files.extend(packages.iter().map(|package| File::new(&package.manifest(), MANIFEST)));
     Tree { files, packages }
@@ -270,10 +276,29 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
         ("host", calls_past_the_host()),
         ("map-order", loops_without_order()),
+        ("clock", second_clocks()),
+        ("locks", locks_of_std()),
     ]
     .into_iter()
     .chain(broken_text())
     .collect()
+}
+
+fn second_clocks() -> Vec<Tree> {
+    vec![
+        with("crates/ethereum/evm/src/a.rs", "//! A.\nfn f() { std::time::SystemTime::now(); }\n"),
+        with("xtask/src/a.rs", "//! A.\nfn f() { SystemTime::UNIX_EPOCH.elapsed(); }\n"),
+    ]
+}
+
+fn locks_of_std() -> Vec<Tree> {
+    vec![
+        with("crates/ethereum/evm/src/a.rs", "//! A.\nuse std::sync::{Arc, RwLock};\n"),
+        with("crates/ethereum/evm/tests/a.rs", "use std::{fs, sync::Mutex as Lock};\n"),
+        with("xtask/src/a.rs", "//! A.\nfn f() { std::sync::Condvar::new(); }\n"),
+        // It has nothing to except.
+        with("crates/solana/svm/src/engine.rs", "//! A.\nuse parking_lot::Mutex;\n"),
+    ]
 }
 
 /// A crate with a second program of tests.
