@@ -72,7 +72,7 @@ pub fn imports(tree: &Tree, found: &mut Found) {
     for package in &tree.packages {
         let name = package.short_name();
         let Some(row) = rows.iter().find(|row| row.name == name) else {
-            found.at(TABLE, 0, format!("`{name}` has no row under «{}»", HEADING.trim_start_matches("# ")));
+            found.at(TABLE, 0, format!("`{name}` has no row under \"{}\"", HEADING.trim_start_matches("# ")));
             continue;
         };
         let ours = |name: &str| tree.packages.iter().any(|package| package.name == name);

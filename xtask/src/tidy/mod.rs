@@ -3,7 +3,7 @@
 //! reads   the working tree's text, `cargo metadata`
 //! writes  one line per finding: `path:line: rule: what`
 //! memory  the text of the working tree
-//! source  CONTRIBUTING.md, and the tables «Layers», «Who may import whom» and «Circles that remain» of ARCHITECTURE.md
+//! source  CONTRIBUTING.md, and the tables "Layers", "Who may import whom" and "Circles that remain" of ARCHITECTURE.md
 
 mod code;
 mod crates;

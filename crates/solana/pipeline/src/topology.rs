@@ -3,7 +3,7 @@
 //! reads   the kinds of tiles, tile counts and affinity strings
 //! writes  the [`Topology`] that everything else derives from
 //!
-//! Counts of 0 mean «choose»: [`Counts::auto`] fits them to the cores there are.
+//! Counts of 0 mean "choose": [`Counts::auto`] fits them to the cores there are.
 
 use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
