@@ -36,6 +36,7 @@ const TABLE: &str = "\
 | `lab` | load | `quic`, `tile`, `wire` |
 | `hearth` | the binary | all |
 | `testkit` | tests | – |
+| `rpc-client` | questions | – |
 
 ## Circles that remain
 
@@ -77,7 +78,7 @@ fn good() -> Tree {
         package("crates/base/tile", "hearth-tile", &[("hearth-ring", false)]),
         package("crates/solana/wire", "hearth-wire", &[("tokio", true)]),
         package("crates/solana/quic", "hearth-quic", &[]),
-        package("crates/ethereum/evm", "hearth-evm", &[("hearth-testkit", true)]),
+        package("crates/ethereum/evm", "hearth-evm", &[("hearth-testkit", true), ("hearth-rpc-client", true)]),
         package(
             "crates/lab/lab",
             "hearth-lab",
@@ -85,6 +86,7 @@ fn good() -> Tree {
         ),
         package("bin/hearth", "hearth", &[("hearth-tile", false), ("hearth-wire", false)]),
         package("crates/base/testkit", "hearth-testkit", &[]),
+        package("crates/base/rpc-client", "hearth-rpc-client", &[]),
     ];
     let mut files = vec![
         File::new("ARCHITECTURE.md", TABLE),
@@ -223,6 +225,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 depends("hearth-ring", "hearth-tile", false),
                 depends("hearth-wire", "hearth-ring", true),
                 depends("hearth", "hearth-testkit", false),
+                depends("hearth-wire", "hearth-rpc-client", false),
                 with("ARCHITECTURE.md", &TABLE.replace("| `wire` | bytes | – |\n", "")),
                 with("ARCHITECTURE.md", &TABLE.replace("`ring` |\n", "`ring`, `gone` |\n")),
                 without(&["ARCHITECTURE.md", "docs/page.md", "docs/SUMMARY.md"]),
