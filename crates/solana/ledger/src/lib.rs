@@ -18,6 +18,8 @@ pub mod block;
 pub mod blockhash;
 pub mod blockstore;
 pub mod budget;
+#[doc(hidden)]
+pub mod builders;
 mod clock;
 pub mod commitment;
 pub mod cost;

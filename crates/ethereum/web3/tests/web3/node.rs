@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use alloy_consensus::{Transaction, TxEip1559};
 use alloy_primitives::{Address, Bytes, TxKind, U256, hex};
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::rich;
+pub use hearth_evm::builders::{account, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
@@ -37,14 +38,6 @@ pub const NUMBERS: &str = "435f5260205ff3";
 pub fn creates(runtime: &str) -> String {
     let length = runtime.len() / 2;
     format!("60{length:02x}8060095f395ff3{runtime}")
-}
-
-pub fn signer(seed: u8) -> Signer {
-    Signer::new(&[seed; 32]).unwrap()
-}
-
-pub fn account(seed: u8) -> Address {
-    signer(seed).address().into()
 }
 
 /// A transaction with the fields that differ between tests.
@@ -106,21 +99,20 @@ impl Node {
 
     /// With a dashboard of what `look_at` sees.
     pub fn seen(block_time: BlockTime, change: impl FnOnce(&mut Config), look_at: Option<LookAt>) -> Self {
-        let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-        let genesis = genesis::dev(CHAIN_ID, &accounts, 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=8), 500_000_000);
         Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change, look_at)
     }
 
     /// A chain that has a folder, and makes blocks on demand.
     pub fn in_folder(dir: &std::path::Path, change: impl FnOnce(&mut Config)) -> Self {
-        let genesis = genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
         let (dir, block_time) = (Some(dir.to_owned()), BlockTime::Manual);
         Self::of(ChainConfig { dir, block_time, ..ChainConfig::new(genesis) }, change, None)
     }
 
     /// A chain that keeps its last `retain_blocks` blocks.
     pub fn forgetful(retain_blocks: u64) -> Self {
-        let genesis = genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, retain_blocks, ..ChainConfig::new(genesis) };
         Self::of(config, |_| {}, None)
     }

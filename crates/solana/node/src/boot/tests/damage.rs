@@ -11,10 +11,11 @@ use std::time::Instant;
 use hearth_command::say;
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
+use hearth_ledger::builders;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_testkit::damage::{Mutation, Outcome, Tally, copy_folder, files};
 use hearth_testkit::random::Random;
-use hearth_wire::{Signature, TransferTemplate, Txn};
+use hearth_wire::{Signature, Txn};
 
 use super::*;
 use crate::replay::Replayer;
@@ -47,12 +48,7 @@ fn transfer(number: u64, blockhash: &[u8; 32]) -> (Vec<u8>, Pubkey, u64) {
     let (from, mut to) = (funded_account_key(number as usize % 64), [7; 32]);
     to[..8].copy_from_slice(&number.to_le_bytes());
     let amount = 1_000_000 + number;
-    let mut template = TransferTemplate::new();
-    template.set_from(&from.public_key());
-    template.set_to(&to);
-    template.set_lamports(amount);
-    template.set_recent_blockhash(blockhash);
-    (template.sign_with(|message| from.sign(message)).to_vec(), to, amount)
+    (builders::transfer(&from, &to, amount, blockhash), to, amount)
 }
 
 /// A block with these transactions: its data, and the hash that it ends with.
