@@ -84,6 +84,12 @@ fn check(tree: &Tree) -> Vec<Finding> {
     RULES.iter().flat_map(find).collect()
 }
 
+/// The names of the packages below a folder of the repository.
+pub fn packages_in(folder: &str) -> Result<Vec<String>, String> {
+    let packages = tree::workspace()?.into_iter().filter(|package| package.folder.starts_with(folder));
+    Ok(packages.map(|package| package.name).collect())
+}
+
 /// `cargo xtask tidy`
 pub fn run() -> Result<(), String> {
     let tree = Tree::read(&crate::run::root())?;
