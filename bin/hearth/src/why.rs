@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, RpcError};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_evm_node::WEB3;
 use hearth_machine::port::reachable;
 use hearth_node::boot;

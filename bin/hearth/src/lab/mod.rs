@@ -11,7 +11,7 @@ mod purse;
 mod tests;
 
 use hearth_command::exit_code::Failure;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_command::stop::StopSignal;
 use hearth_local_cluster::OpenMeter;
 use hearth_node::boot::{BootError, Instruments};

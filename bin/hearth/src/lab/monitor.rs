@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::ExitCode;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
 use hearth_node::config::{Config, ConfigFile, workspace_path};
@@ -138,7 +138,7 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
     let watch = rated.seconds.watch();
     if !watch.is_alive() {
         // What the screen said is gone with it.
-        hearth_command::say::note(format_args!("the node is gone (pid {})", watch.pid()));
+        hearth_command::output::note(format_args!("the node is gone (pid {})", watch.pid()));
     }
     Ok(())
 }

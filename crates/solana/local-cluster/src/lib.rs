@@ -4,7 +4,7 @@
 //! writes  what was simulated, as text, as JSON and as a page; nodes
 //! memory  see `hearth_cluster::simulate`
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod local;
 mod page;
@@ -18,8 +18,7 @@ use hearth_cluster::simulate::{Plan, PlanError, Stakes, World, WorldError, calib
 use hearth_cluster::turbine::FANOUT;
 use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::out::{Unwritable, can_be_written, is_stdout};
-use hearth_command::say::Say;
+use hearth_command::output::{Say, Unwritable, can_be_written, is_stdout};
 use serde_json::json;
 
 pub use local::demo::{Meter, OpenMeter, Traffic};

@@ -16,8 +16,7 @@ use std::time::{Duration, Instant};
 use hearth_bench::profile::words;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_command::out::{self, Unwritable};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{self, Say, Unwritable, note};
 use hearth_command::stop::StopSignal;
 use hearth_node::config::{Config, workspace_path};
 use hearth_ring::Observer;
@@ -121,7 +120,7 @@ impl ProfileError {
 pub fn run(config: &Config, options: &NodeOptions, stop: &StopSignal, say: &Say) -> Result<(), ProfileError> {
     let folded = options.folded.clone().unwrap_or_else(|| options.output.with_extension("folded"));
     // Better known now than after the profile.
-    [&options.output, &folded].into_iter().try_for_each(|path| out::can_be_written(path))?;
+    [&options.output, &folded].into_iter().try_for_each(|path| output::can_be_written(path))?;
     let mut node = Asked::of(config, options)?;
     let id = node.start(options)?;
     note(format_args!("profiling {}; Ctrl-C ends it early, and what there is is written", node.url));

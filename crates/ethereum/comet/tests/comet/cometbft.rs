@@ -18,9 +18,9 @@ use alloy_primitives::Bytes;
 use base64::Engine;
 use hearth_abci::Server;
 use hearth_comet::app::Config;
-use hearth_comet::homes::{self, Home, Network};
+use hearth_comet::config_toml::StateSync;
 use hearth_comet::rpc::Rpc;
-use hearth_comet::settings::StateSync;
+use hearth_comet::testnet_dirs::{self, Home, Network};
 use hearth_comet::{App, Spreader};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_evm::builders::{self, account, signer};
@@ -311,7 +311,7 @@ fn network(cometbft: &Path, folder: &Path, validators: u16) -> Vec<Node> {
 fn network_of(cometbft: &Path, folder: &Path, validators: u16, followers: u16) -> (Network, Vec<Node>) {
     let base_port = base_port(validators + followers);
     let network = Network { validators, followers, base_port, pause_ms: 50, pool: 1000, genesis: genesis() };
-    let homes = homes::write(cometbft, &folder.join("net"), &network).unwrap();
+    let homes = testnet_dirs::write(cometbft, &folder.join("net"), &network).unwrap();
     let each = ACCOUNTS / (validators + followers) as u8;
     let node = |(number, home): (usize, Home)| {
         let first = 1 + number as u8 * each;

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_lab::tune::build::StudyError;
 use hearth_lab::tune::build::kept;
 use hearth_lab::tune::layout::Space;

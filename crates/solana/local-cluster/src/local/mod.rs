@@ -25,7 +25,7 @@ use hearth_cluster::links::Cut;
 use hearth_cluster::simulate::WorldError;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::RpcError;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, note};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_keys::KeyError;

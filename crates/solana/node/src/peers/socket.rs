@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use hearth_cluster::links::{Datagrams, Emulator};
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_pipeline::net::links::{LOOK_NS, LinksConfig, LinksWatch};
 use hearth_tile::sys::event::{EventFd, wait_readable};
 use hearth_tile::sys::udp::{Message, RecvBatch, UdpSocket};

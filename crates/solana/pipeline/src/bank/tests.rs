@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::builders;
-use hearth_ledger::fates::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, Fates};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_tile::rig::Rig;
 

@@ -8,7 +8,7 @@
 use super::heap::Entry;
 use super::lists::Lists;
 use super::table::IndexTable;
-use super::terms::Candidate;
+use super::types::Candidate;
 
 /// Largest transaction, bytes: the cluster's packet size.
 pub const TXN_BYTES: usize = hearth_wire::consts::PACKET_DATA_SIZE;

@@ -30,7 +30,7 @@ use std::hint::black_box;
 use super::accounts::Accounts;
 use super::heap::{Entry, Heap};
 use super::pool::{EXPIRY_SPAN, LockId, Pool, TXN_BYTES, TXN_LOCKS, pay_class};
-use super::terms::{BlockLimit, Candidate, Counts, Refused, SchedulerConfig};
+use super::types::{BlockLimit, Candidate, Counts, Refused, SchedulerConfig};
 pub use flights::Scheduled;
 
 /// Accounts of a transaction that are hashed ahead of their turn; most have fewer.

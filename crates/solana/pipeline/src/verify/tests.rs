@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::builders;
-use hearth_ledger::fates::Fates;
+use hearth_ledger::drop_log::Fates;
 use hearth_tile::rig::Rig;
 
 use super::*;

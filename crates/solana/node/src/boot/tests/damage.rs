@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use hearth_command::say;
+use hearth_command::output;
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::builders;
@@ -122,14 +122,14 @@ impl Made {
             return Outcome::Whole;
         }
         let name = file.file_name().unwrap().to_str().unwrap();
-        say::take_notes();
+        output::take_notes();
         let chain = match open(&self.config, copy.path()) {
             // What the genesis says of its hash is of both its files.
             Err(why) if why.to_string().contains(name.trim_end_matches("accounts")) => return Outcome::Refused,
             Err(_) => return Outcome::Silent,
             Ok(chain) => chain,
         };
-        let said = say::take_notes().join("\n") + &chain.recovery.to_string();
+        let said = output::take_notes().join("\n") + &chain.recovery.to_string();
         match self.look(&chain, name) {
             Outcome::Silent if said.contains(name) => Outcome::Cut,
             outcome => outcome,
@@ -211,9 +211,9 @@ fn damaged_history_is_rebuilt_from_blocks() {
 fn rebuilding_the_history_is_announced() {
     let made = make();
     fs::remove_dir_all(made.folder.path().join("history")).unwrap();
-    say::take_notes();
+    output::take_notes();
     let chain = open(&made.config, made.folder.path()).unwrap();
-    let notes = say::take_notes();
+    let notes = output::take_notes();
     let at = |text: &str| notes.iter().position(|note| note.contains(text)).unwrap_or_else(|| panic!("{notes:#?}"));
     assert!(at("are executed, from the state of slot 0") < at("blocks were executed in"), "{notes:#?}");
     let history = chain.history.as_ref().unwrap().reader();
@@ -232,9 +232,9 @@ fn history_without_older_state_keeps_the_rest() {
     let path = made.folder.path().join(file);
     let at = fs::metadata(&path).unwrap().len() / 2;
     Mutation::Flip { at, bit: 1 }.apply(&path).unwrap();
-    say::take_notes();
+    output::take_notes();
     let chain = open(&made.config, made.folder.path()).unwrap();
-    let said = say::take_notes().join("\n");
+    let said = output::take_notes().join("\n");
     assert!(said.contains("0000000001.history at byte") && said.contains("cannot be read or recorded again"), "{said}");
     let history = chain.history.as_ref().unwrap().reader();
     let lost = made.transfers.iter().filter(|(_, signature, ..)| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use hearth_cluster::board::Board;
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_ledger::blockstore::StoreError;
 use hearth_ledger::{Ledger, RewindError};
 use hearth_pipeline::failure::Failure;
