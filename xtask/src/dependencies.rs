@@ -53,8 +53,8 @@ fn parse(tree: &str) -> Crates {
     lines.filter_map(|line| line.split_once('|')).map(|(name, features)| (name.into(), features.into())).collect()
 }
 
-/// Whether `alone` is a node and holds nothing of `lab`, all of which `whole` holds: a name that is out of date would be
-/// looked for in vain.
+/// Whether `alone` is a node and holds nothing of `lab`, all of which `whole` holds: a name that is out of date would
+/// be looked for in vain.
 fn is_node_alone(alone: &Crates, whole: &Crates, lab: &[&str]) -> Result<(), String> {
     let has = |crates: &Crates, name: &str| crates.iter().any(|(found, _)| found.split(' ').next() == Some(name));
     let missing: Vec<&str> = OF_A_NODE.into_iter().filter(|name| !has(alone, name)).collect();

@@ -1,7 +1,7 @@
 //! The ledger as an application of CometBFT.
 //!
-//! [`App`] answers what CometBFT asks; [`Spreader`] hands this node's transactions to the others; [`testnet_dirs`] writes
-//! a network's files. docs/cometbft.md tells the whole.
+//! [`App`] answers what CometBFT asks; [`Spreader`] hands this node's transactions to the others; [`testnet_dirs`]
+//! writes a network's files. docs/cometbft.md tells the whole.
 
 pub mod app;
 pub mod app_hash;
