@@ -300,8 +300,8 @@ pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
     let has_place = |tile: &TileSpec| topology::core_host(&topology.tiles, tile).is_none();
     let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load && has_place(tile)).count();
     let (node, load) = (tiles(false), tiles(true));
-    let unused = |key: &str, affinity: &str, tiles: usize| {
-        let unused = affinity::unused(affinity, tiles);
+    let unused = |key: &str, affinity: &affinity::Affinity, tiles: usize| {
+        let unused = affinity.unused(tiles);
         let places = if unused == 1 { "place" } else { "places" };
         (tiles > 0 && unused > 0).then(|| {
             format!(

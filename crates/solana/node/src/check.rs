@@ -9,6 +9,7 @@ use std::path::Path;
 use hearth_command::exit_code::{ExitCode, Failure, WRONG_USE};
 use hearth_command::output::{self, Say, note};
 use hearth_pipeline::topology::LayoutError;
+use hearth_tile::affinity::Blocklist;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
@@ -69,7 +70,7 @@ fn layouts(config: &Config) -> Found {
     let cores = match boot::cores(&config.layout).or_else(|why| {
         wrong.push(why);
         // As if the blocklist were not there, for what is wrong besides.
-        boot::cores(&Layout { blocklist_cores: String::new(), ..config.layout.clone() })
+        boot::cores(&Layout { blocklist_cores: Blocklist::default(), ..config.layout.clone() })
     }) {
         Ok(cores) => cores,
         Err(_) => return Found { layouts: None, wrong },
@@ -81,7 +82,7 @@ fn layouts(config: &Config) -> Found {
         wrong.push(PreflightError::from(why).into());
     }
     let bench = match boot::topology(config, &cores, true) {
-        Err(why @ LayoutError::Load(_)) if config.development.bench.affinity != "auto" => {
+        Err(why @ LayoutError::Load(_)) if !config.development.bench.affinity.is_auto() => {
             wrong.push(why.into());
             None
         }
