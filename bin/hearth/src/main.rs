@@ -84,7 +84,10 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             let ran = run::run(config, &keys, &options.flags, lab::INSTRUMENTS, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
-        Command::Why(options) => Ok(why::run(&options.config.named(options.name.as_deref())?, &options, say)?),
+        Command::Why(options) => {
+            let node = config::LocalNode::of(&options.config.named(options.name.as_deref())?);
+            Ok(why::run(&node, &options, say)?)
+        }
         #[cfg(feature = "lab")]
         Command::Monitor(options) => lab::monitor(&options, say),
         #[cfg(feature = "lab")]

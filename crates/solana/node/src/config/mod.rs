@@ -30,7 +30,7 @@ pub use option::ConfigFile;
 pub use ports::{ClusterPorts, Ports};
 pub use validator::Validator;
 pub use values::{Address, Entrypoint, PageSize, PeerLimits, ScheduleStrategy, SlotTiming};
-pub use workspace::{huge_pages, workspace_path};
+pub use workspace::{LocalNode, huge_pages, workspace_path};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {
