@@ -1,14 +1,15 @@
 //! What the program is built of: the node without the lab's heavy crates, and no crate compiled twice.
 //!
-//! reads   `cargo tree`, which compiles nothing
+//! reads   `cargo tree` and `cargo metadata`, which compile nothing
 //! writes  nothing
 //! memory  the names of the crates
 
 use std::collections::BTreeSet;
 
 use crate::run::{self, cargo};
+use crate::tidy;
 
-/// Crates that only the lab may bring: databases, file formats, another network's signatures, the sampler.
+/// Crates from outside that only the lab may bring: databases, file formats, another network's signatures, the sampler.
 const OF_THE_LAB: [&str; 6] = ["libsqlite3-sys", "rusqlite", "redis", "parquet", "schnorrkel", "pprof"];
 /// What makes the program a node of either chain.
 const OF_A_NODE: [&str; 2] = ["hearth-node", "hearth-evm-node"];
@@ -21,9 +22,12 @@ const TESTS: [&str; 3] = ["--workspace", "--edges", "normal,build,dev"];
 /// A crate with its version, and the features that it is compiled with.
 type Crates = BTreeSet<(String, String)>;
 
-/// Checks that a build without the lab is a node without what only the lab may bring.
+/// Checks that a build without the lab is a node without the lab's own crates and what only these may bring.
 pub fn check_without_lab() -> Result<(), String> {
-    is_node_alone(&crates(&[&PROGRAM[..], &["--no-default-features"]].concat())?)
+    let lab: Vec<String> = tidy::packages_in("crates/lab/")?;
+    let lab: Vec<&str> = lab.iter().map(String::as_str).chain(OF_THE_LAB).collect();
+    let alone = crates(&[&PROGRAM[..], &["--no-default-features"]].concat())?;
+    is_node_alone(&alone, &crates(&PROGRAM)?, &lab)
 }
 
 /// Checks that the program and the tests compile each crate with the same features, so that it is compiled once.
@@ -31,7 +35,8 @@ pub fn check_once() -> Result<(), String> {
     are_same(&crates(&PROGRAM)?, &crates(&TESTS)?)
 }
 
-/// `cargo xtask without-lab`: compiles the node alone, as far as its types go.
+/// `cargo xtask without-lab`: compiles the node alone, as far as its types go. Nothing is generated; but what has other
+/// features without the lab is checked once more, with all above it: minutes the first time, then what has changed.
 pub fn compile_without_lab() -> Result<(), String> {
     let args = ["check", "--release", "--locked", "--package", "hearth", "--no-default-features", "--bins"];
     run::run(cargo().args(args))
@@ -48,18 +53,29 @@ fn parse(tree: &str) -> Crates {
     lines.filter_map(|line| line.split_once('|')).map(|(name, features)| (name.into(), features.into())).collect()
 }
 
-fn is_node_alone(crates: &Crates) -> Result<(), String> {
-    let has = |name: &&str| crates.iter().any(|(found, _)| found.split(' ').next() == Some(*name));
-    let missing: Vec<&str> = OF_A_NODE.into_iter().filter(|name| !has(name)).collect();
-    let heavy: Vec<&str> = OF_THE_LAB.into_iter().filter(has).collect();
-    match (&missing[..], &heavy[..]) {
-        ([], []) => Ok(()),
-        ([], heavy) => Err(format!(
+/// Whether `alone` is a node and holds nothing of `lab`, all of which `whole` holds: a name that is out of date would
+/// be looked for in vain.
+fn is_node_alone(alone: &Crates, whole: &Crates, lab: &[&str]) -> Result<(), String> {
+    let has = |crates: &Crates, name: &str| crates.iter().any(|(found, _)| found.split(' ').next() == Some(name));
+    let missing: Vec<&str> = OF_A_NODE.into_iter().filter(|name| !has(alone, name)).collect();
+    if !missing.is_empty() {
+        return Err(format!("a program without the lab lacks {}, so it is no node", missing.join(", ")));
+    }
+    let unknown: Vec<&str> = lab.iter().copied().filter(|name| !has(whole, name)).collect();
+    if !unknown.is_empty() {
+        return Err(format!(
+            "the program with the lab lacks {}: is that the lab's under another name?",
+            unknown.join(", ")
+        ));
+    }
+    let heavy: Vec<&str> = lab.iter().copied().filter(|name| has(alone, name)).collect();
+    if !heavy.is_empty() {
+        return Err(format!(
             "a node without the lab has {}: `cargo tree --package hearth --no-default-features --invert NAME` says why",
             heavy.join(", ")
-        )),
-        (missing, _) => Err(format!("a program without the lab lacks {}, so it is no node", missing.join(", "))),
+        ));
     }
+    Ok(())
 }
 
 fn are_same(program: &Crates, tests: &Crates) -> Result<(), String> {
@@ -83,14 +99,25 @@ mod tests {
 
     #[test]
     fn lab_crate_in_a_node_is_named() {
-        assert_eq!(is_node_alone(&parse(NODE)), Ok(()));
-        let with = |line: &str| is_node_alone(&parse(&format!("{NODE}{line}"))).unwrap_err();
-        let heavy = with("rusqlite v0.41.1|bundled (*)");
-        assert!(heavy.contains("has rusqlite:"), "{heavy}");
+        let whole = parse(&format!("{NODE}rusqlite v0.41.1|bundled (*)\nhearth-bench v0.1.0 (/d)|\n"));
+        let look = |alone: &str| is_node_alone(&parse(alone), &whole, &["rusqlite", "hearth-bench"]);
+        assert_eq!(look(NODE), Ok(()));
+        for (line, name) in
+            [("rusqlite v0.41.1|bundled (*)", "rusqlite"), ("hearth-bench v0.1.0 (/d)|", "hearth-bench")]
+        {
+            let heavy = look(&format!("{NODE}{line}")).unwrap_err();
+            assert!(heavy.contains(&format!("has {name}:")), "{heavy}");
+        }
         // A name that begins like one is another crate.
-        assert_eq!(is_node_alone(&parse(&format!("{NODE}redis-protocol v1.0.0|"))), Ok(()));
-        let empty = is_node_alone(&parse("hearth v0.1.0 (/a)|")).unwrap_err();
+        assert_eq!(look(&format!("{NODE}rusqlite-types v1.0.0|")), Ok(()));
+        let empty = look("hearth v0.1.0 (/a)|").unwrap_err();
         assert!(empty.contains("lacks hearth-node, hearth-evm-node"), "{empty}");
+    }
+
+    #[test]
+    fn name_that_no_program_has_is_refused() {
+        let stale = is_node_alone(&parse(NODE), &parse(NODE), &["rusqlite"]).unwrap_err();
+        assert!(stale.contains("lacks rusqlite"), "{stale}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ Chores of the repository.
   cargo xtask tidy                 Check the rules of the house: imports, unsafe, sizes, words.
   cargo xtask gen [--check]        Write the pages that the binary knows best; or check that they are up to date.
   cargo xtask soak list            The long runs, by hand.
-  cargo xtask without-lab          Check that the node compiles without the lab: minutes where nothing is built yet.
+  cargo xtask without-lab          Check that the node compiles without the lab, as the test command does.
 
 Build outputs go to $CARGO_TARGET_DIR, by default ${XDG_CACHE_HOME:-~/.cache}/hearth/target.
 `gen` and `soak` take `--binary FILE` to use a hearth that is built already.

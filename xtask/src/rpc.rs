@@ -44,45 +44,27 @@ pub fn get(host: Ipv4Addr, port: u16, path: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-
+    use hearth_testkit::http::{Refusal, serve_calls};
     use serde_json::json;
 
     use super::*;
 
-    /// Answers one request with `answer`, and gives the request back.
-    fn serve_once(answer: &'static str) -> (Rpc, std::thread::JoinHandle<String>) {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let rpc = Rpc { port: listener.local_addr().unwrap().port() };
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = Vec::new();
-            let mut byte = [0];
-            // The body, an object without others in it, ends with the first brace.
-            while !request.ends_with(b"}") {
-                stream.read_exact(&mut byte).unwrap();
-                request.push(byte[0]);
-            }
-            stream.write_all(answer.as_bytes()).unwrap();
-            String::from_utf8(request).unwrap()
-        });
-        (rpc, server)
+    fn served(call: fn(&str, &Value) -> Result<Value, Refusal>) -> Rpc {
+        let url = serve_calls(call);
+        let (_, port) = url.rsplit_once(':').unwrap();
+        Rpc { port: port.parse().unwrap() }
     }
 
     #[test]
     fn a_call_gives_its_result() {
-        let (rpc, server) =
-            serve_once("HTTP/1.1 200 OK\r\n\r\n{\"jsonrpc\":\"2.0\",\"result\":{\"value\":7},\"id\":1}");
-        assert_eq!(rpc.call("getBalance", json!([])), Ok(json!({ "value": 7 })));
-        assert!(server.join().unwrap().contains("\"method\":\"getBalance\""));
+        let rpc = served(|method, params| Ok(json!({ method: params })));
+        assert_eq!(rpc.call("getBalance", json!([7])), Ok(json!({ "getBalance": [7] })));
     }
 
     #[test]
-    fn an_error_is_told_with_its_method() {
-        let (rpc, server) = serve_once("HTTP/1.1 200 OK\r\n\r\n{\"error\":{\"code\":-32601,\"message\":\"no\"}}");
+    fn an_error_has_its_method() {
+        let rpc = served(|_, _| Err((-32601, "no".into())));
         let error = rpc.call("getNothing", json!([])).unwrap_err();
         assert!(error.contains("getNothing") && error.contains("-32601"), "{error}");
-        server.join().unwrap();
     }
 }

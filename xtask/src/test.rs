@@ -107,6 +107,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("tidy", |_| tidy::run())?;
     steps.step("dependencies: a node without the lab's", |_| dependencies::check_without_lab())?;
     steps.step("dependencies: each compiled once", |_| dependencies::check_once())?;
+    steps.step("check: a node without the lab", |_| dependencies::compile_without_lab())?;
     steps.step("cargo test", |tally| {
         let args = ["test", "--release", "--locked", "--workspace", "--no-fail-fast"];
         run_seeing(cargo().args(args), |line| tally.see(line))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use hearth_command::exit_code::Failure;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_node::config::{Config, ConfigFile};
 use hearth_node::{check, memory, tile_kinds};
 

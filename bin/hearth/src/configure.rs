@@ -6,7 +6,7 @@
 
 use clap::{Args, Subcommand};
 use hearth_command::exit_code::{ExitCode, FAILED};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
 use hearth_node::boot::{self, BootError};

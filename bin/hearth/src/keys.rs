@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_keys::{KeyError, create, read};
 
 /// `hearth keys`

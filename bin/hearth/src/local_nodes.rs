@@ -3,21 +3,19 @@
 //! reads   the workspaces that this user may read
 
 use hearth_command::shell;
-use hearth_node::config::{Config, workspace_path};
+use hearth_node::config::LocalNode;
 use hearth_ring::Observer;
 
-/// The names of the nodes that run on this machine, those whose workspace may be read.
-pub fn running(config: &Config) -> Vec<String> {
-    let at = workspace_path(&Config { name: String::new(), ..config.clone() });
+/// The names of the nodes that run on this machine, those whose workspace may be read. They have the configuration of
+/// this one.
+pub fn running(node: &LocalNode) -> Vec<String> {
+    let at = node.named("").workspace();
     let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {
         return vec![];
     };
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_prefix(prefix)?.to_owned()));
-    let is_alive = |name: &String| {
-        let path = workspace_path(&Config { name: name.clone(), ..config.clone() });
-        Observer::attach(&path).is_ok_and(|node| node.is_alive())
-    };
+    let is_alive = |name: &String| Observer::attach(&node.named(name).workspace()).is_ok_and(|node| node.is_alive());
     let mut names: Vec<String> = names.filter(is_alive).collect();
     names.sort();
     names

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
 

@@ -4,7 +4,7 @@
 //! machine that does not come to what `hearth tune machine` was asked for, or what `--fail-on-worse` found, 101 a
 //! panic, 130 interrupted: `tune machine` has told what there was by then, the others had nothing to say.
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod cli;
 mod config_command;
@@ -24,7 +24,7 @@ mod why;
 use std::process::ExitCode;
 
 use hearth_command::exit_code::{Failure, INTERRUPTED};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, note};
 use hearth_command::stop::{self, StopSignal};
 use hearth_evm_node::EvmCommand;
 use hearth_node::{config, ledger_command, run};
@@ -84,7 +84,10 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             let ran = run::run(config, &keys, &options.flags, lab::INSTRUMENTS, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
-        Command::Why(options) => Ok(why::run(&options.config.named(options.name.as_deref())?, &options, say)?),
+        Command::Why(options) => {
+            let node = config::LocalNode::of(&options.config.named(options.name.as_deref())?);
+            Ok(why::run(&node, &options, say)?)
+        }
         #[cfg(feature = "lab")]
         Command::Monitor(options) => lab::monitor(&options, say),
         #[cfg(feature = "lab")]

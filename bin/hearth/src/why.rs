@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, RpcError};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_evm_node::WEB3;
 use hearth_machine::port::reachable;
 use hearth_node::boot;
-use hearth_node::config::{Config, ConfigFile, Ports, workspace_path};
+use hearth_node::config::{ConfigFile, LocalNode};
 use hearth_ring::{Observer, unix_time};
 use hearth_tile::topology::Topology;
 use hearth_wire::base58::{Base58Error, decode_32, decode_64};
@@ -136,10 +136,10 @@ impl ExitCode for WhyError {
     }
 }
 
-/// Asks, and says what it is told.
-pub fn run(config: &Config, options: &Options, say: &Say) -> Result<(), WhyError> {
+/// Asks the node that the options mean, of those like `node`, and says what it is told.
+pub fn run(node: &LocalNode, options: &Options, say: &Say) -> Result<(), WhyError> {
     let text = &options.signature;
-    let fate = if ethereum::is_hash(text)? { of_hash(config, options)? } else { of_signature(config, options)? };
+    let fate = if ethereum::is_hash(text)? { of_hash(node, options)? } else { of_signature(node, options)? };
     match options.json {
         true => say.line(format_args!("{fate:#}")),
         false => say.text(in_words(&fate)),
@@ -153,16 +153,16 @@ pub fn run(config: &Config, options: &Options, say: &Say) -> Result<(), WhyError
     }
 }
 
-fn of_hash(config: &Config, options: &Options) -> Result<Value, WhyError> {
+fn of_hash(node: &LocalNode, options: &Options) -> Result<Value, WhyError> {
     let url = match (&options.url, &options.name) {
         (Some(url), _) => url.clone(),
-        (None, Some(_)) => format!("http://{}", place(config, true)?),
-        (None, None) => ethereum::usual_place(config)?,
+        (None, Some(_)) => format!("http://{}", place(node, true)?),
+        (None, None) => ethereum::usual_place(node)?,
     };
     ethereum::fate(&url, &options.signature.to_lowercase())
 }
 
-fn of_signature(config: &Config, options: &Options) -> Result<Value, WhyError> {
+fn of_signature(node: &LocalNode, options: &Options) -> Result<Value, WhyError> {
     let text = &options.signature;
     decode_64(text).map_err(|why| match decode_32(text) {
         Ok(_) => WhyError::Address(text.clone()),
@@ -170,33 +170,32 @@ fn of_signature(config: &Config, options: &Options) -> Result<Value, WhyError> {
     })?;
     let url = match &options.url {
         Some(url) => url.clone(),
-        None => format!("http://{}", place_of(config, options)?),
+        None => format!("http://{}", place_of(node, options)?),
     };
     ask(&url, &options.signature)
 }
 
-/// Where the running node of the configuration has its RPC: it may have moved. Of a node that was named there must be
-/// one.
-pub fn place(config: &Config, is_named: bool) -> Result<SocketAddr, WhyError> {
-    let usual = reachable(Ports::of(config).rpc);
-    let running = Observer::attach(&workspace_path(config)).ok().filter(Observer::is_alive);
+/// Where the node has its RPC while it runs: that may have moved. A node that was named must run.
+pub fn place(node: &LocalNode, is_named: bool) -> Result<SocketAddr, WhyError> {
+    let usual = reachable(node.rpc);
+    let running = Observer::attach(&node.workspace()).ok().filter(Observer::is_alive);
     match running {
         Some(node) => Ok(rpc_of(&node, usual.ip()).unwrap_or(usual)),
-        None if is_named => Err(WhyError::NoNode(config.name.clone(), local_nodes::running(config))),
+        None if is_named => Err(WhyError::NoNode(node.name.clone(), local_nodes::running(node))),
         None => Ok(usual),
     }
 }
 
 /// The same of the node that the options mean: where they name none and none of the default's runs, the only one that
 /// does.
-fn place_of(config: &Config, options: &Options) -> Result<SocketAddr, WhyError> {
+fn place_of(node: &LocalNode, options: &Options) -> Result<SocketAddr, WhyError> {
     let is_named = options.name.is_some();
-    match place(config, true) {
+    match place(node, true) {
         Err(WhyError::NoNode(_, running)) if !is_named && options.config.config.is_none() => match only(&running)? {
-            Some(name) => place(&Config { name: name.into(), ..config.clone() }, false),
-            None => place(config, false),
+            Some(name) => place(&node.named(name), false),
+            None => place(node, false),
         },
-        _ => place(config, is_named),
+        _ => place(node, is_named),
     }
 }
 

@@ -13,8 +13,7 @@
 //! they of it.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -85,17 +84,10 @@ impl Peer {
 
 /// A call of a node's JSON-RPC.
 fn call(rpc: SocketAddr, method: &str) -> Value {
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [] }).to_string();
-    let mut stream = TcpStream::connect(rpc).expect("the node's RPC");
-    let head = format!(
-        "POST / HTTP/1.1\r\nHost: {rpc}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all((head + &body).as_bytes()).expect("it takes the request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-    serde_json::from_str::<Value>(body).expect("JSON")["result"].take()
+    let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [] });
+    let client = reqwest::blocking::Client::builder().no_proxy().build().expect("a client");
+    let answer = client.post(format!("http://{rpc}")).json(&question).send().expect("the node's RPC");
+    answer.json::<Value>().expect("JSON")["result"].take()
 }
 
 /// What a node says where it is, by the names of `getClusterNodes`.

@@ -38,7 +38,7 @@ fn cargo_fuzz(time: Duration) -> Result<Outcome, String> {
 /// Seeded mutations of the corpus, on the stable compiler; the seeds are told, so that any can be run again.
 fn seeds(time: Duration) -> Result<Outcome, String> {
     println!("cargo-fuzz on a nightly toolchain: not installed; seeded mutations instead");
-    let base = run::clock_seed();
+    let base = run::random_seed();
     let (start, mut count, mut wrong) = (Instant::now(), 0, Vec::new());
     while start.elapsed() < time && wrong.is_empty() {
         let seed = base + count;

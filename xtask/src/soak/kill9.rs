@@ -12,7 +12,7 @@ use crate::run::{self, Args, cargo};
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let kills = args.number("--kills", 100)?;
-    let seed = args.number("--seed", run::clock_seed())?;
+    let seed = args.number("--seed", run::random_seed())?;
     args.end()?;
     let mut test = cargo();
     test.args(["test", "--release", "--locked", "--package", "hearth", "--test", "end_to_end"]);

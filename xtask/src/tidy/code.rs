@@ -3,7 +3,7 @@
 //! reads   the text of one file
 //! writes  the same text, position by position, with spaces for what is no code
 //! memory  twice the file
-//! source  the Rust reference, «Comments», «Literal expressions»
+//! source  the Rust reference, "Comments", "Literal expressions"
 
 /// Blanks comments, raw strings, and what other string and character literals hold (their quotes stay).
 pub fn blank(text: &str) -> String {

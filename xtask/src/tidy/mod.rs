@@ -11,6 +11,7 @@ mod functions;
 mod host;
 mod layers;
 mod modules;
+mod one_of_each;
 mod pages;
 mod paths;
 mod sources;
@@ -54,6 +55,8 @@ const RULES: &[Rule] = &[
     ("function-size", functions::size),
     ("host", host::gives),
     ("map-order", host::loops),
+    ("clock", one_of_each::clock),
+    ("locks", one_of_each::locks),
     ("words", words::forbidden),
     ("paths", words::absolute_paths),
     ("links", pages::links),
@@ -79,6 +82,12 @@ fn check(tree: &Tree) -> Vec<Finding> {
         found.findings
     };
     RULES.iter().flat_map(find).collect()
+}
+
+/// The names of the packages below a folder of the repository.
+pub fn packages_in(folder: &str) -> Result<Vec<String>, String> {
+    let packages = tree::workspace()?.into_iter().filter(|package| package.folder.starts_with(folder));
+    Ok(packages.map(|package| package.name).collect())
 }
 
 /// `cargo xtask tidy`

@@ -36,6 +36,7 @@ const TABLE: &str = "\
 | `load` | load | `quic`, `tile`, `wire` |
 | `hearth` | the binary | all |
 | `testkit` | tests | – |
+| `rpc-client` | questions | – |
 
 ## Next
 ";
@@ -71,7 +72,7 @@ fn good() -> Tree {
         package("crates/base/tile", "hearth-tile", &[("hearth-ring", false)]),
         package("crates/solana/wire", "hearth-wire", &[("tokio", true)]),
         package("crates/solana/quic", "hearth-quic", &[]),
-        package("crates/ethereum/evm", "hearth-evm", &[("hearth-testkit", true)]),
+        package("crates/ethereum/evm", "hearth-evm", &[("hearth-testkit", true), ("hearth-rpc-client", true)]),
         package(
             "crates/lab/load",
             "hearth-load",
@@ -79,6 +80,7 @@ fn good() -> Tree {
         ),
         package("bin/hearth", "hearth", &[("hearth-tile", false), ("hearth-wire", false)]),
         package("crates/base/testkit", "hearth-testkit", &[]),
+        package("crates/base/rpc-client", "hearth-rpc-client", &[]),
     ];
     let mut files = vec![
         File::new("ARCHITECTURE.md", TABLE),
@@ -126,6 +128,12 @@ fn good() -> Tree {
         File::new(
             "bin/hearth/src/main.rs",
             "//! Hearth.\nfn poll() {\n    std::thread::sleep(TURN);\n    let _ = a.recv_timeout(TURN);\n}\n",
+        ),
+        File::new("crates/base/ring/src/unix_time.rs", "//! Time.\nfn f() { SystemTime::now(); }\n"),
+        File::new("crates/solana/svm/src/engine.rs", "//! Engine.\nuse std::sync::{Arc, RwLock};\n"),
+        File::new(
+            "crates/ethereum/evm/src/lib.rs",
+            "//! Evm.\nuse parking_lot::Mutex;\nuse std::sync::Arc;\nuse tokio::sync::RwLock;\n",
         ),
     ];
     files.extend(packages.iter().map(|package| File::new(&package.manifest(), MANIFEST)));
@@ -211,6 +219,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 depends("hearth-ring", "hearth-tile", false),
                 depends("hearth-wire", "hearth-ring", true),
                 depends("hearth", "hearth-testkit", false),
+                depends("hearth-wire", "hearth-rpc-client", false),
                 with("ARCHITECTURE.md", &TABLE.replace("| `wire` | bytes | – |\n", "")),
                 with("ARCHITECTURE.md", &TABLE.replace("`ring` |\n", "`ring`, `gone` |\n")),
                 without(&["ARCHITECTURE.md", "docs/page.md", "docs/SUMMARY.md"]),
@@ -266,10 +275,29 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
         ("host", calls_past_the_host()),
         ("map-order", loops_without_order()),
+        ("clock", second_clocks()),
+        ("locks", locks_of_std()),
     ]
     .into_iter()
     .chain(broken_text())
     .collect()
+}
+
+fn second_clocks() -> Vec<Tree> {
+    vec![
+        with("crates/ethereum/evm/src/a.rs", "//! A.\nfn f() { std::time::SystemTime::now(); }\n"),
+        with("xtask/src/a.rs", "//! A.\nfn f() { SystemTime::UNIX_EPOCH.elapsed(); }\n"),
+    ]
+}
+
+fn locks_of_std() -> Vec<Tree> {
+    vec![
+        with("crates/ethereum/evm/src/a.rs", "//! A.\nuse std::sync::{Arc, RwLock};\n"),
+        with("crates/ethereum/evm/tests/a.rs", "use std::{fs, sync::Mutex as Lock};\n"),
+        with("xtask/src/a.rs", "//! A.\nfn f() { std::sync::Condvar::new(); }\n"),
+        // It has nothing to except.
+        with("crates/solana/svm/src/engine.rs", "//! A.\nuse parking_lot::Mutex;\n"),
+    ]
 }
 
 /// A crate with a second program of tests.

@@ -120,8 +120,7 @@ impl Tree {
         let mut files = Vec::new();
         read_folder(root, "", &mut files).map_err(|error| format!("cannot read {}: {error}", root.display()))?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let metadata = run::output(run::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
-        Ok(Self { files, packages: packages(&metadata)? })
+        Ok(Self { files, packages: workspace()? })
     }
 
     /// The file at a path.
@@ -151,6 +150,11 @@ fn read_folder(root: &Path, folder: &str, files: &mut Vec<File>) -> std::io::Res
         }
     }
     Ok(())
+}
+
+/// The packages of the workspace.
+pub fn workspace() -> Result<Vec<Package>, String> {
+    packages(&run::output(run::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?)
 }
 
 /// What `cargo metadata` says of the workspace.

@@ -30,7 +30,7 @@ pub fn forbidden(tree: &Tree, found: &mut Found) {
             for word in WORDS {
                 let shouted = word.chars().all(char::is_uppercase);
                 if words(if shouted { line } else { &small }, word).next().is_some() {
-                    found.at(&file.path, index + 1, format!("«{word}»: finish it, or say what it is"));
+                    found.at(&file.path, index + 1, format!("`{word}`: finish it, or say what it is"));
                 }
             }
         }

@@ -11,11 +11,11 @@ mod purse;
 mod tests;
 
 use hearth_command::exit_code::Failure;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_command::stop::StopSignal;
 use hearth_local_cluster::OpenMeter;
 use hearth_node::boot::{BootError, Instruments};
-use hearth_node::config::Rpc;
+use hearth_node::config::{LocalNode, Rpc};
 
 /// What looks at a node of tiles.
 pub const INSTRUMENTS: Option<Instruments> = Some(instruments::OF_NODE);
@@ -42,7 +42,7 @@ pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> 
 /// `hearth monitor`
 pub fn monitor(options: &monitor::Options, say: &Say) -> Result<(), Failure> {
     let config = options.config.read()?;
-    Ok(monitor::run(&config, options, &StopSignal::install()?, say)?)
+    Ok(monitor::run(&LocalNode::of(&config), options, &StopSignal::install()?, say)?)
 }
 
 /// `hearth profile`
@@ -54,7 +54,8 @@ pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
     }
     let options = &options.node;
     let config = options.config.named(options.name.as_deref())?;
-    Ok(profile::run(&config, options, &StopSignal::install()?, say)?)
+    let stop = StopSignal::install()?;
+    Ok(profile::run(&LocalNode::of(&config), &config.rpc.admin_token, options, &stop, say)?)
 }
 
 /// `hearth load`

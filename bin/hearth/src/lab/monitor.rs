@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::ExitCode;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
-use hearth_node::config::{Config, ConfigFile, workspace_path};
+use hearth_node::config::{ConfigFile, LocalNode};
 
 use crate::local_nodes;
 
@@ -62,14 +62,14 @@ const PIPED_WIDTH: usize = 200;
 
 /// Shows a second at a time until Ctrl-C, until nobody reads, or `options.count` seconds. A node that goes away is
 /// waited for, except by who wants so many seconds and no more.
-pub fn run(config: &Config, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
+pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let is_chosen = options.name.is_some() || options.config.config.is_some();
-    let running = if is_chosen { vec![] } else { local_nodes::running(config) };
-    let unknown = |name: &String| MonitorError::Unknown(name.clone(), local_nodes::running(config));
+    let running = if is_chosen { vec![] } else { local_nodes::running(node) };
+    let unknown = |name: &String| MonitorError::Unknown(name.clone(), local_nodes::running(node));
     let watch =
-        Watch::attach(&workspaces(config, options.name.as_deref(), &running)).map_err(|why| match &options.name {
+        Watch::attach(&workspaces(node, options.name.as_deref(), &running)).map_err(|why| match &options.name {
             Some(name) if why.is_nobody() => unknown(name),
-            None if is_chosen && why.is_nobody() => unknown(&config.name),
+            None if is_chosen && why.is_nobody() => unknown(&node.name),
             _ => why.into(),
         })?;
     let others = others(&running, &watch.topology().name);
@@ -85,13 +85,13 @@ pub fn run(config: &Config, options: &Options, stop: &StopSignal, say: &Say) -> 
 }
 
 /// The node named; without a name that of the configuration, or else a bench, or else any that runs.
-fn workspaces(config: &Config, name: Option<&str>, running: &[String]) -> Vec<PathBuf> {
-    let named = |name: &str| workspace_path(&Config { name: name.into(), ..config.clone() });
+fn workspaces(node: &LocalNode, name: Option<&str>, running: &[String]) -> Vec<PathBuf> {
+    let named = |name: &str| node.named(name).workspace();
     match name {
         Some(name) => vec![named(name)],
         None => {
-            let others = running.iter().filter(|name| ![&config.name[..], hearth_bench::NAME].contains(&&name[..]));
-            [&config.name, hearth_bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
+            let others = running.iter().filter(|name| ![&node.name[..], hearth_bench::NAME].contains(&&name[..]));
+            [&node.name, hearth_bench::NAME].into_iter().map(named).chain(others.map(|name| named(name))).collect()
         }
     }
 }
@@ -138,7 +138,7 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
     let watch = rated.seconds.watch();
     if !watch.is_alive() {
         // What the screen said is gone with it.
-        hearth_command::say::note(format_args!("the node is gone (pid {})", watch.pid()));
+        hearth_command::output::note(format_args!("the node is gone (pid {})", watch.pid()));
     }
     Ok(())
 }
@@ -177,6 +177,8 @@ fn lines(rated: &mut Rated, options: &Options, stop: &StopSignal, say: &Say) -> 
 
 #[cfg(test)]
 mod tests {
+    use hearth_node::config::Config;
+
     use super::*;
 
     #[test]
@@ -187,7 +189,8 @@ mod tests {
         assert_eq!(told, "this is `hearth`; bench runs here, too: --name shows another");
         assert!(others(&names(&["a", "b", "c"]), "c").unwrap().contains("a, b run here"));
         // The configuration's first, then a bench, then whoever runs.
-        let of = |name: Option<&str>| workspaces(&Config::default(), name, &names(&["hearth", "other"]));
+        let of =
+            |name: Option<&str>| workspaces(&LocalNode::of(&Config::default()), name, &names(&["hearth", "other"]));
         let ends = |path: &PathBuf, name: &str| path.ends_with(format!("hearth-{name}"));
         let all = of(None);
         assert!(ends(&all[0], "hearth") && ends(&all[1], hearth_bench::NAME) && ends(&all[2], "other"), "{all:?}");

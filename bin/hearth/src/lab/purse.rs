@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use alloy_primitives::{Address, U256};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_load::{Crossing, Purse, PurseError};
 use hearth_utxo::amount::{NATIVE_DECIMALS, WEI_PER_UNIT, format};
 use hearth_wallet::WalletError;

@@ -59,7 +59,7 @@ fn names_are_as_prometheus_wants_them() {
         assert!(help.ends_with('.') && !help.contains("nanosecond"), "{name}: {help}");
         // Where Prometheus shows it, nothing stands before it.
         let leans = help.starts_with("The same") || help.starts_with("Their ") || help.contains(" in them.");
-        assert!(!leans && help.split(' ').count() >= 3, "{name}: «{help}» does not stand alone");
+        assert!(!leans && help.split(' ').count() >= 3, "{name}: `{help}` does not stand alone");
         assert!(labels.iter().all(|label| label.bytes().all(|b| b.is_ascii_lowercase())), "{name}: {labels:?}");
     }
 }

@@ -6,7 +6,7 @@
 //! drops   nothing
 
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_node::config::Config;
+use hearth_node::config::LocalNode;
 use serde_json::{Value, json};
 
 use super::{NONE_HERE, WhyError, place};
@@ -31,15 +31,11 @@ pub fn is_hash(text: &str) -> Result<bool, WhyError> {
 }
 
 /// Where the node is that a hash is asked of, where no option says it: the one node of this chain that runs here.
-pub fn usual_place(config: &Config) -> Result<String, WhyError> {
-    let running: Vec<String> =
-        local_nodes::running(config).into_iter().filter(|name| name.starts_with("evm-")).collect();
+pub fn usual_place(node: &LocalNode) -> Result<String, WhyError> {
+    let running: Vec<String> = local_nodes::running(node).into_iter().filter(|name| name.starts_with("evm-")).collect();
     match &running[..] {
         [] => Ok(USUAL.into()),
-        [name] => {
-            let named = Config { name: name.clone(), ..config.clone() };
-            Ok(format!("http://{}", place(&named, true)?))
-        }
+        [name] => Ok(format!("http://{}", place(&node.named(name), true)?)),
         _ => Err(WhyError::SeveralEthereum(running)),
     }
 }

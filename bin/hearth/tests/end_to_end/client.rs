@@ -4,21 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use hearth_crypto::ed25519::SigningKey;
+pub use hearth_ledger::builders::transfer;
 use hearth_quic::{Client, ClientConfig, ClientCounters};
 use hearth_wire::message::{Instruction, Message};
-use hearth_wire::{Hash, Pubkey, Signature, TransferTemplate};
+use hearth_wire::{Hash, Pubkey, Signature};
 
 use super::node::DEADLINE;
-
-/// A signed plain transfer.
-pub fn transfer(from: &SigningKey, to: &Pubkey, lamports: u64, blockhash: &Hash) -> Vec<u8> {
-    let mut template = TransferTemplate::new();
-    template.set_from(&from.public_key());
-    template.set_to(to);
-    template.set_lamports(lamports);
-    template.set_recent_blockhash(blockhash);
-    template.sign_with(|message| from.sign(message)).to_vec()
-}
 
 /// A signed transaction of any instructions, paid for and signed by one key.
 pub fn transaction(payer: &SigningKey, instructions: &[Instruction], blockhash: &Hash) -> Vec<u8> {

@@ -60,7 +60,7 @@ impl Terminal {
             let screen = self.screen();
             match texts.iter().find(|text| !screen.contains(**text)) {
                 None => Ok(screen),
-                Some(missing) => Err(format!("no «{missing}» in:\n{screen}")),
+                Some(missing) => Err(format!("no `{missing}` in:\n{screen}")),
             }
         })
     }

@@ -3,19 +3,17 @@
 //! reads   signals, this process's arguments and threads, a node's JSON-RPC
 //! writes  standard output and standard error
 //!
-//! A command says lines with [`say`] and shows how far it is with [`progress`] or [`bar`]. [`stop`] says when it is
+//! A command says lines with [`output`] and shows how far it is with [`progress`] or [`bar`]. [`stop`] says when it is
 //! asked to end, and sees to it that it does. What it ends with becomes an exit code by [`exit_code`].
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 pub mod bar;
-pub mod draw;
 pub mod exit_code;
 pub mod node_rpc;
 pub mod numbers;
-pub mod out;
+pub mod output;
 pub mod progress;
-pub mod say;
 pub mod secrets;
 pub mod shell;
 pub mod stop;

@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::say::note;
+use crate::output::note;
 
 /// Warns where a secret is an argument of this process: every user of the machine can list these.
 pub fn warn_of_arguments(option: &str, secret: &str, instead: &str) {

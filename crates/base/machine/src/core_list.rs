@@ -2,7 +2,7 @@
 //!
 //! reads   a text
 //! writes  a text
-//! source  «List format» of cpuset(7)
+//! source  "List format" of cpuset(7)
 
 /// The cores of a list, ascending. What is no list, as `(null)`, has none.
 pub fn parse(text: &str) -> Vec<usize> {

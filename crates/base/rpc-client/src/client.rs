@@ -78,13 +78,19 @@ impl RpcClient {
         found.ok().and_then(|mut found| found.next()).ok_or_else(none)
     }
 
-    /// Sends a request's body, and gives the answer's.
-    fn post(&self, body: &[u8]) -> Result<Vec<u8>, RpcError> {
+    /// Sends a request's body; returns the status and the body of the answer, whatever they are.
+    pub fn exchange(&self, body: &[u8]) -> Result<(u16, Vec<u8>), RpcError> {
         let failed = |error: ureq::Error| RpcError::Connection { url: self.url.clone(), why: http::why(&error) };
         let request = self.agent.post(&self.url).header("Content-Type", "application/json");
         let mut answer = request.send(body).map_err(failed)?;
         let text = answer.body_mut().with_config().limit(self.answer_max).read_to_vec().map_err(failed)?;
-        match answer.status().as_u16() {
+        Ok((answer.status().as_u16(), text))
+    }
+
+    /// Sends a request's body, and gives the answer's.
+    fn post(&self, body: &[u8]) -> Result<Vec<u8>, RpcError> {
+        let (status, text) = self.exchange(body)?;
+        match status {
             200..=299 => Ok(text),
             // Some servers answer a refusal with a status of its own, and the JSON beside it.
             400 | 500 if text.first().is_some_and(|&byte| byte == b'{' || byte == b'[') => Ok(text),

@@ -1,13 +1,17 @@
 //! A fake node: an HTTP server on 127.0.0.1 that answers as a test says, and can break off an answer; a thread for each
-//! connection.
+//! connection. And the other side, for tests and benches that write a request's bytes themselves.
 //!
-//! reads   requests with a Content-Length
+//! reads   requests and answers with a Content-Length
 //! writes  the answers of the test
+//!
+//! What only asks a server uses `rpc-client`. A test writes the bytes itself where they are its subject; a bench where
+//! it has several requests under way on a connection, or measures microseconds.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -88,12 +92,17 @@ fn converse(stream: TcpStream, answer: &dyn Fn(&str, &[u8]) -> Reply) -> Option<
 }
 
 /// Reads a request's body; returns the place that it asks for, as `/path?query`.
-fn read_request(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option<String> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let place = line.split(' ').nth(1)?.to_owned();
-    let mut length = 0;
-    loop {
+fn read_request(reader: &mut impl BufRead, body: &mut Vec<u8>) -> Option<String> {
+    let line = read_message(reader, body)?;
+    line.split(' ').nth(1).map(str::to_owned)
+}
+
+/// Reads a message with a body of its Content-Length, none without one; returns its first line.
+fn read_message(reader: &mut impl BufRead, body: &mut Vec<u8>) -> Option<String> {
+    let mut first = String::new();
+    reader.read_line(&mut first).ok()?;
+    let (mut line, mut length) = (String::new(), 0);
+    while line != "\r\n" {
         line.clear();
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
@@ -101,11 +110,35 @@ fn read_request(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Option
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
-        if line == "\r\n" {
-            break;
-        }
     }
     body.resize(length, 0);
     reader.read_exact(body).ok()?;
-    Some(place)
+    Some(first)
+}
+
+/// How long a client of a test waits for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Connects to a server under test.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Writes the head of a POST of JSON, and the body.
+pub fn write_post(to: &mut impl Write, body: &str) {
+    let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    to.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+}
+
+/// Reads one answer; returns its status and its body.
+#[track_caller]
+pub fn read_answer(from: &mut impl BufRead) -> (u16, String) {
+    let mut body = vec![];
+    let line = read_message(from, &mut body).expect("a whole answer");
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("no status: {line}")), String::from_utf8(body).unwrap())
 }

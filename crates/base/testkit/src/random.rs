@@ -3,7 +3,7 @@
 //! reads   a seed; `HEARTH_SEED`
 //! writes  numbers
 //! memory  one word
-//! source  Steele, Lea and Flood, «Fast splittable pseudorandom number generators», 2014
+//! source  Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -11,6 +11,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
 /// What the layout needs to know of one tile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seat {
@@ -49,29 +51,15 @@ impl Cores {
         Ok(Self { allowed, siblings })
     }
 
-    /// Without the cores of a blocklist (`0`, `4-7`, `2h` for core 2 and its siblings).
-    pub fn without(mut self, blocklist: &str) -> Result<Self, Mistake> {
-        let (mut parts, mut whys) = (vec![], vec![]);
-        for part in blocklist.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-            let (cores, with_siblings) = match part.strip_suffix('h') {
-                Some(core) => (range(core), true),
-                None => (range(part), false),
-            };
-            let cores = match cores {
-                Ok(cores) => cores,
-                Err(why) => {
-                    parts.push(part);
-                    whys.push(why);
-                    continue;
-                }
-            };
-            let siblings = cores.iter().flat_map(|c| self.siblings.get(c).cloned().unwrap_or_default());
-            let blocked: Vec<usize> =
-                if with_siblings { siblings.chain(cores.iter().copied()).collect() } else { cores };
-            self.allowed.retain(|c| !blocked.contains(c));
+    /// Without the cores of a blocklist.
+    pub fn without(mut self, blocklist: &Blocklist) -> Result<Self, Mistake> {
+        if let Some(mistake) = &blocklist.mistake {
+            return Err(mistake.clone());
         }
-        if !parts.is_empty() {
-            return Err(Mistake::Syntax { part: parts.join("`, `"), why: whys.join("; ") });
+        for (cores, with_siblings) in &blocklist.blocked {
+            let siblings = cores.iter().filter_map(|core| self.siblings.get(core)).flatten();
+            let siblings: Vec<usize> = siblings.copied().filter(|_| *with_siblings).collect();
+            self.allowed.retain(|core| !cores.contains(core) && !siblings.contains(core));
         }
         if self.allowed.is_empty() {
             return Err(Mistake::NoCores);
@@ -79,6 +67,79 @@ impl Cores {
         Ok(self)
     }
 }
+
+/// Cores that no tile may have (`0`, `4-7`, `2h` for core 2 and its siblings), read once. What is wrong with the text
+/// is kept, so that it is reported with all else that is wrong with a layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Blocklist {
+    text: String,
+    /// Cores, and whether their siblings are blocked, too.
+    blocked: Vec<(Vec<usize>, bool)>,
+    mistake: Option<Mistake>,
+}
+
+impl From<&str> for Blocklist {
+    fn from(text: &str) -> Self {
+        let (mut blocked, mut parts, mut whys) = (vec![], vec![], vec![]);
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let core = part.strip_suffix('h');
+            match range(core.unwrap_or(part)) {
+                Ok(cores) => blocked.push((cores, core.is_some())),
+                Err(why) => {
+                    parts.push(part);
+                    whys.push(why);
+                }
+            }
+        }
+        let mistake = (!parts.is_empty()).then(|| Mistake::Syntax { part: parts.join("`, `"), why: whys.join("; ") });
+        Self { text: text.into(), blocked, mistake }
+    }
+}
+
+/// Where the tiles are to run, read once: `auto`, or a place for each. What is wrong with the text is kept, so that it
+/// is reported with all else that is wrong with a layout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Affinity {
+    text: String,
+    /// `None` for `auto`.
+    places: Option<Places>,
+}
+
+impl Default for Affinity {
+    /// `auto`
+    fn default() -> Self {
+        "auto".into()
+    }
+}
+
+impl From<&str> for Affinity {
+    fn from(text: &str) -> Self {
+        Self { text: text.into(), places: (text.trim() != "auto").then(|| Places::of(text)) }
+    }
+}
+
+/// Values that are read from a text and written as it.
+macro_rules! as_text {
+    ($($kind:ident),+) => {
+        $(
+            impl From<String> for $kind {
+                fn from(text: String) -> Self {
+                    text.as_str().into()
+                }
+            }
+
+            impl From<$kind> for String {
+                fn from(value: $kind) -> Self {
+                    value.text
+                }
+            }
+        )+
+    };
+}
+
+as_text!(Blocklist, Affinity);
 
 /// Why an affinity string is refused: all that is wrong with it, and what it comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,32 +215,42 @@ pub enum Mistake {
     NoCores,
 }
 
-/// Assigns cores by an affinity string, `auto` included. Places beyond the last tile are not used: see [`unused`].
-pub fn assign(affinity: &str, seats: &[Seat], cores: &Cores) -> Result<Vec<Option<usize>>, AffinityError> {
-    if affinity.trim() == "auto" {
-        return Ok(auto(seats, cores));
+impl Affinity {
+    /// Whether every tile is placed by its share of the work, and not by hand.
+    pub fn is_auto(&self) -> bool {
+        self.places.is_none()
     }
-    let Places { mut places, shared, mut mistakes } = Places::of(affinity);
-    // How many there are is not known where a part is wrong.
-    if mistakes.is_empty() && places.len() < seats.len() {
-        mistakes.push(Mistake::Count { given: places.len(), tiles: seats.len() });
-    }
-    places.truncate(seats.len());
-    let mut used = BTreeMap::new();
-    for core in places.iter().flatten() {
-        *used.entry(*core).or_insert(0) += 1;
-    }
-    for (core, count) in used {
-        if !cores.allowed.contains(&core) {
-            mistakes.push(Mistake::NoSuchCore { core, allowed: show(&cores.allowed) });
+
+    /// Assigns cores, `auto` included. Places beyond the last tile are not used: see [`Affinity::unused`].
+    pub fn assign(&self, seats: &[Seat], cores: &Cores) -> Result<Vec<Option<usize>>, AffinityError> {
+        let Some(places) = &self.places else { return Ok(auto(seats, cores)) };
+        let Places { mut places, shared, mut mistakes } = places.clone();
+        // How many there are is not known where a part is wrong.
+        if mistakes.is_empty() && places.len() < seats.len() {
+            mistakes.push(Mistake::Count { given: places.len(), tiles: seats.len() });
         }
-        if count > 1 && !shared.contains(&core) {
-            mistakes.push(Mistake::Twice { core });
+        places.truncate(seats.len());
+        let mut used = BTreeMap::new();
+        for core in places.iter().flatten() {
+            *used.entry(*core).or_insert(0) += 1;
+        }
+        for (core, count) in used {
+            if !cores.allowed.contains(&core) {
+                mistakes.push(Mistake::NoSuchCore { core, allowed: show(&cores.allowed) });
+            }
+            if count > 1 && !shared.contains(&core) {
+                mistakes.push(Mistake::Twice { core });
+            }
+        }
+        match mistakes.is_empty() {
+            true => Ok(places),
+            false => Err(AffinityError { drawing: drawing(&mistakes, &places, seats), mistakes }),
         }
     }
-    match mistakes.is_empty() {
-        true => Ok(places),
-        false => Err(AffinityError { drawing: drawing(&mistakes, &places, seats), mistakes }),
+
+    /// How many places there are no tiles for.
+    pub fn unused(&self, tiles: usize) -> usize {
+        self.places.as_ref().map_or(0, |given| given.places.len().saturating_sub(tiles))
     }
 }
 
@@ -189,12 +260,8 @@ fn drawing(mistakes: &[Mistake], places: &[Option<usize>], seats: &[Seat]) -> St
     if mistakes.iter().any(is_syntax) { String::new() } else { draw(places, seats) }
 }
 
-/// How many places of an affinity string there are no tiles for.
-pub fn unused(affinity: &str, tiles: usize) -> usize {
-    if affinity.trim() == "auto" { 0 } else { Places::of(affinity).places.len().saturating_sub(tiles) }
-}
-
 /// What an affinity string says, part by part.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Places {
     places: Vec<Option<usize>>,
     /// Cores that may have several tiles.
@@ -410,7 +477,7 @@ mod tests {
     fn given(affinity: &str, tiles: usize) -> Result<Vec<Option<usize>>, AffinityError> {
         let names: Vec<String> = (0..tiles).map(|i| format!("tile:{i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        assign(affinity, &seats(&names), &cores(12))
+        Affinity::from(affinity).assign(&seats(&names), &cores(12))
     }
 
     #[test]
@@ -454,7 +521,8 @@ mod tests {
     #[test]
     fn places_beyond_the_last_tile_are_not_used() {
         assert_eq!(given("0-3,40,40", 3).unwrap(), [Some(0), Some(1), Some(2)]);
-        assert_eq!((unused("0-3,40,40", 3), unused("0-2", 3), unused("auto", 3)), (3, 0, 0));
+        let unused = |affinity: &str| Affinity::from(affinity).unused(3);
+        assert_eq!((unused("0-3,40,40"), unused("0-2"), unused("auto")), (3, 0, 0));
     }
 
     #[test]
@@ -472,28 +540,28 @@ mod tests {
 
     #[test]
     fn blocklist_with_siblings() {
-        let left = cores(8).without("2h,5-6").unwrap();
+        let left = cores(8).without(&"2h,5-6".into()).unwrap();
         assert_eq!(left.allowed, [0, 1, 4, 7]);
-        assert_eq!(cores(2).without("0-1"), Err(Mistake::NoCores));
-        let wrong = cores(2).without("0g,1,x").unwrap_err().to_string();
+        assert_eq!(cores(2).without(&"0-1".into()), Err(Mistake::NoCores));
+        let wrong = cores(2).without(&"0g,1,x".into()).unwrap_err().to_string();
         assert_eq!(wrong, "`0g`, `x`: `0g` is not a number; `x` is not a number");
     }
 
     #[test]
     fn auto_gives_a_core_each_when_there_are_enough() {
         let seats = seats(&["net:0", "poh:0", "store:0", "metric:0"]);
-        let places = assign("auto", &seats, &cores(8)).unwrap();
+        let places = Affinity::default().assign(&seats, &cores(8)).unwrap();
         assert_eq!(places, [Some(1), Some(2), Some(4), None], "poh's sibling 3 stays free");
-        assert_eq!(assign("auto", &seats, &cores(4)).unwrap(), [Some(1), Some(2), Some(3), None]);
+        assert_eq!(Affinity::default().assign(&seats, &cores(4)).unwrap(), [Some(1), Some(2), Some(3), None]);
     }
 
     #[test]
     fn auto_shares_by_weight_and_spreads_verify() {
         let mut seats = seats(&["benchg:0", "benchs:0", "net:0", "verify:0", "verify:1", "pack:0", "metric:0"]);
         seats[0].weight = 3.0;
-        let places = assign("auto", &seats, &cores(2)).unwrap();
+        let places = Affinity::default().assign(&seats, &cores(2)).unwrap();
         assert_eq!(places, [Some(0), Some(1), Some(1), Some(0), Some(1), Some(1), None]);
-        let one = assign("auto", &seats, &cores(1)).unwrap();
+        let one = Affinity::default().assign(&seats, &cores(1)).unwrap();
         assert!(one.iter().flatten().all(|c| *c == 0));
         // One for two cores is like the others.
         seats.remove(4);

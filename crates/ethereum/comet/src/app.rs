@@ -29,7 +29,7 @@ use crate::app_hash::app_hash;
 use crate::block::{self, Part};
 use crate::snapshot::maker::Maker;
 use crate::snapshot::restore::{self, Restoring, Step};
-use crate::{check, query, spread};
+use crate::{check, query, tx_gossip};
 
 /// The rules' version: part of each header of CometBFT's.
 pub const APP_VERSION: u64 = 1;
@@ -78,7 +78,7 @@ struct Made {
 pub struct App {
     chain: Chain,
     config: Config,
-    spread: Arc<spread::Shared>,
+    spread: Arc<tx_gossip::Shared>,
     made: Mutex<Vec<Made>>,
     /// The decided block, until it is committed.
     decided: Mutex<Option<Made>>,
@@ -114,7 +114,7 @@ impl App {
     }
 
     /// What the thread that spreads transactions shares with the application.
-    pub fn spread(&self) -> &Arc<spread::Shared> {
+    pub fn spread(&self) -> &Arc<tx_gossip::Shared> {
         &self.spread
     }
 

@@ -5,7 +5,7 @@
 //! anything of it: the pool has rechecked the accounts that the block touched already.
 //!
 //! reads   the pool and the newest state, which no block in the making locks
-//! writes  the pool; which hashes came this way, for [`crate::spread`]
+//! writes  the pool; which hashes came this way, for [`crate::tx_gossip`]
 //! memory  [`CAME_MAX`] hashes
 //! drops   nothing: what is not taken has a code and geth's words
 

@@ -6,7 +6,7 @@
 //! The walk: [`run()`] opens the chain and serves it; [`stages`] shows its threads as tiles; [`comet`] joins it to
 //! CometBFT, of which [`testnet`] starts a network.
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod accounts;
 mod comet;
@@ -24,7 +24,7 @@ use alloy_primitives::U256;
 use clap::{Args, Subcommand};
 use hearth_comet::rpc::RpcError as CometError;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainError};
 use hearth_evm::exec::SpecId;
@@ -214,7 +214,7 @@ pub enum EvmError {
     Program(#[from] hearth_comet::program::ProgramError),
     /// A network's homes.
     #[error(transparent)]
-    Homes(#[from] hearth_comet::homes::HomesError),
+    Homes(#[from] hearth_comet::testnet_dirs::HomesError),
     /// A node's process.
     #[error("cannot start {what}: {source}")]
     Start {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
 use hearth_command::NO_LAB;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_evm::blocks::BlocksError;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};

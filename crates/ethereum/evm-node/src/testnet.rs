@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
 use clap::Args;
-use hearth_comet::homes::{self, Found, Home, Network, Wanted};
+use hearth_comet::config_toml::StateSync;
 use hearth_comet::program;
 use hearth_comet::rpc::Rpc;
-use hearth_comet::settings::StateSync;
-use hearth_command::say::{Say, note};
+use hearth_comet::testnet_dirs::{self, Found, Home, Network, Wanted};
+use hearth_command::output::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_machine::sockets::{self, Protocol};
@@ -107,11 +107,11 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         genesis: genesis(options, &words, chain_id)?,
     };
     let wanted = Wanted { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
-    let Found { homes, validators, chain_id } = match homes::find(&options.dir, &network, &wanted)? {
+    let Found { homes, validators, chain_id } = match testnet_dirs::find(&options.dir, &network, &wanted)? {
         Some(found) => found,
         None => {
             options.check(usize::from(network.followers))?;
-            let homes = homes::write(&cometbft, &options.dir, &network)?;
+            let homes = testnet_dirs::write(&cometbft, &options.dir, &network)?;
             Found { homes, validators: network.validators.into(), chain_id }
         }
     };

@@ -11,7 +11,7 @@ use alloy_consensus::TxEip1559;
 use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use hearth_crypto::ed25519::SigningKey;
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::{account, rich, riches, signer};
 use hearth_evm::chain::{BlockInput, BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::{Genesis, SideGenesis};
 use hearth_evm::tx::{Tx, TypedTransaction};
@@ -33,14 +33,6 @@ const N: u8 = 4;
 /// Calls the prism contract with what it is called with, then stops, or reverts where the first word of storage is set.
 const CALLER: Address = Address::repeat_byte(0xcc);
 
-fn signer(n: u8) -> Signer {
-    Signer::new(&[n; 32]).unwrap()
-}
-
-fn account(n: u8) -> Address {
-    Address::from(signer(n).address())
-}
-
 fn key(n: u8) -> SigningKey {
     SigningKey::from_seed(&[n; 32])
 }
@@ -49,13 +41,8 @@ fn owner(n: u8) -> OwnerKey {
     OwnerKey(key(n).public_key())
 }
 
-fn each() -> U256 {
-    U256::from(10u128.pow(22))
-}
-
 fn chain() -> Chain {
-    let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-    let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = genesis::dev(CHAIN, &rich(1..=N), 500_000_000);
     let config = ChainConfig { block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
     Chain::open(config).unwrap()
 }
@@ -127,7 +114,7 @@ fn check(chain: &Chain) {
     }
     let outputs: u128 = (1..=N).map(|n| native(chain, n)).sum();
     assert_eq!(totals.native, outputs);
-    assert_eq!(accounts + burnt + to_wei(outputs) + to_wei(totals.burnt), each() * U256::from(N));
+    assert_eq!(accounts + burnt + to_wei(outputs) + to_wei(totals.burnt), riches() * U256::from(N));
     assert_eq!(balance(chain, ADDRESS), to_wei(totals.received), "the contract holds what went through it");
 }
 
@@ -311,8 +298,7 @@ proptest! {
 }
 
 fn open(dir: &Path) -> Chain {
-    let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-    let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = genesis::dev(CHAIN, &rich(1..=N), 500_000_000);
     let dir = Some(dir.to_owned());
     let config =
         ChainConfig { dir, block_time: BlockTime::Manual, beneficiary: account(N), ..ChainConfig::new(genesis) };
@@ -414,11 +400,10 @@ fn both_ledgers_are_another_chains_beginning() {
         }
     }
     // The beginning is in the hash of block zero.
-    let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
     let other = Genesis { side: Some(SideGenesis::empty(&genesis::Kind)), ..genesis.clone() };
     let config = ChainConfig { dir: Some(dir.path().to_owned()), ..ChainConfig::new(other) };
     assert!(Chain::open(config).is_err());
-    let plain = of_genesis(&genesis::dev(CHAIN, &accounts, 500_000_000), None);
+    let plain = of_genesis(&genesis::dev(CHAIN, &rich(1..=N), 500_000_000), None);
     let text = plain.dump(hearth_evm::genesis::dump::newest_rules(CHAIN)).unwrap();
     assert!(text.get("hearthOutputs").is_none(), "what has no outputs is what geth reads");
 }
@@ -572,8 +557,7 @@ fn blocks_go_whose_outputs_the_machines_end_has_cost() {
             file.set_len(ends[kept]).unwrap();
             file.set_len(ends[kept] + rubbish).unwrap();
             drop(file);
-            let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
-            let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
+            let genesis = genesis::dev(CHAIN, &rich(1..=N), 500_000_000);
             let (dir, beneficiary, block_time) = (Some(copy.path().to_owned()), account(N), BlockTime::Manual);
             let config = ChainConfig { dir, beneficiary, block_time, ..ChainConfig::new(genesis) };
             match Chain::open(config) {

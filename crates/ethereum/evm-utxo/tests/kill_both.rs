@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, Bytes, U256};
 use hearth_crypto::ed25519::SigningKey;
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::{account, rich, riches, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm_utxo::prism::call;
 use hearth_evm_utxo::{UtxoChain, genesis};
@@ -26,14 +26,6 @@ const COIN: u64 = 1_000_000;
 /// Accounts and owners.
 const N: u8 = 3;
 
-fn signer(n: u8) -> Signer {
-    Signer::new(&[n; 32]).unwrap()
-}
-
-fn account(n: u8) -> Address {
-    Address::from(signer(n).address())
-}
-
 fn key(n: u8) -> SigningKey {
     SigningKey::from_seed(&[n; 32])
 }
@@ -42,17 +34,12 @@ fn owner(n: u8) -> OwnerKey {
     OwnerKey(key(n).public_key())
 }
 
-fn each() -> U256 {
-    U256::from(10u128.pow(22))
-}
-
 fn open(directory: &Path) -> Chain {
-    let accounts: Vec<_> = (1..=N).map(|n| (account(n), each())).collect();
     let config = ChainConfig {
         dir: Some(directory.to_owned()),
         block_time: BlockTime::Manual,
         beneficiary: account(N),
-        ..ChainConfig::new(genesis::dev(CHAIN, &accounts, 500_000_000))
+        ..ChainConfig::new(genesis::dev(CHAIN, &rich(1..=N), 500_000_000))
     };
     Chain::open(config).unwrap()
 }
@@ -94,7 +81,7 @@ fn check(chain: &Chain) {
     let outputs: u128 =
         (1..=N).filter_map(|n| Some(chain.outputs().balances(&owner(n)).get(&AssetId::NATIVE)?.0)).sum();
     assert_eq!(totals.native, outputs);
-    assert_eq!(accounts + burnt + to_wei(outputs) + to_wei(totals.burnt), each() * U256::from(N));
+    assert_eq!(accounts + burnt + to_wei(outputs) + to_wei(totals.burnt), riches() * U256::from(N));
     assert_eq!(balance(&ADDRESS), to_wei(totals.received));
 }
 

@@ -2,6 +2,8 @@
 
 pub mod block;
 pub mod blocks;
+#[doc(hidden)]
+pub mod builders;
 pub mod chain;
 mod checksummed;
 pub mod exec;

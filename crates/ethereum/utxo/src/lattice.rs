@@ -7,7 +7,7 @@
 //! and whoever doubts the node adds the set up.
 //!
 //! memory  2 KiB
-//! source  Lewi, Kim, Maykov, Weis, «Securing Update Propagation with Homomorphic Hashing» (LtHash, 1,024 lanes of 16
+//! source  Lewi, Kim, Maykov, Weis, "Securing Update Propagation with Homomorphic Hashing" (LtHash, 1,024 lanes of 16
 //!         bits: about 200 bits of security against finding two sets with one sum); the long hash is BLAKE3's
 
 /// Lanes of 16 bits.

@@ -3,7 +3,7 @@
 //! reads   a key's file; a node's RPC
 //! writes  a key's file; transactions, signed here: the key never leaves this process
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod node;
 mod options;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Address, B256, U256};
 use hearth_command::exit_code::ExitCode;
 use hearth_command::node_rpc::RpcError;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_keys::{self as keys, KeyError};
 use hearth_utxo::address::OwnerKey;

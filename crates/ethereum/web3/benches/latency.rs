@@ -11,7 +11,7 @@
 //! cargo bench -p hearth-web3 --bench latency [-- 10000000 --turns 2000]
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
@@ -22,6 +22,7 @@ use hearth_crypto::secp256k1::Signer;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
+use hearth_testkit::http::{connect, read_answer, write_post};
 use hearth_testkit::random::Random;
 use hearth_web3::{Config, Instruments, Server, serve};
 use serde_json::json;
@@ -93,7 +94,7 @@ impl Node {
         let server =
             serve(Config::new(([127, 0, 0, 1], 0).into()), chain.clone(), Instruments::default()).expect("a port");
         println!("{accounts} accounts after {:.1} s", began.elapsed().as_secs_f64());
-        let (connection, times) = (connect(&server), std::array::from_fn(|_| Vec::new()));
+        let (connection, times) = (BufReader::new(connect(server.address())), std::array::from_fn(|_| Vec::new()));
         Self { chain, server, connection, accounts, random: Random(accounts), times }
     }
 
@@ -129,42 +130,16 @@ impl Node {
 
     /// Asks, and notes how long the answer takes.
     fn ask(&mut self, call: usize, body: &str) {
-        let request = format!(
-            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
+        let mut request = vec![];
+        write_post(&mut request, body);
         let began = Instant::now();
-        self.connection.get_mut().write_all(request.as_bytes()).expect("it listens");
-        let answer = self.answer();
+        self.connection.get_mut().write_all(&request).expect("it listens");
+        let (_, answer) = read_answer(&mut self.connection);
         self.times[call].push(began.elapsed().as_secs_f64() * 1e6);
         assert!(answer.contains("\"result\""), "{}: {answer}", CALLS[call]);
         let zero = call == 2 && answer.contains(&"0".repeat(64));
         assert!(!zero, "each holder has something");
     }
-
-    fn answer(&mut self) -> String {
-        let (mut line, mut length) = (String::new(), 0);
-        loop {
-            line.clear();
-            self.connection.read_line(&mut line).expect("it answers");
-            let header = line.trim_end().to_ascii_lowercase();
-            if let Some(value) = header.strip_prefix("content-length:") {
-                length = value.trim().parse().expect("a length");
-            }
-            if header.is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        self.connection.read_exact(&mut body).expect("all of it");
-        String::from_utf8(body).expect("JSON")
-    }
-}
-
-fn connect(server: &Server) -> BufReader<TcpStream> {
-    let stream = TcpStream::connect(server.address()).expect("it listens");
-    stream.set_nodelay(true).expect("a socket");
-    BufReader::new(stream)
 }
 
 /// The median and the 99th percentile.
@@ -185,7 +160,7 @@ fn main() {
     }
     let mut nodes = [Node::new(FEW, turns), Node::new(many, turns)];
     // While the second was made the first has hung up on who said nothing.
-    nodes.iter_mut().for_each(|node| node.connection = connect(&node.server));
+    nodes.iter_mut().for_each(|node| node.connection = BufReader::new(connect(node.server.address())));
     for turn in 0..turns {
         let bodies = nodes.each_mut().map(|node| node.bodies(turn));
         for call in 0..CALLS.len() {

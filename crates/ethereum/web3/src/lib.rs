@@ -10,9 +10,10 @@
 //!         and hardhat for what they add for development
 //!
 //! The walk: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) →
-//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (what is answered), `hub` and `filters`
-//! (what is told later). What takes long goes through `heavy` to threads of its own.
+//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (what is answered), `subscriptions` and
+//! `filters` (what is told later). What takes long goes through `call_pool` to threads of its own.
 
+mod call_pool;
 pub mod config;
 mod console;
 mod console_printer;
@@ -23,19 +24,18 @@ mod failure;
 mod feed;
 mod filters;
 mod gate;
-mod heavy;
 mod hexadecimal;
 mod http;
-mod hub;
 mod ids;
 mod json;
-mod line;
 mod methods;
 pub mod metrics;
 mod params;
 mod profiler;
 pub mod server;
 mod shapes;
+mod subscriber_queue;
+mod subscriptions;
 mod trace;
 mod websocket;
 

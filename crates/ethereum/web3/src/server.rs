@@ -30,7 +30,7 @@ pub struct Server {
 }
 
 /// Listens, and answers for `chain` until it is stopped; `instruments` look at the chain's process. What takes long
-/// runs on other threads than those that answer: see [`heavy`](crate::heavy).
+/// runs on other threads than those that answer: see [`call_pool`](crate::call_pool).
 pub fn serve(config: Config, chain: Chain, instruments: Instruments) -> Result<Server, ServeError> {
     let listener = listen(config.address)?;
     serve_at(listener, config, chain, instruments)

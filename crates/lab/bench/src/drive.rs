@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use hearth_command::numbers::{grouped, grouped_rate};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_command::stop::StopSignal;
 use hearth_pipeline::benchg::{Control, Phase};
 use hearth_pipeline::bencho::Sample;

@@ -7,21 +7,21 @@
 //! The walk: yardstick → genesis → node and load → (sign ahead) → warm-up → measured seconds → drain → balance →
 //! yardstick → report.
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
+mod bottleneck;
+mod disturbance;
 mod drain;
 mod drive;
 mod machine;
-mod noise;
 mod observe;
-mod off;
+mod observer;
 mod options;
 pub mod profile;
+mod relaxed;
 mod report;
 mod summary;
 mod target;
-mod verdict;
-mod witness;
 mod yardstick;
 
 use std::fs::{File, TryLockError};
@@ -31,8 +31,7 @@ use std::sync::mpsc::channel;
 
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use hearth_command::numbers::grouped;
-use hearth_command::out::{self, Unwritable};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{self, Say, Unwritable, note};
 use hearth_command::stop::StopSignal;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_machine::port::reachable;
@@ -42,19 +41,19 @@ use hearth_node::config::{Config, Genesis, Rpc, workspace_path};
 use hearth_node::developer::Beginning;
 use hearth_node::memory;
 use hearth_node::ports::BoundPorts;
-use hearth_node::preflight;
 use hearth_node::replay::Go;
+use hearth_node::start_checks;
 use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
 use drive::Driver;
 use observe::{Observed, Snapshot};
+pub use observer::{Nobody, Witness};
 pub use options::Options;
 use options::{DURATION, WARMUP};
 pub use report::Report;
 use report::{Asked, Rate};
-pub use witness::{Nobody, Witness};
 
 /// What a bench is called that was given no name, so that others find it.
 pub const NAME: &str = "hearth-bench";
@@ -155,9 +154,9 @@ pub fn report(
         config.name = NAME.into();
     }
     check(&config, options)?;
-    preflight::nobody_has_the_name(&config, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
+    start_checks::nobody_has_the_name(&config, start_checks::NAME_OF_BENCH).map_err(BootError::from)?;
     if let Some(path) = options.json.as_deref().filter(|path| *path != Path::new("-")) {
-        out::can_be_written(path)?;
+        output::can_be_written(path)?;
     }
     let jiffies = machine::jiffies();
     let before = match options.yardstick {
@@ -221,7 +220,7 @@ fn own_node(
         let numbers = bound.ports.numbers(&bound.moved);
         progress(&format!("using other ports, as the defaults are in use: {numbers}"));
     }
-    preflight::check(&config, &topology, preflight::NAME_OF_BENCH).map_err(BootError::from)?;
+    start_checks::check(&config, &topology, start_checks::NAME_OF_BENCH).map_err(BootError::from)?;
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
@@ -309,7 +308,7 @@ fn measure(
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
     }
-    say.line(hearth_command::draw::layout(&topology));
+    say.line(hearth_command::output::layout(&topology));
     let total = config.development.genesis.fund_initial_accounts;
     let chain = boot::open_chain(
         config,
@@ -446,7 +445,7 @@ impl Observed {
             cores,
             cores_used: had,
             cores_waited_for: waited_for,
-            switched_off: off::switched_off(config, options),
+            switched_off: relaxed::switched_off(config, options),
             seconds: self.seconds.clone(),
             tiles: self.tile_use(),
             config: serde_json::to_value(config).expect("plain data"),

@@ -20,10 +20,10 @@ use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
 use hearth_tile::regime::{REGIMES, Regime};
 
+use super::bottleneck::Watched;
+use super::disturbance::{Allowed, noise};
 use super::machine::jiffies;
-use super::noise::{Allowed, noise};
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
-use super::verdict::Watched;
 
 /// How a stream ends at the server otherwise than as a transaction.
 const STREAM_ENDS: [&str; 7] = [

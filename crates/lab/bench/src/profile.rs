@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED};
-use hearth_command::out::{self, Unwritable};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{self, Say, Unwritable, note};
 use hearth_command::stop::StopSignal;
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
@@ -81,7 +80,7 @@ pub fn run(
             "a bench of a node of its own is profiled; of another: `hearth profile --url` while `hearth bench` runs";
         return Err(BenchError::Option(what.into()).into());
     }
-    out::can_be_written(&options.output)?;
+    output::can_be_written(&options.output)?;
     // What cannot be sampled is better known before the bench; the sampler has its memory from here on.
     drop(Sampling::start(options.hz)?);
     let mut seen = Onlooker { hz: options.hz, ..Onlooker::default() };

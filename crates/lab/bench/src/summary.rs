@@ -9,7 +9,7 @@ use hearth_command::numbers::{grouped, grouped_rate};
 use hearth_machine::process::CoresHad;
 use hearth_monitor::write_stages;
 
-use super::noise::{Allowed, noise};
+use super::disturbance::{Allowed, noise};
 use super::report::{Bottleneck, Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
 
 /// A load that sends less than this share of what was asked, or is later than this, did not keep its rate.

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use hearth_ledger::status_cache::LandedStatus;
-use hearth_ledger::{Account, Accounts, Bank, Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome};
-use hearth_ledger::{StatusCache, StatusCacheConfig};
+use hearth_ledger::{Account, Accounts, Bank, Executor, Forks, Ledger, LedgerConfig, Outcome};
+use hearth_ledger::{StatusCache, StatusCacheConfig, builders};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_testkit::random::Random;
 use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
@@ -64,9 +64,7 @@ fn signature(n: u64) -> [u8; 64] {
 }
 
 fn ledger(load: &Load, hash_accounts: bool, forks: Option<Forks>) -> Arc<Ledger> {
-    let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let genesis = Genesis::create(config, |_| {}).expect("a chain");
-    let ledger = Ledger::new(&genesis, LedgerConfig { hash_accounts, forks, ..LedgerConfig::default() });
+    let ledger = Ledger::new(&builders::genesis(0), LedgerConfig { hash_accounts, forks, ..LedgerConfig::default() });
     load.accounts.iter().for_each(|key| ledger.accounts().store(key, Account::wallet(1 << 50)));
     ledger
 }

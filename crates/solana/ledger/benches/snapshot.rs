@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord};
 use hearth_ledger::snapshot::{self, Folder, SnapshotConfig};
 use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
-use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_ledger::{Account, Ledger, LedgerConfig, builders};
 
 fn main() {
     let count: u64 = std::env::var("HEARTH_ACCOUNTS").map_or(100_000, |text| text.parse().expect("a number"));
     let root = std::env::var("HEARTH_BENCH_DIR").map_or_else(|_| std::env::temp_dir(), Into::into);
     let dir = tempfile::Builder::new().prefix("hearth-bench-snapshot").tempdir_in(root).expect("a folder");
-    let genesis = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let genesis = Genesis::create(genesis, |_| {}).expect("a chain");
+    let genesis = builders::genesis(0);
     let (mut store, _) =
         BlockStore::open(&dir.path().join("blocks"), Config::new(8 << 20, *genesis.hash())).expect("blocks");
     let folder = Folder::open(&dir.path().join("snapshots")).expect("a folder");

@@ -18,8 +18,8 @@ use siphasher::sip::SipHasher13;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
+use crate::bank_hash::{Hashing, StakeIndex};
 use crate::epoch::EpochSchedule;
-use crate::hashing::{Hashing, StakeIndex};
 use crate::leaders::Leader;
 use crate::stakes::{self, Delegation, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;

@@ -31,6 +31,7 @@ use hearth_wire::{Hash, Pubkey};
 
 use crate::accounts::Accounts;
 use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
+use crate::bank_hash::{Ended, Hashing};
 use crate::block::{BlockSummary, FeeReward};
 use crate::blockhash::BlockhashQueue;
 use crate::clock::Times;
@@ -38,15 +39,14 @@ use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::{Epochs, NewSlot};
 use crate::genesis::Genesis;
-use crate::hashing::{Ended, Hashing};
 use crate::lattice::Lattice;
+use crate::notifier::Tap;
 use crate::performance::{Mark, Samples};
 use crate::programs::is_reserved;
 use crate::rent;
 use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
-use crate::tap::Tap;
 use forks::Checkpoint;
 
 /// No slot: the node does not vote, and blocks become final by their depth.

@@ -17,9 +17,9 @@ pub use hearth_wire::vote::VoteStake;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
+use crate::bank_hash::StakeIndex;
 use crate::epoch::EpochSchedule;
 use crate::genesis::Genesis;
-use crate::hashing::StakeIndex;
 use crate::leaders::{Leader, LeaderSchedule};
 use crate::rent::minimum_balance;
 use crate::sysvars::{self, MAX_STAKE_HISTORY, STAKE_HISTORY_BYTES, u64_at};

@@ -4,7 +4,7 @@
 //! writes  what was simulated, as text, as JSON and as a page; nodes
 //! memory  see `hearth_netsim`
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod local;
 mod page;
@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::out::{Unwritable, can_be_written, is_stdout};
-use hearth_command::say::Say;
+use hearth_command::output::{Say, Unwritable, can_be_written, is_stdout};
 use hearth_netem::{World, WorldError};
 use hearth_netsim::{Plan, PlanError, Stakes, calibrate, calibration_text, text};
 use hearth_turbine::FANOUT;

@@ -50,15 +50,15 @@ use crate::history_repair;
 use crate::ledger_command;
 use crate::peers;
 use crate::peers::divergence::{DivergenceError, DivergenceWatch};
-use crate::peers::echo::EchoServer;
+use crate::peers::ip_echo::EchoServer;
 use crate::peers::join::{JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
 use crate::ports::BoundPorts;
-use crate::preflight::PreflightError;
 use crate::replay::{
     self, Go, ReplayError, Replayed, is_history_damaged, is_replay_of_damage, is_store_damaged, signatures_are_valid,
 };
 use crate::restore::{self, Restored};
+use crate::start_checks::PreflightError;
 use consensus::Consensus;
 use liveness::Tiles;
 use tiles::tile_configs;
@@ -300,8 +300,8 @@ pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
     let has_place = |tile: &TileSpec| topology::core_host(&topology.tiles, tile).is_none();
     let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load && has_place(tile)).count();
     let (node, load) = (tiles(false), tiles(true));
-    let unused = |key: &str, affinity: &str, tiles: usize| {
-        let unused = affinity::unused(affinity, tiles);
+    let unused = |key: &str, affinity: &affinity::Affinity, tiles: usize| {
+        let unused = affinity.unused(tiles);
         let places = if unused == 1 { "place" } else { "places" };
         (tiles > 0 && unused > 0).then(|| {
             format!(
@@ -391,7 +391,7 @@ fn open_files(
     };
     let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
     let snapshots = restore::folder(config, folder);
-    let refused = |why: &SnapshotError| hearth_command::say::note(format_args!("notice: {why}; it is not used"));
+    let refused = |why: &SnapshotError| hearth_command::output::note(format_args!("notice: {why}; it is not used"));
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
     let Restored { ledger, block_id } = plan.restored;
@@ -415,7 +415,7 @@ fn open_files(
     }
     if let Some(after) = plan.cut_after {
         let (blocks, seconds) = (replayed.blocks, begun.elapsed().as_secs_f64());
-        hearth_command::say::note(format_args!(
+        hearth_command::output::note(format_args!(
             "notice: the history behind slot {after} is complete: {blocks} blocks were executed in {seconds:.1} s"
         ));
     }
@@ -456,7 +456,7 @@ fn genesis(
         beginning.check(&genesis, folder, &wanted)?;
         if wanted != *began && !config.joins() {
             let which = differences(began, &wanted).join(", ");
-            hearth_command::say::note(format_args!(
+            hearth_command::output::note(format_args!(
                 "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
                 folder.display()
             ));
@@ -469,7 +469,7 @@ fn genesis(
     began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
     began.extra_accounts.extend(validators(&config.development.genesis.validators));
     began.extra_accounts.extend(beginning.accounts());
-    beginning.notices().iter().for_each(|notice| hearth_command::say::note(format_args!("notice: {notice}")));
+    beginning.notices().iter().for_each(|notice| hearth_command::output::note(format_args!("notice: {notice}")));
     let genesis = Genesis::create(began, funded)?;
     genesis.save(&path)?;
     Ok(genesis)
@@ -479,7 +479,7 @@ fn genesis(
 fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
     if tower::is_root_damaged(folder) {
         let path = folder.join("root.bin");
-        hearth_command::say::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
+        hearth_command::output::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
     }
     Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }

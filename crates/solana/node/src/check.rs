@@ -6,16 +6,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hearth_command::draw;
 use hearth_command::exit_code::{ExitCode, Failure, WRONG_USE};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{self, Say, note};
 use hearth_pipeline::topology::LayoutError;
+use hearth_tile::affinity::Blocklist;
 use hearth_tile::topology::Topology;
 
 use crate::boot::{self, BootError};
 use crate::config::{self, Config, Layout, Survey};
-use crate::pages;
-use crate::preflight::PreflightError;
+use crate::hugepages;
+use crate::start_checks::PreflightError;
 
 /// Checks a file, or the defaults. A layout without places for the load is good for `hearth run`.
 pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
@@ -43,9 +43,9 @@ pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
         [Some(&run), bench.as_ref().ok()].into_iter().flatten().flat_map(|it| boot::unused_places(&config, it));
     let unused: BTreeSet<String> = unused.collect();
     unused.iter().for_each(|unused| note(format_args!("notice: {unused}")));
-    say.line(format_args!("hearth run:\n{}", draw::layout(&run)));
+    say.line(format_args!("hearth run:\n{}", output::layout(&run)));
     match &bench {
-        Ok(bench) => say.line(format_args!("hearth bench:\n{}", draw::layout(bench))),
+        Ok(bench) => say.line(format_args!("hearth bench:\n{}", output::layout(bench))),
         Err(why) => note(format_args!("notice: not for `hearth bench`: {why}")),
     }
     say.line(if bench.is_ok() { "the configuration is good" } else { "the configuration is good for `hearth run`" });
@@ -70,19 +70,19 @@ fn layouts(config: &Config) -> Found {
     let cores = match boot::cores(&config.layout).or_else(|why| {
         wrong.push(why);
         // As if the blocklist were not there, for what is wrong besides.
-        boot::cores(&Layout { blocklist_cores: String::new(), ..config.layout.clone() })
+        boot::cores(&Layout { blocklist_cores: Blocklist::default(), ..config.layout.clone() })
     }) {
         Ok(cores) => cores,
         Err(_) => return Found { layouts: None, wrong },
     };
     let run = boot::topology(config, &cores, false).map_err(|why| wrong.push(why.into())).ok();
     if let Some(run) = &run
-        && let Err(why) = pages::check(config, run)
+        && let Err(why) = hugepages::check(config, run)
     {
         wrong.push(PreflightError::from(why).into());
     }
     let bench = match boot::topology(config, &cores, true) {
-        Err(why @ LayoutError::Load(_)) if config.development.bench.affinity != "auto" => {
+        Err(why @ LayoutError::Load(_)) if !config.development.bench.affinity.is_auto() => {
             wrong.push(why.into());
             None
         }

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_ledger::Genesis;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::{Damage, History};

@@ -9,20 +9,20 @@
 //! tiles and the RPC) → [`mod@run`], which waits for the end. [`developer`] is what a chain begins with,
 //! [`ledger_command`] looks at one that does not run. The rest are parts of `hearth config`.
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 pub mod boot;
 pub mod check;
 pub mod config;
 pub mod developer;
 pub mod history_repair;
+pub mod hugepages;
 pub mod ledger_command;
 pub mod memory;
-pub mod pages;
 pub mod peers;
 pub mod ports;
-pub mod preflight;
 pub mod replay;
 pub mod restore;
 pub mod run;
+pub mod start_checks;
 pub mod tile_kinds;

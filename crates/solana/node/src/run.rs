@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED};
-use hearth_command::say::{Say, note, plural};
+use hearth_command::output::{Say, note, plural};
 use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore;
 use hearth_machine::port::reachable;
@@ -20,8 +20,8 @@ use crate::ledger_command;
 use crate::peers::divergence::DivergenceError;
 use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
-use crate::preflight;
 use crate::replay::{Go, ReplayError, Replayed};
+use crate::start_checks;
 
 /// How often the node's health is checked. A stop request interrupts the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -93,12 +93,12 @@ pub fn run(
 ) -> Result<(), RunError> {
     let cores = boot::cores(&config.layout)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
-    preflight::nobody_has_the_name(&config, preflight::NAME_OF_RUN).map_err(BootError::from)?;
+    start_checks::nobody_has_the_name(&config, start_checks::NAME_OF_RUN).map_err(BootError::from)?;
     let asked = |key: &str| flags.asks_for(key) || keys.iter().any(|named| named == key);
     // From here on no other program can take them, however long the replay is.
     let mut bound = BoundPorts::take(&mut config, topology.count("net"), &asked).map_err(BootError::from)?;
     let config = &config;
-    preflight::check(config, &topology, preflight::NAME_OF_RUN).map_err(BootError::from)?;
+    start_checks::check(config, &topology, start_checks::NAME_OF_RUN).map_err(BootError::from)?;
     boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     short_slots(config).iter().for_each(|short| note(format_args!("notice: {short}")));
     let folder = config.expand(&config.ledger.path);
@@ -130,7 +130,7 @@ pub fn run(
     if let Some(cloned) = beginning.cloned(flags) {
         say.line(format_args!("  cloned    {cloned}"));
     }
-    say.line(hearth_command::draw::layout(&topology));
+    say.line(hearth_command::output::layout(&topology));
     let moved = (!bound.moved.is_empty()).then(|| bound.ports.numbers(&bound.moved));
     let running = boot::boot(config, NodeParts { topology, bound, chain, instruments }, None)?;
     say.line(addresses(config, &running));

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use hearth_ledger::fates::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, Fates};
 use hearth_ledger::{Outcome, TransactionError};
 use hearth_tile::{Out, Tile};
 

@@ -3,7 +3,7 @@
 //! reads   the kinds of tiles, tile counts and affinity strings
 //! writes  the [`Topology`] that everything else derives from
 //!
-//! Counts of 0 mean «choose»: [`Counts::auto`] fits them to the cores there are.
+//! Counts of 0 mean "choose": [`Counts::auto`] fits them to the cores there are.
 
 use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
@@ -114,20 +114,16 @@ fn position(kind: &str) -> usize {
 #[derive(Clone, Debug)]
 pub struct Affinity {
     /// `layout.affinity`
-    pub node: String,
+    pub node: affinity::Affinity,
     /// `development.bench.affinity`
-    pub load: String,
+    pub load: affinity::Affinity,
 }
 
 impl Affinity {
     /// Whether the node's tiles are placed by their share of the work, and not by hand.
     pub fn is_auto(&self) -> bool {
-        is_auto(&self.node)
+        self.node.is_auto()
     }
-}
-
-fn is_auto(affinity: &str) -> bool {
-    affinity.trim() == "auto"
 }
 
 /// Why a layout cannot be had.
@@ -169,13 +165,18 @@ pub fn build(
 }
 
 /// The topology of a node that makes no blocks, and follows those who do.
-pub fn build_follower(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
+pub fn build_follower(
+    name: &str,
+    counts: Counts,
+    affinity: &affinity::Affinity,
+    cores: &Cores,
+) -> Result<Topology, LayoutError> {
     let mut counts = Counts { votes: false, cluster: true, ..counts };
-    if is_auto(affinity) && counts.of("exec") == 0 {
+    if affinity.is_auto() && counts.of("exec") == 0 {
         counts.set("exec", (cores.allowed.len() / 2).clamp(1, FOLLOWER_EXECS_MAX));
     }
     let counts = counts.at_least_one(false).only(&FOLLOWER);
-    build(name, counts, &Affinity { node: affinity.into(), load: affinity.into() }, cores, false)
+    build(name, counts, &Affinity { node: affinity.clone(), load: affinity.clone() }, cores, false)
 }
 
 /// Exec tiles of a node that makes no blocks, at most, where `auto` chooses: few blocks have work for more.
@@ -193,10 +194,15 @@ pub fn tiles_in_cluster(follows: bool) -> usize {
 }
 
 /// The topology of a load generator alone, which drives a node somewhere else.
-pub fn build_load(name: &str, counts: Counts, affinity: &str, cores: &Cores) -> Result<Topology, LayoutError> {
+pub fn build_load(
+    name: &str,
+    counts: Counts,
+    affinity: &affinity::Affinity,
+    cores: &Cores,
+) -> Result<Topology, LayoutError> {
     let counts = counts.only(&[Role::Load]);
     // With no tiles of a node beside them, theirs are the only places there are.
-    build(name, counts, &Affinity { node: affinity.into(), load: affinity.into() }, cores, false)
+    build(name, counts, &Affinity { node: affinity.clone(), load: affinity.clone() }, cores, false)
 }
 
 /// The links, in the order of the data flow. All are reliable: a full link holds its producer, and at the edge of
@@ -398,7 +404,7 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bo
     let hosts: Vec<_> = tiles.iter().map(|tile| core_host(tiles, tile).map(TileSpec::name)).collect();
     let seated: Vec<&TileSpec> = tiles.iter().filter(|tile| core_host(tiles, tile).is_none()).collect();
     let has_load = seated.iter().any(|t| t.load);
-    let autos = (affinity.is_auto(), is_auto(&affinity.load));
+    let autos = (affinity.is_auto(), affinity.load.is_auto());
     if has_load && autos.0 != autos.1 {
         return Err(LayoutError::HalfAuto);
     }
@@ -408,10 +414,10 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bo
         let (load, node): (Vec<_>, Vec<_>) = seated.into_iter().partition(|t| t.load);
         let seats = |tiles: Vec<&TileSpec>| tiles.into_iter().map(seat).collect::<Vec<_>>();
         let mut places = match has_load {
-            true => affinity::assign(&affinity.load, &seats(load), cores).map_err(LayoutError::Load)?,
+            true => affinity.load.assign(&seats(load), cores).map_err(LayoutError::Load)?,
             false => vec![],
         };
-        places.extend(affinity::assign(&affinity.node, &seats(node), cores).map_err(LayoutError::Node)?);
+        places.extend(affinity.node.assign(&seats(node), cores).map_err(LayoutError::Node)?);
         places
     };
     let mut places = places.into_iter();
@@ -503,7 +509,7 @@ pub(crate) mod tests {
         };
         assert_eq!(gossips(alone), (0, 0));
         assert_eq!(gossips(Counts { cluster: true, ..alone }), (1, 2 + 4 + 5));
-        let follower = build_follower("hearth", Counts::default(), "auto", &cores(4)).unwrap();
+        let follower = build_follower("hearth", Counts::default(), &auto().node, &cores(4)).unwrap();
         assert_eq!(follower.count("gossip"), 1);
     }
 
@@ -533,7 +539,7 @@ pub(crate) mod tests {
     fn follower_with_history_has_room_for_metadata() {
         let mtu = |history: bool| {
             let counts = Counts { history, ..Counts::default() };
-            let topology = build_follower("hearth", counts, "auto", &cores(4)).unwrap();
+            let topology = build_follower("hearth", counts, &auto().node, &cores(4)).unwrap();
             assert!(topology.links.iter().all(|link| !link.name.starts_with(BANK_STORE)), "it has no banks");
             topology.links.iter().find(|link| link.name == REPLAY_STORE).map(|link| link.mtu)
         };

@@ -105,7 +105,7 @@ impl Admission {
     }
 
     /// Whether time should be spent on a first packet. Deriving its keys and answering costs 6 µs
-    /// (the bench's «flood»); other strays cost next to nothing.
+    /// (the bench's "flood"); other strays cost next to nothing.
     pub(crate) fn initial(&mut self, has_token: bool, now: Instant) -> bool {
         let bucket = &mut self.initials[usize::from(has_token)];
         // At most a tenth of a second's worth at once.

@@ -4,7 +4,7 @@
 //! small chain; with the `ip:port` of a running node that node, for example while `hearth bench` loads it. The client
 //! takes part of the same cores. With `HEARTH_ACCOUNTS`, getAccountInfo among so many accounts beside few, too.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig};
 use hearth_rpc::{Busy, RpcConfig, RpcNode, RpcServer, TransactionInlet};
+use hearth_testkit::http::{connect, read_answer, write_post};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 
@@ -82,14 +83,12 @@ fn server(accounts: u64) -> RpcServer {
     RpcServer::start(RpcConfig::new(([127, 0, 0, 1], 0).into()), node).expect("a free port")
 }
 
-/// A connection that stays open.
+/// A connection that stays open, with several requests under way.
 struct Client(BufReader<TcpStream>);
 
 impl Client {
     fn new(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_nodelay(true).expect("a TCP socket");
-        Self(BufReader::new(stream))
+        Self(BufReader::new(connect(address)))
     }
 
     fn send(&mut self, request: &[u8]) {
@@ -97,22 +96,8 @@ impl Client {
     }
 
     fn receive(&mut self) {
-        let (mut line, mut length) = (String::new(), 0);
-        loop {
-            line.clear();
-            self.0.read_line(&mut line).expect("an answer");
-            if line == "\r\n" {
-                break;
-            }
-            if let Some((name, value)) = line.split_once(": ")
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().expect("a number");
-            }
-        }
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).expect("a body");
-        assert!(body.windows(8).any(|part| part == b"\"result\""), "{}", String::from_utf8_lossy(&body));
+        let (_, body) = read_answer(&mut self.0);
+        assert!(body.contains("\"result\""), "{body}");
     }
 }
 
@@ -121,8 +106,9 @@ fn request_of(method: &str, key: &Pubkey, commitment: &str) -> Vec<u8> {
     let key = encode_32(key).to_string();
     let options = format!(r#"{{"commitment":"{commitment}","encoding":"base64"}}"#);
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":["{key}",{options}]}}"#);
-    let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
-    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    let mut request = vec![];
+    write_post(&mut request, &body);
+    request
 }
 
 fn request(method: &str) -> Vec<u8> {

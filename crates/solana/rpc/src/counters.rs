@@ -144,7 +144,7 @@ impl Counts for Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hearth_ledger::fates::DropReason;
+    use hearth_ledger::drop_log::DropReason;
 
     #[test]
     fn every_reason_of_the_rpc_is_counted() {

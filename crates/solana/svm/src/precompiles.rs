@@ -126,7 +126,7 @@ fn secp256r1_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileErro
     Ok(())
 }
 
-/// Its own layout, with indices of one byte and nothing for «this instruction»:
+/// Its own layout, with indices of one byte and nothing for "this instruction":
 ///
 /// ```text
 /// count u8; for each: signature offset u16, its instruction u8, address offset u16, its instruction u8,

@@ -4,7 +4,7 @@
 //! writes  the bytes of a message, then of a signed transaction
 //! memory  one `Vec` for the result and a map of the addresses while compiling
 //! drops   what would not fit on the wire: a [`BuildError`]
-//! source  `solana-message` 4.2, `Message::new_with_blockhash`: the same bytes (`tests/sdk_build.rs`)
+//! source  `solana-message` 4.2, `Message::new_with_blockhash`: the same bytes (`tests/wire/sdk_build.rs`)
 
 use std::collections::BTreeMap;
 

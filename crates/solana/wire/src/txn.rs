@@ -5,7 +5,7 @@
 //! memory  a `Txn` is a slice and 20 bytes of offsets, `Copy`; nothing is allocated
 //! drops   what the cluster would refuse, each with a [`ParseErrorKind`] and a byte offset
 //! source  `solana-transaction` 4.1 and `solana-message` 4.2: deserialisation and `sanitize`, which
-//!         are the oracles in `tests/sdk_differential.rs`
+//!         are the oracles in `tests/wire/sdk_differential.rs`
 //!
 //! ```text
 //! signature count  compact-u16 ┐

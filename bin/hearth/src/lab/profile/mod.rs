@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 use hearth_bench::profile::words;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_command::out::{self, Unwritable};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{self, Say, Unwritable, note};
 use hearth_command::stop::StopSignal;
-use hearth_node::config::{Config, workspace_path};
+use hearth_node::config::LocalNode;
 use hearth_ring::Observer;
 use serde_json::{Value, json};
 
@@ -117,12 +116,19 @@ impl ProfileError {
     }
 }
 
-/// Has the node sample itself, waits, and writes what it saw. Ctrl-C ends it early.
-pub fn run(config: &Config, options: &NodeOptions, stop: &StopSignal, say: &Say) -> Result<(), ProfileError> {
+/// Has the node sample itself, waits, and writes what it saw. Ctrl-C ends it early. `admin_token` is that of the
+/// configuration, empty where it has none.
+pub fn run(
+    node: &LocalNode,
+    admin_token: &str,
+    options: &NodeOptions,
+    stop: &StopSignal,
+    say: &Say,
+) -> Result<(), ProfileError> {
     let folded = options.folded.clone().unwrap_or_else(|| options.output.with_extension("folded"));
     // Better known now than after the profile.
-    [&options.output, &folded].into_iter().try_for_each(|path| out::can_be_written(path))?;
-    let mut node = Asked::of(config, options)?;
+    [&options.output, &folded].into_iter().try_for_each(|path| output::can_be_written(path))?;
+    let mut node = Asked::of(node, admin_token, options)?;
     let id = node.start(options)?;
     note(format_args!("profiling {}; Ctrl-C ends it early, and what there is is written", node.url));
     let span = if options.next_block { 2 * BLOCK_MAX } else { Duration::from_secs(options.seconds) };
@@ -153,11 +159,11 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(config: &Config, options: &NodeOptions) -> Result<Self, ProfileError> {
+    fn of(node: &LocalNode, admin_token: &str, options: &NodeOptions) -> Result<Self, ProfileError> {
         let (url, pid) = match &options.url {
             Some(url) => (url.clone(), None),
             None => {
-                let (place, pid) = place(config, options.name.is_some())?;
+                let (place, pid) = place(node, options.name.is_some())?;
                 (format!("http://{place}"), pid)
             }
         };
@@ -166,7 +172,7 @@ impl Asked {
         }
         let of_environment = std::env::var(TOKEN).ok();
         let token = options.token.clone().or(of_environment.filter(|token| !token.is_empty()));
-        let configured = Some(config.rpc.admin_token.clone()).filter(|token| !token.is_empty());
+        let configured = Some(admin_token.to_owned()).filter(|token| !token.is_empty());
         let rpc = node_rpc::at(&url).map_err(ProfileError::Rpc)?;
         Ok(Self { rpc, url, token: token.or(configured), pid })
     }
@@ -227,16 +233,15 @@ impl Asked {
 
 /// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's,
 /// or else of the only one that runs.
-fn place(config: &Config, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
-    let bench = Config { name: hearth_bench::NAME.into(), ..config.clone() };
-    let of = |config: &Config| {
-        let found = why::place(config, true)?;
-        Ok((found, Observer::attach(&workspace_path(config)).ok().map(|node| node.pid())))
+fn place(node: &LocalNode, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
+    let of = |node: &LocalNode| {
+        let found = why::place(node, true)?;
+        Ok((found, Observer::attach(&node.workspace()).ok().map(|node| node.pid())))
     };
-    match of(config) {
-        Err(_) if !is_named => of(&bench).or_else(|_| match &local_nodes::running(config)[..] {
-            [only] => of(&Config { name: only.clone(), ..config.clone() }),
-            _ => Ok((why::place(config, false)?, None)),
+    match of(node) {
+        Err(_) if !is_named => of(&node.named(hearth_bench::NAME)).or_else(|_| match &local_nodes::running(node)[..] {
+            [only] => of(&node.named(only)),
+            _ => Ok((why::place(node, false)?, None)),
         }),
         found => found,
     }

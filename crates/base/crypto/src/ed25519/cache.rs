@@ -4,7 +4,7 @@
 //! writes  tables, in slots that are reused
 //! memory  `capacity` slots of one table each, and 256 KB of sightings
 //! drops   the table of a key that was not met while the hand went round (CLOCK)
-//! source  Corbató, «A paging experiment with the Multics system» (1968) for the hand
+//! source  Corbató, "A paging experiment with the Multics system" (1968) for the hand
 //!
 //! A key earns a table when it has been missed a few times. Where more keys are alive than slots, replacing
 //! a table at each miss would build tables without end; so the hand moves one slot for every

@@ -4,8 +4,8 @@
 //! writes  points; tables
 //! memory  a table of width w and spacing g holds about (253 / (w·g))·2^(w − 1) entries of 96 bytes
 //! drops   nothing
-//! source  Lim and Lee, «More flexible exponentiation with precomputation» (1994); signed digits as in
-//!         Bernstein, Duif, Lange, Schwabe, Yang, «High-speed high-security signatures» (2011), §4
+//! source  Lim and Lee, "More flexible exponentiation with precomputation" (1994); signed digits as in
+//!         Bernstein, Duif, Lange, Schwabe, Yang, "High-speed high-security signatures" (2011), §4
 //!
 //! A scalar below 2^253 is written in signed digits of w bits. Table number i holds 1 to 2^(w − 1) times
 //! 2^(w·g·i)·P, so that it serves the g digits from g·i on; those that stand at the same place within

@@ -5,7 +5,7 @@
 //! memory  none
 //! drops   nothing
 //! source  splitting an exact product with two fused multiply-adds (Dekker 1971; for 52-bit limbs
-//!         N. Emmart, «Faster modular exponentiation using double precision floating point arithmetic»)
+//!         N. Emmart, "Faster modular exponentiation using double precision floating point arithmetic")
 //!
 //! An element is five limbs of radix 2^51, held as doubles that are whole numbers of either sign, at most
 //! 2^50 + 2^12 after `reduce` and below 2^51 after `load`.

@@ -4,7 +4,7 @@
 //! writes  the same
 //! memory  none
 //! drops   nothing
-//! source  S. Gueron, V. Krasnov, «Accelerating Big Integer Arithmetic Using Intel IFMA Extensions» (2016)
+//! source  S. Gueron, V. Krasnov, "Accelerating Big Integer Arithmetic Using Intel IFMA Extensions" (2016)
 //!
 //! An element is five limbs of radix 2^51, never negative: below 2^51 + 2^16 after `reduce`, below 2^52 after
 //! `negate_if`, so that the multipliers, which read the low 52 bits, read all of a limb. Of a product of limbs they

@@ -4,7 +4,7 @@
 //! writes  points
 //! memory  none
 //! drops   nothing
-//! source  Hisil, Wong, Carter, Dawson, «Twisted Edwards curves revisited» (2008), §3.1 and §3.3, with a = −1
+//! source  Hisil, Wong, Carter, Dawson, "Twisted Edwards curves revisited" (2008), §3.1 and §3.3, with a = −1
 //!
 //! The formulas are complete: d is no square, so that no sum has Z = 0.
 

@@ -4,8 +4,8 @@
 //! writes  shards of the same length
 //! memory  one vector for each of 32 points, on the stack
 //! drops   nothing
-//! source  Lin, Chung, Han, «Novel Polynomial Basis and Its Application to Reed-Solomon Erasure
-//!         Codes» (2014)
+//! source  Lin, Chung, Han, "Novel Polynomial Basis and Its Application to Reed-Solomon Erasure
+//!         Codes" (2014)
 //!
 //! Shard r is the value, at the point r, of the one polynomial of degree below 32 through the data.
 //! The points 0–31 are a subspace of GF(2^8) over GF(2) and 32–63 its coset, so the polynomial is

@@ -4,7 +4,7 @@
 //! writes  shards, likewise
 //! memory  none
 //! drops   nothing
-//! source  nibble products by byte shuffle: Plank et al., «Screaming Fast Galois Field Arithmetic»;
+//! source  nibble products by byte shuffle: Plank et al., "Screaming Fast Galois Field Arithmetic";
 //!         bit matrices: Intel SDM vol. 2, GF2P8AFFINEQB
 //!
 //! The methods are always inlined, so that the kernel, which is compiled for the machine's features,

@@ -4,9 +4,9 @@
 //! writes  digits of the two halves
 //! memory  none
 //! drops   nothing
-//! source  Gallant, Lambert and Vanstone, «Faster point multiplication on elliptic curves with efficient
-//!         endomorphisms» (2001); digits of Joye and Tunstall, «Exponent recoding and regular exponentiation
-//!         algorithms» (2009)
+//! source  Gallant, Lambert and Vanstone, "Faster point multiplication on elliptic curves with efficient
+//!         endomorphisms" (2001); digits of Joye and Tunstall, "Exponent recoding and regular exponentiation
+//!         algorithms" (2009)
 //!
 //! λ·(x, y) = (β·x, y), and k = k1 + k2·λ modulo n with halves of half the size: (k, 0) less a near point of the
 //! lattice of all (a, b) with a + b·λ = 0. Of the four nearest classes of that lattice modulo 2 one makes both

@@ -1,4 +1,4 @@
-//! Ed25519 against published vectors: RFC 8032, Project Wycheproof, «Taming the many EdDSAs».
+//! Ed25519 against published vectors: RFC 8032, Project Wycheproof, "Taming the many EdDSAs".
 
 use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig, VerifyError, verify_strict};
 

@@ -2,7 +2,7 @@
 //!
 //! reads   `/sys/class/net`, what `ethtool` prints
 //! writes  nothing
-//! source  ethtool(8); «Segmentation Offloads» of the kernel's documentation
+//! source  ethtool(8); "Segmentation Offloads" of the kernel's documentation
 
 use std::process::Command;
 

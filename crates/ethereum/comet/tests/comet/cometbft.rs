@@ -12,20 +12,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use alloy_consensus::{Transaction, TxEip1559};
-use alloy_primitives::{Address, Bytes, TxKind, U256};
+use alloy_consensus::Transaction;
+use alloy_primitives::Bytes;
 use base64::Engine;
 use hearth_abci::Server;
 use hearth_comet::app::Config;
-use hearth_comet::homes::{self, Home, Network};
+use hearth_comet::config_toml::StateSync;
 use hearth_comet::rpc::Rpc;
-use hearth_comet::settings::StateSync;
+use hearth_comet::testnet_dirs::{self, Home, Network};
 use hearth_comet::{App, Spreader};
 use hearth_crypto::ed25519::SigningKey;
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::{self, account, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::pool::PoolConfig;
-use hearth_evm::tx::Tx;
 use hearth_evm_utxo::UtxoChain;
 use hearth_testkit::{pause, ports};
 use hearth_utxo::tx::{Action, Builder};
@@ -46,28 +45,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A CometBFT that has not ended by itself within this hangs.
 const TO_END: Duration = Duration::from_secs(20);
 
-fn signer(seed: u8) -> Signer {
-    Signer::new(&[seed; 32]).expect("a key")
-}
-
 fn transfer(seed: u8, nonce: u64) -> Bytes {
-    let transaction = TxEip1559 {
-        chain_id: CHAIN,
-        nonce,
-        gas_limit: 21_000,
-        max_fee_per_gas: 100_000_000_000,
-        max_priority_fee_per_gas: 1_000_000_000,
-        to: TxKind::Call(Address::repeat_byte(0x99)),
-        value: U256::from(1),
-        ..Default::default()
-    };
-    Tx::signed(transaction.into(), &signer(seed)).raw.clone()
+    builders::transfer(CHAIN, seed, nonce).raw
 }
 
 fn genesis() -> Value {
     let funded = (1..=ACCOUNTS).chain([SINGLE]);
-    let account =
-        |seed| (Address::from(signer(seed).address()).to_string(), json!({ "balance": "0x21e19e0c9bab2400000" }));
+    let account = |seed| (account(seed).to_string(), json!({ "balance": "0x21e19e0c9bab2400000" }));
     let prism = json!({ "balance": "0x0", "code": hearth_utxo::prism::CODE.to_string() });
     let prism = (hearth_utxo::prism::ADDRESS.to_string(), prism);
     let alloc: serde_json::Map<String, Value> = funded.map(account).chain([prism]).collect();
@@ -112,8 +96,7 @@ fn node() {
     hammer(&chain);
     let mut acknowledged = VecDeque::new();
     loop {
-        if given["funds"] == true && chain.view().account(&Address::from(signer(SINGLE).address())).unwrap().nonce == 0
-        {
+        if given["funds"] == true && chain.view().account(&account(SINGLE)).unwrap().nonce == 0 {
             let tx = hearth_evm_utxo::prism::call(CHAIN, 0, 100_000_000_000, &owner(1), 5_000_000, &signer(SINGLE));
             chain.submit(vec![tx.raw.clone()]);
         }
@@ -123,7 +106,7 @@ fn node() {
         if chain.pool().status().pending < 4 * accounts.len() {
             let view = chain.view();
             let next = |seed: u8| {
-                let address = Address::from(signer(seed).address());
+                let address = account(seed);
                 let state = view.account(&address).map_or(0, |account| account.nonce);
                 transfer(seed, chain.pool().next_nonce(&address, state))
             };
@@ -325,7 +308,7 @@ fn network(cometbft: &Path, folder: &Path, validators: u16) -> Vec<Node> {
 fn network_of(cometbft: &Path, folder: &Path, validators: u16, followers: u16) -> (Network, Vec<Node>) {
     let base_port = base_port(validators + followers);
     let network = Network { validators, followers, base_port, pause_ms: 50, pool: 1000, genesis: genesis() };
-    let homes = homes::write(cometbft, &folder.join("net"), &network).unwrap();
+    let homes = testnet_dirs::write(cometbft, &folder.join("net"), &network).unwrap();
     let each = ACCOUNTS / (validators + followers) as u8;
     let node = |(number, home): (usize, Home)| {
         let first = 1 + number as u8 * each;
@@ -360,7 +343,7 @@ fn one_validator_takes_single_transactions_through_cometbft() {
     assert!(!matches!(again, Ok((0, _))), "{again:?}");
     let (code, why) = node.rpc().broadcast_sync(&[1, 2, 3]).unwrap();
     assert_ne!((code, why.as_str()), (0, ""));
-    let query = json!({ "path": "/account", "data": format!("{:x}", Address::from(signer(SINGLE).address())) });
+    let query = json!({ "path": "/account", "data": format!("{:x}", account(SINGLE)) });
     let answer = node.rpc().call("abci_query", query).unwrap();
     assert_eq!(answer["response"]["code"].as_u64().unwrap_or(0), 0, "{answer}");
 }

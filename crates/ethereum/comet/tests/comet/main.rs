@@ -3,4 +3,4 @@
 mod cometbft;
 mod network;
 mod snapshots;
-mod spread;
+mod tx_gossip;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, TxKind, U256};
+use alloy_primitives::Address;
 use bytes::Bytes;
 use hearth_abci::types::{CommitInfo, Timestamp, VoteInfo};
 use hearth_abci::{Application, request, response};
@@ -12,43 +11,23 @@ use hearth_comet::app::Config;
 use hearth_comet::check::{CODE_GONE, CODE_MALFORMED, CODE_REFUSED};
 use hearth_comet::envelope::{self, Content, Sealer};
 use hearth_comet::{App, block};
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::{self, account, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::pool::PoolConfig;
-use hearth_evm::tx::Tx;
 use hearth_evm_utxo::{UtxoChain, genesis};
 use proptest::prelude::*;
 
 const CHAIN: u64 = 777;
 const GENESIS_SECOND: i64 = 1_700_000_000;
 
-fn signer(seed: u8) -> Signer {
-    Signer::new(&[seed; 32]).expect("a key")
-}
-
-fn account(seed: u8) -> Address {
-    Address::from(signer(seed).address())
-}
-
 fn node() -> App {
-    let accounts: Vec<_> = (1..=9).map(|seed| (account(seed), U256::from(10_u128.pow(22)))).collect();
-    let genesis = genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = genesis::dev(CHAIN, &builders::rich(1..=9), 500_000_000);
     let config = ChainConfig { block_time: BlockTime::Manual, pool: PoolConfig::comet(), ..ChainConfig::new(genesis) };
     App::new(Chain::open(config).expect("it opens"), Config::default())
 }
 
 fn transfer(seed: u8, nonce: u64) -> Bytes {
-    let transaction = TxEip1559 {
-        chain_id: CHAIN,
-        nonce,
-        gas_limit: 21_000,
-        max_fee_per_gas: 100_000_000_000,
-        max_priority_fee_per_gas: 1_000_000_000,
-        to: TxKind::Call(Address::repeat_byte(0x99)),
-        value: U256::from(1),
-        ..Default::default()
-    };
-    Tx::signed(transaction.into(), &signer(seed)).raw.0.clone()
+    builders::transfer(CHAIN, seed, nonce).raw.0
 }
 
 fn seal(raws: &[Bytes]) -> Vec<Bytes> {

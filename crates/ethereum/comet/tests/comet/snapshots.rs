@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use alloy_consensus::TxEip1559;
-use alloy_primitives::{Address, TxKind, U256};
+use alloy_primitives::TxKind;
 use bytes::Bytes;
 use hearth_abci::response::{Applied, Offer};
 use hearth_abci::types::{Snapshot, Timestamp};
@@ -11,7 +11,7 @@ use hearth_abci::{Application, request, response};
 use hearth_comet::App;
 use hearth_comet::app::Config;
 use hearth_crypto::ed25519::SigningKey;
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::{rich, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::{UtxoChain, genesis};
@@ -20,16 +20,12 @@ use hearth_utxo::OwnerKey;
 
 const CHAIN: u64 = 777;
 
-fn signer() -> Signer {
-    Signer::new(&[1; 32]).unwrap()
-}
-
 fn owner() -> OwnerKey {
     OwnerKey(SigningKey::from_seed(&[5; 32]).public_key())
 }
 
 fn node(dir: Option<&Path>, interval: u64) -> App {
-    let genesis = genesis::dev(CHAIN, &[(Address::from(signer().address()), U256::from(10_u128.pow(22)))], 500_000_000);
+    let genesis = genesis::dev(CHAIN, &rich(1..=1), 500_000_000);
     let folder = dir.map(|dir| dir.join("snapshots"));
     let config =
         ChainConfig { dir: dir.map(Path::to_path_buf), block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
@@ -52,13 +48,13 @@ fn deploy(nonce: u64) -> Bytes {
         input,
         ..Default::default()
     };
-    Tx::signed(transaction.into(), &signer()).raw.0.clone()
+    Tx::signed(transaction.into(), &signer(1)).raw.0.clone()
 }
 
 /// The transactions of the block of a height: of both ledgers.
 fn txs(height: i64) -> Vec<Bytes> {
     let nonce = 2 * (height as u64 - 1);
-    let there = hearth_evm_utxo::prism::call(CHAIN, nonce + 1, 100_000_000_000, &owner(), 1_000_000, &signer());
+    let there = hearth_evm_utxo::prism::call(CHAIN, nonce + 1, 100_000_000_000, &owner(), 1_000_000, &signer(1));
     vec![deploy(nonce), there.raw.0.clone()]
 }
 

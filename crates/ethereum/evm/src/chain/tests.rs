@@ -6,27 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_consensus::{Transaction, TxEip1559};
 use alloy_primitives::{TxKind, U256};
-use hearth_crypto::secp256k1::Signer;
 use hearth_testkit::{PATIENCE, wait_for, wait_until};
 
 use super::*;
+pub(super) use crate::builders::{account, rich, signer};
 use crate::pool::PoolError;
 use crate::tx::{Tx, TypedTransaction};
 
 pub(super) const CHAIN: u64 = 31337;
 pub(super) const GWEI: u128 = 1_000_000_000;
 
-pub(super) fn signer(seed: u8) -> Signer {
-    Signer::new(&[seed; 32]).expect("a key")
-}
-
-pub(super) fn account(seed: u8) -> Address {
-    Address::from(signer(seed).address())
-}
-
 pub(super) fn chain(block_time: BlockTime) -> Chain {
-    let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = Genesis::dev(CHAIN, &rich(1..=8), 500_000_000);
     Chain::open(ChainConfig { block_time, ..ChainConfig::new(genesis) }).expect("it opens")
 }
 
@@ -341,8 +332,7 @@ fn a_chain_that_nobody_holds_ends_its_thread() {
 }
 
 pub(super) fn in_folder(dir: &std::path::Path, block_time: BlockTime) -> Result<Chain, ChainError> {
-    let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = Genesis::dev(CHAIN, &rich(1..=8), 500_000_000);
     Chain::open(ChainConfig { block_time, dir: Some(dir.to_owned()), ..ChainConfig::new(genesis) })
 }
 
@@ -515,8 +505,7 @@ fn the_oldest_snapshots_go_where_they_keep_too_much() {
 #[test]
 fn a_snapshot_goes_with_its_block() {
     let dir = tempfile::tempdir().expect("a folder");
-    let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-    let (dir, genesis) = (Some(dir.path().to_owned()), Genesis::dev(CHAIN, &accounts, 500_000_000));
+    let (dir, genesis) = (Some(dir.path().to_owned()), Genesis::dev(CHAIN, &rich(1..=8), 500_000_000));
     let config = ChainConfig { retain_blocks: 16, dir, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
     let chain = Chain::open(config.clone()).expect("it opens");
     let beginning = chain.snapshot();

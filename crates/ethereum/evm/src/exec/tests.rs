@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use alloy_consensus::{ReceiptEnvelope, ReceiptWithBloom, TxEip1559, TxLegacy};
 use alloy_primitives::{TxKind, address, b256, hex};
-use hearth_crypto::secp256k1::Signer;
 use revm::context::TxEnv as MessageEnv;
 use revm::inspector::NoOpInspector;
 use revm::interpreter::Interpreter;
 
 use super::*;
 use crate::block::{Block, Body, Roots};
+use crate::builders::{account, signer};
 use crate::genesis::Genesis;
 use crate::state::{State, StateView};
 use crate::tx::TypedTransaction;
@@ -19,14 +19,6 @@ const CHAIN: u64 = 31337;
 const GWEI: u128 = 1_000_000_000;
 const HISTORY: Address = address!("0000F90827F1C53a10cb7A02335B175320002935");
 const BEACON: Address = address!("000F3df6D732807Ef1319fB7B8bB8522d0Beac02");
-
-fn signer(seed: u8) -> Signer {
-    Signer::new(&[seed; 32]).expect("a key")
-}
-
-fn account(seed: u8) -> Address {
-    Address::from(signer(seed).address())
-}
 
 fn state() -> State {
     let accounts: Vec<_> = (1..=4).map(|seed| (account(seed), U256::from(10u128.pow(20)))).collect();

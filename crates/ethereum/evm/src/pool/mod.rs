@@ -128,9 +128,9 @@ impl Accounts for crate::state::StateView {
 pub struct Content {
     /// The account.
     pub sender: Address,
-    /// Those that can be executed, by nonce: geth's «pending».
+    /// Those that can be executed, by nonce: geth's "pending".
     pub pending: Vec<SharedTx>,
-    /// Those behind a gap, by nonce: geth's «queued».
+    /// Those behind a gap, by nonce: geth's "queued".
     pub queued: Vec<SharedTx>,
 }
 

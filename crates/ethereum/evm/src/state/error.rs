@@ -10,7 +10,7 @@ pub enum StateError {
     /// A file could not be read or written. Nothing that was told to be on disk is lost by it.
     #[error("{what} {}: {source}", path.display())]
     Io {
-        /// What was tried: «cannot write».
+        /// What was tried: "cannot write".
         what: &'static str,
         /// The file.
         path: PathBuf,

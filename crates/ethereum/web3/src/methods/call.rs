@@ -21,9 +21,9 @@ use serde::Deserialize;
 
 use super::overrides::{BlockOverrides, StateOverrides};
 use super::{Api, Caller};
+use crate::call_pool::Deadline;
 use crate::console::{Listener, text};
 use crate::failure::Failure;
-use crate::heavy::Deadline;
 use crate::json;
 use crate::params::{BlockId, Field, Params};
 use crate::trace::{Budget, Watchman, halt_words};

@@ -16,8 +16,8 @@ use revm::context::result::{ExecutionResult, HaltReason};
 
 use super::Api;
 use super::send::Answer;
+use crate::call_pool::Deadline;
 use crate::failure::Failure;
-use crate::heavy::Deadline;
 use crate::trace::{Budget, Watchman};
 
 /// How the name of Hardhat's node begins.

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use hearth_evm::block::Block;
 
 use super::{Api, Caller};
+use crate::call_pool::Deadline;
 use crate::criteria::{Blocks, Criteria};
 use crate::failure::Failure;
 use crate::filters::{Changes, Moment};
-use crate::heavy::Deadline;
 use crate::json;
-use crate::line::Watch;
 use crate::params::{BlockId, Params, string};
 use crate::shapes::{self, Place};
+use crate::subscriber_queue::Watch;
 
 /// Blocks that are looked through between two looks at the clock.
 const BLOCKS_AT_ONCE: u64 = 65_536;

@@ -37,15 +37,15 @@ use hearth_serve::jsonrpc::{Answerer, Call};
 use hearth_serve::rate::RateLimit;
 use parking_lot::Mutex;
 
+use crate::call_pool::Heavy;
 use crate::config::Config;
 use crate::counters::{Counters, count};
 use crate::error::ServeError;
 use crate::failure::Failure;
 use crate::filters::Filters;
-use crate::heavy::Heavy;
-use crate::hub::Hub;
 use crate::params::{BlockId, Params};
 use crate::profiler::{Instruments, Profiler};
+use crate::subscriptions::Hub;
 use dev::Dev;
 use sign::Accounts;
 

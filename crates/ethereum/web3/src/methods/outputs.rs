@@ -24,8 +24,8 @@ use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey, Tx, prism};
 use serde::Deserialize;
 
 use super::Caller;
+use crate::call_pool::Deadline;
 use crate::failure::Failure;
-use crate::heavy::Deadline;
 use crate::json::{self, Object};
 use crate::params::{Field, Param, Params};
 

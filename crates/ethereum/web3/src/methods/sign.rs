@@ -18,9 +18,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::call::Message;
 use super::{Caller, typed_data};
+use crate::call_pool::Deadline;
 use crate::error::ServeError;
 use crate::failure::Failure;
-use crate::heavy::Deadline;
 use crate::json;
 use crate::params::{BlockId, Params};
 use crate::shapes;

@@ -13,7 +13,7 @@ use hearth_crypto::keccak::keccak256;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::heavy::Deadline;
+use crate::call_pool::Deadline;
 
 /// How deep structs and arrays may lie within each other.
 const DEPTH_MAX: usize = 32;

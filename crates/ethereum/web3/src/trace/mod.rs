@@ -21,8 +21,8 @@ use revm::database_interface::WrapDatabaseRef;
 use revm::handler::MainnetContext;
 use serde::Deserialize;
 
+use crate::call_pool::Deadline;
 use crate::failure::Failure;
-use crate::heavy::Deadline;
 use crate::json;
 
 pub use words::{Watchman, halt_words};

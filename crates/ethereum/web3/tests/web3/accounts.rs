@@ -7,7 +7,7 @@ use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer, addres
 use hearth_evm::chain::BlockTime;
 use serde_json::{Value, json};
 
-use crate::node::{KEEPS, Node, Plan, account, connect, number, send, word};
+use crate::node::{KEEPS, Node, Plan, account, number, word};
 
 #[test]
 fn balance_nonce_code_and_storage_of_each_block() {
@@ -98,13 +98,10 @@ fn who_sends_at_once_gets_a_nonce_each() {
     let node = Node::new(BlockTime::Manual);
     let each = 25;
     let send_some = || {
-        let stream = connect(&node.server);
+        let client = node.another();
         for _ in 0..each {
             let call = json!({ "from": account(1), "to": account(2), "value": "0x1", "gas": "0x5208" });
-            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_sendTransaction", "params": [call] });
-            let head = "Host: localhost\r\nContent-Type: application/json\r\n";
-            let (_, answer) = send(&stream, "POST", head, request.to_string().as_bytes());
-            assert!(answer.contains("\"result\""), "{answer}");
+            client.call("eth_sendTransaction", json!([call]));
         }
     };
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(send_some))));
@@ -118,16 +115,10 @@ fn the_next_nonce_never_goes_back() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let stream = connect(&node.server);
-                let request = json!({
-                    "jsonrpc": "2.0", "id": 1, "method": "eth_getTransactionCount", "params": [account(1), "pending"],
-                });
-                let (request, head) = (request.to_string(), "Host: localhost\r\nContent-Type: application/json\r\n");
+                let client = node.another();
                 let mut last = 0;
                 while !done.load(Relaxed) {
-                    let (_, answer) = send(&stream, "POST", head, request.as_bytes());
-                    let answer: Value = serde_json::from_str(&answer).unwrap();
-                    let next = number(&answer["result"]);
+                    let next = number(&client.call("eth_getTransactionCount", json!([account(1), "pending"])));
                     assert!(next >= last, "{last}, then {next}");
                     last = next;
                 }

@@ -156,6 +156,8 @@ fn one_connection_too_many_is_told_so() {
 fn idle_connections_make_room() {
     let node = Node::limited(Limits { connections: 2, ..Default::default() });
     let counters = node.server.counters();
+    // One connection asks, and stays.
+    node.call("eth_chainId", json!([]));
     let mut silent = vec![];
     for _ in 0..20 {
         silent.push(connect(&node.server));

@@ -1,13 +1,11 @@
 //! Where blocks are made as transactions come: what is answered when, and what contracts print.
 
-use std::net::TcpStream;
-
 use alloy_primitives::{Address, TxKind, U256, address, hex, keccak256};
 use hearth_evm::chain::BlockTime;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::node::{DEADLINE, KEEPS, LOOPS, Node, Plan, REVERTS, account, connect, creates, send, word};
+use crate::node::{DEADLINE, KEEPS, LOOPS, Node, Plan, REVERTS, account, creates, word};
 
 /// Stores 1 in slot 0, whatever comes.
 const STORES: &str = "60015f5500";
@@ -46,37 +44,31 @@ fn reads_after_a_send_see_it() {
     }
 }
 
-fn ask(stream: &TcpStream, request: &Value) -> Value {
-    let head = "Host: 127.0.0.1\r\nContent-Type: application/json\r\n";
-    serde_json::from_str(&send(stream, "POST", head, request.to_string().as_bytes()).1).unwrap()
-}
-
 /// With others under way a send is answered before its block, and what is asked after it waits.
 #[test]
 fn reads_see_sends_of_many_connections() {
     let node = patient();
-    let server = &node.server;
     let load = |seed: u8| {
-        let stream = connect(server);
+        let client = node.another();
         for round in 0..25 {
             let raw = |nonce| json!([Plan::transfer(seed, nonce).raw()]);
-            let sends = (8 * round..8 * round + 8).map(|nonce| request(1, "eth_sendRawTransaction", raw(nonce)));
-            let answers = ask(&stream, &sends.collect());
-            assert!(answers.as_array().unwrap().iter().all(|answer| answer["result"].is_string()), "{answers}");
-            let counted = request(1, "eth_getTransactionCount", json!([account(seed), "latest"]));
-            assert_eq!(ask(&stream, &counted)["result"], format!("{:#x}", 8 * round + 8));
+            let sends: Vec<Value> = (8 * round..8 * round + 8).map(raw).collect();
+            let answers = client.batch("eth_sendRawTransaction", &sends);
+            assert!(answers.iter().all(Value::is_string), "{answers:?}");
+            let counted = client.call("eth_getTransactionCount", json!([account(seed), "latest"]));
+            assert_eq!(counted, format!("{:#x}", 8 * round + 8));
         }
     };
     // What was just received can be spent, though its block may be under way.
     let spend = || {
-        let stream = connect(server);
+        let client = node.another();
         for seed in 20..60 {
             let to = TxKind::Call(account(seed));
             let (nonce, value, input) = (u64::from(seed) - 20, 10u128.pow(18), Default::default());
             let funds = Plan { seed: 5, nonce, to, value, gas: 21_000, input };
             for raw in [funds.raw(), Plan::transfer(seed, 0).raw()] {
-                let answer = ask(&stream, &request(1, "eth_sendRawTransaction", json!([raw])));
-                assert!(answer["result"].is_string(), "{answer}");
+                let hash = client.call("eth_sendRawTransaction", json!([raw]));
+                assert!(hash.is_string(), "{hash}");
             }
         }
     };

@@ -1,16 +1,20 @@
 //! A chain, its server, and small clients of it.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use alloy_consensus::{Transaction, TxEip1559};
 use alloy_primitives::{Address, Bytes, TxKind, U256, hex};
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::rich;
+pub use hearth_evm::builders::{account, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
+use hearth_rpc_client::http::Patience;
+use hearth_rpc_client::{Options, RpcClient};
 use hearth_serve::dashboard::LookAt;
+use hearth_testkit::http;
 use hearth_web3::{Config, Instruments, Limits, Server, serve};
 use serde_json::{Value, json};
 
@@ -34,14 +38,6 @@ pub const NUMBERS: &str = "435f5260205ff3";
 pub fn creates(runtime: &str) -> String {
     let length = runtime.len() / 2;
     format!("60{length:02x}8060095f395ff3{runtime}")
-}
-
-pub fn signer(seed: u8) -> Signer {
-    Signer::new(&[seed; 32]).unwrap()
-}
-
-pub fn account(seed: u8) -> Address {
-    signer(seed).address().into()
 }
 
 /// A transaction with the fields that differ between tests.
@@ -85,11 +81,11 @@ pub fn raw(tx: TxEip1559, seed: u8) -> String {
     hex::encode_prefixed(&Tx::signed(tx.into(), &signer(seed)).raw)
 }
 
-/// A server, and a connection to it.
+/// A server, and a client of it.
 pub struct Node {
     pub chain: Chain,
     pub server: Server,
-    stream: TcpStream,
+    client: RpcClient,
 }
 
 impl Node {
@@ -103,21 +99,20 @@ impl Node {
 
     /// With a dashboard of what `look_at` sees.
     pub fn seen(block_time: BlockTime, change: impl FnOnce(&mut Config), look_at: Option<LookAt>) -> Self {
-        let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-        let genesis = genesis::dev(CHAIN_ID, &accounts, 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=8), 500_000_000);
         Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change, look_at)
     }
 
     /// A chain that has a folder, and makes blocks on demand.
     pub fn in_folder(dir: &std::path::Path, change: impl FnOnce(&mut Config)) -> Self {
-        let genesis = genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
         let (dir, block_time) = (Some(dir.to_owned()), BlockTime::Manual);
         Self::of(ChainConfig { dir, block_time, ..ChainConfig::new(genesis) }, change, None)
     }
 
     /// A chain that keeps its last `retain_blocks` blocks.
     pub fn forgetful(retain_blocks: u64) -> Self {
-        let genesis = genesis::dev(CHAIN_ID, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, retain_blocks, ..ChainConfig::new(genesis) };
         Self::of(config, |_| {}, None)
     }
@@ -130,22 +125,23 @@ impl Node {
         let server =
             serve(config, chain.clone(), Instruments { look_at: look_at.ok_or("--no-dashboard"), profiler: None })
                 .unwrap();
-        let stream = connect(&server);
-        Self { chain, server, stream }
+        let client = client(&server);
+        Self { chain, server, client }
     }
 
     pub fn limited(limits: Limits) -> Self {
         Self::with(BlockTime::Instant, |config| config.limits = limits)
     }
 
-    /// Another connection to the same server.
-    pub fn another(&self) -> Connection {
-        Connection { chain: self.chain.clone(), stream: connect(&self.server) }
+    /// Another client of the same server, with connections of its own.
+    pub fn another(&self) -> Client {
+        Client { chain: self.chain.clone(), client: client(&self.server) }
     }
 
     /// Status and body of the answer to a request with this body.
     pub fn post(&self, body: &str) -> (u16, String) {
-        post(&self.stream, body)
+        let (status, answer) = self.client.exchange(body.as_bytes()).unwrap();
+        (status, String::from_utf8(answer).unwrap())
     }
 
     /// The JSON of the answer to a JSON.
@@ -202,21 +198,24 @@ impl Node {
     }
 }
 
-/// A connection of its own, to be used from another thread.
-pub struct Connection {
+/// A client to be used from another thread.
+pub struct Client {
     chain: Chain,
-    stream: TcpStream,
+    client: RpcClient,
 }
 
-impl Connection {
+impl Client {
     /// The result of a request that must have one.
     #[track_caller]
     pub fn call(&self, method: &str, params: Value) -> Value {
-        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-        let (status, body) = post(&self.stream, &request.to_string());
-        let answer: Value = serde_json::from_str(&body).unwrap();
-        assert!(status == 200 && answer.get("error").is_none(), "{method}: {body}");
-        answer["result"].clone()
+        self.client.call(method, &params).unwrap_or_else(|why| panic!("{method}: {why}"))
+    }
+
+    /// The results of requests in one, each of which must have one.
+    #[track_caller]
+    pub fn batch(&self, method: &str, params: &[Value]) -> Vec<Value> {
+        let results = self.client.batch(method, params).unwrap_or_else(|why| panic!("{method}: {why}"));
+        results.into_iter().map(|result| result.unwrap_or_else(|why| panic!("{method}: {why:?}"))).collect()
     }
 
     /// Up to which block the chain is on disk.
@@ -225,19 +224,16 @@ impl Connection {
     }
 }
 
-fn post(stream: &TcpStream, body: &str) -> (u16, String) {
-    let head = "Host: 127.0.0.1\r\nContent-Type: application/json\r\n";
-    send(stream, "POST", head, body.as_bytes())
+fn client(server: &Server) -> RpcClient {
+    let options = Options { patience: Patience::Step(DEADLINE), answer_max: 1 << 30, ..Options::default() };
+    RpcClient::new(&format!("http://{}", server.address()), &options).unwrap()
 }
 
 pub fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream
+    http::connect(server.address())
 }
 
-/// Status and body of the answer to a request.
+/// Status and body of the answer to a request whose head matters.
 pub fn send(mut stream: &TcpStream, method: &str, head: &str, body: &[u8]) -> (u16, String) {
     let request = format!("{method} / HTTP/1.1\r\n{head}Content-Length: {}\r\n\r\n", body.len());
     stream.write_all(request.as_bytes()).unwrap();
@@ -245,27 +241,8 @@ pub fn send(mut stream: &TcpStream, method: &str, head: &str, body: &[u8]) -> (u
     read_answer(stream)
 }
 
-pub fn read_answer(mut stream: &TcpStream) -> (u16, String) {
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 65_536];
-    let head_end = loop {
-        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
-            break end + 4;
-        }
-        let read = stream.read(&mut chunk).unwrap();
-        assert!(read > 0, "closed: {}", String::from_utf8_lossy(&bytes));
-        bytes.extend_from_slice(&chunk[..read]);
-    };
-    let head = String::from_utf8(bytes[..head_end].to_vec()).unwrap().to_ascii_lowercase();
-    let status = head[9..12].parse().unwrap();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
-    while bytes.len() < head_end + length {
-        let read = stream.read(&mut chunk).unwrap();
-        assert!(read > 0, "closed within a body");
-        bytes.extend_from_slice(&chunk[..read]);
-    }
-    (status, String::from_utf8(bytes[head_end..].to_vec()).unwrap())
+pub fn read_answer(stream: &TcpStream) -> (u16, String) {
+    http::read_answer(&mut BufReader::new(stream))
 }
 
 /// The number in a quantity.

@@ -9,7 +9,7 @@ use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey, prism};
 use serde_json::{Value, json};
 
-use crate::node::{CHAIN_ID, Node, account, connect, number, send};
+use crate::node::{CHAIN_ID, Node, account, number};
 
 fn key(seed: u8) -> SigningKey {
     SigningKey::from_seed(&[seed; 32])
@@ -177,19 +177,13 @@ fn outputs_are_told_with_their_block() {
     let owner = owner(1).to_string();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let stream = connect(&node.server);
-            let ask = |method: &str, params: Value| {
-                let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-                let head = "Host: localhost\r\nContent-Type: application/json\r\n";
-                let (_, answer) = send(&stream, "POST", head, request.as_bytes());
-                serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
-            };
+            let client = node.another();
             while !done.load(Relaxed) {
                 // One output a block.
-                let before = number(&ask("eth_blockNumber", json!([])));
-                let count = ask("utxo_getBalances", json!([owner]))[0]["outputs"].clone();
+                let before = number(&client.call("eth_blockNumber", json!([])));
+                let count = client.call("utxo_getBalances", json!([owner]))[0]["outputs"].clone();
                 let count = if count.is_null() { 0 } else { number(&count) };
-                let after = number(&ask("eth_blockNumber", json!([])));
+                let after = number(&client.call("eth_blockNumber", json!([])));
                 assert!((before..=after).contains(&count), "{before} {count} {after}");
             }
         });

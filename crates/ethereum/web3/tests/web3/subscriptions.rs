@@ -161,7 +161,7 @@ fn who_never_reads_is_dropped_and_others_are_told() {
         counters.websockets_dropped.load(Relaxed) > 0
     });
     assert_eq!(counters.subscriptions_open.load(Relaxed), 1);
-    wait_until("its connection ends", || counters.connections_open.load(Relaxed) <= 2);
+    wait_until("its connection ends", || counters.connections_open.load(Relaxed) <= 1);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
@@ -35,11 +35,11 @@ use hearth_ring::HugePages;
 use hearth_tile::Clock;
 use hearth_wire::base58::encode_32;
 
+use super::bottleneck::{LoadSummary, limit_of_load};
 use super::drive::Driver;
 use super::observe::{Observed, Snapshot};
 use super::report::{Asked, Rate, Report, Target, Waited};
 use super::summary::is_kept;
-use super::verdict::{LoadSummary, limit_of_load};
 use super::{BenchError, Nobody, Options, asked, machine, presign_count, progress};
 use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};

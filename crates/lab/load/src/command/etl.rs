@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::out::{self, Unwritable};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{self, Say, Unwritable, note};
 use hearth_command::stop::StopSignal;
 use serde_json::{Value, json};
 
@@ -130,7 +129,7 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommand
     }
     let outputs = [&options.csv, &options.parquet, &options.json].into_iter().flatten();
     for path in outputs.filter(|path| path.as_os_str() != "-") {
-        out::can_be_written(path)?;
+        output::can_be_written(path)?;
     }
     // With --follow a log may come later.
     let missing = |path: &&PathBuf| !is_input(path) && !options.follow && !path.exists();

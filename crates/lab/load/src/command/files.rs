@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hearth_command::out;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{self, Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_profile::Stack;
 use serde::Serialize;
@@ -27,7 +26,7 @@ const TOKEN: &str = "HEARTH_ADMIN_TOKEN";
 pub fn can_be_written(options: &Run) -> Result<(), CommandError> {
     let json = options.json.as_deref().filter(|path| path.as_os_str() != "-");
     let flame = options.profile.map(|_| options.flame.as_path());
-    json.into_iter().chain(options.html.as_deref()).chain(flame).try_for_each(out::can_be_written)?;
+    json.into_iter().chain(options.html.as_deref()).chain(flame).try_for_each(output::can_be_written)?;
     Ok(())
 }
 
@@ -113,7 +112,7 @@ fn token() -> Option<String> {
 
 /// `hearth load profile`
 pub fn profile(options: &options::Profile, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
-    out::can_be_written(&options.output)?;
+    output::can_be_written(&options.output)?;
     let span = match options.next_block {
         true => Span::NextBlock,
         false => Span::Time(std::time::Duration::from_secs(options.seconds)),

@@ -3,7 +3,7 @@
 //! reads   the node's RPC; a key file; of `etl`: see there
 //! writes  transactions; a key file; the report, as text and JSON
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod etl;
 mod files;
@@ -23,8 +23,7 @@ use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
 use hearth_command::bar::Bar;
 use hearth_command::exit_code::{ExitCode, FAILED, MISSED, WRONG_USE};
-use hearth_command::out::Unwritable;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, Unwritable, note};
 use hearth_command::secrets;
 use hearth_command::shell;
 use hearth_command::stop::{GRACE, StopSignal};

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 
 use alloy_primitives::{Address, U256};
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_crypto::secp256k1::Signer;
 
 use super::CommandError;

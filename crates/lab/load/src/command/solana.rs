@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, note};
 use hearth_command::stop::StopSignal;
 use hearth_keys as key_files;
 use hearth_wire::base58::{decode_32, decode_64};

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_command::stop::StopSignal;
 use hearth_workload::block::measure;
 use hearth_workload::times::Times;

@@ -7,8 +7,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use hearth_command::out::can_be_written;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, can_be_written, note};
 use hearth_command::stop::StopSignal;
 use hearth_stats::quiet::spoilt;
 

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
-use hearth_command::out::can_be_written;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, can_be_written, note};
 use hearth_command::stop::StopSignal;
 use hearth_machine::Root;
 use hearth_machine::memory::file_system_of;

@@ -3,7 +3,7 @@
 //! reads   results as CSV; of `build` and `layout`: see there
 //! writes  the answer, as text, as JSON and as a page
 
-#![deny(clippy::print_stdout, clippy::print_stderr)] // `say` does not panic when nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod block;
 mod build;
@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
-use hearth_command::out::{Unwritable, can_be_written};
-use hearth_command::say::Say;
+use hearth_command::output::{Say, Unwritable, can_be_written};
 use hearth_command::stop::StopSignal;
 use hearth_stats::paired_bootstrap::Settings;
 use hearth_stats::table::{Table, TableError};

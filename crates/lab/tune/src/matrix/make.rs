@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
+use hearth_tile::clock::unix_time;
 use serde::{Deserialize, Serialize};
 
 use super::cargo::{Call, Program, Toolchain};
@@ -306,7 +307,9 @@ impl<'a> Maker<'a> {
         }
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let (flags, steps, beside) = (Vec::new(), Cell::new(0), RefCell::default());
-        let mut recipe = Recipe { options, toolchain, folder, target, flags, steps, begin: SystemTime::now(), beside };
+        // Compared with the times of files, which are of that type.
+        let begin = SystemTime::UNIX_EPOCH + unix_time();
+        let mut recipe = Recipe { options, toolchain, folder, target, flags, steps, begin, beside };
         if options.has(Key::Pgo) {
             let raw = recipe.target.join("raw");
             fs::create_dir_all(&raw).map_err(failed(&raw))?;

@@ -8,9 +8,9 @@ use parking_lot::RwLock;
 
 use super::general::GeneralPath;
 use crate::accounts::Accounts;
-use crate::hashing::Hashing;
+use crate::bank_hash::Hashing;
+use crate::notifier::Tap;
 use crate::status_cache::StatusCache;
-use crate::tap::Tap;
 
 /// What banks and readers share.
 pub(crate) struct Shared {

@@ -2,12 +2,12 @@
 //!
 //! reads   outcomes, records, the accounts about to be written
 //! writes  the ledger's tap
-//! memory  see [`crate::tap`]
+//! memory  see [`crate::notifier`]
 
 use hearth_wire::Txn;
 
 use super::{Bank, Executor, Outcome};
-use crate::tap::{Changed, Landed, Wanted, is_vote};
+use crate::notifier::{Changed, Landed, Wanted, is_vote};
 
 impl Bank {
     /// Tells what is wanted of a microblock, before its accounts are written.

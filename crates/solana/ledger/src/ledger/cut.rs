@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Chain, Ledger, LedgerConfig, RECENT_BLOCKS, State};
+use crate::bank_hash::{Hashes, Hashing};
 use crate::blockhash::BlockhashQueue;
 use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::Epochs;
 use crate::genesis::Genesis;
-use crate::hashing::{Hashes, Hashing};
 use crate::snapshot::{Cut, Loaded, Manifest, Snapshots};
 
 /// Accounts that are hashed in one go by the thread that writes snapshots.

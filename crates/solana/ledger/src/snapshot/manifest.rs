@@ -10,9 +10,9 @@ use hearth_wire::Hash;
 use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 use serde::{Deserialize, Serialize};
 
+use crate::bank_hash::Hashes;
 use crate::block::BlockSummary;
 use crate::epochs::KeptEpochs;
-use crate::hashing::Hashes;
 use crate::lattice::Lattice;
 use crate::performance::Samples;
 

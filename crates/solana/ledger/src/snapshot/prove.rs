@@ -15,7 +15,7 @@ use hearth_wire::Hash;
 
 use super::error::{Fault, SnapshotError};
 use super::load::{Loaded, load};
-use crate::hashing::hash_all;
+use crate::bank_hash::hash_all;
 use crate::status_cache::StatusCacheConfig;
 
 /// The slot of a snapshot of the chain of this genesis, and the hash of its bank, which its accounts come to.

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::RpcError;
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, note};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_keys::KeyError;

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use hearth_command::node_rpc;
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_command::stop::StopSignal;
 use hearth_machine::sockets::{self, Protocol};
 use rustix::process::Signal;

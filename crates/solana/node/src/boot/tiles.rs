@@ -21,6 +21,7 @@ use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::gossip::{self, Gossip};
 use hearth_pipeline::metric::{self, Metric};
+use hearth_pipeline::net::links::LinksConfig;
 use hearth_pipeline::net::{self, Net};
 use hearth_pipeline::node::TileConfigs;
 use hearth_pipeline::pack::{self, Pack};
@@ -43,8 +44,8 @@ use hearth_wire::Pubkey;
 use super::consensus::{Cluster, Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS};
 use crate::config::{
-    Bench, Config, DedupTile, Development, Layout, PackTile, PeerLimits, Ports, QuicTile, Rpc, ScheduleStrategy,
-    VerifyTile, workspace_path,
+    Bench, Config, DedupTile, Development, Layout, NetTile, PackTile, PeerLimits, Ports, QuicTile, Rpc,
+    ScheduleStrategy, VerifyTile, workspace_path,
 };
 use crate::peers::socket::links_config;
 use crate::ports::BoundPorts;
@@ -86,7 +87,10 @@ pub(super) fn tile_configs(
     // The first net tile has the sockets that are bound, and the others share their ports.
     let mut bound = bound.net();
     let configs = TileConfigs::default()
-        .each::<Net>(topology, |_| net::Config { bound: std::mem::take(&mut bound), ..net_config(config, &ports) })
+        .each::<Net>(topology, |_| net::Config {
+            bound: std::mem::take(&mut bound),
+            ..net_config(&config.tiles.net, !config.follows(), links_config(config), &ports)
+        })
         .each::<Quic>(topology, |_| quic_config(&config.tiles.quic, own, drops.clone()))
         .each::<Verify>(topology, |_| verify_config(&config.tiles.verify, topology, fates.key(), drops.clone()))
         .each::<Dedup>(topology, |_| dedup_config(&config.tiles.dedup, &drops))
@@ -123,7 +127,7 @@ pub(super) fn tile_configs(
     let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
         .one::<Sign>(sign::Config { key: keypair, vote_account })
-        .one::<Metric>(metric_config(config, &ports, metrics, folder))
+        .one::<Metric>(metric_config(workspace_path(config), &ports, metrics, folder))
         .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
     Ok(match load {
         Some(load) => with_load(configs, bench, topology, &ports, load),
@@ -193,13 +197,14 @@ fn store_config(config: store::Config, history: Option<History>, confirmed: Opti
     if let Some(history) = history { config.with_history(history) } else { config }
 }
 
-fn metric_config(config: &Config, ports: &Ports, listener: TcpListener, folder: PathBuf) -> metric::Config {
-    metric::Config { listen: ports.metrics, bound: Some(listener), workspace: workspace_path(config), ledger: folder }
+fn metric_config(workspace: PathBuf, ports: &Ports, listener: TcpListener, folder: PathBuf) -> metric::Config {
+    metric::Config { listen: ports.metrics, bound: Some(listener), workspace, ledger: folder }
 }
 
-fn net_config(config: &Config, ports: &Ports) -> net::Config {
+/// `makes_blocks`: it takes transactions. `links` are the emulated ones.
+fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, ports: &Ports) -> net::Config {
     net::Config {
-        transactions: (!config.follows()).then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
+        transactions: makes_blocks.then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
         shreds: ports.cluster.map(|ports| net::ShredPorts {
             tvu: ports.tvu.into(),
             repair: ports.repair.into(),
@@ -207,8 +212,8 @@ fn net_config(config: &Config, ports: &Ports) -> net::Config {
         }),
         gossip: ports.cluster.map(|ports| ports.gossip.into()),
         sends_from: ports.cluster.map(|at| IpAddr::from(*at.gossip.ip())),
-        socket_buffer_bytes: config.tiles.net.socket_buffer_bytes,
-        links: links_config(config),
+        socket_buffer_bytes: config.socket_buffer_bytes,
+        links,
         ..net::Config::default()
     }
 }

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use hearth_pipeline::kinds::{KINDS, Kind};
 use hearth_pipeline::topology::Counts;
 use hearth_pipeline::{dedup, pack};
+use hearth_tile::affinity::{Affinity, Blocklist};
 use serde::{Deserialize, Serialize};
 
 pub use load::{ConfigError, EPOCH_LEAST, LOG_BYTES_MAX, Loaded, Survey, TICKS_LEAST, check, idle_keys, load, survey};
@@ -29,7 +30,7 @@ pub use option::ConfigFile;
 pub use ports::{ClusterPorts, Ports};
 pub use validator::Validator;
 pub use values::{Address, Entrypoint, PageSize, PeerLimits, ScheduleStrategy, SlotTiming};
-pub use workspace::{huge_pages, workspace_path};
+pub use workspace::{LocalNode, huge_pages, workspace_path};
 
 /// Writes one key of the annotated default file.
 pub trait Annotate {
@@ -74,7 +75,17 @@ macro_rules! plain_values {
 }
 
 plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<SocketAddr>);
-plain_values!(PageSize, SlotTiming, PeerLimits, ScheduleStrategy, Vec<Address>, Vec<Entrypoint>, Vec<Validator>);
+plain_values!(
+    Affinity,
+    Blocklist,
+    PageSize,
+    SlotTiming,
+    PeerLimits,
+    ScheduleStrategy,
+    Vec<Address>,
+    Vec<Entrypoint>,
+    Vec<Validator>
+);
 
 impl Annotate for usize {
     fn annotate(&self, _: &str, key: &str, help: &str, to: &mut Annotated) {
@@ -166,9 +177,9 @@ tables! {
         /// rserve, replay, exec, tower, txsend, gossip, sign, metric (repair, and rserve to gossip, in a cluster):
         /// `auto`, or a comma list of `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles share core 0).
         /// One thread polls the tiles of a core in turn. A node that votes alone has tower on store's core.
-        pub affinity: String = "auto".into(),
+        pub affinity: Affinity = Affinity::default(),
         /// Cores that `auto` must not use: `0`, `4-7`, `2h` (core 2 and its hyperthread sibling).
-        pub blocklist_cores: String = String::new(),
+        pub blocklist_cores: Blocklist = Blocklist::default(),
         /// Number of net tiles; 0 chooses by the number of cores, here and below, or is 1 where `affinity` is not
         /// `auto`.
         pub net_tile_count: usize = 0,
@@ -471,7 +482,7 @@ tables! {
         /// Tiles that send over QUIC; 0 chooses, or is 1 where `affinity` is not `auto`.
         pub benchs_tile_count: usize = 0,
         /// Cores of the load's tiles in the order bencho, benchg, benchs, in the form of `layout.affinity`.
-        pub affinity: String = "auto".into(),
+        pub affinity: Affinity = Affinity::default(),
         /// Compute units that a block holds at most; the cluster's are 100,000,000. Less makes blocks full on a machine
         /// that does not come to the cluster's. Where the limit is lifted it does not count.
         pub max_cost_per_block: u64 = 100_000_000,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use hearth_command::say::note;
+use hearth_command::output::note;
 
 use super::{Config, ConfigError, Loaded, check, load};
 

@@ -1,18 +1,47 @@
 //! The workspace of a configuration: its file, and the pages that it is made of.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use hearth_ring::HugePages;
 
-use super::{Config, HugeTlbFs, PageSize};
+use super::{Config, HugeTlbFs, PageSize, Ports};
+
+/// A node on this machine: what a command has to know that watches it or asks it.
+#[derive(Clone, Debug)]
+pub struct LocalNode {
+    /// Its name.
+    pub name: String,
+    /// Where its RPC is, unless that has moved.
+    pub rpc: SocketAddr,
+    /// The folder of its workspace file.
+    folder: PathBuf,
+}
+
+impl LocalNode {
+    /// The node of a configuration.
+    pub fn of(config: &Config) -> Self {
+        let folder = match huge_pages(&config.hugetlbfs) {
+            HugePages::None => &config.hugetlbfs.workspace_path,
+            _ => &config.hugetlbfs.mount_path,
+        };
+        Self { name: config.name.clone(), rpc: Ports::of(config).rpc, folder: folder.clone() }
+    }
+
+    /// A node of another name with the same configuration.
+    pub fn named(&self, name: &str) -> Self {
+        Self { name: name.into(), ..self.clone() }
+    }
+
+    /// Its workspace file.
+    pub fn workspace(&self) -> PathBuf {
+        hearth_ring::workspace_path(&self.folder, &self.name)
+    }
+}
 
 /// The workspace file of a configuration.
 pub fn workspace_path(config: &Config) -> PathBuf {
-    let folder = match huge_pages(&config.hugetlbfs) {
-        HugePages::None => &config.hugetlbfs.workspace_path,
-        _ => &config.hugetlbfs.mount_path,
-    };
-    hearth_ring::workspace_path(folder, &config.name)
+    LocalNode::of(config).workspace()
 }
 
 /// The pages of the workspace.

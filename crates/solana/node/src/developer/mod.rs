@@ -6,9 +6,9 @@
 //! drops   nothing: what cannot be done is a [`FlagError`] that names the option
 //! source  the options of `solana-test-validator` 4.2; `docs/solana-test-validator.md` compares them one by one
 
-mod beginning;
 mod dump;
 mod flags;
+mod genesis_overrides;
 mod overrides;
 mod remote;
 mod reset;
@@ -17,8 +17,8 @@ use std::path::PathBuf;
 
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 
-pub use beginning::Beginning;
 pub use flags::Flags;
+pub use genesis_overrides::Beginning;
 pub use reset::reset;
 
 /// Why options cannot be followed.

@@ -12,8 +12,8 @@ use std::path::Path;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hearth_command::numbers::grouped;
+use hearth_command::output::Say;
 use hearth_command::progress::Progress;
-use hearth_command::say::Say;
 use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 

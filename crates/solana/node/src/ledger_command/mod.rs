@@ -13,7 +13,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use hearth_command::exit_code::ExitCode;
-use hearth_command::say::Say;
+use hearth_command::output::Say;
 use hearth_command::shell;
 use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
 use hearth_ledger::history::HistoryError;

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use hearth_command::numbers::grouped;
+use hearth_command::output::{Say, plural};
 use hearth_command::progress::Progress;
-use hearth_command::say::{Say, plural};
 use hearth_ledger::snapshot;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_wire::base58::encode_32;

@@ -13,8 +13,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_command::numbers::grouped;
+use hearth_command::output::{Say, plural};
 use hearth_command::progress::{Progress, megabytes};
-use hearth_command::say::{Say, plural};
 use hearth_crypto::ed25519::verify_strict;
 use hearth_keys as keys;
 use hearth_ledger::blockstore::Block;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hearth_command::node_rpc;
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Served;
 use hearth_keys::{self as keys, Identity};
@@ -35,7 +35,7 @@ use serde_json::json;
 
 use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
-use super::{echo, now_ms};
+use super::{ip_echo, now_ms};
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
 
@@ -141,7 +141,7 @@ impl Joiner<'_> {
         if path.exists() {
             // Whether the chain goes on elsewhere is seen once the node runs; here only that it is the same.
             let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
-            let theirs = self.entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)));
+            let theirs = self.entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)));
             match (own, theirs) {
                 (Some(own), Some((entrypoint, theirs))) if own != theirs => {
                     return Err(JoinError::OtherChain { own, theirs, entrypoint });
@@ -153,7 +153,7 @@ impl Joiner<'_> {
         }
         let entrypoints = &self.entrypoints;
         let (entrypoint, shred_version) = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
-            entrypoints.iter().find_map(|at| Some((*at, echo::shred_version(*at).ok()??)))
+            entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)))
         })?;
         // Blocks without their genesis: before another chain's is written beside them.
         let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| shred_version_of(&hash));

@@ -9,8 +9,8 @@
 //! is whole, vote and take turns; [`divergence`] says why a node can no longer be in its cluster.
 
 pub mod divergence;
-pub mod echo;
 pub mod gossip;
+pub mod ip_echo;
 pub mod join;
 pub mod socket;
 
@@ -18,7 +18,7 @@ use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 
-use hearth_command::say::note;
+use hearth_command::output::note;
 
 use join::JoinError;
 

@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_netem::{Datagrams, Emulator};
 use hearth_pipeline::net::links::{LOOK_NS, LinksConfig, LinksWatch};
 use hearth_tile::sys::event::{EventFd, wait_readable};

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
-use hearth_ledger::fates::{DropReason, Fates};
-use hearth_ledger::genesis::{Genesis, GenesisConfig, funded_account_key};
-use hearth_ledger::ledger::LedgerConfig;
+use hearth_ledger::builders;
+use hearth_ledger::drop_log::{DropReason, Fates};
+use hearth_ledger::genesis::funded_account_key;
 use hearth_tile::rig::Rig;
-use hearth_wire::transfer::TransferTemplate;
 
 use super::*;
 use crate::links::MicroblockTxn;
@@ -16,20 +15,13 @@ use crate::links::MicroblockTxn;
 const RECEIVED_US: u32 = 1_000;
 
 fn ledger() -> Arc<Ledger> {
-    let config = GenesisConfig { fund_initial_accounts: 4, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let genesis = Genesis::create(config, |_| {}).unwrap();
-    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    let ledger = builders::ledger(4);
     ledger.begin_slot(1, 0).unwrap();
     ledger
 }
 
 fn transfer(ledger: &Ledger, key: &SigningKey, to: &[u8; 32], lamports: u64) -> Vec<u8> {
-    let mut template = TransferTemplate::new();
-    template.set_from(&key.public_key());
-    template.set_to(to);
-    template.set_lamports(lamports);
-    template.set_recent_blockhash(ledger.genesis_hash());
-    template.sign_with(|message| key.sign(message)).to_vec()
+    builders::transfer(key, to, lamports, ledger.genesis_hash())
 }
 
 fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {

@@ -7,7 +7,7 @@
 //! drops   duplicates, counted; false-drop odds history / 2^64 per transaction
 //! source  the oracle `matches_model` beside [`TagCache`]
 
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_tile::latency::TAKEN;
 use hearth_tile::{Frag, Host, InitError, LatencyDecl, Out, Port, Tile};
 

@@ -3,9 +3,8 @@
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::sha256::sha256_chain;
 use hearth_ledger::history::{self, Batch, History};
-use hearth_ledger::{Account, Genesis, GenesisConfig, LedgerConfig, Outcome, TransactionError};
+use hearth_ledger::{Account, Outcome, TransactionError, builders};
 use hearth_tile::rig::Rig;
-use hearth_wire::TransferTemplate;
 
 use super::*;
 use crate::bank::Recording;
@@ -26,8 +25,7 @@ fn key(number: u8) -> SigningKey {
 
 impl Trial {
     fn new(recording: Option<Recording>) -> Self {
-        let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-        let ledger = Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default());
+        let ledger = builders::ledger(0);
         (0..80).for_each(|n| ledger.accounts().store(&key(n).public_key(), Account::wallet(1 << 40)));
         ledger.begin_slot(1, 0).unwrap();
         let worker = WorkerConfig { table_bytes: 1 << 20, recording };
@@ -37,15 +35,7 @@ impl Trial {
 
     fn transfers(&self, range: std::ops::Range<u8>) -> Vec<Vec<u8>> {
         let blockhash = self.ledger.recent_blocks(1)[0].blockhash;
-        let transfer = |from: u8| {
-            let mut template = TransferTemplate::new();
-            template.set_from(&key(from).public_key());
-            template.set_to(&key(from + 100).public_key());
-            template.set_lamports(1 << 30);
-            template.set_recent_blockhash(&blockhash);
-            template.sign_with(|message| key(from).sign(message));
-            template.bytes().to_vec()
-        };
+        let transfer = |from: u8| builders::transfer(&key(from), &key(from + 100).public_key(), 1 << 30, &blockhash);
         range.map(transfer).collect()
     }
 

@@ -12,7 +12,7 @@ use hearth_ledger::cost::BlockLimits;
 
 use super::scheduler::Scheduler;
 use super::tables::Tables;
-use super::terms::{Limits, Pacing, SchedulerConfig};
+use super::types::{Limits, Pacing, SchedulerConfig};
 use crate::drops::DropLog;
 use crate::links::{MICROBLOCK_MTU, MICROBLOCK_TXNS, PohEntry};
 use crate::shred;

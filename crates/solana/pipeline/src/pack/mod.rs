@@ -22,7 +22,7 @@ mod pool;
 mod scheduler;
 mod table;
 mod tables;
-mod terms;
+mod types;
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use hearth_ledger::bank::{LoadedAddresses, advances_nonce};
 use hearth_ledger::blockhash::{BlockhashQueue, last_valid_block_height};
 use hearth_ledger::budget::Budget;
 use hearth_ledger::cost::{Cost, allocated_bytes};
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_ledger::fees::Fee;
 use hearth_ledger::programs::is_reserved;
 use hearth_tile::latency::TAKEN;
@@ -47,7 +47,7 @@ use crate::links::{
 
 pub use config::Config;
 pub use scheduler::{Scheduled, Scheduler};
-pub use terms::{BlockLimit, Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
+pub use types::{BlockLimit, Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
 
 use config::FLIGHTS_PER_BANK;
 use tables::{Arrival, Tables, Waiting};

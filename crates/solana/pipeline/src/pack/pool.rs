@@ -8,7 +8,7 @@
 use super::heap::Entry;
 use super::lists::Lists;
 use super::table::IndexTable;
-use super::terms::{Candidate, TXN_BYTES, TXN_LOCKS};
+use super::types::{Candidate, TXN_BYTES, TXN_LOCKS};
 
 /// Classes of pay: see [`pay_class`].
 const PAY_CLASSES: usize = 64 << PAY_FRACTION_BITS;

@@ -30,7 +30,7 @@ use std::hint::black_box;
 use super::accounts::Accounts;
 use super::heap::{Entry, Heap};
 use super::pool::{EXPIRY_SPAN, LockId, Pool, pay_class};
-use super::terms::{BlockLimit, Candidate, Counts, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
+use super::types::{BlockLimit, Candidate, Counts, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
 pub use flights::Scheduled;
 
 /// Accounts of a transaction that are hashed ahead of their turn; most have fewer.

@@ -1,7 +1,6 @@
 //! Tile tests: frags in, frags out, time by hand.
 
 use super::*;
-use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
 use hearth_tile::rig::Rig;
 use hearth_wire::transfer::TransferTemplate;
 use std::time::Duration;
@@ -23,8 +22,7 @@ fn rig_with(
     inputs: &[&str],
     outputs: &[&str],
 ) -> (Rig<Poh>, Arc<Ledger>) {
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = hearth_ledger::builders::ledger(1);
     let slot_ns = SLOT.as_nanos() as u64;
     let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
     let config = Config { chain, on_demand, ledger: ledger.clone() };

@@ -11,7 +11,7 @@
 //!         or is longer than a packet. All counted
 //! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
 
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_quic::{Server, ServerConfig, ServerCounters, Stakes};
 use hearth_tile::latency::TAKEN;
 use hearth_tile::{Clock, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};

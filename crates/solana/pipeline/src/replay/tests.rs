@@ -7,15 +7,13 @@ use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::history::{self, BatchWriter, History, HistoryKey};
-use hearth_ledger::{
-    Account, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, SlotError, TransactionError,
-};
+use hearth_ledger::{Account, Executor, Ledger, Outcome, SlotError, TransactionError, builders};
 use hearth_testkit::random::Random;
+use hearth_wire::Txn;
 use hearth_wire::base58::encode_64;
 use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::entry::{Cursor, Entries, Entry, EntryErrorKind, Part, write_batch_header, write_entry};
 use hearth_wire::message::{Instruction, Message};
-use hearth_wire::{TransferTemplate, Txn};
 
 use super::*;
 use crate::bank::{Recording, record_transaction};
@@ -48,8 +46,7 @@ impl World {
 
     /// All but the last signer have money.
     fn ledger(&self) -> Arc<Ledger> {
-        let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-        let ledger = Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default());
+        let ledger = builders::ledger(0);
         let rich = &self.signers[..ACCOUNTS];
         rich.iter().for_each(|signer| ledger.accounts().store(&signer.public_key(), Account::wallet(LAMPORTS)));
         ledger
@@ -58,14 +55,9 @@ impl World {
     fn transfer(&self, random: &mut Random, blockhash: &[u8; 32], hot: usize, is_unpaid: bool) -> Vec<u8> {
         let from = if is_unpaid { ACCOUNTS } else { random.index(ACCOUNTS) };
         let to = Some(random.index(hot)).filter(|to| *to != from).unwrap_or((from + 1) % ACCOUNTS);
-        let mut template = TransferTemplate::new();
-        template.set_from(&self.signers[from].public_key());
-        template.set_to(&self.signers[to].public_key());
         // Some come to more than there is, by what went before.
-        template.set_lamports(1 + random.below(LAMPORTS));
-        template.set_recent_blockhash(blockhash);
-        template.sign_with(|message| self.signers[from].sign(message));
-        template.bytes().to_vec()
+        let lamports = 1 + random.below(LAMPORTS);
+        builders::transfer(&self.signers[from], &self.signers[to].public_key(), lamports, blockhash)
     }
 }
 

@@ -9,11 +9,11 @@ use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
 use hearth_ledger::history::{self, Batch, History};
 use hearth_ledger::stakes::validator_accounts;
-use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig};
+use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig, builders};
 use hearth_tile::rig::{DEPTH, Rig};
+use hearth_wire::Txn;
 use hearth_wire::entry::{write_batch_header, write_entry};
 use hearth_wire::vote::Voted;
-use hearth_wire::{TransferTemplate, Txn};
 
 use super::*;
 use crate::bank::Recording;
@@ -191,13 +191,7 @@ impl Trial {
 }
 
 fn transfer(blockhash: &[u8; 32], number: u64) -> Vec<u8> {
-    let mut template = TransferTemplate::new();
-    template.set_from(&payer().public_key());
-    template.set_to(&[9; 32]);
-    template.set_lamports((1 << 30) + number);
-    template.set_recent_blockhash(blockhash);
-    template.sign_with(|message| payer().sign(message));
-    template.bytes().to_vec()
+    builders::transfer(&payer(), &[9; 32], (1 << 30) + number, blockhash)
 }
 
 fn frozen(events: &[Event]) -> Option<&crate::tower::FrozenBlock> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::links::{MORE, write_set};
 use hearth_ledger::blockstore::{self, FecSetRecord};
 use hearth_ledger::history::{BatchWriter, HistoryKey, HistoryReader, MetaParts};
-use hearth_ledger::{Commitment, Genesis, GenesisConfig, LedgerConfig};
+use hearth_ledger::{Commitment, LedgerConfig, builders};
 use hearth_tile::rig::Rig;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -26,8 +26,7 @@ impl Drop for Dir {
 }
 
 fn rig(dir: &Dir, config: blockstore::Config) -> (Rig<Store>, Arc<Ledger>, blockstore::Reader) {
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = builders::ledger(1);
     let (store, _) = BlockStore::open(&dir.0, config).unwrap();
     let reader = store.reader();
     let inputs = ["shred_store:0", "shred_store:1"];
@@ -96,8 +95,7 @@ fn sets_reach_the_disk_and_the_ledger_hears_in_order() {
 #[test]
 fn where_the_node_votes_tower_hears_of_the_newest_block() {
     let dir = Dir::new("tower");
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = builders::ledger(1);
     let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
     let reader = store.reader();
     let mut rig = Rig::<Store>::new(Config::new(store, ledger.clone()), &["shred_store:0"], &["store_tower"]);
@@ -202,8 +200,7 @@ fn batch(key: &HistoryKey, id: u64, signatures: &[[u8; 64]]) -> Vec<u8> {
 }
 
 fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, HistoryReader) {
-    let genesis = GenesisConfig { fund_initial_accounts: 2, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = builders::ledger(2);
     let (store, _) = BlockStore::open(&dir.0.join("blocks"), small()).unwrap();
     let config = hearth_ledger::history::Config::new(8 << 20, [7; 32]);
     let history = History::open(&dir.0.join("history"), config, 0).unwrap();
@@ -228,13 +225,9 @@ fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, HistoryReader) {
 fn three_in_slot(ledger: &Ledger, slot: u64) {
     let bank = ledger.begin_slot(slot, slot - 1).unwrap();
     let from = hearth_ledger::genesis::funded_account_key(0);
-    let mut template = hearth_wire::TransferTemplate::new();
-    template.set_from(&from.public_key());
-    template.set_to(&hearth_ledger::genesis::funded_account_key(1).public_key());
-    template.set_recent_blockhash(bank.parent_blockhash());
+    let to = hearth_ledger::genesis::funded_account_key(1).public_key();
     for lamports in 1..=3 {
-        template.set_lamports(lamports);
-        let bytes = template.sign_with(|message| from.sign(message)).to_vec();
+        let bytes = builders::transfer(&from, &to, lamports, bank.parent_blockhash());
         let (mut executor, mut outcomes) = (hearth_ledger::Executor::new(), vec![]);
         bank.execute(&mut executor, &[hearth_wire::Txn::parse(&bytes).unwrap()], &mut outcomes);
         assert!(outcomes[0].is_committed());
@@ -269,8 +262,7 @@ fn in_a_cluster_what_it_confirms_is_confirmed() {
     let dir = Dir::new("cluster");
     let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
     let reader = store.reader();
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = builders::ledger(1);
     let config = Config::new(store, ledger.clone()).in_cluster(0);
     let mut rig = Rig::<Store>::new(config, &["shred_store:0", "replay_store"], &[]);
     for slot in [1, 3] {
@@ -303,9 +295,8 @@ struct Member {
 }
 
 fn in_cluster(dir: &Dir) -> Member {
-    let genesis = GenesisConfig { fund_initial_accounts: 2, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let config = LedgerConfig { forks: Some(hearth_ledger::Forks::default()), ..LedgerConfig::default() };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), config);
+    let ledger = Ledger::new(&builders::genesis(2), config);
     let (store, _) = BlockStore::open(&dir.0.join("blocks"), small()).unwrap();
     let config = hearth_ledger::history::Config::new(8 << 20, [7; 32]);
     let history = History::open(&dir.0.join("history"), config, 0).unwrap();
@@ -459,8 +450,7 @@ fn fill(rig: &mut Rig<Store>) {
 #[test]
 fn poh_hears_that_the_disk_is_full_and_that_it_has_room() {
     let dir = Dir::new("poh");
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = builders::ledger(1);
     let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
     let mut rig = Rig::<Store>::new(Config::new(store, ledger), &["shred_store:0"], &["store_poh"]);
     rig.run();
@@ -478,8 +468,7 @@ fn poh_hears_that_the_disk_is_full_and_that_it_has_room() {
 #[test]
 fn store_does_not_wait_for_poh() {
     let dir = Dir::new("slow-poh");
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = builders::ledger(1);
     let (store, _) = BlockStore::open(&dir.0, small()).unwrap();
     let mut rig = Rig::<Store>::new(Config::new(store, ledger), &["shred_store:0"], &["store_poh"]);
     // More often than the link holds at once.
@@ -510,8 +499,7 @@ fn in_a_cluster_nothing_that_is_there_is_discarded_at_the_start() {
     rig.give("shred_store:0", 0, &set(2, 0, false));
     rig.run();
     drop(rig);
-    let genesis = GenesisConfig { fund_initial_accounts: 1, ..GenesisConfig::development([1; 32], [2; 32], 0) };
-    let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
+    let ledger = builders::ledger(1);
     let store = open();
     let reader = store.reader();
     let config = Config::new(store, ledger).in_cluster(0);

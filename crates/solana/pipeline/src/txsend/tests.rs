@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::Peer;
-use hearth_ledger::fates::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, Fates};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
 use hearth_quic::{Server, ServerConfig};
 use hearth_testkit::random::Random;

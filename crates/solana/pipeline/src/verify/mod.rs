@@ -12,7 +12,7 @@
 //! push out the original.
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_tile::latency::TAKEN;
 use hearth_tile::{Frag, Host, InitError, LatencyDecl, Out, Port, Tile};
 use hearth_wire::hash64;

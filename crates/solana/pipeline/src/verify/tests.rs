@@ -4,19 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
-use hearth_ledger::fates::Fates;
+use hearth_ledger::builders;
+use hearth_ledger::drop_log::Fates;
 use hearth_tile::rig::Rig;
-use hearth_wire::transfer::TransferTemplate;
 
 use super::*;
 
 fn transfer(lamports: u64) -> Vec<u8> {
-    let key = SigningKey::from_seed(&[1; 32]);
-    let mut template = TransferTemplate::new();
-    template.set_from(&key.public_key());
-    template.set_to(&[2; 32]);
-    template.set_lamports(lamports);
-    template.sign_with(|message| key.sign(message)).to_vec()
+    builders::transfer(&SigningKey::from_seed(&[1; 32]), &[2; 32], lamports, &[0; 32])
 }
 
 fn rig() -> Rig<Verify> {

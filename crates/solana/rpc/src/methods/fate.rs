@@ -8,7 +8,7 @@
 //! What has landed counts, whatever became of other copies. Then the last drop, then what waits. Who is told that
 //! nothing is known is told how far back something would be.
 
-use hearth_ledger::fates::{Dropped, Fate};
+use hearth_ledger::drop_log::{Dropped, Fate};
 use hearth_ledger::{Commitment, TransactionError};
 use hearth_wire::Signature;
 use hearth_wire::base58::encode_64;

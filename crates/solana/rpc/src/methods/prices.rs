@@ -13,7 +13,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use hearth_ledger::{Budget, Commitment, tap};
+use hearth_ledger::{Budget, Commitment, notifier};
 use hearth_wire::{Pubkey, Txn};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl BlockPrices {
 
 /// What a transaction pays for a compute unit; `None` for one that tells nothing of prices.
 fn price_of(txn: &Txn<'_>) -> Option<u64> {
-    if tap::is_vote(txn) {
+    if notifier::is_vote(txn) {
         return None;
     }
     let budget = Budget::of(txn).ok().filter(|budget| budget.compute_unit_limit > 0)?;

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use hearth_ledger::Commitment;
 use hearth_ledger::blockhash::last_valid_block_height;
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_wire::{Signature, Txn};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;

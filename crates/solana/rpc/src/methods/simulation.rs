@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use hearth_ledger::bank::{self, LoadedAddresses, Record};
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_ledger::{Account, InstructionError, Outcome, TransactionError};
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM};

@@ -8,7 +8,7 @@
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and the order of the checks
 
 use hearth_ledger::bank::advances_nonce;
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_ledger::{Budget, Fee, SignatureStatus, StateView, TransactionError};
 use hearth_tile::clock::unix_time;
 use hearth_wire::base58::encode_64;

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hearth_ledger::tap::{Changed, Landed, Tapped};
+use hearth_ledger::notifier::{Changed, Landed, Tapped};
 use hearth_ledger::{BlockSummary, Commitment, Ledger};
 use hearth_tile::clock::unix_time;
 use hearth_wire::{Pubkey, Txn};

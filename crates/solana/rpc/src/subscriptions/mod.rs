@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hearth_ledger::Ledger;
-use hearth_ledger::tap::Wanted;
+use hearth_ledger::notifier::Wanted;
 use hearth_serve::websocket::Utf8Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};

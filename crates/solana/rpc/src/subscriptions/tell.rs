@@ -6,7 +6,7 @@
 //! drops   a connection for which more would have to be held back
 //! source  the shapes of `rpc_subscriptions.rs` of `solana-rpc` 4.2
 
-use hearth_ledger::tap::Landed;
+use hearth_ledger::notifier::Landed;
 use hearth_ledger::{Account, Commitment, Ledger};
 use hearth_serve::websocket::Utf8Bytes;
 use hearth_wire::base58::{encode_32, encode_64};

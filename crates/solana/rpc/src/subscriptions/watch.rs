@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hearth_ledger::tap::Wanted;
+use hearth_ledger::notifier::Wanted;
 use hearth_ledger::{Account, Commitment};
 use hearth_wire::{Pubkey, Signature};
 use serde_json::Value;

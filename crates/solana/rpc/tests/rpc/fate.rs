@@ -1,7 +1,7 @@
 //! What became of a transaction, by our own method.
 
 use hearth_ledger::TransactionError;
-use hearth_ledger::fates::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, Fates};
 use hearth_rpc::Limits;
 use serde_json::{Value, json};
 

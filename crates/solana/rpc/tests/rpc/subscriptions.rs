@@ -187,7 +187,7 @@ fn votes_are_told_as_they_land() {
     let mut client = Client::new(&chain);
     let id = client.call("voteSubscribe", json!([]));
     let bytes = signed(0, &[vote([0x77; 32])], &chain.blockhash());
-    let landed = |wire: &[u8], is_vote| hearth_ledger::tap::Landed {
+    let landed = |wire: &[u8], is_vote| hearth_ledger::notifier::Landed {
         slot: 1,
         wire: wire.into(),
         loaded: vec![],
@@ -207,9 +207,9 @@ fn votes_are_told_as_they_land() {
         "signature": signature_of(&bytes),
     });
     assert_eq!(client.notified("voteNotification", &id), expected);
-    assert!(hearth_ledger::tap::is_vote(&hearth_wire::Txn::parse(&bytes).unwrap()));
-    assert!(!hearth_ledger::tap::is_vote(&hearth_wire::Txn::parse(&transfer).unwrap()));
+    assert!(hearth_ledger::notifier::is_vote(&hearth_wire::Txn::parse(&bytes).unwrap()));
+    assert!(!hearth_ledger::notifier::is_vote(&hearth_wire::Txn::parse(&transfer).unwrap()));
     let two = [vote([0x77; 32]), system::transfer(&address(0), &address(1), 1)];
     let two = signed(0, &two, &chain.blockhash());
-    assert!(!hearth_ledger::tap::is_vote(&hearth_wire::Txn::parse(&two).unwrap()));
+    assert!(!hearth_ledger::notifier::is_vote(&hearth_wire::Txn::parse(&two).unwrap()));
 }

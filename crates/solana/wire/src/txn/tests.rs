@@ -1,4 +1,4 @@
-//! One case for each rule of the parser, by hand; random cases are in `tests/sdk_differential.rs`.
+//! One case for each rule of the parser, by hand; random cases are in `tests/wire/sdk_differential.rs`.
 
 use super::*;
 use crate::consts::{BPF_LOADER_UPGRADEABLE, SYSTEM_PROGRAM};

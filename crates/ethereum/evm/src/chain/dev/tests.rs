@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
-use hearth_crypto::secp256k1::Signer;
 
 use super::super::now_s;
-use super::super::tests::{CHAIN, GWEI, accepted, account, chain, in_folder, transfer, unsigned};
+use super::super::tests::{CHAIN, GWEI, accepted, account, chain, in_folder, rich, signer, transfer, unsigned};
 use super::*;
 use crate::chain::SubmitError;
 use crate::genesis::Genesis;
@@ -38,8 +37,7 @@ fn impersonated_contract_sends() {
 
 #[test]
 fn impersonated_contract_sends_among_many_threads() {
-    let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-    let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+    let genesis = Genesis::dev(CHAIN, &rich(1..=8), 500_000_000);
     let block_time = BlockTime::Manual;
     let chain = Chain::open(ChainConfig { block_time, threads: 3, ..ChainConfig::new(genesis) }).expect("it opens");
     let contract = funded_contract(&chain);
@@ -90,7 +88,7 @@ fn gas_is_judged_by_the_next_block() {
         let to = TxKind::Call(Address::repeat_byte(0x77));
         let max_fee_per_gas = 100 * GWEI;
         let tx = TxEip1559 { chain_id: CHAIN, gas_limit, max_fee_per_gas, to, ..Default::default() };
-        Tx::signed(tx.into(), &Signer::new(&[seed; 32]).expect("a key")).raw
+        Tx::signed(tx.into(), &signer(seed)).raw
     };
     chain.set_gas_limit(100_000);
     let refused = chain.submit(vec![of_gas(1, 100_001)]).remove(0);
@@ -179,11 +177,10 @@ fn console_calls_are_noticed() {
         let (to, max_fee_per_gas, gas_limit) = (TxKind::Call(contract), 100 * GWEI, 100_000);
         let input = Bytes::from_static(&[7; 36]);
         let tx = TxEip1559 { chain_id: CHAIN, nonce, gas_limit, max_fee_per_gas, to, input, ..Default::default() };
-        Tx::signed(tx.into(), &Signer::new(&[seed; 32]).expect("a key")).raw
+        Tx::signed(tx.into(), &signer(seed)).raw
     };
     for threads in [1, 3] {
-        let accounts: Vec<_> = (1..=8).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-        let genesis = Genesis::dev(CHAIN, &accounts, 500_000_000);
+        let genesis = Genesis::dev(CHAIN, &rich(1..=8), 500_000_000);
         let block_time = BlockTime::Manual;
         let chain = Chain::open(ChainConfig { block_time, threads, ..ChainConfig::new(genesis) }).expect("it opens");
         let blocks = chain.console().expect("nobody has them");

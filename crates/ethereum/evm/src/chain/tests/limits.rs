@@ -4,8 +4,7 @@ use super::*;
 use crate::limits::TxLimits;
 
 fn limited(dir: Option<&std::path::Path>, limits: TxLimits) -> Result<Chain, ChainError> {
-    let accounts: Vec<_> = (1..=2).map(|seed| (account(seed), U256::from(10u128.pow(22)))).collect();
-    let genesis = Genesis { limits, ..Genesis::dev(CHAIN, &accounts, 500_000_000) };
+    let genesis = Genesis { limits, ..Genesis::dev(CHAIN, &rich(1..=2), 500_000_000) };
     let dir = dir.map(std::path::Path::to_owned);
     Chain::open(ChainConfig { dir, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })
 }
@@ -72,7 +71,7 @@ fn folder_keeps_the_limits_of_its_blocks() {
 fn older_forks_have_their_headers() {
     use SpecId::{CANCUN, MERGE, OSAKA, PRAGUE, SHANGHAI};
     for spec in [MERGE, SHANGHAI, CANCUN, PRAGUE, OSAKA] {
-        let genesis = Genesis::dev(CHAIN, &[(account(1), U256::from(10u128.pow(22)))], 500_000_000);
+        let genesis = Genesis::dev(CHAIN, &rich(1..=1), 500_000_000);
         let genesis = genesis.under(spec).expect("it carries no side ledger");
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let chain = Chain::open(config).expect("it opens");

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_command::stop::StopSignal;
 use hearth_node::config::Config;
-use hearth_node::preflight;
+use hearth_node::start_checks;
 use hearth_stats::pace::Watch;
 use hearth_stats::quiet::{Quiet, Seen, counted, spoilt};
 use serde::Deserialize;
@@ -173,7 +173,7 @@ impl Bench<'_> {
             config.ledger.path = at("ledger");
         }
         // Who has the name has it for every layout.
-        preflight::nobody_has_the_name(&config, preflight::NAME_OF_BENCH)
+        start_checks::nobody_has_the_name(&config, start_checks::NAME_OF_BENCH)
             .map_err(|why| Stopped::Taken(why.to_string()))?;
         let _ = fs::remove_file(&result);
         fs::write(&toml, differing(&config)).map_err(|source| Stopped::Io { path: toml.clone(), source })?;

@@ -58,8 +58,8 @@ pub fn with_layout(base: &Config, space: &Space, layout: &Layout) -> Config {
             *count = places.len();
         }
     }
-    config.layout.affinity = written(&node);
-    config.development.bench.affinity = written(&load);
+    config.layout.affinity = written(&node).into();
+    config.development.bench.affinity = written(&load).into();
     config
 }
 

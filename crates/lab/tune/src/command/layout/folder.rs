@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_node::config::Config;
 use serde_json::{Value, json};
 

@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
-use hearth_command::out::{Unwritable, can_be_written};
-use hearth_command::say::{Say, note};
+use hearth_command::output::{Say, Unwritable, can_be_written, note};
 use hearth_command::stop::StopSignal;
 use hearth_node::boot::{self, BootError};
 use hearth_node::config::{ConfigError, ConfigFile};

@@ -16,8 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hearth_command::out::is_stdout;
-use hearth_command::say::Say;
+use hearth_command::output::{Say, is_stdout};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_ledger::BlockLimits;

@@ -79,8 +79,9 @@ fn ask(agent: &Agent, node: SocketAddr) -> Option<(Instant, Figures)> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
     use std::net::TcpListener;
+
+    use hearth_testkit::http::{Reply, serve_on};
 
     use super::*;
 
@@ -106,30 +107,22 @@ mod tests {
         assert_eq!(Figures::read("no metrics\n\n{} x\n"), Figures::default());
     }
 
-    /// Answers one connection so, or takes none.
-    fn served(answer: Option<String>) -> SocketAddr {
+    fn served(reply: fn() -> Reply) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        match answer {
-            // The kernel takes connections for it, and nobody answers them while this process runs.
-            None => std::mem::forget(listener),
-            Some(answer) => drop(std::thread::spawn(move || {
-                let mut stream = listener.accept().unwrap().0;
-                // A part of the request is enough to know that somebody asks.
-                let _ = stream.read(&mut [0; 1024]);
-                stream.write_all(answer.as_bytes()).unwrap();
-            })),
-        }
+        serve_on(listener, move |_, _| reply());
         address
     }
 
     #[test]
     fn who_does_not_answer_holds_nobody_up() {
-        let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{METRICS}", METRICS.len());
-        let cut = whole[..whole.len() - 40].to_owned();
-        let refused = whole.replace("200 OK", "503 Service Unavailable");
+        // The kernel takes connections for it, and nobody answers them.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let nodes = [served(None), gone, served(Some(cut)), served(Some(refused)), served(Some(whole))];
+        let cut = served(|| Reply::Half(METRICS.into()));
+        let refused = served(|| Reply::Status(503));
+        let whole = served(|| Reply::Answer(METRICS.into()));
+        let nodes = [silent.local_addr().unwrap(), gone, cut, refused, whole];
         // The first never answers: it is given up, or this does not end.
         let answers = all_within(Duration::from_secs(5), &nodes);
         assert_eq!(answers.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, false, false, true]);

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use hearth_command::say;
+use hearth_command::output;
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
+use hearth_ledger::builders;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_testkit::damage::{Mutation, Outcome, Tally, copy_folder, files};
 use hearth_testkit::random::Random;
 use hearth_testkit::wait_until;
-use hearth_wire::{Signature, TransferTemplate, Txn};
+use hearth_wire::{Signature, Txn};
 
 use super::*;
 use crate::replay::Replayer;
@@ -46,12 +47,7 @@ fn transfer(number: u64, blockhash: &[u8; 32]) -> (Vec<u8>, Pubkey, u64) {
     let (from, mut to) = (funded_account_key(number as usize % 64), [7; 32]);
     to[..8].copy_from_slice(&number.to_le_bytes());
     let amount = 1_000_000 + number;
-    let mut template = TransferTemplate::new();
-    template.set_from(&from.public_key());
-    template.set_to(&to);
-    template.set_lamports(amount);
-    template.set_recent_blockhash(blockhash);
-    (template.sign_with(|message| from.sign(message)).to_vec(), to, amount)
+    (builders::transfer(&from, &to, amount, blockhash), to, amount)
 }
 
 /// A block with these transactions: its data, and the hash that it ends with.
@@ -116,14 +112,14 @@ impl Made {
             return Outcome::Whole;
         }
         let name = file.file_name().unwrap().to_str().unwrap();
-        say::take_notes();
+        output::take_notes();
         let chain = match open(&self.config, copy.path()) {
             // What the genesis says of its hash is of both its files.
             Err(why) if why.to_string().contains(name.trim_end_matches("accounts")) => return Outcome::Refused,
             Err(_) => return Outcome::Silent,
             Ok(chain) => chain,
         };
-        let said = say::take_notes().join("\n") + &chain.recovery.to_string();
+        let said = output::take_notes().join("\n") + &chain.recovery.to_string();
         match self.look(&chain, name) {
             Outcome::Silent if said.contains(name) => Outcome::Cut,
             outcome => outcome,
@@ -205,9 +201,9 @@ fn damaged_history_is_rebuilt_from_blocks() {
 fn rebuilding_the_history_is_announced() {
     let made = make();
     fs::remove_dir_all(made.folder.path().join("history")).unwrap();
-    say::take_notes();
+    output::take_notes();
     let chain = open(&made.config, made.folder.path()).unwrap();
-    let notes = say::take_notes();
+    let notes = output::take_notes();
     let at = |text: &str| notes.iter().position(|note| note.contains(text)).unwrap_or_else(|| panic!("{notes:#?}"));
     assert!(at("are executed, from the state of slot 0") < at("blocks were executed in"), "{notes:#?}");
     let history = chain.history.as_ref().unwrap().reader();
@@ -226,9 +222,9 @@ fn history_without_older_state_keeps_the_rest() {
     let path = made.folder.path().join(file);
     let at = fs::metadata(&path).unwrap().len() / 2;
     Mutation::Flip { at, bit: 1 }.apply(&path).unwrap();
-    say::take_notes();
+    output::take_notes();
     let chain = open(&made.config, made.folder.path()).unwrap();
-    let said = say::take_notes().join("\n");
+    let said = output::take_notes().join("\n");
     assert!(said.contains("0000000001.history at byte") && said.contains("cannot be read or recorded again"), "{said}");
     let history = chain.history.as_ref().unwrap().reader();
     let lost = made.transfers.iter().filter(|(_, signature, ..)| {

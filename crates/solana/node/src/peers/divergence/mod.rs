@@ -10,7 +10,7 @@ mod first_difference;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use hearth_command::say::note;
+use hearth_command::output::note;
 use hearth_gossip::board::Board;
 use hearth_ledger::blockstore::StoreError;
 use hearth_ledger::{Ledger, RewindError};

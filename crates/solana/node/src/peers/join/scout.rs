@@ -19,7 +19,7 @@ use hearth_machine::port::HeldTcp;
 use hearth_tile::sys::udp::{RecvBatch, UdpSocket};
 use hearth_wire::gossip::ContactInfo;
 
-use crate::peers::echo::EchoServer;
+use crate::peers::ip_echo::EchoServer;
 use crate::peers::socket::{PeerLinks, PeerSocket};
 use crate::peers::{gossip, now_ms};
 

@@ -10,7 +10,7 @@ use super::{Flight, Scheduler, Slot};
 use crate::pack::accounts::NONE;
 use crate::pack::heap::Entry;
 use crate::pack::pool::{LockId, Pool, State};
-use crate::pack::terms::{BlockLimit, Idle, Pacing, SchedulerConfig};
+use crate::pack::types::{BlockLimit, Idle, Pacing, SchedulerConfig};
 
 /// Bytes that an entry has besides its transactions: hash count, hash, transaction count.
 pub(super) const ENTRY_BYTES: u64 = 8 + 32 + 8;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hearth_ledger::fates::Fates;
+use hearth_ledger::drop_log::Fates;
 
 use super::*;
 

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use hearth_ledger::Ledger;
 use hearth_ledger::account::Account;
-use hearth_ledger::genesis::{Genesis, GenesisConfig};
-use hearth_ledger::ledger::LedgerConfig;
 use hearth_wire::consts::ADDRESS_LOOKUP_TABLE_PROGRAM;
 
 use super::*;
@@ -14,8 +12,7 @@ const TABLE: Pubkey = [200; 32];
 const NEVER: u64 = u64::MAX;
 
 fn ledger() -> Arc<Ledger> {
-    let genesis = Genesis::create(GenesisConfig::development([1; 32], [2; 32], 0), |_| {}).unwrap();
-    Ledger::new(&genesis, LedgerConfig::default())
+    hearth_ledger::builders::ledger(0)
 }
 
 /// A table whose addresses from `start` on count after slot `extended`.

@@ -10,7 +10,7 @@ use hearth_wire::shred::SHREDS_PER_SET;
 
 static FILE: &[u8] = include_bytes!("vectors.bin");
 
-/// Reads the file from its front; the format is described in `oracle/src/main.rs`.
+/// Reads the file from its front; the format is described in `oracle/shreds/src/main.rs`.
 struct Reader(&'static [u8]);
 
 impl Reader {
@@ -35,7 +35,7 @@ enum Expected {
     Digests(Vec<[u8; 32]>),
 }
 
-/// As the function of that name in `oracle/src/main.rs`.
+/// As the function of that name in `oracle/shreds/src/main.rs`.
 fn noise(len: usize) -> Vec<u8> {
     let mut x = len as u64 | 1;
     let noise = std::iter::repeat_with(move || {

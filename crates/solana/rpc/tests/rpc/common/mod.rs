@@ -1,7 +1,7 @@
 //! What these tests share: a chain whose slots the test makes, a server before it, and small clients.
 //!
 //! reads   answers of the server
-//! writes  requests, by std's sockets on 127.0.0.1
+//! writes  requests: by `rpc-client`, or byte by byte where the protocol is what is tested
 //! memory  a small chain
 
 pub mod client;
@@ -17,7 +17,10 @@ use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::history::{self, History};
 use hearth_ledger::{Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
 use hearth_rpc::{Admin, Busy, Counters, Limits, Liveness, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
+use hearth_rpc_client::http::Patience;
+use hearth_rpc_client::{Options, RpcClient};
 use hearth_serve::dashboard::LookAt;
+use hearth_testkit::http;
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::message::{Instruction, Message};
 use hearth_wire::program::system;
@@ -302,7 +305,11 @@ impl Chain {
     /// The answer to one request.
     pub fn ask(&self, method: &str, params: Value) -> Value {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let answer: Value = serde_json::from_str(&post(self.http(), &request.to_string()).body).unwrap();
+        let options = Options { patience: Patience::Step(DEADLINE), ..Options::default() };
+        // A client for each request, so that its connection counts no longer than that.
+        let client = RpcClient::new(&format!("http://{}", self.http()), &options).unwrap();
+        let (_, answer) = client.exchange(request.to_string().as_bytes()).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
         assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(1)), "{answer}");
         answer
     }
@@ -335,13 +342,10 @@ pub struct Answer {
 
 /// A connection to the server.
 pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    stream.set_write_timeout(Some(DEADLINE)).unwrap();
-    stream
+    http::connect(address)
 }
 
-/// Posts a body as JSON.
+/// Posts a body as JSON, whose bytes or whose answer's head matter.
 pub fn post(address: SocketAddr, body: &str) -> Answer {
     let length = body.len();
     let head =

@@ -8,7 +8,7 @@ use hearth_ring::{Observer, WorkspaceError};
 use hearth_tile::topology::Topology;
 
 use crate::config::{Config, workspace_path};
-use crate::pages::{self, PagesError};
+use crate::hugepages::{self, PagesError};
 use crate::peers::socket::links_config;
 
 /// Why a node would not start.
@@ -39,7 +39,7 @@ pub fn check(config: &Config, topology: &Topology, how: &'static str) -> Result<
     if let Some(links) = links_config(config) {
         LinksWatch::open(&links).map_err(PreflightError::Links)?;
     }
-    Ok(pages::check(config, topology)?)
+    Ok(hugepages::check(config, topology)?)
 }
 
 /// Refuses the name of a running node before its ports are looked at, and a file that is no workspace before a chain is

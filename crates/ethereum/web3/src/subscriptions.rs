@@ -1,7 +1,7 @@
-//! Subscriptions: who wants to be told what.
+//! Routes new blocks and pending transactions to the subscribers of WebSockets.
 //!
 //! reads   new blocks, hashes of transactions that came into the pool
-//! writes  events into the lines of connections ([`crate::line`])
+//! writes  events into the lines of connections ([`crate::subscriber_queue`])
 //! memory  a subscription its criteria
 //! drops   connections whose line is too long: closed, counted; subscriptions over the limits: error -32005, counted
 //! source  `eth_subscribe` of go-ethereum 1.16
@@ -19,7 +19,7 @@ use crate::config::Limits;
 use crate::counters::{Counters, count};
 use crate::failure::Failure;
 use crate::json;
-use crate::line::{Event, Own, Reader, Subscription, Teller, Watch, line};
+use crate::subscriber_queue::{Event, Own, Reader, Subscription, Teller, Watch, line};
 
 struct Peer {
     teller: Teller,

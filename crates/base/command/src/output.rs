@@ -1,6 +1,6 @@
-//! What the program says to whoever started it.
+//! What a command puts out: lines for whoever started it, the files that it writes when it has ended, layouts as text.
 //!
-//! reads   nothing
+//! reads   whether a file can be written, before
 //! writes  standard output, or standard error where standard output carries data (`bench --json -`); notes
 //! drops   what is said after a write failed; why it failed is kept, and a command whose reader is gone stops
 //!
@@ -9,7 +9,11 @@
 
 use std::cell::RefCell;
 use std::fmt::Display;
+use std::fs;
 use std::io::{Error, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use hearth_tile::topology::Topology;
 
 use crate::stop;
 
@@ -105,4 +109,44 @@ pub fn note(text: impl Display) {
         }
     });
     stop::at_hang_up(&std::io::stderr().write_all(format!("{text}\n").as_bytes()));
+}
+
+/// A file that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the result to {}: {source}", path.display())]
+pub struct Unwritable {
+    /// Where to.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: Error,
+}
+
+/// Whether a result is for standard output: `-`.
+pub fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|path| path.as_os_str() == "-")
+}
+
+/// A result that cannot be written is better known now than after the run. Leaves no file that was not there.
+pub fn can_be_written(path: &Path) -> Result<(), Unwritable> {
+    let failed = |source| Unwritable { path: path.into(), source };
+    let is_new = !path.exists();
+    fs::OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+    if is_new { fs::remove_file(path).map_err(failed) } else { Ok(()) }
+}
+
+/// Which tiles share which core, a line a core.
+pub fn layout(topology: &Topology) -> String {
+    let mut lines = vec![];
+    let mut floating = vec![];
+    for (core, tiles) in topology.by_core() {
+        let names: Vec<String> = tiles.iter().map(|t| t.name()).collect();
+        match core {
+            Some(core) => lines.push(format!("  core {core:<3} {}", names.join(" "))),
+            None => floating.extend(names),
+        }
+    }
+    if !floating.is_empty() {
+        lines.push(format!("  floating {}", floating.join(" ")));
+    }
+    lines.join("\n")
 }

@@ -4,7 +4,7 @@
 //! writes  the accounts' lattice hash, each bank's hash, the slot hashes sysvar, the lamports of all
 //!         accounts, the index of vote and stake accounts
 //! memory  the changes of one shard at a time; 512 bank hashes of 40 B; 32 B a vote or stake account; where one may
-//!         go back, a point for each block above the root (hashing/points.rs)
+//!         go back, a point for each block above the root (bank_hash/points.rs)
 //! drops   what slots replaced, once it is final or takes more than [`PAST_BYTES_MAX`], or where one may go back
 //!         [`Forks::bytes_max`](crate::ledger::Forks): reads of a commitment that is older are answered as of the
 //!         oldest slot that is kept, and say so

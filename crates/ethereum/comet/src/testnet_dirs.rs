@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use serde_json::Value;
 
-use crate::settings::{Node, SettingError, StateSync};
+use crate::config_toml::{Node, SettingError, StateSync};
 
 /// A Unix socket's path may have so many bytes; a longer one is named from the node's folder.
 const SOCKET_PATH_MAX: usize = 107;

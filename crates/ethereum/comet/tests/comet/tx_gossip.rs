@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use alloy_primitives::{Address, U256};
 use base64::Engine;
 use bytes::Bytes;
 use hearth_abci::{Application, request};
@@ -12,7 +11,7 @@ use hearth_comet::app::Config;
 use hearth_comet::rpc::Rpc;
 use hearth_comet::{App, Spreader};
 use hearth_crypto::ed25519::SigningKey;
-use hearth_crypto::secp256k1::Signer;
+use hearth_evm::builders::{rich, signer};
 use hearth_evm::chain::{BlockInput, BlockTime, Chain, ChainConfig};
 use hearth_evm_utxo::{UtxoChain, genesis};
 use hearth_testkit::PATIENCE;
@@ -23,16 +22,12 @@ use serde_json::json;
 
 const CHAIN: u64 = 777;
 
-fn signer() -> Signer {
-    Signer::new(&[1; 32]).unwrap()
-}
-
 fn key() -> SigningKey {
     SigningKey::from_seed(&[5; 32])
 }
 
 fn node() -> App {
-    let genesis = genesis::dev(CHAIN, &[(Address::from(signer().address()), U256::from(10_u128.pow(22)))], 500_000_000);
+    let genesis = genesis::dev(CHAIN, &rich(1..=1), 500_000_000);
     let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
     App::new(Chain::open(config).unwrap(), Config::default())
 }
@@ -66,7 +61,7 @@ fn pay(chain: &Chain, amount: u64) -> Bytes {
 fn both_ledgers_transactions_reach_the_other_nodes_pools() {
     let (one, other) = (Arc::new(node()), node());
     let owner = OwnerKey(key().public_key());
-    let call = |nonce| hearth_evm_utxo::prism::call(CHAIN, nonce, 100_000_000_000, &owner, 5_000_000, &signer());
+    let call = |nonce| hearth_evm_utxo::prism::call(CHAIN, nonce, 100_000_000_000, &owner, 5_000_000, &signer(1));
     let txs = (0..2).map(|nonce| Arc::new(call(nonce))).collect();
     let input = BlockInput { number: 1, timestamp: 1_700_000_000, txs, ..Default::default() };
     for chain in [one.chain(), other.chain()] {

@@ -1,10 +1,10 @@
-//! The terms of the scheduler: what it is given, how it is made, what it answers and counts.
+//! The types of the scheduler: what it is given, how it is made, what it answers and counts.
 //!
 //! memory  plain values
 //! drops   nothing; [`Counts`] says what the scheduler dropped
 //! source  the cluster's limits are the caller's to choose
 
-use hearth_ledger::fates::DropReason;
+use hearth_ledger::drop_log::DropReason;
 use hearth_wire::AccountSet;
 use hearth_wire::consts::Pubkey;
 
