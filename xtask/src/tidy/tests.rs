@@ -65,9 +65,8 @@ fn package(folder: &str, name: &str, dependencies: &[(&str, bool)]) -> Package {
     }
 }
 
-/// A tree that keeps every rule, some of them narrowly.
-fn good() -> Tree {
-    let packages = vec![
+fn packages() -> Vec<Package> {
+    vec![
         package("crates/base/ring", "hearth-ring", &[("libc", false), ("hearth-testkit", true)]),
         package("crates/base/tile", "hearth-tile", &[("hearth-ring", false)]),
         package("crates/solana/wire", "hearth-wire", &[("tokio", true)]),
@@ -81,7 +80,12 @@ fn good() -> Tree {
         package("bin/hearth", "hearth", &[("hearth-tile", false), ("hearth-wire", false)]),
         package("crates/base/testkit", "hearth-testkit", &[]),
         package("crates/base/rpc-client", "hearth-rpc-client", &[]),
-    ];
+    ]
+}
+
+/// A tree that keeps every rule, some of them narrowly.
+fn good() -> Tree {
+    let packages = packages();
     let mut files = vec![
         File::new("ARCHITECTURE.md", TABLE),
         File::new("LICENSE", "Apache License\nVersion 2.0\n"),
@@ -209,6 +213,17 @@ fn loops_without_order() -> Vec<Tree> {
     ]
 }
 
+fn sleeps_in_tests() -> Vec<Tree> {
+    let test = |text: &str| with("crates/solana/wire/tests/b/c.rs", text);
+    vec![
+        test("fn f() { std::thread::sleep(TIME); }\n"),
+        with("crates/solana/wire/src/a.rs", "//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { sleep(TIME); }\n}\n"),
+        test("fn f() { std::thread::park_timeout(TIME); }\n"),
+        test("fn f() {\n    let _ = a.recv_timeout(TIME);\n}\n"),
+        test("fn f() { assert!(a.recv_timeout(g(TIME)).is_err()); }\n"),
+    ]
+}
+
 /// A rule's name, and trees that it must find fault with.
 fn broken() -> Vec<(&'static str, Vec<Tree>)> {
     let source = |text: &str| with("crates/solana/wire/src/a.rs", text);
@@ -261,16 +276,7 @@ fn broken() -> Vec<(&'static str, Vec<Tree>)> {
                 source("//! A.\n/// ```ignore\n/// f()\n/// ```\nfn f() {}\n"),
             ],
         ),
-        (
-            "sleep-in-test",
-            vec![
-                with("crates/solana/wire/tests/b/c.rs", "fn f() { std::thread::sleep(TIME); }\n"),
-                source("//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { sleep(TIME); }\n}\n"),
-                with("crates/solana/wire/tests/b/c.rs", "fn f() { std::thread::park_timeout(TIME); }\n"),
-                with("crates/solana/wire/tests/b/c.rs", "fn f() {\n    let _ = a.recv_timeout(TIME);\n}\n"),
-                with("crates/solana/wire/tests/b/c.rs", "fn f() { assert!(a.recv_timeout(g(TIME)).is_err()); }\n"),
-            ],
-        ),
+        ("sleep-in-test", sleeps_in_tests()),
         ("test-programs", second_programs()),
         ("function-size", vec![source(&format!("//! A.\nfn f() {{\n{}}}\n", "    g();\n".repeat(70)))]),
         ("host", calls_past_the_host()),

@@ -8,7 +8,7 @@ use hearth_testkit::pause;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::node::{Node, Process, Setup, hearth, output, wait_until};
+use super::node::{Node, Process, Setup, hearth, output};
 
 /// How long a node stands still: longer than an answer of any node takes that merely is far away.
 const STANDSTILL: Duration = Duration::from_secs(2);

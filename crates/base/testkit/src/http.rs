@@ -7,7 +7,7 @@
 //! What only asks a server uses `rpc-client`. A test writes the bytes itself where they are its subject; a bench where
 //! it has several requests under way on a connection, or measures microseconds.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;

@@ -9,7 +9,8 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 /// Ports in a range.
 pub const COUNT: u16 = 10;
@@ -37,7 +38,7 @@ fn lock(first: u16) -> bool {
     let path = std::env::temp_dir().join(format!("hearth-test-ports-{first}"));
     let locked = File::create(path).ok().filter(|file| file.try_lock().is_ok());
     let is_locked = locked.is_some();
-    RESERVED.lock().expect("no panic while it is held").extend(locked);
+    RESERVED.lock().extend(locked);
     is_locked
 }
 

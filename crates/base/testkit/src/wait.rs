@@ -67,7 +67,7 @@ mod tests {
     fn wait_ends_once_the_condition_holds() {
         let count = AtomicU64::new(0);
         thread::scope(|scope| {
-            scope.spawn(|| (0..100).for_each(|_| drop(count.fetch_add(1, Ordering::Relaxed))));
+            scope.spawn(|| (0..100).for_each(|_| _ = count.fetch_add(1, Ordering::Relaxed)));
             wait_until("all are counted", || count.load(Ordering::Relaxed) == 100);
         });
         let found = wait_for("the second look", || match count.fetch_add(1, Ordering::Relaxed) {

@@ -6,8 +6,8 @@
 //! drops   nothing: every transaction that was sent ends in one of [`Outcome`](crate::outcome::Outcome)
 //!
 //! The walk is that of [`crate`]: accounts ([`keys`]) → money for them ([`fund`]) → a token where one is sent
-//! ([`setup`]) → what to send ([`workload`]) → send it ([`sender`], over [`tpu`](crate::tpu) or RPC) → read blocks beside
-//! that ([`collect`]) → count ([`run`]). [`inspect`] shows what a node has.
+//! ([`setup`]) → what to send ([`workload`]) → send it ([`sender`], over [`tpu`](crate::tpu) or RPC) → read blocks
+//! beside that ([`collect`]) → count ([`run`]). [`inspect`] shows what a node has.
 //!
 //! A transaction is known here by the first half of its signature: that half is a point which its key and its bytes
 //! determine, so two transactions never share it.

@@ -19,7 +19,7 @@ use hearth_pipeline::bencho::{self, Bencho};
 use hearth_pipeline::benchs::{self, Benchs};
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
-use hearth_pipeline::gossip::{self, Gossip};
+use hearth_pipeline::gossip::Gossip;
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::links::LinksConfig;
 use hearth_pipeline::net::{self, Net};
@@ -73,8 +73,7 @@ pub(super) fn tile_configs(
     part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
-    let cluster = part.cluster.as_ref();
-    let consensus = part.consensus;
+    let (cluster, consensus) = (part.cluster.as_ref(), part.consensus);
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let bench = &config.development.bench;
