@@ -3,7 +3,7 @@
 //! reads   the ledger; what the banks have told
 //! writes  the slots, transactions and accounts of the time between
 //! memory  a pair of numbers for each slot that has gone by, 512 at most; what the banks have told, see
-//!         [`hearth_ledger::tap`]
+//!         [`hearth_ledger::notifier`]
 
 use std::collections::{HashMap, HashSet};
 

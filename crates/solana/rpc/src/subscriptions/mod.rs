@@ -11,8 +11,8 @@
 //! that changes twice between two looks is told once, as the commitment has it then: the same as `getAccountInfo`
 //! says. Slots and roots are all told, as far back as the ledger remembers.
 //!
-//! Logs, votes and the accounts of programs come from the banks ([`hearth_ledger::tap`]), and only while somebody wants
-//! them. They are told once their slot has the commitment asked for; until then they are held back.
+//! Logs, votes and the accounts of programs come from the banks ([`hearth_ledger::notifier`]), and only while somebody
+//! wants them. They are told once their slot has the commitment asked for; until then they are held back.
 
 mod changes;
 mod tell;
