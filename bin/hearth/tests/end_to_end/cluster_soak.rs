@@ -21,8 +21,9 @@ const NODES: usize = 10;
 /// A node that was killed is started again after so long.
 const DOWN_FOR: Duration = Duration::from_secs(5);
 /// A cut is healed after so long. Where both halves make blocks each votes for its own, and a vote binds for twice as
-/// long with each that follows it: of 12 slots a half makes about 6, which bind for 64 slots or 26 s.
-const CUT_FOR: Duration = Duration::from_secs(5);
+/// long with each that follows it. Two seconds have at most 6 slots: even if one half leads in all of them, its votes
+/// bind for 64 slots, or 26 s.
+const CUT_FOR: Duration = Duration::from_secs(2);
 /// After a node was started again, or a cut was healed, all have confirmed what is new within so many seconds, where
 /// nothing says how many: other tests have the cores, too.
 const RECOVERS_WITHIN: u64 = 150;
