@@ -84,6 +84,8 @@ impl Chain {
             chain_id: CHAIN,
             spec: self.genesis.spec(number, number),
             limits: Default::default(),
+            blobs: Default::default(),
+            deposit_contract: Default::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! writes  [`Block`], shared and never changed
 //! memory  of a block its transactions, shared with the pool, and its logs
 //! drops   nothing
-//! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4895, 7685, 7934
+//! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4844, 4895, 7685, 7934
 
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
-use crate::limits::TxLimits;
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
 
@@ -151,7 +150,7 @@ impl Body {
 
     /// The root of the trie of transactions.
     pub fn transactions_root(&self) -> B256 {
-        ordered_root(&self.txs, |tx, out| out.extend_from_slice(&tx.raw))
+        transactions_root(&self.txs)
     }
 
     /// The root of the trie of receipts.
@@ -159,11 +158,26 @@ impl Body {
         ordered_root(&self.receipts, |receipt, out| receipt.encode_2718(out))
     }
 
+    /// Blob gas of all transactions together.
+    pub fn blob_gas(&self) -> u64 {
+        blob_gas(&self.txs)
+    }
+
     /// Of all logs.
     pub fn bloom(&self) -> Bloom {
         let logged = self.receipts.iter().filter(|receipt| !receipt.logs.is_empty());
         logged.fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom)
     }
+}
+
+/// Blob gas of transactions together.
+pub fn blob_gas(txs: &[SharedTx]) -> u64 {
+    txs.iter().filter_map(|tx| tx.envelope.blob_gas_used()).sum()
+}
+
+/// The root of the trie of transactions.
+pub(crate) fn transactions_root(txs: &[SharedTx]) -> B256 {
+    ordered_root(txs, |tx, out| out.extend_from_slice(&tx.raw))
 }
 
 /// What of a header follows from the body alone, and costs most.
@@ -218,8 +232,8 @@ impl Block {
             nonce: B64::ZERO,
             base_fee_per_gas: from(SpecId::LONDON).then_some(env.base_fee),
             withdrawals_root: from(SpecId::SHANGHAI).then(|| calculate_withdrawals_root(&body.withdrawals)),
-            blob_gas_used: from(SpecId::CANCUN).then_some(0),
-            excess_blob_gas: from(SpecId::CANCUN).then_some(0),
+            blob_gas_used: from(SpecId::CANCUN).then(|| body.blob_gas()),
+            excess_blob_gas: from(SpecId::CANCUN).then_some(env.blobs.excess_gas),
             parent_beacon_block_root: env.parent_beacon_block_root.filter(|_| from(SpecId::CANCUN)),
             requests_hash: from(SpecId::PRAGUE).then(|| Requests::new(requests).requests_hash()),
             ..Default::default()
@@ -240,36 +254,43 @@ impl Block {
 
     /// Bytes of the block's RLP, as `eth_getBlockByNumber` tells it.
     pub fn size(&self) -> u64 {
+        let (payload_length, _) = self.payload_lengths();
+        alloy_rlp::Header { list: true, payload_length }.length_with_payload() as u64
+    }
+
+    /// The block's RLP: header, transactions, no ommers and, from Shanghai on, withdrawals.
+    pub fn encode(&self, out: &mut dyn BufMut) {
+        let (payload_length, txs_length) = self.payload_lengths();
+        alloy_rlp::Header { list: true, payload_length }.encode(out);
+        self.header.encode(out);
+        alloy_rlp::Header { list: true, payload_length: txs_length }.encode(out);
+        for tx in &self.txs {
+            match tx.envelope.tx_type() {
+                TxType::Legacy => out.put_slice(&tx.raw),
+                _ => tx.raw.encode(out),
+            }
+        }
+        alloy_rlp::Header { list: true, payload_length: 0 }.encode(out);
+        if self.header.withdrawals_root.is_some() {
+            self.withdrawals.encode(out);
+        }
+    }
+
+    /// Bytes within the list that the block is, and within that of its transactions.
+    fn payload_lengths(&self) -> (usize, usize) {
         let listed = |payload_length| alloy_rlp::Header { list: true, payload_length }.length_with_payload();
         let txs = self.txs.iter().map(|tx| match tx.envelope.tx_type() {
             TxType::Legacy => tx.raw.len(),
             _ => tx.raw.length(),
         });
+        let txs = txs.sum();
         let withdrawals = self.header.withdrawals_root.map_or(0, |_| self.withdrawals.length());
-        listed(self.header.length() + listed(txs.sum()) + listed(0) + withdrawals) as u64
+        (self.header.length() + listed(txs) + listed(0) + withdrawals, txs)
     }
 
     /// Whether it is larger than the rules let a block be.
     pub fn is_too_large(&self, spec: SpecId) -> bool {
         spec.is_enabled_in(SpecId::OSAKA) && self.size() > SIZE_MAX
-    }
-
-    /// What executing this block again takes.
-    pub fn env(&self, chain_id: u64, spec: SpecId, limits: TxLimits) -> BlockEnv {
-        let header = &self.header;
-        BlockEnv {
-            number: header.number,
-            timestamp: header.timestamp,
-            beneficiary: header.beneficiary,
-            gas_limit: header.gas_limit,
-            base_fee: self.base_fee(),
-            prevrandao: header.mix_hash,
-            parent_hash: Some(header.parent_hash),
-            parent_beacon_block_root: header.parent_beacon_block_root,
-            chain_id,
-            spec,
-            limits,
-        }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod chain;
 mod checksummed;
 pub mod exec;
 pub mod genesis;
+pub mod import;
 pub mod limits;
 pub mod parallel;
 pub mod pool;

@@ -7,7 +7,8 @@
 //! drops   what does not decode or has no sender, with an error in geth's words
 //! source  EIP-155, 2718, 2930, 1559, 7702; the words are geth's
 //!
-//! Blob transactions (EIP-4844) are refused: there is no network here that would carry the blobs.
+//! The pool refuses blob transactions (EIP-4844): there is no network here that would carry the blobs. A given block may
+//! hold them, and there the pool's limits do not hold: [`decode_in_block`].
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub type TypedTransaction = EthereumTypedTransaction<TxEip4844>;
 pub struct Tx {
     /// As EIP-2718 encodes it.
     pub raw: Bytes,
-    /// What `raw` says; never of type 3.
+    /// What `raw` says; of type 3 only in blocks that others have made.
     pub envelope: TxEnvelope,
     /// Keccak-256 of `raw`.
     pub hash: B256,
@@ -157,11 +158,20 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
         return Err(TxError::Oversized { size: raw.len(), limit: SIZE_MAX });
     }
     let envelope = decode_envelope(raw)?;
+    if matches!(envelope, TxEnvelope::Eip4844(_)) {
+        return Err(TxError::Blob);
+    }
     check_authorizations(&envelope)?;
     match envelope.chain_id() {
         Some(have) if have != chain_id => Err(TxError::ChainId { have, want: chain_id }),
         _ => Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope }),
     }
+}
+
+/// Decodes a raw transaction of a given block. The pool's limits do not hold there: any size, any gas, and blobs. That
+/// it is for this chain its execution checks.
+pub fn decode_in_block(raw: &[u8]) -> Result<Unrecovered, TxError> {
+    Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope: decode_envelope(raw)? })
 }
 
 /// Each tuple costs a recovery before anything else is known of the transaction, so its gas must be there.
@@ -180,9 +190,8 @@ fn check_authorizations(envelope: &TxEnvelope) -> Result<(), TxError> {
 pub fn decode_envelope(raw: &[u8]) -> Result<TxEnvelope, TxError> {
     match raw.first() {
         None => return Err(TxError::TooShort),
-        Some(3) => return Err(TxError::Blob),
-        Some(1 | 2 | 4) if raw.len() == 1 => return Err(TxError::TooShort),
-        Some(1 | 2 | 4 | 0xc0..) => {}
+        Some(1..=4) if raw.len() == 1 => return Err(TxError::TooShort),
+        Some(1..=4 | 0xc0..) => {}
         Some(0..0x80) => return Err(TxError::Type),
         Some(0x80..) => return Err(TxError::Rlp("expected input list for types.LegacyTx".into())),
     }
@@ -328,8 +337,8 @@ pub fn to_tx_env(tx: &Tx) -> revm::context::TxEnv {
         chain_id: envelope.chain_id(),
         access_list: envelope.access_list().cloned().unwrap_or_default(),
         gas_priority_fee: envelope.max_priority_fee_per_gas(),
-        blob_hashes: Vec::new(),
-        max_fee_per_blob_gas: 0,
+        blob_hashes: envelope.blob_versioned_hashes().unwrap_or_default().to_vec(),
+        max_fee_per_blob_gas: envelope.max_fee_per_blob_gas().unwrap_or_default(),
         authorization_list: authorization_list
             .map(|(signed, authority)| {
                 let authority = authority.map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
@@ -456,7 +465,13 @@ mod tests {
         assert_eq!(said(&[]), "typed transaction too short");
         assert_eq!(said(&[2]), "typed transaction too short");
         assert_eq!(said(&[5, 0xc0]), "transaction type not supported");
-        assert!(said(&hex!("03c0")).contains("blob"));
+        let blob =
+            TxEip4844 { chain_id: CHAIN, blob_versioned_hashes: vec![B256::repeat_byte(1)], ..Default::default() };
+        let blob = Tx::signed(TypedTransaction::Eip4844(blob), &signer(1));
+        assert!(said(&blob.raw).contains("blob"));
+        let given = recover(vec![decode_in_block(&blob.raw).expect("a block may hold it")]).pop();
+        assert_eq!(*given.expect("one").expect("it is signed"), blob);
+        assert_eq!(to_tx_env(&blob).blob_hashes, [B256::repeat_byte(1)]);
         let list = said(&hex!("c3010203"));
         assert!(list.starts_with("rlp: "), "{list}");
         assert!(said(b"hello").contains("not supported"));

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
+use alloy_consensus::Transaction;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::primitives::hardfork::SpecId;
@@ -52,6 +53,12 @@ pub struct Ready {
 }
 
 impl Ready {
+    /// A block that another has made, and what executing it changed.
+    pub(super) fn given(block: Block, changes: Changes, part: Part, times: BlockTimes) -> Self {
+        let (block, changes) = (Arc::new(block), Arc::new(changes));
+        Self { block, changes, refused: Vec::new(), part, altered: Changes::default(), console: false, times }
+    }
+
     /// Transactions of the side ledger that are in it, in order.
     pub fn side(&self) -> &[SideTx] {
         self.part.transactions()
@@ -107,7 +114,7 @@ pub(super) struct Unsealed {
 
 impl Unsealed {
     pub(super) fn new(env: BlockEnv, txs: Vec<SharedTx>, executed: Executed, part: Part, times: BlockTimes) -> Self {
-        let Executed { verdicts, changes, gas_used, requests, console } = executed;
+        let Executed { verdicts, changes, gas_used, requests, console, .. } = executed;
         let (changes, altered) = (Arc::new(changes), Changes::default());
         Self { env, txs, verdicts, gas_used, changes, part, requests, altered, console, times }
     }
@@ -116,6 +123,12 @@ impl Unsealed {
     pub(super) fn alter(&mut self, changes: Changes) {
         Arc::make_mut(&mut self.changes).append(changes.clone());
         self.altered = changes;
+    }
+
+    /// Blob gas of what is in it.
+    pub(super) fn blob_gas(&self) -> u64 {
+        let included = self.txs.iter().zip(&self.verdicts).filter(|(_, it)| matches!(it, Verdict::Included(_)));
+        included.filter_map(|(tx, _)| tx.envelope.blob_gas_used()).sum()
     }
 
     /// Whether there is nothing in it.
@@ -177,6 +190,8 @@ impl Inner {
             chain_id: self.config.genesis.chain_id,
             spec,
             limits: self.config.genesis.limits,
+            blobs: parent.blobs_after(self.config.genesis.blob_params(number, timestamp)),
+            deposit_contract: self.config.genesis.deposit_contract,
         }
     }
 
@@ -381,6 +396,9 @@ impl Inner {
         let listening = ConsoleProbe::new(view);
         let mut executed = crate::parallel::execute_parallel(&listening, env, txs, self.config.threads);
         executed.console = listening.heard();
+        if let Some(why) = executed.fault.take() {
+            return Err(ChainError::NoBlock { number: env.number, why });
+        }
         credit(view, &mut executed.changes, withdrawals)?;
         Ok(executed)
     }

@@ -56,7 +56,7 @@ impl Rules {
         let gas_limit = envelope.gas_limit();
         let listed = envelope.access_list().is_some_and(|list| !list.is_empty());
         let is_plain = self.applies
-            && envelope.tx_type() != TxType::Eip7702
+            && !matches!(envelope.tx_type(), TxType::Eip4844 | TxType::Eip7702)
             && envelope.input().is_empty()
             && !listed
             && !value.is_zero()
