@@ -283,7 +283,7 @@ impl Block {
             TxType::Legacy => tx.raw.len(),
             _ => tx.raw.length(),
         });
-        let txs = txs.sum();
+        let txs: usize = txs.sum();
         let withdrawals = self.header.withdrawals_root.map_or(0, |_| self.withdrawals.length());
         (self.header.length() + listed(txs) + listed(0) + withdrawals, txs)
     }

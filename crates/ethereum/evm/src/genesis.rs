@@ -15,7 +15,7 @@ mod side;
 pub use alloy_eips::eip7840::BlobParams;
 pub use blobs::BlobSchedule;
 pub use forks::{Activation, Forks};
-pub use side::SideGenesis;
+pub use side::{KEY as SIDE_KEY, SideGenesis};
 
 use std::collections::BTreeMap;
 
