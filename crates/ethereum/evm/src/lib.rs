@@ -16,3 +16,6 @@ pub mod side;
 pub mod state;
 mod trie;
 pub mod tx;
+
+#[doc(hidden)]
+pub use trie::root_of as trie_root_of;
