@@ -85,10 +85,10 @@ const SLIPS: [Slip; 23] = [
     ("sha3Uncles", |header| header.ommers_hash.0[31] ^= 1),
     ("stateRoot", |header| header.state_root.0[31] ^= 1),
     // Who gets the tips, and with what contracts were drawn, is in the state alone.
-    ("stateRoot", |header| header.beneficiary.0[19] ^= 1),
+    ("stateRoot", |header| header.beneficiary.0.0[19] ^= 1),
     ("transactionsRoot", |header| header.transactions_root.0[31] ^= 1),
     ("receiptsRoot", |header| header.receipts_root.0[31] ^= 1),
-    ("logsBloom", |header| header.logs_bloom.0[255] ^= 1),
+    ("logsBloom", |header| header.logs_bloom.0.0[255] ^= 1),
     ("difficulty", |header| header.difficulty = U256::ONE),
     ("number", |header| header.number += 1),
     ("number", |header| header.number -= 1),
