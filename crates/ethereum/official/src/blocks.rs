@@ -175,3 +175,63 @@ fn open(genesis: &Genesis) -> Result<Chain, String> {
     let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis.clone()) };
     Chain::open(config).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::hex::encode_prefixed;
+    use hearth_evm::builders::{account, transfer};
+    use serde_json::json;
+
+    use super::*;
+
+    fn bytes_of(chain: &Chain, number: u64) -> String {
+        let mut bytes = Vec::new();
+        chain.block(number).expect("it is there").encode(&mut bytes);
+        encode_prefixed(bytes)
+    }
+
+    /// A case of two blocks, and one beside the first of them.
+    fn case() -> Value {
+        let rich = json!({ "balance": "0xde0b6b3a7640000", "nonce": "0x00", "code": "0x", "storage": {} });
+        let pre = json!({ "pre": { (account(7).to_string()): rich } });
+        let rules = forks::genesis("Cancun", None).expect("it reads").expect("it is known");
+        let genesis = Genesis { alloc: accounts::of(&pre).expect("they read"), ..rules };
+        let (one, other) = (open(&genesis).expect("it opens"), open(&genesis).expect("it opens"));
+        for nonce in 0..2 {
+            assert!(one.submit(vec![transfer(1, 7, nonce).raw])[0].is_ok());
+            one.mine().expect("made");
+        }
+        other.mine().expect("made");
+        json!({
+            "network": "Cancun",
+            "pre": pre["pre"],
+            "genesisRLP": bytes_of(&one, 0),
+            "genesisBlockHeader": { "hash": one.block(0).expect("zero").hash.to_string() },
+            "blocks": [{ "rlp": bytes_of(&one, 1) }, { "rlp": bytes_of(&one, 2) }, { "rlp": bytes_of(&other, 1) }],
+            "lastblockhash": other.head().hash.to_string(),
+        })
+    }
+
+    fn ending(case: &Value) -> Ending {
+        run(case).remove(0).2
+    }
+
+    #[test]
+    fn blocks_are_taken_and_refused_as_the_case_says() {
+        let good = case();
+        assert_eq!(ending(&good), Ending::Passed);
+        let mut refused = good.clone();
+        refused["blocks"][1]["expectException"] = json!("why");
+        assert!(matches!(ending(&refused), Ending::Failed(why) if why.contains("block 1")));
+        // Its parent is missing, so it must be refused.
+        let mut early = good.clone();
+        early["blocks"] = json!([{ "rlp": good["blocks"][1]["rlp"], "expectException": "why" }, good["blocks"][2]]);
+        assert_eq!(ending(&early), Ending::Passed);
+        let mut other_last = good.clone();
+        other_last["lastblockhash"] = json!("0x07");
+        assert!(matches!(ending(&other_last), Ending::Failed(_)));
+        let mut old = good;
+        old["network"] = json!("London");
+        assert!(matches!(ending(&old), Ending::Unrun(_)));
+    }
+}
