@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hearth_consensus::{BankId, FrozenBank};
-use hearth_ledger::blockstore::{Block, FecSetRecord, Reader, SlotInfo, StoreError};
+use hearth_ledger::blockstore::{Block, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
 use hearth_wire::vote::Voted;
@@ -83,14 +83,7 @@ impl BlockSource for Reader {
     }
 
     fn chained_root(&self, slot: u64) -> Result<Option<Hash>, StoreError> {
-        let mut root = None;
-        let visit = |set: &FecSetRecord<'_>| {
-            if set.fec_set_index == 0 {
-                root = Some(set.chained_root);
-            }
-        };
-        self.sets(slot, visit)?;
-        Ok(root)
+        Self::chained_root(self, slot)
     }
 }
 
