@@ -34,7 +34,7 @@ pub enum TowerFailure {
     #[error(transparent)]
     Saved(#[from] SavedError),
     /// There is none.
-    #[error("there is no tower.bin in {}: a node that is not in a cluster, or has not voted, has none", folder.display())]
+    #[error("there is no tower.bin in {}: who has not voted in a cluster has none", folder.display())]
     None {
         /// The ledger's folder.
         folder: PathBuf,
