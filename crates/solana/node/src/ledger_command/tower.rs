@@ -35,7 +35,7 @@ pub enum TowerFailure {
     Saved(#[from] SavedError),
     /// There is none.
     #[error("there is no tower.bin in {}: who has not voted in a cluster has none", folder.display())]
-    None {
+    NoTower {
         /// The ledger's folder.
         folder: PathBuf,
     },
@@ -182,7 +182,7 @@ fn export(folder: &Path, identity: &Identity, file: Option<&Path>, say: &Say) ->
 
 /// The tower in the ledger's folder.
 fn own(folder: &Path, node: &Pubkey) -> Result<Tower, TowerFailure> {
-    saved_tower(folder, node)?.ok_or_else(|| TowerFailure::None { folder: folder.into() })
+    saved_tower(folder, node)?.ok_or_else(|| TowerFailure::NoTower { folder: folder.into() })
 }
 
 /// The tower in Agave's file.

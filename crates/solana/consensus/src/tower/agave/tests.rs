@@ -3,24 +3,11 @@
 use hearth_crypto::ed25519::SigningKey;
 use hearth_wire::tower_file::TowerFileErrorKind;
 
+use super::super::tests::{bank, voted};
 use super::*;
 
 fn key() -> SigningKey {
     SigningKey::from_seed(&[5; 32])
-}
-
-fn bank(slot: u64) -> BankId {
-    BankId { slot, hash: [slot as u8; 32] }
-}
-
-fn voted(slots: impl IntoIterator<Item = u64>) -> Tower {
-    let mut tower = Tower::new(bank(0));
-    for slot in slots {
-        if let Some(root) = tower.vote(LastVote { id: bank(slot), block_id: [9; 32] }) {
-            tower.set_root(bank(root));
-        }
-    }
-    tower
 }
 
 fn file(tower: &Tower) -> Vec<u8> {
