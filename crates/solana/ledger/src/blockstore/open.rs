@@ -90,15 +90,21 @@ impl BlockStore {
         })
     }
 
+    /// Keeps nodes off the store in `dir` for as long as the file that is returned is open. `None` where there is no
+    /// store, and so no node on it.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`], or a failure of the file system.
+    pub fn lock(dir: &Path) -> Result<Option<File>, StoreError> {
+        dir.exists().then(|| take_lock(dir)).transpose()
+    }
+
     /// Removes all blocks in `dir`, and their lock file stays. Nothing to do where there is no store.
     ///
     /// # Errors
     /// [`StoreError::InUse`], or a failure of the file system.
     pub fn clear(dir: &Path) -> Result<(), StoreError> {
-        if !dir.exists() {
-            return Ok(());
-        }
-        let _lock = take_lock(dir)?;
+        let Some(_lock) = Self::lock(dir)? else { return Ok(()) };
         for extension in ["index", "log"] {
             for segment in numbered(dir, extension)? {
                 let path = dir.join(format!("{segment:010}.{extension}"));
