@@ -17,8 +17,8 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let first = args.number("--seed", run::random_seed())?;
     args.end()?;
     let mut test = cargo();
-    test.args(["test", "--release", "--locked", "--package", "hearth-evm-utxo", "--test", "simulation"]);
-    test.args(["every_end_leaves_what_was_promised", "--", "--exact", "--nocapture"]);
+    test.args(["test", "--release", "--locked", "--package", "hearth-evm-utxo", "--test", "crash"]);
+    test.args(["simulation::every_end_leaves_what_was_promised", "--", "--exact", "--nocapture"]);
     test.env("HEARTH_SEED", first.to_string()).env("HEARTH_SIMULATE_SEEDS", seeds.to_string());
     let mut done = 0u64;
     let result = run::run_seeing(&mut test, |line| done += u64::from(line.contains(SEED)));

@@ -9,9 +9,9 @@ use hearth_testkit::random::Random;
 use hearth_wal::crc;
 use hearth_wal::simulated::{DiskFault, FaultKind, Files, Step, Trace};
 
-use crate::model::Model;
-use crate::restart::{Promise, Restart, restart};
-use crate::run::{Mark, Run};
+use super::model::Model;
+use super::restart::{Promise, Restart, restart};
+use super::run::{Mark, Run};
 
 /// Blocks that are executed after most starts.
 const FEW: u64 = 2;
@@ -46,7 +46,7 @@ impl fmt::Display for Case {
             Self::Power(step) => write!(f, "power:{step}"),
             Self::Twice(step) => write!(f, "twice:{step}"),
             Self::Fault(kind, step) => {
-                let name = KINDS.iter().find(|(_, other)| other == kind).map_or("", |(name, _)| name);
+                let name = KINDS.iter().find(|(_, other)| other == kind).map_or("", |(name, _)| *name);
                 write!(f, "{name}:{step}")
             }
         }
@@ -140,7 +140,7 @@ impl Simulation {
             let what = self.run.trace.steps.get(step).map_or_else(|| "the end".into(), ToString::to_string);
             panic!(
                 "{case}, before step {step} ({what}): {why}\nAlone:\nHEARTH_SEED={} HEARTH_CASE={case} cargo test \
-                 --release -p hearth-evm-utxo --test simulation every_end -- --nocapture",
+                 --release -p hearth-evm-utxo --test crash every_end -- --nocapture",
                 self.seed
             );
         }

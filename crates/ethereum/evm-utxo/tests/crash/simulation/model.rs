@@ -10,8 +10,8 @@ use hearth_evm_utxo::UtxoChain;
 use hearth_testkit::random::Random;
 use hearth_utxo::ledger::Totals;
 
-use crate::node;
-use crate::traffic::Traffic;
+use super::node;
+use super::traffic::Traffic;
 
 /// Blocks of a run: enough for a third file, so that the first one goes.
 const BLOCKS: u64 = 36;

@@ -12,7 +12,7 @@ use hearth_testkit::random::Random;
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, OutPoint, Output};
 
-use crate::node::{CHAIN, N, key, owner};
+use super::node::{CHAIN, N, key, owner};
 
 /// Wei for a unit of gas at most: more than the base fee ever comes to.
 const PRICE: u128 = 100_000_000_000;
@@ -70,7 +70,7 @@ impl Burst<'_> {
             ..Default::default()
         }
         .into();
-        self.raw.push(Tx::signed(transaction, &signer(n)).raw.clone());
+        self.raw.push(Tx::signed(transaction, &signer(n)).raw);
     }
 
     /// As [`Burst::send`], with the account's next nonce.
@@ -114,7 +114,7 @@ impl Traffic {
     /// The first burst: everybody gets outputs.
     pub fn first(chain: &Chain) -> Vec<Bytes> {
         let calls = (1..=N).map(|n| call(CHAIN, 0, PRICE, &owner(n), 5 * COIN, &signer(n)));
-        let mut raw: Vec<Bytes> = calls.map(|tx| tx.raw.clone()).collect();
+        let mut raw: Vec<Bytes> = calls.map(|tx| tx.raw).collect();
         let mut burst = Burst { chain, nonces: [1; N as usize + 1], raw: Vec::new() };
         burst.send_next(1, TxKind::Create, 0, creation(&MINT, &TOKEN));
         raw.append(&mut burst.raw);
@@ -162,7 +162,7 @@ impl Traffic {
             }
             8 => {
                 let nonce = burst.nonce(n);
-                burst.raw.push(call(CHAIN, nonce, PRICE, &owner(to), COIN + amount, &signer(n)).raw.clone());
+                burst.raw.push(call(CHAIN, nonce, PRICE, &owner(to), COIN + amount, &signer(n)).raw);
             }
             9 => {
                 let available = burst.available(n);

@@ -11,8 +11,8 @@ use hearth_evm_utxo::UtxoChain;
 use hearth_wal::mount::mount;
 use hearth_wal::simulated::{Files, SimulatedDisk, Trace};
 
-use crate::model::Model;
-use crate::node::{self, RETAINED};
+use super::model::Model;
+use super::node::{self, RETAINED};
 
 /// The files of transactions that wait. They are never synced: a start refuses one whose beginning a power loss took,
 /// and names it, and a user moves it away.

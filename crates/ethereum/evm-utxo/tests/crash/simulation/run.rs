@@ -8,8 +8,8 @@ use hearth_evm::chain::{Chain, SubmitError};
 use hearth_wal::mount::mount;
 use hearth_wal::simulated::{DiskFault, Files, SimulatedDisk, Trace};
 
-use crate::model::{Act, Model};
-use crate::node;
+use super::model::{Act, Model};
+use super::node;
 
 /// How often something is tried again that the disk has refused.
 const TRIES: usize = 4;
