@@ -101,6 +101,9 @@ pub struct ChainConfig {
     pub threads: usize,
     /// Whether a block is executed while the one before is sealed and appended, where blocks follow each other closely.
     pub overlap: bool,
+    /// Whether a thread of its own brings blocks to disk; else `Chain::sync_stores` does, and the end. Then what is
+    /// done to the disk, and in which order, follows from what is done to the chain.
+    pub background_sync: bool,
     /// Who gets the tips.
     pub beneficiary: Address,
     /// What the headers say besides; at most 32 bytes.
@@ -118,6 +121,7 @@ impl ChainConfig {
             block_time: BlockTime::Instant,
             threads: 1,
             overlap: true,
+            background_sync: true,
             beneficiary: Address::ZERO,
             extra_data: Bytes::new(),
         }
