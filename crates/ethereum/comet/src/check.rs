@@ -2,7 +2,8 @@
 //!
 //! Whatever comes this way goes into the ledger's pool, and that alone is the check: decoding, senders recovered in a
 //! burst, nonce and funds. Nothing is executed and no pending state kept. A recheck asks whether the pool still has
-//! anything of it: the pool has rechecked the accounts that the block touched already.
+//! anything of it: the pool has rechecked the accounts that the block touched already. A blob transaction comes without
+//! its sidecar, which the node keeps to which a client sent it: execution needs none.
 //!
 //! reads   the pool and the newest state, which no block in the making locks
 //! writes  the pool; which hashes came this way, for [`crate::tx_gossip`]
@@ -94,7 +95,7 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
     let pool = chain.pool();
     let (known, new): (Vec<_>, Vec<_>) =
         content.txs().iter().zip(&hashes).partition(|(raw, hash)| pool.get(hash).is_some() || waits_there(chain, raw));
-    let results = chain.submit(new.iter().map(|(raw, _)| (*raw).clone().into()).collect());
+    let results = chain.submit_bare(new.iter().map(|(raw, _)| (*raw).clone().into()).collect());
     let refused = new.iter().zip(&results).rev().filter(|(_, result)| result.is_err());
     refused.for_each(|((_, hash), _)| came.forget(hash));
     let first_error = results.iter().find_map(|result| result.as_ref().err());

@@ -91,7 +91,7 @@ impl Message {
     pub fn check(&self, chain_id: u64) -> Result<(), Failure> {
         if self.blob_versioned_hashes.is_some() || self.blobs.is_some() {
             return Err(Failure::server(
-                "transaction type not supported: blob transactions (type 3, EIP-4844) are not carried by this chain",
+                "blobs in a call are not supported: send signed blob transactions (type 3, EIP-4844) instead",
             ));
         }
         if self.gas_price.is_some() && (self.max_fee_per_gas.is_some() || self.max_priority_fee_per_gas.is_some()) {

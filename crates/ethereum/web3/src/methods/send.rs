@@ -330,7 +330,8 @@ impl Caller<'_> {
             match chain.tx(&hash) {
                 Some((block, index)) if self.api.is_acknowledged(block.number()) => {
                     let mut out = String::new();
-                    shapes::push_receipt(&mut out, shapes::Place { block: &block, index });
+                    let blob_price = chain.env_of(&block).blobs.price();
+                    shapes::push_receipt(&mut out, shapes::Place { block: &block, index }, blob_price);
                     return Ok(out);
                 }
                 // Its block is not on disk.
