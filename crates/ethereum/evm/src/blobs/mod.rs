@@ -161,4 +161,4 @@ pub fn verify(sidecar: Sidecar, hashes: &[B256], spec: SpecId) -> Result<Sidecar
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

