@@ -17,6 +17,17 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
     let (code, why) = node.fails("eth_sendRawTransaction", json!([hex::encode_prefixed(&tx.raw)]));
     assert_eq!((code, why.as_str()), (-32000, "missing sidecar in blob transaction"));
     let raw = hex::encode_prefixed(join_network(&tx, &sidecar));
+    let named: Vec<String> = sidecar.versioned_hashes().map(|hash| hash.to_string()).collect();
+    let from = tx.sender.to_string();
+    for fee in ["0x0", "0x3b9aca00"] {
+        // PUSH1 1 BLOBHASH PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+        let to = "0x00000000000000000000000000000000000000b1";
+        let message = json!({ "from": from, "to": to, "blobVersionedHashes": named, "maxFeePerBlobGas": fee });
+        let state = json!({ to: { "code": "0x6001495f5260205ff3" } });
+        assert_eq!(node.call("eth_call", json!([message, "latest", state])), json!(named[1]));
+        let plain = json!({ "from": from, "to": from, "blobVersionedHashes": named, "maxFeePerBlobGas": fee });
+        assert_eq!(node.call("eth_estimateGas", json!([plain])), "0x5208");
+    }
     let hash = node.call("eth_sendRawTransaction", json!([raw]));
     assert_eq!(hash, tx.hash.to_string());
 
@@ -24,7 +35,6 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
     let used = format!("{:#x}", 2 * GAS_PER_BLOB);
     assert_eq!((&receipt["type"], &receipt["status"]), (&json!("0x3"), &json!("0x1")));
     assert_eq!((&receipt["blobGasUsed"], &receipt["blobGasPrice"]), (&json!(used), &json!("0x1")));
-    let named: Vec<String> = sidecar.versioned_hashes().map(|hash| hash.to_string()).collect();
     let found = node.call("eth_getTransactionByHash", json!([hash]));
     assert_eq!((&found["blobVersionedHashes"], &found["maxFeePerBlobGas"]), (&json!(named), &json!("0x3b9aca00")));
     let block = node.call("eth_getBlockByNumber", json!([receipt["blockNumber"], false]));
@@ -36,8 +46,8 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
     let Sidecar::Eip7594(whole) = &sidecar else { panic!("it has proofs of cells") };
     let of_transaction = node.call("eth_getBlobSidecarByTxHash", json!([hash]));
     let told = &of_transaction["blobSidecar"];
-    assert_eq!(told["blobs"][1], hex::encode_prefixed(whole.blobs[1]));
-    assert_eq!(told["commitments"][0], hex::encode_prefixed(whole.commitments[0]));
+    assert_eq!(told["blobs"][1], hex::encode_prefixed(&whole.blobs[1]));
+    assert_eq!(told["commitments"][0], hex::encode_prefixed(&whole.commitments[0]));
     assert_eq!(told["proofs"].as_array().map(Vec::len), Some(256));
     assert_eq!((&of_transaction["txHash"], &of_transaction["blockHash"]), (&hash, &block["hash"]));
     let of_block = node.call("eth_getBlobSidecars", json!([receipt["blockNumber"], false]));
