@@ -5,13 +5,16 @@
 //! memory  the text of one block's sidecars: about 275 KB a blob
 //! drops   nothing: what is kept no longer is null
 //! source  `eth_getBlobSidecars` and `eth_getBlobSidecarByTxHash` of BSC, `anvil_getBlobByHash` and
-//!         `anvil_getBlobsByTransactionHash` of Foundry; geth has no method for them, its consensus client serves them
+//!         `anvil_getBlobsByTransactionHash` of Foundry; geth has no method for them, its consensus client serves them:
+//!         `getBlobs` of the beacon API
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
 use hearth_evm::blobs::Sidecar;
 use hearth_evm::block::Block;
+use hearth_serve::http::StatusCode;
 
 use super::{Api, Caller};
 use crate::failure::Failure;
@@ -63,6 +66,58 @@ impl Api {
         let Some((block, index)) = self.chain.tx(hash) else { return NULL.into() };
         let Some(sidecar) = self.chain.pool().sidecars().get(hash) else { return NULL.into() };
         json::object(|object| push_sidecar(object, &block, index, &sidecar, whole))
+    }
+}
+
+/// A block as the beacon API names it; a slot is a block's number here, and a root its hash.
+fn beacon_id(text: &str) -> Option<BlockId> {
+    match text {
+        "head" => Some(BlockId::Latest),
+        "genesis" => Some(BlockId::Earliest),
+        "finalized" => Some(BlockId::Finalized),
+        root if root.starts_with("0x") => root.parse().ok().map(BlockId::Hash),
+        slot => slot.parse().ok().map(BlockId::Number),
+    }
+}
+
+impl Api {
+    /// The blobs of a block, as a consensus client's HTTP endpoint tells them: its status and its JSON.
+    pub(crate) async fn beacon_blobs(self: &Arc<Self>, address: IpAddr, id: &str) -> (StatusCode, String) {
+        let refuse = |status: StatusCode, why: &str| {
+            let text = json::object(|object| {
+                object.decimal("code", status.as_u16().into());
+                object.text("message", why);
+            });
+            (status, text)
+        };
+        if !self.rate.admits(address, 1) {
+            return refuse(StatusCode::TOO_MANY_REQUESTS, "too many requests");
+        }
+        let Some(id) = beacon_id(id) else {
+            return refuse(StatusCode::BAD_REQUEST, "invalid block id: head, genesis, finalized, a number or a hash");
+        };
+        let api = Arc::clone(self);
+        match self.heavy.run(move |_| api.blobs_of(id)).await {
+            Ok(Some(text)) => (StatusCode::OK, text),
+            Ok(None) => refuse(StatusCode::NOT_FOUND, "there is no such block, or its blobs are kept no longer"),
+            Err(why) => refuse(StatusCode::SERVICE_UNAVAILABLE, why.message()),
+        }
+    }
+
+    /// All blobs of a block, if all are kept.
+    fn blobs_of(&self, id: BlockId) -> Result<Option<String>, Failure> {
+        let Some(block) = self.block(id)? else { return Ok(None) };
+        let kept = self.chain.pool().sidecars();
+        let with_blobs = block.txs.iter().filter(|tx| tx.envelope.is_eip4844());
+        let sidecars: Option<Vec<_>> = with_blobs.map(|tx| kept.get(&tx.hash)).collect();
+        let Some(sidecars) = sidecars else { return Ok(None) };
+        let is_final = block.number() <= self.chain.synced();
+        Ok(Some(json::object(|object| {
+            object.flag("execution_optimistic", false);
+            object.flag("finalized", is_final);
+            let blobs = sidecars.iter().flat_map(|sidecar| sidecar.blobs());
+            object.array("data", blobs, |out, blob| json::push_data(out, blob.as_slice()));
+        })))
     }
 }
 

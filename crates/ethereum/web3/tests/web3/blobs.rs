@@ -5,9 +5,10 @@ use hearth_evm::blobs::{GAS_PER_BLOB, Sidecar};
 use hearth_evm::builders::{sidecar_by_cell, signer, with_blobs};
 use hearth_evm::chain::BlockTime;
 use hearth_evm::tx::{Tx, TypedTransaction, join_network};
+use hearth_rpc_client::http::{self, Patience};
 use serde_json::{Value, json};
 
-use crate::node::{CHAIN_ID, Node};
+use crate::node::{CHAIN_ID, DEADLINE, Node};
 
 #[test]
 fn a_blob_transaction_is_found_with_its_sidecar() {
@@ -46,8 +47,8 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
     let Sidecar::Eip7594(whole) = &sidecar else { panic!("it has proofs of cells") };
     let of_transaction = node.call("eth_getBlobSidecarByTxHash", json!([hash]));
     let told = &of_transaction["blobSidecar"];
-    assert_eq!(told["blobs"][1], hex::encode_prefixed(&whole.blobs[1]));
-    assert_eq!(told["commitments"][0], hex::encode_prefixed(&whole.commitments[0]));
+    assert_eq!(told["blobs"][1], hex::encode_prefixed(whole.blobs[1].as_slice()));
+    assert_eq!(told["commitments"][0], hex::encode_prefixed(whole.commitments[0].as_slice()));
     assert_eq!(told["proofs"].as_array().map(Vec::len), Some(256));
     assert_eq!((&of_transaction["txHash"], &of_transaction["blockHash"]), (&hash, &block["hash"]));
     let of_block = node.call("eth_getBlobSidecars", json!([receipt["blockNumber"], false]));
@@ -55,6 +56,18 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
     assert_eq!(of_block[0]["blobSidecar"]["blobs"][1], hex::encode_prefixed(&whole.blobs[1][..32]));
     assert_eq!(node.call("anvil_getBlobByHash", json!([named[1]])), told["blobs"][1]);
     assert_eq!(node.call("anvil_getBlobsByTransactionHash", json!([hash])), told["blobs"]);
+
+    let agent = http::direct(Patience::Step(DEADLINE));
+    let root = format!("http://{}/eth/v1/beacon/blobs/", node.server.address());
+    let hash_of_block = block["hash"].as_str().expect("a hash");
+    for id in ["head", "1", hash_of_block] {
+        let text = http::get(&agent, &format!("{root}{id}"), 1 << 20).unwrap();
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(answer["data"], told["blobs"], "{id}");
+    }
+    for id in ["7", "0x12", "nothing"] {
+        assert!(http::get(&agent, &format!("{root}{id}"), 1 << 20).is_err(), "{id}");
+    }
     let unknown = json!(["0x0101010101010101010101010101010101010101010101010101010101010101"]);
     for method in ["eth_getBlobSidecarByTxHash", "anvil_getBlobByHash", "anvil_getBlobsByTransactionHash"] {
         assert_eq!(node.call(method, unknown.clone()), Value::Null, "{method}");
