@@ -69,8 +69,8 @@ pub fn sidecar_by_cell(blobs: u8) -> Sidecar {
     sidecar.expect("they are field elements")
 }
 
-/// A transfer of 1 wei to `0x7777…` with the blobs of `sidecar`, for at most 100 gwei a gas, 1 gwei a unit of blob gas and
-/// a tip of 1 gwei.
+/// A transfer of 1 wei to `0x7777…` with the blobs of `sidecar`, for at most 100 gwei a gas and 1 gwei a unit of blob
+/// gas, and a tip of 1 gwei.
 pub fn with_blobs(chain_id: u64, nonce: u64, sidecar: &Sidecar) -> TxEip4844 {
     TxEip4844 {
         chain_id,

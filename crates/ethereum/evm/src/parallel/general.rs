@@ -8,8 +8,9 @@
 //!         that each transaction is executed at most twice, and the second time alone and on what is final
 //!
 //! Two things that every transaction touches are settled in order and cost no conflict: the gas that the block has
-//! left, that of blobs too, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at the beneficiary's
-//! account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes in order alone.
+//! left, that of blobs too, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at
+//! the beneficiary's account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes
+//! in order alone.
 
 use super::memory::{FIRST, Memory, Origin, Place, Read, Spot, Write};
 use super::pace::{Mode, Pace};

@@ -83,8 +83,8 @@ impl std::fmt::Display for Obstacle {
             ),
             Self::BlobFee { pays, price } => write!(
                 f,
-                "it, or its account's transaction before it, pays at most {pays} wei for a unit of blob gas, and in the \
-                 next block that costs {price}"
+                "it, or its account's transaction before it, pays at most {pays} wei for a unit of blob gas, which \
+                 costs {price} in the next block"
             ),
         }
     }

@@ -24,7 +24,7 @@ use alloy_consensus::Transaction;
 use alloy_primitives::{B256, Bytes};
 use hearth_evm::chain::{Chain, SubmitError};
 use hearth_evm::pool::PoolError;
-use hearth_evm::tx::SharedTx;
+use hearth_evm::tx::{SIZE_MAX, SharedTx};
 use hearth_serve::jsonrpc::Call;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -294,8 +294,9 @@ impl Api {
     }
 
     async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<SubmitResult> {
-        if burst.len() > 1 {
-            // It takes as long as the cryptography does: meanwhile the other connections are another thread's.
+        if burst.len() > 1 || burst.iter().any(|raw| raw.len() > SIZE_MAX) {
+            // It takes as long as the cryptography does, of blobs up to seconds: meanwhile the other connections are
+            // another thread's.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));
         }
         let (Some(queue), Some(one)) = (self.sender.singles.get(), burst.pop()) else {
