@@ -125,7 +125,8 @@ pub enum SidecarError {
 
 /// Checks a sidecar against the hashes of its transaction, for a block of the fork `spec`. From Osaka on one with a
 /// proof a blob is given proofs of cells, as geth does: clients made before Osaka still send such. Takes milliseconds
-/// for each blob; making the proofs of cells takes a hundred times as long.
+/// for each blob; making the proofs of cells takes 0.2 s. The first call of a process loads the trusted setup, which
+/// takes about two seconds and stays in memory with 96 MiB.
 pub fn verify(sidecar: Sidecar, hashes: &[B256], spec: SpecId) -> Result<Sidecar, SidecarError> {
     let by_cell = spec.is_enabled_in(SpecId::OSAKA);
     if sidecar.is_eip7594() && !by_cell {
