@@ -84,6 +84,7 @@ impl Chain {
             chain_id: CHAIN,
             spec: self.genesis.spec(number, number),
             limits: Default::default(),
+            blobs: Default::default(),
         }
     }
 

@@ -117,6 +117,7 @@ fn block() -> BlockEnv {
         chain_id: CHAIN,
         spec: genesis.spec(1, 12),
         limits: Default::default(),
+        blobs: Default::default(),
     }
 }
 

@@ -43,6 +43,7 @@ fn block(number: u64, signer: &Signer) -> Arc<Block> {
         chain_id: 1,
         spec: SpecId::OSAKA,
         limits: Default::default(),
+        blobs: Default::default(),
     };
     let mut body = Body::default();
     if number.is_multiple_of(1_000) {

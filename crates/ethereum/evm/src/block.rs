@@ -4,7 +4,7 @@
 //! writes  [`Block`], shared and never changed
 //! memory  of a block its transactions, shared with the pool, and its logs
 //! drops   nothing
-//! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4895, 7685, 7934
+//! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4844, 4895, 7685, 7934
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use alloy_rlp::{BufMut, Encodable};
 use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
+use crate::blobs::{self, BlobEnv, BlobParams};
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
 use crate::limits::TxLimits;
 use crate::trie::ordered_root;
@@ -159,6 +160,11 @@ impl Body {
         ordered_root(&self.receipts, |receipt, out| receipt.encode_2718(out))
     }
 
+    /// Blob gas of all transactions.
+    pub fn blob_gas_used(&self) -> u64 {
+        self.txs.iter().map(|tx| blobs::gas_of(&tx.envelope)).sum()
+    }
+
     /// Of all logs.
     pub fn bloom(&self) -> Bloom {
         let logged = self.receipts.iter().filter(|receipt| !receipt.logs.is_empty());
@@ -218,8 +224,8 @@ impl Block {
             nonce: B64::ZERO,
             base_fee_per_gas: from(SpecId::LONDON).then_some(env.base_fee),
             withdrawals_root: from(SpecId::SHANGHAI).then(|| calculate_withdrawals_root(&body.withdrawals)),
-            blob_gas_used: from(SpecId::CANCUN).then_some(0),
-            excess_blob_gas: from(SpecId::CANCUN).then_some(0),
+            blob_gas_used: from(SpecId::CANCUN).then(|| body.blob_gas_used()),
+            excess_blob_gas: from(SpecId::CANCUN).then_some(env.blobs.excess_gas),
             parent_beacon_block_root: env.parent_beacon_block_root.filter(|_| from(SpecId::CANCUN)),
             requests_hash: from(SpecId::PRAGUE).then(|| Requests::new(requests).requests_hash()),
             ..Default::default()
@@ -254,8 +260,8 @@ impl Block {
         spec.is_enabled_in(SpecId::OSAKA) && self.size() > SIZE_MAX
     }
 
-    /// What executing this block again takes.
-    pub fn env(&self, chain_id: u64, spec: SpecId, limits: TxLimits) -> BlockEnv {
+    /// What executing this block again takes; `blobs` are the parameters of its fork and time.
+    pub fn env(&self, chain_id: u64, spec: SpecId, limits: TxLimits, blobs: BlobParams) -> BlockEnv {
         let header = &self.header;
         BlockEnv {
             number: header.number,
@@ -266,6 +272,7 @@ impl Block {
             prevrandao: header.mix_hash,
             parent_hash: Some(header.parent_hash),
             parent_beacon_block_root: header.parent_beacon_block_root,
+            blobs: BlobEnv { excess_gas: header.excess_blob_gas.unwrap_or_default(), params: blobs },
             chain_id,
             spec,
             limits,

@@ -26,6 +26,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::blobs::{BlobParams, BlobSchedule};
 use crate::limits::TxLimits;
 use crate::side::SideKind;
 use crate::state::{Account, AccountChange, BlockZero, Changes, Entry, bytecode};
@@ -60,6 +61,9 @@ pub enum GenesisError {
     /// A fork that this node does not know.
     #[error("genesis: config.{0}: a fork that this node does not know")]
     UnknownFork(&'static str),
+    /// Bounds on blobs that cannot be.
+    #[error("genesis: config.blobSchedule.{0}")]
+    Blobs(String),
     /// A value beyond what its field of the header holds.
     #[error("genesis: {0} is too large")]
     TooLarge(&'static str),
@@ -78,6 +82,8 @@ pub struct Genesis {
     pub chain_id: u64,
     /// When which rules begin.
     pub forks: Forks,
+    /// How many blobs blocks may hold, by fork.
+    pub blobs: BlobSchedule,
     /// What these rules leave to the chain.
     pub limits: TxLimits,
     /// The accounts of block zero.
@@ -154,6 +160,7 @@ impl Genesis {
         }
         let base_fee = read.base_fee_per_gas.unwrap_or(u128::from(FIRST_BASE_FEE));
         let forks = Forks::from_config(&read.config)?;
+        let blobs = BlobSchedule::from_config(&read.config).map_err(GenesisError::Blobs)?;
         let side = match (kind, named.side) {
             (Some(kind), Some(form)) => Some(SideGenesis::from_json(kind, form)?),
             (Some(kind), None) => Some(SideGenesis::empty(kind)),
@@ -164,6 +171,7 @@ impl Genesis {
         Ok(Self {
             chain_id: read.config.chain_id,
             forks,
+            blobs,
             limits: TxLimits::default(),
             alloc: read.alloc,
             gas_limit: if read.gas_limit == 0 { DEFAULT_GAS_LIMIT } else { read.gas_limit },
@@ -199,6 +207,7 @@ impl Genesis {
         Self {
             chain_id,
             forks: Forks::newest(),
+            blobs: BlobSchedule::default(),
             limits: TxLimits::default(),
             alloc,
             gas_limit,
@@ -240,6 +249,11 @@ impl Genesis {
     /// The rules of the block of this height and time.
     pub fn spec(&self, number: u64, timestamp: u64) -> SpecId {
         self.forks.spec(number, timestamp)
+    }
+
+    /// What bounds the blobs of the block of this height and time.
+    pub fn blob_params(&self, number: u64, timestamp: u64) -> BlobParams {
+        self.blobs.params(self.spec(number, timestamp), timestamp)
     }
 
     /// The alloc as the changes of block zero. An account without anything is an account all the same, as in geth.

@@ -30,6 +30,7 @@ fn block(number: u64, count: u64) -> Arc<Block> {
         chain_id: 1,
         spec: SpecId::OSAKA,
         limits: Default::default(),
+        blobs: Default::default(),
     };
     let mut body = Body::default();
     let mut gas = 0;

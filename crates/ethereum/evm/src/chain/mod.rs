@@ -52,6 +52,7 @@ pub use restore::{Frozen, RestoreError};
 pub use synced::{Recovery, SyncWatch};
 pub use times::{BlockTimes, Metrics};
 
+use crate::blobs::BlobEnv;
 use crate::block::Block;
 use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
@@ -199,14 +200,16 @@ impl Chain {
         if let Some(store) = &mut store {
             recover::keep_synced(store, side.as_deref(), syncer.clone(), sync_waiters.clone(), failure.clone())?;
         }
-        let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
-        config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
+        let pool = Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec);
+        let journal = config.dir.as_deref().map(|dir| Journal::open(dir, pool.sidecars()));
+        let (journal, waiting) = journal.transpose()?.unzip();
+        config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let inner = Arc::new(Inner {
             side,
             zero,
-            pool: Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec),
+            pool,
             journal,
             store,
             syncer,
@@ -228,6 +231,8 @@ impl Chain {
             #[cfg(test)]
             looked: Default::default(),
         });
+        let head = inner.published().head().clone();
+        inner.tell_blobs(&(&*head).into());
         inner.add_again(waiting.unwrap_or_default());
         inner.keep_pool()?;
         let thread = sequencer::start(&inner)?;
@@ -382,7 +387,16 @@ impl Chain {
     /// What executing `block` again takes.
     pub fn env_of(&self, block: &Block) -> BlockEnv {
         let spec = self.genesis().spec(block.number(), block.header.timestamp);
-        block.env(self.chain_id(), spec, self.genesis().limits)
+        let blobs = self.genesis().blob_params(block.number(), block.header.timestamp);
+        block.env(self.chain_id(), spec, self.genesis().limits, blobs)
+    }
+
+    /// What blobs cost in the block after `block`: of the newest one in that which would be made now.
+    pub fn blobs_after(&self, block: &Block) -> BlobEnv {
+        match self.block(block.number() + 1) {
+            Some(next) => self.env_of(&next).blobs,
+            None => self.pending_env().blobs,
+        }
     }
 
     /// The block that would be made now.

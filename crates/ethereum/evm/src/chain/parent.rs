@@ -15,6 +15,9 @@ pub(super) struct Parent {
     pub gas_used: u64,
     /// None before London.
     pub base_fee: Option<u64>,
+    /// Blob gas beyond the target, before this block, and what this block used; 0 before Cancun.
+    pub excess_blob_gas: u64,
+    pub blob_gas_used: u64,
     prevrandao: B256,
     /// The hash of the block before it,
     before: B256,
@@ -31,6 +34,8 @@ impl From<&Block> for Parent {
             gas_limit: header.gas_limit,
             gas_used: header.gas_used,
             base_fee: header.base_fee_per_gas,
+            excess_blob_gas: header.excess_blob_gas.unwrap_or_default(),
+            blob_gas_used: header.blob_gas_used.unwrap_or_default(),
             prevrandao: header.mix_hash,
             before: header.parent_hash,
             hash: Some(block.hash),
@@ -40,13 +45,15 @@ impl From<&Block> for Parent {
 
 impl Parent {
     /// A block that is executed and not sealed.
-    pub(super) fn executed(env: &BlockEnv, gas_used: u64) -> Self {
+    pub(super) fn executed(env: &BlockEnv, gas_used: u64, blob_gas_used: u64) -> Self {
         Self {
             number: env.number,
             timestamp: env.timestamp,
             gas_limit: env.gas_limit,
             gas_used,
             base_fee: env.spec.is_enabled_in(SpecId::LONDON).then_some(env.base_fee),
+            excess_blob_gas: env.blobs.excess_gas,
+            blob_gas_used,
             prevrandao: env.prevrandao,
             before: env.parent_hash.expect("of two blocks in the making the first one's parent is sealed"),
             hash: None,

@@ -151,7 +151,8 @@ fn replay(config: &ChainConfig, state: &mut State, store: &BlockStore, block: &A
     let view = state.head();
     let number = block.number();
     let spec = config.genesis.spec(number, block.header.timestamp);
-    let env = block.env(config.genesis.chain_id, spec, config.genesis.limits);
+    let blobs = config.genesis.blob_params(number, block.header.timestamp);
+    let env = block.env(config.genesis.chain_id, spec, config.genesis.limits, blobs);
     let mut executed = execute(&view, &env, &block.txs);
     credit(&view, &mut executed.changes, &block.withdrawals)?;
     executed.changes.append(store.altered(number)?);

@@ -38,6 +38,7 @@ fn env(spec: SpecId) -> BlockEnv {
         chain_id: CHAIN,
         spec,
         limits: Default::default(),
+        blobs: Default::default(),
     }
 }
 

@@ -93,6 +93,7 @@ fn env(spec: SpecId, beneficiary: Address, gas_limit: u64) -> BlockEnv {
         chain_id: CHAIN,
         spec,
         limits: Default::default(),
+        blobs: Default::default(),
     }
 }
 

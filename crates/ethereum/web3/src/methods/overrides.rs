@@ -153,6 +153,7 @@ mod tests {
             chain_id: 7,
             spec: SpecId::OSAKA,
             limits: Default::default(),
+            blobs: Default::default(),
         };
         let blob_base_fee = overrides.apply(&mut env, &genesis).map_err(|why| why.message().to_owned())?;
         Ok((env, blob_base_fee))
