@@ -7,7 +7,7 @@
 //! source  after a kill only the last record can be torn; after a power failure any record that was not durable
 
 use super::index::{self, Checkpoint, Index, SlotEntry};
-use super::keeper::Shared;
+use super::keeper::{Keeper, Shared, SteppedKeeper};
 use super::record::{Record, SEGMENT_HEAD_SIZE, VERSION};
 use super::scan::{Step, Walk};
 use super::store::{BlockStore, Tail, create_segment};
@@ -109,6 +109,26 @@ impl BlockStore {
     }
 
     pub(super) fn open_on(volume: Arc<dyn Volume>, dir: &Path, config: Config) -> Result<(Self, Recovery), StoreError> {
+        let (mut store, keeper, recovery) = Self::find(volume, dir, config)?;
+        store.run_keeper(keeper);
+        Ok((store, recovery))
+    }
+
+    /// As [`open`](Self::open), on a volume of the caller's and without a thread: what may block is done when the caller
+    /// steps the keeper. Dropping the store then syncs nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_stepped(
+        volume: Arc<dyn Volume>,
+        dir: &Path,
+        config: Config,
+    ) -> Result<(Self, SteppedKeeper, Recovery), StoreError> {
+        let (store, keeper, recovery) = Self::find(volume, dir, config)?;
+        Ok((store, SteppedKeeper::new(keeper), recovery))
+    }
+
+    fn find(volume: Arc<dyn Volume>, dir: &Path, config: Config) -> Result<(Self, Keeper, Recovery), StoreError> {
         config.check()?;
         fs::create_dir_all(dir).map_err(|e| StoreError::io("creating", dir, e))?;
         let lock = take_lock(dir)?;
@@ -300,7 +320,7 @@ impl Found {
         dir: &Path,
         config: Config,
         tail: Tail,
-    ) -> Result<(BlockStore, Recovery), StoreError> {
+    ) -> Result<(BlockStore, Keeper, Recovery), StoreError> {
         let slots = &self.index.slots;
         self.recovery.first_slot = slots.first_key_value().map(|(slot, _)| *slot);
         self.recovery.last_whole_slot = slots.values().rev().find(|e| e.complete).map(|e| e.slot);
@@ -309,9 +329,9 @@ impl Found {
             self.recovery.segment_count = 1;
         }
         let shared = Shared::new(dir, &config, self.index, tail.position(), self.oldest_segment, self.disk_bytes);
-        let mut store = BlockStore::start(lock, volume, config, Arc::new(shared), tail, self.sealed);
+        let (mut store, keeper) = BlockStore::start(lock, volume, config, Arc::new(shared), tail, self.sealed);
         store.resume(self.checkpoints)?;
-        Ok((store, self.recovery))
+        Ok((store, keeper, self.recovery))
     }
 }
 
