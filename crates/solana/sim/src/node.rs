@@ -81,8 +81,10 @@ const TABLE_BYTES: usize = 1 << 20;
 const CREATED_S: u64 = 1_700_000_000;
 /// Sweeps over all tiles in one instant, at most: what a node has to do beyond takes time.
 const SWEEPS_MAX: usize = 64;
-/// The longest sleep of a node, and the shortest, nanoseconds.
-const SLEEP_NS: (u64, u64) = (100_000, 50_000_000);
+/// The shortest sleep of a node, and the longest, nanoseconds.
+const SLEEP_NS: (u64, u64) = (500_000, 50_000_000);
+/// What a node has to do that is never done takes so long for each instant's worth of it, nanoseconds.
+const BUSY_NS: u64 = 100_000;
 
 /// What all nodes of a run share.
 pub struct Setup {
@@ -493,7 +495,7 @@ impl Node {
             return Err(format!("tower: {why}"));
         }
         self.busy_since = if is_idle { None } else { self.busy_since.or(Some(now)) };
-        self.wake_at = if is_idle { self.next_wake(now) } else { now + SLEEP_NS.0 };
+        self.wake_at = if is_idle { self.next_wake(now) } else { now + BUSY_NS };
         Ok(())
     }
 
