@@ -14,6 +14,7 @@ use super::store::{BlockStore, Tail, create_segment};
 use super::{
     Config, Damage, Finding, LogPosition, StoreError, SyncPolicy, index_path, list_segments, log_path, numbered, reader,
 };
+use hearth_mutation::{Mutation, active};
 use hearth_wal::{Appender, Fault, FileSystem, Volume, files};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -219,8 +220,7 @@ impl Found {
             self.recovery.damage.push(Damage { file: path.clone(), offset: len, length: missing, what: Finding::Cut });
         }
         if indexed.size < blocks.len() as u64 {
-            let cut = OpenOptions::new().write(true).open(&index_path).and_then(|f| f.set_len(indexed.size));
-            cut.map_err(|e| StoreError::io("truncating", &index_path, e))?;
+            truncate(&index_path, indexed.size)?;
         }
         let from = indexed.upto.unwrap_or(LogPosition::new(segment, 0));
         if u64::from(from.offset()) < len {
@@ -245,10 +245,17 @@ impl Found {
         let file = File::open(path).map_err(|e| StoreError::io("opening", path, e))?;
         let mut walk = Walk::new(&file, from, len);
         self.recovery.bytes_scanned += len - u64::from(from.offset());
+        let is_lost = |at: LogPosition, end: LogPosition| {
+            active(Mutation::CutTail) && last && at.offset() > 0 && u64::from(end.offset()) == len
+        };
         loop {
             match walk.step(None).map_err(|e| StoreError::io("reading", path, e))? {
                 Step::End => return Ok(len),
                 Step::Skipped => {}
+                Step::Record { at, end, .. } if is_lost(at, end) => {
+                    truncate(path, at.offset().into())?;
+                    return Ok(at.offset().into());
+                }
                 Step::Record { record, at, end } => self.record(path, &record, at, end),
                 Step::Damage { at, length, fault, to_end } => {
                     let offset = u64::from(at.offset());
@@ -257,8 +264,7 @@ impl Found {
                         self.recovery.damage.push(damage);
                         continue;
                     }
-                    let cut = OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(offset));
-                    cut.map_err(|e| StoreError::io("truncating", path, e))?;
+                    truncate(path, offset)?;
                     self.recovery.bytes_dropped += length;
                     self.recovery.torn = Some(damage);
                     return Ok(offset);
@@ -347,6 +353,12 @@ fn remove_orphan_indexes(dir: &Path, segments: &[u32]) -> Result<(), StoreError>
 
 fn file_len(path: &Path) -> Result<u64, StoreError> {
     fs::metadata(path).map(|m| m.len()).map_err(|e| StoreError::io("looking at", path, e))
+}
+
+/// Cuts off all of a file behind its first `len` bytes.
+fn truncate(path: &Path, len: u64) -> Result<(), StoreError> {
+    let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(len));
+    cut.map_err(|e| StoreError::io("truncating", path, e))
 }
 
 /// What an index file holds; nothing when there is none.

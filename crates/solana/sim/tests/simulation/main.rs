@@ -3,5 +3,7 @@
 //! `HEARTH_SIM_SEEDS` is how many seeds are run in place of two hundred.
 
 mod determinism;
+#[cfg(feature = "mutations")]
+mod mutations;
 mod page;
 mod seeds;
