@@ -64,8 +64,8 @@ impl Workspace {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// A workspace in plain memory of this process: no file, no observers, and pages that are taken as they are first
-    /// touched. For simulations of many nodes, and for tests without files.
+    /// A workspace in plain memory of this process, without a file and so without observers: for simulations of many
+    /// nodes, and for tests.
     pub fn in_heap(plan: &WorkspacePlan) -> Result<Self, WorkspaceError> {
         plan.check()?;
         let layout = Layout::of(plan);

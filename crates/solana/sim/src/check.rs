@@ -6,20 +6,22 @@
 //! drops   what a ledger no longer tells of blocks long rooted
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use hearth_ledger::{BlockSummary, Commitment, Ledger};
-use hearth_wire::{Hash, Signature};
+use hearth_wire::{Hash, Pubkey, Signature};
 
 use crate::node::{Node, SLOT_MS};
 use crate::trace::{Learnt, Trace};
+use crate::votes::{Fault, Votes};
 
 /// Slots in which a cluster whose faults are over roots what was newest then: the votes of one that was cut off bind
-/// it for up to 64 slots, a joiner waits for 50, and 32 votes lie above a root.
+/// it for up to 64 slots, a joiner waits for 100, and 32 votes lie above a root.
 pub const HEAL_SLOTS: u64 = 300;
 /// How long a tile may wait for room, or a node have work at every instant, where its disk takes what it is given.
 const STARVED_NS: u64 = 10_000_000_000;
 /// Blocks that are looked at where the newest is another.
-const LOOK_BACK: usize = 6;
+const LOOK_BACK: usize = 48;
 
 /// What must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,11 +44,17 @@ pub enum Invariant {
     Counted,
     /// No node ends by itself, but where its disk has failed it.
     Lives,
+    /// A vote leaves a node once its tower is on disk.
+    VoteOnDisk,
+    /// A node does not vote for a slot while an earlier vote for another fork binds.
+    Lockouts,
+    /// More than two thirds of the stake have voted for what a node takes to be confirmed.
+    ConfirmedByStake,
 }
 
 impl Invariant {
     /// All, with what docs and reports call them.
-    pub const ALL: [(Invariant, &'static str); 9] = [
+    pub const ALL: [(Invariant, &'static str); 12] = [
         (Invariant::OneRoot, "one-root"),
         (Invariant::ConfirmedStays, "confirmed-stays"),
         (Invariant::OneBankHash, "one-bank-hash"),
@@ -56,6 +64,9 @@ impl Invariant {
         (Invariant::Starves, "starves"),
         (Invariant::Counted, "counted"),
         (Invariant::Lives, "lives"),
+        (Invariant::VoteOnDisk, "vote-on-disk"),
+        (Invariant::Lockouts, "lockouts"),
+        (Invariant::ConfirmedByStake, "confirmed-by-stake"),
     ];
 
     /// What docs and reports call it.
@@ -105,6 +116,7 @@ struct Rooted {
 struct Seen {
     head: (u64, Hash),
     root: u64,
+    confirmed: u64,
     held_up: BTreeMap<String, u64>,
 }
 
@@ -115,14 +127,21 @@ pub struct Checker {
     rooted: BTreeMap<u64, Rooted>,
     bank_hashes: BTreeMap<(u64, Hash), (Hash, usize)>,
     confirmed: Vec<Confirmed>,
+    votes: Votes,
     nodes: Vec<Seen>,
 }
 
 impl Checker {
     /// Of a cluster of so many nodes.
     pub fn new(nodes: usize) -> Self {
-        let nodes = vec![Seen::default(); nodes];
-        Self { genesis_lamports: None, rooted: BTreeMap::new(), bank_hashes: BTreeMap::new(), confirmed: vec![], nodes }
+        Self {
+            genesis_lamports: None,
+            rooted: BTreeMap::new(),
+            bank_hashes: BTreeMap::new(),
+            confirmed: vec![],
+            votes: Votes::new(nodes),
+            nodes: vec![Seen::default(); nodes],
+        }
     }
 
     /// The newest slot that some node has rooted.
@@ -176,12 +195,15 @@ impl Checker {
         self.starves(now, node, has_disk)?;
         let Some(head) = ledger.recent_blocks(1).first().copied() else { return Ok(()) };
         if self.nodes[number].head != (head.slot, head.blockhash) {
-            self.nodes[number].head = (head.slot, head.blockhash);
+            // One whose hash is not known yet is looked at again.
+            self.nodes[number].head = if head.bank_hash.is_some() { (head.slot, head.blockhash) } else { (0, [0; 32]) };
             self.new_head(number, ledger)?;
         }
         if let Some(slot) = trace.slot() {
             learn(trace, now, node, slot);
         }
+        self.votes.saved(number, &mut node.take_votes());
+        self.confirms(number, ledger)?;
         let root = ledger.root().unwrap_or(0);
         if root > self.nodes[number].root {
             let before = std::mem::replace(&mut self.nodes[number].root, root);
@@ -190,9 +212,44 @@ impl Checker {
         Ok(())
     }
 
+    /// A datagram of gossip leaves a node, whose files are in `folder`.
+    ///
+    /// # Errors
+    /// A vote in it breaks a rule.
+    pub fn leaves(
+        &mut self,
+        node: usize,
+        folder: &Path,
+        who: (&Pubkey, &Pubkey),
+        data: &[u8],
+    ) -> Result<(), Violation> {
+        match self.votes.leaves(node, folder, who, data) {
+            Fault::None => Ok(()),
+            Fault::NotOnDisk(what) => Err(Violation::new(Invariant::VoteOnDisk, what)),
+            Fault::Breaks(what) => Err(Violation::new(Invariant::Lockouts, what)),
+        }
+    }
+
+    /// What a node takes to be confirmed has enough votes, as far as votes are on disk.
+    fn confirms(&mut self, node: usize, ledger: &Ledger) -> Result<(), Violation> {
+        let slot = ledger.slot(Commitment::Confirmed);
+        if slot <= self.nodes[node].confirmed {
+            return Ok(());
+        }
+        let Some(hash) = ledger.summary(slot).and_then(|block| block.bank_hash) else { return Ok(()) };
+        self.nodes[node].confirmed = slot;
+        if self.votes.may_be_confirmed(slot, hash) {
+            return Ok(());
+        }
+        let what = format!("node {node} takes slot {slot} to be confirmed, and too few have voted for it");
+        Err(Violation::new(Invariant::ConfirmedByStake, what))
+    }
+
     /// The newest block of a node is another.
     fn new_head(&mut self, node: usize, ledger: &Ledger) -> Result<(), Violation> {
-        for block in ledger.recent_blocks(LOOK_BACK) {
+        let blocks = ledger.recent_blocks(LOOK_BACK);
+        self.votes.executed(&blocks);
+        for block in &blocks {
             let Some(hash) = block.bank_hash else { continue };
             let (first, by) = *self.bank_hashes.entry((block.slot, block.blockhash)).or_insert((hash, node));
             if first != hash {

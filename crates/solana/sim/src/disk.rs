@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::Poll;
 
-use hearth_consensus::BankId;
+use hearth_consensus::{BankId, Tower};
 use hearth_pipeline::tower::{Files, SavedError, save_root, save_tower};
 use hearth_tile::Clock;
 use hearth_wal::faulty::{Faults, Faulty};
 use hearth_wal::{Disk, FileSystem, Volume};
+use hearth_wire::Pubkey;
 use parking_lot::Mutex;
 
 /// A sync's time where the disk is not slow, nanoseconds.
@@ -187,20 +188,31 @@ impl Disk for Watched {
     }
 }
 
-/// When a tower that is being written is on disk, on the node's clock.
+/// What is to be known of the tower's file from outside: when a tower that is being written is on disk, by the node's
+/// clock, and the votes whose towers are.
 #[derive(Clone, Default)]
-pub struct TowerDue(Arc<Mutex<Option<u64>>>);
+pub struct TowerDue(Arc<Mutex<(Option<u64>, Vec<BankId>)>>);
 
 impl TowerDue {
     /// The time, where a tower is being written.
     pub fn get(&self) -> Option<u64> {
-        *self.0.lock()
+        self.0.lock().0
+    }
+
+    /// The votes whose towers have come to disk since the last call.
+    pub fn take_votes(&self) -> Vec<BankId> {
+        std::mem::take(&mut self.0.lock().1)
+    }
+
+    fn set(&self, due: Option<u64>) {
+        self.0.lock().0 = due;
     }
 }
 
 /// Where a node keeps its tower and its root.
 pub struct TowerDisk {
     folder: PathBuf,
+    node: Pubkey,
     disk: Arc<SimDisk>,
     clock: Clock,
     asked: Vec<u8>,
@@ -208,11 +220,12 @@ pub struct TowerDisk {
 }
 
 impl TowerDisk {
-    /// In a folder; what is returned beside says when a tower is on disk.
-    pub fn new(folder: &Path, disk: &Arc<SimDisk>, clock: &Clock) -> (Self, TowerDue) {
+    /// In a folder, of the node with this identity; what is returned beside says when a tower is on disk.
+    pub fn new(folder: &Path, node: &Pubkey, disk: &Arc<SimDisk>, clock: &Clock) -> (Self, TowerDue) {
         let due = TowerDue::default();
         let files = Self {
             folder: folder.to_owned(),
+            node: *node,
             disk: Arc::clone(disk),
             clock: clock.clone(),
             asked: vec![],
@@ -238,17 +251,21 @@ impl Files for TowerDisk {
         let due = self.due.get().filter(|_| self.asked == bytes);
         let Some(due) = due else {
             self.asked = bytes.to_vec();
-            *self.due.0.lock() = Some(self.clock.now() + self.disk.sync_ns());
+            self.due.set(Some(self.clock.now() + self.disk.sync_ns()));
             return Poll::Pending;
         };
         if self.clock.now() < due || self.disk.is_off() {
             return Poll::Pending;
         }
-        *self.due.0.lock() = None;
+        self.due.set(None);
         self.asked.clear();
         match self.refusal("tower.bin") {
             Some(why) => Poll::Ready(Err(why)),
-            None => Poll::Ready(save_tower(&self.folder, bytes)),
+            None => {
+                let vote = Tower::restore(bytes, &self.node).ok().and_then(|tower| tower.last_vote());
+                self.due.0.lock().1.extend(vote.map(|vote| vote.id));
+                Poll::Ready(save_tower(&self.folder, bytes))
+            }
         }
     }
 

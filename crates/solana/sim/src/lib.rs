@@ -23,4 +23,5 @@ pub mod plan;
 pub mod runs;
 pub mod shrink;
 pub mod trace;
+pub mod votes;
 pub mod world;

@@ -13,8 +13,10 @@ use hearth_pipeline::links::PortKind;
 use crate::digest::Digest;
 use crate::net::{Arrived, Sent};
 
-/// Nanoseconds of a millisecond. Datagrams arrive at whole ones: what comes together is handled together.
+/// Nanoseconds of a millisecond.
 pub const MS: u64 = 1_000_000;
+/// Datagrams arrive at multiples of this: what comes together is handled together.
+const GRID_NS: u64 = 4 * MS;
 /// Datagrams that strangers have seen.
 const CAPTURED_MAX: usize = 32;
 /// The ports of every node, by kind.
@@ -216,7 +218,7 @@ impl Network {
     fn put(&mut self, now: u64, from: usize, to: usize, arrived: Arrived) {
         let jitter = self.random.u64(0..=self.weather.jitter);
         let ms = self.latency[from * self.nodes + to] + self.weather.delay + jitter;
-        let at = (now / MS + 1 + ms) * MS;
+        let at = ((now + ms * MS) / GRID_NS + 1) * GRID_NS;
         self.next += 1;
         self.under_way.insert((at, self.next), (to, arrived));
     }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use hearth_consensus::BankId;
 use hearth_gossip::board::Board;
 use hearth_keys::Keypair;
 use hearth_ledger::blockstore::{self, BlockStore, Reader, SteppedKeeper, StoreError, SyncPolicy};
@@ -63,8 +64,8 @@ use crate::disk::{SimDisk, SimVolume, TowerDisk, TowerDue};
 use crate::net::{SimNet, Wire};
 use crate::network::address;
 
-/// Length of a slot, ms: the cluster's.
-pub const SLOT_MS: u64 = 400;
+/// Length of a slot, ms: half the cluster's, so that fewer instants of a run are idle ones.
+pub const SLOT_MS: u64 = 200;
 /// Ticks of a slot: fewer than the cluster's, each of which wakes the leader.
 const TICKS_PER_SLOT: u64 = 16;
 /// Slots of an epoch: a run sees several.
@@ -110,7 +111,8 @@ fn keypair(seed: u64, node: usize) -> Keypair {
     Keypair::from_seed(&secret(seed, node, "identity")).expect("a page of memory can be locked")
 }
 
-fn validator(seed: u64, node: usize) -> Validator {
+/// A node's identity, the account that it votes with, and its stake.
+pub fn validator(seed: u64, node: usize) -> Validator {
     let identity = keypair(seed, node).public_key();
     Validator { identity, vote: secret(seed, node, "vote account"), sol: STAKED_SOL }
 }
@@ -277,7 +279,7 @@ fn consensus(setup: &Setup, place: &Place<'_>, opened: &Opened, clock: &Clock) -
     let begun = position::start(&opened.ledger, opened.block_id, &blocks, rooted);
     let confirmed = begun.block.bank.id.slot;
     let core = Core::new(core, begun, saved, Now::of(clock)).map_err(StartError::other)?;
-    let (files, due) = TowerDisk::new(place.folder, place.disk, clock);
+    let (files, due) = TowerDisk::new(place.folder, &node, place.disk, clock);
     let replay = replay::Config {
         ledger: Arc::clone(&opened.ledger),
         block_id: opened.block_id,
@@ -457,6 +459,11 @@ impl Node {
     /// Its number.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// The votes whose towers have come to disk since the last call.
+    pub fn take_votes(&self) -> Vec<BankId> {
+        self.tower_due.take_votes()
     }
 
     /// Sets its clock on the wall.

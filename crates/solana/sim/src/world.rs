@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hearth_node::config::Validator;
 use hearth_pipeline::links::PortKind;
 use hearth_wire::shred::SLOT;
 
@@ -22,7 +23,7 @@ use crate::disk::SimDisk;
 use crate::hostile;
 use crate::net::Arrived;
 use crate::network::{MS, Network, Traffic, Weather};
-use crate::node::{Node, Place, SLOT_MS, Setup, StartError, secret_word, wipe};
+use crate::node::{Node, Place, SLOT_MS, Setup, StartError, secret_word, validator, wipe};
 use crate::plan::{Fault, Kind, Plan};
 use crate::trace::{Learnt, Trace};
 
@@ -30,6 +31,8 @@ use crate::trace::{Learnt, Trace};
 const SLOT_NS: u64 = SLOT_MS * MS;
 /// The first block is there by then: nodes wait 20 s for each other where a chain begins.
 const BEGINS_WITHIN_NS: u64 = 120_000 * MS;
+/// Ends of a node whose files may be damaged, after which whoever runs it gives it up.
+const ENDS_MAX: u64 = 3;
 /// How often clients do something.
 const CLIENTS_EVERY_NS: u64 = 200 * MS;
 /// How often strangers do.
@@ -74,6 +77,7 @@ enum Act {
 
 /// A node, whether it runs or not.
 struct Site {
+    who: Validator,
     folder: PathBuf,
     disk: Arc<SimDisk>,
     node: Option<Node>,
@@ -82,8 +86,10 @@ struct Site {
     set_ns: i64,
     /// Its disk may fail it: it may end by itself.
     may_end: bool,
-    /// A write went astray: its files may be damaged, and it may be down for good.
+    /// A write went astray: its files may be damaged, and it may stand still or be down for good.
     is_damaged: bool,
+    /// How often it has ended by itself.
+    ends: u64,
     is_down_for_good: bool,
 }
 
@@ -152,6 +158,7 @@ impl World {
                 if fault.from_slot % 2 == 0 { amount } else { -amount }
             });
             Site {
+                who: validator(seed, node),
                 folder,
                 disk: SimDisk::new(secret_word(seed, node, "disk")),
                 node: None,
@@ -160,6 +167,7 @@ impl World {
                 set_ns: 0,
                 may_end: false,
                 is_damaged: false,
+                ends: 0,
                 is_down_for_good: false,
             }
         });
@@ -260,7 +268,11 @@ impl World {
             return self.ended(number, &why);
         }
         let sent = std::mem::take(&mut node.wire.lock().sent);
+        let Validator { identity, vote, .. } = site.who;
         for datagram in sent {
+            if datagram.from == PortKind::Gossip {
+                self.checker.leaves(number, &site.folder, (&identity, &vote), &datagram.data)?;
+            }
             if let Some(slot) = self.trace.slot()
                 && datagram.from == PortKind::Tvu
                 && slot_of(&datagram.data) == Some(slot)
@@ -308,6 +320,9 @@ impl World {
             return Err(Violation::new(Invariant::Lives, format!("node {number} ends: {why}")));
         }
         self.stop(number);
+        let site = &mut self.sites[number];
+        site.ends += 1;
+        site.is_down_for_good |= site.is_damaged && site.ends >= ENDS_MAX;
         self.plan_act(self.now + RESTART_NS, Act::Start(number));
         Ok(())
     }
@@ -507,7 +522,7 @@ impl World {
             return Ok(false);
         }
         let sites = &self.sites;
-        let nodes = || sites.iter().filter(|site| !site.is_down_for_good);
+        let nodes = || sites.iter().filter(|site| !site.is_damaged);
         let head = |site: &Site| Some(site.node.as_ref()?.ledger.recent_blocks(1).first()?.slot);
         let newest = nodes().filter_map(head).max().unwrap_or(0);
         let goal = *self.goal.get_or_insert(newest);
