@@ -1,7 +1,7 @@
 //! net: the tile in the place of the sockets. What it sends goes to the simulated network, and comes from there.
 //!
-//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net`, reliable: datagrams to
-//!         send; its [`Wire`]
+//! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net`, reliable: datagrams
+//!         to send; its [`Wire`]
 //! writes  the links that the tile with the sockets writes, by the same routes; its [`Wire`]
 //! memory  what waits on the wire
 //! drops   what [`Routes`] drops: counted
