@@ -174,6 +174,12 @@ impl Network {
         self.put(now, from, node, arrived);
     }
 
+    /// A node sends a shred to another beside what its tiles send, and it is neither lost nor withheld.
+    pub fn send_beside(&mut self, now: u64, from: usize, to: usize, data: Vec<u8>) {
+        let port = PortKind::Tvu;
+        self.put(now, from, to, Arrived { from: address(from, port).into(), port, data });
+    }
+
     /// A stranger sends something to a node's port.
     pub fn send_strange(&mut self, now: u64, node: usize, port: PortKind, data: Vec<u8>) {
         let stranger = SocketAddrV4::new(Ipv4Addr::new(10, 9, self.random.u8(..), self.random.u8(1..)), 4_000);

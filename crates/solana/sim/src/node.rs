@@ -67,7 +67,7 @@ use crate::network::address;
 /// Length of a slot, ms: half the cluster's, so that fewer instants of a run are idle ones.
 pub const SLOT_MS: u64 = 200;
 /// Ticks of a slot: fewer than the cluster's, each of which wakes the leader.
-const TICKS_PER_SLOT: u64 = 16;
+pub const TICKS_PER_SLOT: u64 = 16;
 /// Slots of an epoch: a run sees several.
 const SLOTS_PER_EPOCH: u64 = 64;
 /// SOL that each node has staked.
@@ -107,7 +107,7 @@ pub fn secret_word(seed: u64, node: usize, purpose: &str) -> u64 {
 }
 
 /// A node's key.
-fn keypair(seed: u64, node: usize) -> Keypair {
+pub fn keypair(seed: u64, node: usize) -> Keypair {
     Keypair::from_seed(&secret(seed, node, "identity")).expect("a page of memory can be locked")
 }
 

@@ -56,6 +56,9 @@ pub enum Kind {
     FarBehind,
     /// The victim gives most shreds of its own slots to nobody.
     Withhold,
+    /// The victim makes two blocks of its slots: of the one it gives so many shreds in a thousand to nobody, the other
+    /// goes to all.
+    Equivocate,
     /// Shreds that the victim sends are changed on the way, and it sends noise to all ports.
     Garbage,
     /// Strangers send gossip that they have seen, and noise, to all nodes.
@@ -68,7 +71,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, with what docs and plans call them.
-    pub const ALL: [(Kind, &'static str); 21] = [
+    pub const ALL: [(Kind, &'static str); 22] = [
         (Kind::Loss, "loss"),
         (Kind::Delay, "delay"),
         (Kind::Reorder, "reorder"),
@@ -86,6 +89,7 @@ impl Kind {
         (Kind::LateJoin, "late-join"),
         (Kind::FarBehind, "far-behind"),
         (Kind::Withhold, "withhold"),
+        (Kind::Equivocate, "equivocate"),
         (Kind::Garbage, "garbage"),
         (Kind::GossipFlood, "gossip-flood"),
         (Kind::RepairFlood, "repair-flood"),
@@ -123,6 +127,7 @@ impl Kind {
             Self::LateJoin => ((5, 30), (0, 0)),
             Self::FarBehind => ((30, 50), (0, 0)),
             Self::Withhold => ((10, 30), (300, 950)),
+            Self::Equivocate => ((10, 30), (0, 700)),
             Self::Garbage => ((10, 30), (50, 500)),
             Self::GossipFlood | Self::RepairFlood => ((5, 15), (10, 60)),
             Self::ClientFlood => ((10, 30), (5, 20)),

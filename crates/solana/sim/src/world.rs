@@ -34,6 +34,8 @@ const SLOT_NS: u64 = SLOT_MS * MS;
 const BEGINS_WITHIN_NS: u64 = 120_000 * MS;
 /// Ends of a node whose files may be damaged, after which whoever runs it gives it up.
 const ENDS_MAX: u64 = 3;
+/// Faults in which the victim may end by itself, or wait long for its disk.
+const MAY_END: [Kind; 4] = [Kind::DiskFull, Kind::WriteErrors, Kind::SlowDisk, Kind::Equivocate];
 /// How often clients do something.
 const CLIENTS_EVERY_NS: u64 = 200 * MS;
 /// How often strangers do.
@@ -110,6 +112,8 @@ struct World {
     now: u64,
     /// When the first block was there.
     began_at: Option<u64>,
+    /// The newest slot of which the victim made two blocks.
+    equivocated: u64,
     /// The newest slot when the last fault was over.
     goal: Option<u64>,
     /// The folders of all nodes, removed at the end.
@@ -188,6 +192,7 @@ impl World {
             active: plan.faults.iter().map(|fault| fault.kind == Kind::LateJoin).collect(),
             now: 0,
             began_at: None,
+            equivocated: 0,
             goal: None,
             _folders: folders,
             plan,
@@ -285,7 +290,26 @@ impl World {
         let has_disk = !site.may_end;
         self.checker.look(self.now, node, has_disk, &mut self.trace)?;
         self.note_begin(number);
+        if number == self.plan.victim && self.amount(Kind::Equivocate).is_some() {
+            self.equivocate(number);
+        }
         Ok(())
+    }
+
+    /// Sends another block of the slot that a node has just made.
+    fn equivocate(&mut self, number: usize) {
+        let Some(node) = &self.sites[number].node else { return };
+        let version = self.setup.genesis.shred_version();
+        let Some((slot, shreds)) = hostile::other_block(node, self.plan.seed, version, self.equivocated) else {
+            return;
+        };
+        self.equivocated = slot;
+        self.trace.say(self.now, number, &format!("makes another block of slot {slot}"));
+        for to in (0..self.sites.len()).filter(|to| *to != number) {
+            for shred in &shreds {
+                self.network.send_beside(self.now, number, to, shred.clone());
+            }
+        }
     }
 
     /// The first block is the time from which slots are counted.
@@ -421,7 +445,7 @@ impl World {
             }
             _ => self.network.weather = self.weather(),
         }
-        self.sites[victim].may_end |= matches!(fault.kind, Kind::DiskFull | Kind::WriteErrors | Kind::SlowDisk);
+        self.sites[victim].may_end |= MAY_END.contains(&fault.kind);
     }
 
     fn end(&mut self, fault: Fault) -> Result<(), Violation> {
@@ -439,10 +463,7 @@ impl World {
             Kind::SlowDisk => site.disk.slow(None),
             _ => self.network.weather = self.weather(),
         }
-        let fails = |index: usize| {
-            let kind = self.plan.faults[index].kind;
-            self.active[index] && matches!(kind, Kind::DiskFull | Kind::WriteErrors | Kind::SlowDisk)
-        };
+        let fails = |index: usize| self.active[index] && MAY_END.contains(&self.plan.faults[index].kind);
         let is_still_failing = (0..self.active.len()).any(fails);
         self.sites[victim].may_end = is_still_failing;
         let keeps_down = [Kind::Crash, Kind::FarBehind, Kind::PowerLoss, Kind::LateJoin];
@@ -464,7 +485,7 @@ impl World {
                 Kind::Duplicate => weather.duplicate = amount,
                 Kind::OneWay => weather.mute = Some(victim),
                 Kind::Partition => (weather.mute, weather.deaf) = (Some(victim), Some(victim)),
-                Kind::Withhold => weather.withhold = Some((victim, amount)),
+                Kind::Withhold | Kind::Equivocate => weather.withhold = Some((victim, amount)),
                 Kind::Garbage => weather.garbage = Some((victim, amount)),
                 _ => {}
             }
