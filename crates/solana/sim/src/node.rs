@@ -316,7 +316,7 @@ fn shred_cluster(setup: &Setup, place: &Place<'_>, own: Pubkey, opened: &Opened)
         shreds_per_slot_max: boot::block_limits(&setup.config.development.bench).shreds as u32,
         slots_per_epoch: SLOTS_PER_EPOCH,
         slots_max: 256,
-        sets_max: 256,
+        sets_max: 128,
     };
     let nonces = NonceKey(secret(place.seed ^ place.starts, place.number, "nonces"));
     shred::Cluster { receiver, ledger: Arc::clone(&opened.ledger), blocks: opened.store.reader(), nonces }
