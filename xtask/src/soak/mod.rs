@@ -17,6 +17,7 @@ mod load;
 mod observe;
 mod oracle;
 mod rpc;
+mod simulate;
 mod simulate_evm;
 
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 14] = [
+const SOAKS: [Soak; 15] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -115,6 +116,12 @@ const SOAKS: [Soak; 14] = [
         options: "--seconds N (20) [--binary FILE]",
         about: "how long clients of `hearth run` wait, alone and at two thirds of its most: processed, confirmed, answered",
         run: rpc::run,
+    },
+    Soak {
+        name: "simulate",
+        options: "[--hours N | --seeds N (200)] [--first SEED] [--seed SEED] [--threads N]",
+        about: "whole nodes of a cluster on virtual time, with faults drawn from seeds: whatever goes wrong, what must hold does",
+        run: simulate::run,
     },
     Soak {
         name: "simulate-evm",
