@@ -13,6 +13,8 @@ use hearth_wire::entry::{Entries, Entry, write_batch_header, write_entry};
 use hearth_wire::gossip::{CrdsData, CrdsValue, Protocol, write_prune};
 use hearth_wire::repair::{self, AncestorHashes, Answer, Asked};
 use hearth_wire::shred::{SHREDS_PER_SLOT_MAX, Shred};
+use hearth_wire::tower_file::{SavedTower, SavedVote, TowerFile};
+use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 use hearth_wire::{PACKET_DATA_SIZE, Txn};
 
 /// One transaction.
@@ -199,4 +201,33 @@ pub fn repair(bytes: &[u8]) {
     }
     // Not only what sign is asked to sign: any bytes.
     std::hint::black_box(repair::is_repair_request(bytes, &[0; 32]));
+}
+
+/// One file of Agave's tower. What is read is written in the one form of the newer version, which is read as the same.
+pub fn tower(bytes: &[u8]) {
+    let file = match TowerFile::parse(bytes) {
+        Ok(file) => file,
+        Err(error) => return assert!(error.offset <= bytes.len(), "{error}"),
+    };
+    assert!(bytes.ends_with(file.data) && bytes[4..68] == file.signature[..]);
+    let SavedTower { node, votes, root, last, .. } = &file.tower;
+    assert!(file.data.starts_with(node) && votes.len() <= MAX_LOCKOUTS);
+    let is_ordered =
+        |pair: &[Lockout]| pair[0].slot < pair[1].slot && pair[0].confirmation_count > pair[1].confirmation_count;
+    assert!(votes.windows(2).all(is_ordered));
+    assert!(votes.first().zip(*root).is_none_or(|(oldest, root)| oldest.slot > root));
+    let newest = votes.last().map(|newest| newest.slot);
+    assert!(last.map(|last| last.slot) >= newest);
+    // A last vote that does not bind has no place in the newer version.
+    if last.map(|last| last.slot) == newest {
+        let written = file.tower.write(|_| *file.signature);
+        let again = TowerFile::parse(&written).expect("what was written");
+        let block_id = |tower: &SavedTower| tower.last.map(|last| last.block_id.unwrap_or_default());
+        assert_eq!(block_id(&again.tower), block_id(&file.tower));
+        let known = last.map(|last| SavedVote { block_id: Some([0; 32]), ..last });
+        let mut alike = [again.tower.clone(), file.tower.clone()];
+        alike.iter_mut().for_each(|tower| tower.last = known);
+        assert_eq!(alike[0], alike[1]);
+        assert_eq!(again.tower.last.map(|last| last.bank_hash), last.map(|last| last.bank_hash));
+    }
 }

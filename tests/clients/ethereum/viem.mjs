@@ -1,4 +1,4 @@
-// viem 2, unmodified: transfer, deploy, call, event, revert reason, filters, subscription, tests' actions.
+// viem 2, unmodified: transfer, deploy, call, event, revert reason, filters, subscription, a blob, tests' actions.
 import assert from 'node:assert/strict';
 import {
   BaseError, ContractFunctionRevertedError, createPublicClient, createTestClient, createWalletClient, defineChain, http,
@@ -83,6 +83,21 @@ assert.equal(history.baseFeePerGas.length, history.gasUsedRatio.length + 1);
 const proof = await reader.getProof({ address, storageKeys: [`0x${'00'.repeat(32)}`] });
 assert.equal(proof.address.toLowerCase(), address.toLowerCase());
 await reader.getTransactionCount({ address: alice.address, blockTag: 'pending' });
+
+// A blob. Of one that holds nothing the commitment and the proof are the point at infinity: it takes no library.
+const infinity = Uint8Array.from([0xc0, ...new Uint8Array(47)]);
+const kzg = { blobToKzgCommitment: () => infinity, computeBlobKzgProof: () => infinity };
+const blobs = [`0x${'00'.repeat(131_072)}`];
+const blobHash = await wallet.sendTransaction({
+  type: 'eip4844', to: bob.address, blobs, kzg, maxFeePerBlobGas: parseGwei('1'),
+});
+const withBlob = await done(blobHash);
+assert.equal(withBlob.blobGasUsed, 131_072n);
+assert.equal(withBlob.blobGasPrice, 1n);
+assert.equal((await reader.getTransaction({ hash: blobHash })).blobVersionedHashes.length, 1);
+assert.ok((await reader.getBlobBaseFee()) >= 1n);
+const { blobSidecar } = await reader.request({ method: 'eth_getBlobSidecarByTxHash', params: [blobHash] });
+assert.equal(blobSidecar.blobs[0], blobs[0]);
 
 // What tests of contracts do.
 const id = await tester.snapshot();

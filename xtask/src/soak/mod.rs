@@ -18,6 +18,8 @@ mod observe;
 mod official;
 mod oracle;
 mod rpc;
+mod simulate;
+mod simulate_evm;
 
 use serde_json::{Value, json};
 
@@ -37,7 +39,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 14] = [
+const SOAKS: [Soak; 16] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -121,6 +123,18 @@ const SOAKS: [Soak; 14] = [
         options: "--seconds N (20) [--binary FILE]",
         about: "how long clients of `hearth run` wait, alone and at two thirds of its most: processed, confirmed, answered",
         run: rpc::run,
+    },
+    Soak {
+        name: "simulate",
+        options: "[--hours N | --seeds N (200)] [--first SEED] [--seed SEED] [--threads N]",
+        about: "whole nodes of a cluster on virtual time, with faults drawn from seeds: whatever goes wrong, what must hold does",
+        run: simulate::run,
+    },
+    Soak {
+        name: "simulate-evm",
+        options: "--seeds N (20) [--seed N]",
+        about: "the EVM chain's node on a simulated disk: it ends at every step of each seed's run, or its disk fails, and what was promised is there",
+        run: simulate_evm::run,
     },
 ];
 

@@ -10,7 +10,7 @@ const WRONG_USE: i32 = 2;
 const SIGNATURE: &str = "5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW";
 
 /// Command lines, run in a folder that holds nothing but `text`, a file without meaning.
-const LINES: [(&str, i32); 36] = [
+const LINES: [(&str, i32); 38] = [
     ("bench --conflict 2", WRONG_USE),
     ("bench --config none.toml", WRONG_USE),
     ("bench --json none/result.json", FAILED),
@@ -26,6 +26,8 @@ const LINES: [(&str, i32); 36] = [
     ("profile bench --output none/report.html", FAILED),
     ("ledger verify --name a/b", WRONG_USE),
     ("ledger verify --ledger none", FAILED),
+    ("ledger tower show --ledger none", FAILED),
+    ("ledger tower import --ledger none", WRONG_USE),
     ("ledger blocks --ledger none", FAILED),
     ("load compare text text", WRONG_USE),
     ("load compare none none", FAILED),

@@ -9,6 +9,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 pub mod bar;
+pub mod did_you_mean;
 pub mod exit_code;
 pub mod node_rpc;
 pub mod numbers;

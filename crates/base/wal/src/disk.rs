@@ -1,6 +1,6 @@
 //! What a log does to the file that it appends to, so that tests can have one that fills up, tears or does not sync.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +28,21 @@ pub trait Volume: Send + Sync {
 
     /// Opens an existing file, to go on writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Disk>>;
+
+    /// Gives a file another name, in place of the file that had it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    /// Takes a file away.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    /// Returns when the names of the files in `dir` are on stable storage.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
 }
 
 /// Writes all of `parts` at offset `at`.

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 
+use crate::mount::volume_at;
+
 /// Returns the numbers of the files in `dir` that are named `NUMBER.extension`, ascending. Other files are passed over.
 ///
 /// # Errors
@@ -37,7 +39,7 @@ pub fn lock(path: &Path) -> Result<File, TryLockError> {
 /// # Errors
 /// The file system's.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    volume_at(dir).sync_dir(dir)
 }
 
 /// Gives a file that is whole and synced its name, in one step, in place of one that had it: whenever the machine ends,
@@ -46,6 +48,6 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
 /// # Errors
 /// The file system's.
 pub fn finish(unfinished: &Path, path: &Path) -> io::Result<()> {
-    fs::rename(unfinished, path)?;
+    volume_at(path).rename(unfinished, path)?;
     path.parent().map_or(Ok(()), sync_dir)
 }

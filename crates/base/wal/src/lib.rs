@@ -8,6 +8,8 @@
 //!   between. [`read_record`] reads one record whose place is known.
 //! - [`Disk`] and [`Volume`] are what a log does to files, so that tests can put a [`faulty`] one in their place.
 //! - [`files`] names, lists and locks what is in a log's folder.
+//! - [`store_file`] opens, puts, renames and removes a store's files. [`mount`] lets a test stand in for the file system
+//!   below one folder, and [`simulated`] is a disk that stands there and can lose what was never synced.
 //! - [`frames`] is a framing for owners that have none, and [`pool_file`] keeps what waits in a pool.
 //!
 //! What a start does about bad bytes follows one rule. *Torn* is what a process or a machine left that stopped while it
@@ -54,8 +56,11 @@ pub mod faulty;
 pub mod files;
 pub mod frames;
 mod framing;
+pub mod mount;
 pub mod pool_file;
+pub mod simulated;
 mod source;
+pub mod store_file;
 #[cfg(test)]
 mod tests;
 mod walk;

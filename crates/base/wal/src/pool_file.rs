@@ -9,7 +9,7 @@
 //!
 //! Nothing here waits for the disk: the end of the machine may cost what it has not written yet.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IoSlice, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::appender::Appender;
 use crate::disk::Disk;
 use crate::frames;
+use crate::mount::volume_at;
+use crate::store_file::{Opening, StoreFile};
 
 /// From how many bytes on the file is emptied when the pool is.
 const EMPTY_BYTES: u64 = 1 << 20;
@@ -86,19 +88,19 @@ impl PoolFile {
         read: impl FnOnce(&[(u64, &[u8])]) -> Result<T, u64>,
     ) -> Result<(Self, T), PoolFileError> {
         let failed = |source| PoolFileError::Io { path: path.clone(), source };
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let file = StoreFile::open(&path, Opening::Any).map_err(failed)?;
         let mut bytes = Vec::new();
-        (&file).read_to_end(&mut bytes).map_err(failed)?;
+        let mut reader: &File = file.file();
+        reader.read_to_end(&mut bytes).map_err(failed)?;
         let damaged = |offset| PoolFileError::Damaged { path: path.clone(), offset };
         let frames::Read { records, whole } = frames::read(&bytes).map_err(damaged)?;
         let found = read(&records).map_err(damaged)?;
         if whole < bytes.len() as u64 {
             let lost = bytes.len() as u64 - whole;
             tracing::warn!(file = %path.display(), offset = whole, bytes = lost, "cut off what was being written");
-            file.set_len(whole).map_err(failed)?;
+            file.cut(whole).map_err(failed)?;
         }
-        let written = Mutex::new(Written::of(file, whole));
+        let written = Mutex::new(Written::of(&file, whole));
         Ok((Self { path, written }, found))
     }
 
@@ -144,8 +146,8 @@ impl PoolFile {
 }
 
 impl Written {
-    fn of(file: File, length: u64) -> Self {
-        Self { end: Appender::new(Arc::new(file), length), kept: 0, buffer: Vec::new() }
+    fn of(file: &StoreFile, length: u64) -> Self {
+        Self { end: Appender::new(file.disk().clone(), length), kept: 0, buffer: Vec::new() }
     }
 
     fn append(&mut self, put: impl FnOnce(&mut Records)) -> io::Result<()> {
@@ -162,10 +164,10 @@ impl Written {
     /// Puts another file in the place of this one: there is a whole one at any time.
     fn rewrite(&mut self, path: &Path, put: impl FnOnce(&mut Records)) -> io::Result<()> {
         let next = path.with_extension("next");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&next)?;
-        let mut fresh = Self { buffer: std::mem::take(&mut self.buffer), ..Self::of(file, 0) };
+        let file = StoreFile::open(&next, Opening::Empty)?;
+        let mut fresh = Self { buffer: std::mem::take(&mut self.buffer), ..Self::of(&file, 0) };
         fresh.append(put)?;
-        std::fs::rename(next, path)?;
+        volume_at(path).rename(&next, path)?;
         // What one block took is not held for ever.
         *self = Self { kept: fresh.end.end(), buffer: Vec::new(), ..fresh };
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! Whatever comes this way goes into the ledger's pool, and that alone is the check: decoding, senders recovered in a
 //! burst, nonce and funds. Nothing is executed and no pending state kept. A recheck asks whether the pool still has
-//! anything of it: the pool has rechecked the accounts that the block touched already.
+//! anything of it: the pool has rechecked the accounts that the block touched already. A blob transaction comes without
+//! its sidecar, which the node keeps to which a client sent it: execution needs none.
 //!
 //! reads   the pool and the newest state, which no block in the making locks
 //! writes  the pool; which hashes came this way, for [`crate::tx_gossip`]
@@ -94,7 +95,7 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
     let pool = chain.pool();
     let (known, new): (Vec<_>, Vec<_>) =
         content.txs().iter().zip(&hashes).partition(|(raw, hash)| pool.get(hash).is_some() || waits_there(chain, raw));
-    let results = chain.submit(new.iter().map(|(raw, _)| (*raw).clone().into()).collect());
+    let results = chain.submit_bare(new.iter().map(|(raw, _)| (*raw).clone().into()).collect());
     let refused = new.iter().zip(&results).rev().filter(|(_, result)| result.is_err());
     refused.for_each(|((_, hash), _)| came.forget(hash));
     let first_error = results.iter().find_map(|result| result.as_ref().err());
@@ -141,11 +142,15 @@ fn refused(code: u32, log: String) -> response::CheckTx {
 mod tests {
     use alloy_primitives::{Address, U256};
     use hearth_crypto::secp256k1::Signer;
-    use hearth_evm::chain::{BlockTime, ChainConfig};
+    use hearth_evm::blobs::GAS_PER_BLOB;
+    use hearth_evm::builders::{rich, sidecar, signer, with_blobs};
+    use hearth_evm::chain::{BlockInput, BlockTime, ChainConfig};
+    use hearth_evm::tx::{Tx, TypedTransaction, join_network};
     use hearth_evm_utxo::{genesis, prism};
     use hearth_utxo::OwnerKey;
 
     use super::*;
+    use crate::block;
 
     #[test]
     fn what_is_refused_has_not_come() {
@@ -166,6 +171,29 @@ mod tests {
         let tx = prism::call(1, 0, 100_000_000_000, &OwnerKey([5; 32]), 1_000_000, &poor);
         chain.submit(vec![tx.raw.clone()]).remove(0).unwrap();
         assert!(!came.has(&tx.hash));
+    }
+
+    #[test]
+    fn a_blob_transaction_travels_without_its_sidecar() {
+        let open = || {
+            let genesis = genesis::dev(1, &rich(1..=1), 500_000_000);
+            let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+            Chain::open(config).unwrap()
+        };
+        let (chain, other, came) = (open(), open(), Came::default());
+        let sidecar = sidecar(1);
+        let tx = Tx::signed(TypedTransaction::Eip4844(with_blobs(1, 0, &sidecar)), &signer(1));
+        let whole = Bytes::from(join_network(&tx, &sidecar));
+        assert_eq!(check_new(&chain, &came, &whole).code, CODE_MALFORMED);
+        assert_eq!(check_new(&chain, &came, &tx.raw.0).code, 0);
+        // Another node, which has heard of none of it, comes to the same block.
+        let (packed, _) = block::pack(&chain.propose(1 << 20), &[], &Default::default());
+        let unpacked = block::unpack(&other, &packed);
+        assert_eq!((unpacked.malformed(), unpacked.txs.len()), (None, 1));
+        let input = BlockInput { number: 1, timestamp: 1, txs: unpacked.txs, ..BlockInput::default() };
+        let ready = other.execute_block(input.clone()).unwrap();
+        assert_eq!(ready.block.header.blob_gas_used, Some(GAS_PER_BLOB));
+        assert_eq!(chain.execute_block(input).unwrap().block.hash, ready.block.hash);
     }
 
     #[test]

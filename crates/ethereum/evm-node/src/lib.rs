@@ -154,6 +154,14 @@ pub struct EvmRun {
     /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// Keep at most so many MiB of the sidecars of blob transactions, in memory [default: 64, about 480 blobs].
+    ///
+    /// Those of transactions that wait are kept first: where they fill it, no further blob transaction is taken.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub sidecar_mib: Option<u32>,
+    /// Forget the sidecars of a block after so many blocks [default: 4096].
+    #[arg(long, value_name = "N")]
+    pub sidecar_blocks: Option<u64>,
     /// Who decides on blocks.
     #[command(flatten)]
     pub comet: comet::CometOptions,

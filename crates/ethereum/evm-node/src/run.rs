@@ -44,6 +44,16 @@ const CHAIN_ID: u64 = 31337;
 /// Threads beyond which a block is hardly faster.
 const THREADS_MAX: usize = 4;
 
+/// What bounds the pool.
+fn pool(options: &EvmRun, cometbft: bool) -> PoolConfig {
+    let usual = if cometbft { PoolConfig::comet() } else { PoolConfig::default() };
+    PoolConfig {
+        sidecar_bytes: options.sidecar_mib.map_or(usual.sidecar_bytes, |mib| (mib as usize) << 20),
+        sidecar_blocks: options.sidecar_blocks.unwrap_or(usual.sidecar_blocks),
+        ..usual
+    }
+}
+
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     check(options)?;
@@ -54,7 +64,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
     let config = ChainConfig {
         dir: options.data_dir.clone(),
         retain_blocks: options.comet.retain_blocks,
-        pool: if cometbft { PoolConfig::comet() } else { PoolConfig::default() },
+        pool: pool(options, cometbft),
         block_time: if cometbft { BlockTime::Manual } else { block_time(options) },
         threads: options.threads.map_or_else(default_threads, usize::from),
         ..ChainConfig::new(genesis)

@@ -19,6 +19,7 @@ use alloy_rlp::{BufMut, Encodable};
 use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
+use crate::blobs;
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
@@ -158,9 +159,9 @@ impl Body {
         ordered_root(&self.receipts, |receipt, out| receipt.encode_2718(out))
     }
 
-    /// Blob gas of all transactions together.
-    pub fn blob_gas(&self) -> u64 {
-        blob_gas(&self.txs)
+    /// Blob gas of all transactions.
+    pub fn blob_gas_used(&self) -> u64 {
+        self.txs.iter().map(|tx| blobs::gas_of(&tx.envelope)).sum()
     }
 
     /// Of all logs.
@@ -168,11 +169,6 @@ impl Body {
         let logged = self.receipts.iter().filter(|receipt| !receipt.logs.is_empty());
         logged.fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom)
     }
-}
-
-/// Blob gas of transactions together.
-pub fn blob_gas(txs: &[SharedTx]) -> u64 {
-    txs.iter().filter_map(|tx| tx.envelope.blob_gas_used()).sum()
 }
 
 /// The root of the trie of transactions.
@@ -232,7 +228,7 @@ impl Block {
             nonce: B64::ZERO,
             base_fee_per_gas: from(SpecId::LONDON).then_some(env.base_fee),
             withdrawals_root: from(SpecId::SHANGHAI).then(|| calculate_withdrawals_root(&body.withdrawals)),
-            blob_gas_used: from(SpecId::CANCUN).then(|| body.blob_gas()),
+            blob_gas_used: from(SpecId::CANCUN).then(|| body.blob_gas_used()),
             excess_blob_gas: from(SpecId::CANCUN).then_some(env.blobs.excess_gas),
             parent_beacon_block_root: env.parent_beacon_block_root.filter(|_| from(SpecId::CANCUN)),
             requests_hash: from(SpecId::PRAGUE).then(|| Requests::new(requests).requests_hash()),

@@ -1,11 +1,15 @@
-//! What tests share, here and in the crates above: keys from small numbers, the accounts that they hold, and transfers.
+//! What tests share, here and in the crates above: keys from small numbers, the accounts that they hold, transfers, and
+//! transactions with blobs.
 
 use std::ops::RangeInclusive;
 
-use alloy_consensus::TxEip1559;
+use alloy_consensus::{TxEip1559, TxEip4844};
+use alloy_eips::eip4844::env_settings::EnvKzgSettings;
+use alloy_eips::eip4844::{Blob, BlobTransactionSidecar};
 use alloy_primitives::{Address, TxKind, U256};
 use hearth_crypto::secp256k1::Signer;
 
+use crate::blobs::Sidecar;
 use crate::tx::Tx;
 
 /// The key whose bytes are all this one, which is not 0.
@@ -41,4 +45,43 @@ pub fn transfer(chain_id: u64, seed: u8, nonce: u64) -> Tx {
         ..Default::default()
     };
     Tx::signed(transaction.into(), &signer(seed))
+}
+
+/// The sidecar of so many blobs that differ, with one proof each.
+pub fn sidecar(blobs: u8) -> Sidecar {
+    let blob = |number| {
+        let mut blob = Blob::ZERO;
+        // Two of its field elements, each far below the modulus.
+        blob[31] = number;
+        blob[63] = 7;
+        blob
+    };
+    let blobs = (1..=blobs).map(blob).collect();
+    let setup = EnvKzgSettings::Default;
+    let sidecar = BlobTransactionSidecar::try_from_blobs_with_settings(blobs, setup.get());
+    Sidecar::Eip4844(sidecar.expect("they are field elements"))
+}
+
+/// The same with a proof for each cell, as from Osaka on.
+pub fn sidecar_by_cell(blobs: u8) -> Sidecar {
+    let setup = EnvKzgSettings::Default;
+    let sidecar = sidecar(blobs).try_convert_into_eip7594_with_settings(setup.get());
+    sidecar.expect("they are field elements")
+}
+
+/// A transfer of 1 wei to `0x7777…` with the blobs of `sidecar`, for at most 100 gwei a gas and 1 gwei a unit of blob
+/// gas, and a tip of 1 gwei.
+pub fn with_blobs(chain_id: u64, nonce: u64, sidecar: &Sidecar) -> TxEip4844 {
+    TxEip4844 {
+        chain_id,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        to: Address::repeat_byte(0x77),
+        value: U256::from(1),
+        blob_versioned_hashes: sidecar.versioned_hashes().collect(),
+        max_fee_per_blob_gas: 1_000_000_000,
+        ..Default::default()
+    }
 }

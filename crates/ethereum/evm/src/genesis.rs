@@ -7,13 +7,10 @@
 //!         EIP-1559, 4788, 4895, 7685 for the header's later fields; EIP-2935, 4788, 7002, 7251 for the contracts
 
 pub mod beginning;
-mod blobs;
 pub mod dump;
 mod forks;
 mod side;
 
-pub use alloy_eips::eip7840::BlobParams;
-pub use blobs::BlobSchedule;
 pub use forks::{Activation, Forks};
 pub use side::{KEY as SIDE_KEY, SideGenesis};
 
@@ -29,6 +26,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::blobs::{BlobParams, BlobSchedule};
 use crate::limits::TxLimits;
 use crate::side::SideKind;
 use crate::state::{Account, AccountChange, BlockZero, Changes, Entry, bytecode};
@@ -64,7 +62,7 @@ pub enum GenesisError {
     #[error("genesis: config.{0}: a fork that this node does not know")]
     UnknownFork(&'static str),
     /// Numbers of blobs that cannot be.
-    #[error("genesis: config.{0}")]
+    #[error("genesis: config.blobSchedule.{0}")]
     Blobs(String),
     /// A contract without which there is no block from Prague on.
     #[error(
@@ -95,10 +93,10 @@ pub struct Genesis {
     pub chain_id: u64,
     /// When which rules begin.
     pub forks: Forks,
+    /// How many blobs blocks may hold, by fork.
+    pub blobs: BlobSchedule,
     /// What these rules leave to the chain.
     pub limits: TxLimits,
-    /// How many blobs a block may hold, and how their price moves, by fork.
-    pub blobs: BlobSchedule,
     /// Whose logs are deposits from Prague on (EIP-6110): on Ethereum's mainnet
     /// 0x00000000219ab540356cBB839Cbe05303d7705Fa, which is also what a genesis means that names none.
     pub deposit_contract: Address,
@@ -176,6 +174,7 @@ impl Genesis {
         }
         let base_fee = read.base_fee_per_gas.unwrap_or(u128::from(FIRST_BASE_FEE));
         let forks = Forks::from_config(&read.config)?;
+        let blobs = BlobSchedule::from_config(&read.config).map_err(GenesisError::Blobs)?;
         let side = match (kind, named.side) {
             (Some(kind), Some(form)) => Some(SideGenesis::from_json(kind, form)?),
             (Some(kind), None) => Some(SideGenesis::empty(kind)),
@@ -186,8 +185,8 @@ impl Genesis {
         Ok(Self {
             chain_id: read.config.chain_id,
             forks,
+            blobs,
             limits: TxLimits::default(),
-            blobs: BlobSchedule::from_config(&read.config)?,
             deposit_contract: read.config.deposit_contract_address.unwrap_or(eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS),
             alloc: read.alloc,
             gas_limit: if read.gas_limit == 0 { DEFAULT_GAS_LIMIT } else { read.gas_limit },
@@ -223,8 +222,8 @@ impl Genesis {
         Self {
             chain_id,
             forks: Forks::newest(),
-            limits: TxLimits::default(),
             blobs: BlobSchedule::default(),
+            limits: TxLimits::default(),
             deposit_contract: eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS,
             alloc,
             gas_limit,
@@ -268,9 +267,9 @@ impl Genesis {
         self.forks.spec(number, timestamp)
     }
 
-    /// The numbers of blobs that hold in the block of this height and time; before Cancun those of Cancun.
+    /// What bounds the blobs of the block of this height and time.
     pub fn blob_params(&self, number: u64, timestamp: u64) -> BlobParams {
-        self.blobs.at(self.spec(number, timestamp), timestamp)
+        self.blobs.params(self.spec(number, timestamp), timestamp)
     }
 
     /// Refuses a beginning under the rules of Prague or later without the contracts that each block then calls.

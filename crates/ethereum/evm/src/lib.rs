@@ -1,5 +1,6 @@
 //! The EVM ledger: state, tries, execution, blocks, the pool, and the embedded sequencer.
 
+pub mod blobs;
 pub mod block;
 pub mod blocks;
 #[doc(hidden)]

@@ -2,13 +2,14 @@
 //!
 //! reads   raw transactions as clients send them
 //! writes  [`SharedTx`]: the pool, the blocks and the answers to clients hold the same one
-//! memory  of a transaction at most [`SIZE_MAX`] bytes and what they decode to; of a thread that recovers, one
-//!         `Recoverer`
+//! memory  of a transaction at most [`SIZE_MAX`] bytes and what they decode to, [`NETWORK_SIZE_MAX`] where it comes
+//!         with blobs; of a thread that recovers, one `Recoverer`
 //! drops   what does not decode or has no sender, with an error in geth's words
-//! source  EIP-155, 2718, 2930, 1559, 7702; the words are geth's
+//! source  EIP-155, 2718, 2930, 1559, 4844, 7594, 7702; the words are geth's
 //!
-//! The pool refuses blob transactions (EIP-4844): there is no network here that would carry the blobs. A given block may
-//! hold them, and there the pool's limits do not hold: [`decode_in_block`].
+//! A blob transaction has two forms. Clients send the network form, in which the sidecar follows; blocks, hashes and
+//! [`Tx::raw`] are of the form without. The sidecar is checked when it comes in, and kept apart ([`crate::blobs`]).
+//! The limits of the pool do not hold for transactions of given blocks ([`decode_in_block`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,16 +17,25 @@ use std::sync::Arc;
 use alloy_consensus::transaction::SignableTransaction;
 use alloy_consensus::{EthereumTxEnvelope, EthereumTypedTransaction, Transaction, TxEip4844};
 use alloy_eips::eip2718::{Decodable2718, Eip2718Error, Encodable2718};
+use alloy_eips::eip7594::{Decodable7594, Encodable7594};
 use alloy_eips::eip7702::{RecoveredAuthority, RecoveredAuthorization, SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256};
 use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer, Signer, address_burst};
 use revm::context::either::Either;
+use revm::primitives::hardfork::SpecId;
 
+use crate::blobs::{self, SharedSidecar, Sidecar, SidecarError};
 use crate::limits::TX_GAS_CAP;
 
 /// The largest raw transaction, in bytes: geth's limit.
 pub const SIZE_MAX: usize = 128 * 1024;
+
+/// The largest blob transaction with its sidecar, in bytes: geth's limit. Six blobs with proofs of cells have 824 KB.
+pub const NETWORK_SIZE_MAX: usize = 1 << 20;
+
+/// EIP-2718's byte of a blob transaction.
+const BLOB_TYPE: u8 = 3;
 
 /// Transactions of the types that Ethereum has.
 pub type TxEnvelope = EthereumTxEnvelope<TxEip4844>;
@@ -38,7 +48,7 @@ pub type TypedTransaction = EthereumTypedTransaction<TxEip4844>;
 pub struct Tx {
     /// As EIP-2718 encodes it.
     pub raw: Bytes,
-    /// What `raw` says; of type 3 only in blocks that others have made.
+    /// What `raw` says.
     pub envelope: TxEnvelope,
     /// Keccak-256 of `raw`.
     pub hash: B256,
@@ -105,9 +115,9 @@ pub enum TxError {
     /// A type that does not exist.
     #[error("transaction type not supported")]
     Type,
-    /// A blob transaction.
-    #[error("transaction type not supported: blob transactions (type 3, EIP-4844) are not carried by this chain")]
-    Blob,
+    /// A blob transaction whose sidecar is missing or wrong.
+    #[error(transparent)]
+    Sidecar(#[from] SidecarError),
     /// Signed for another chain.
     #[error("invalid chain id for signer: have {have} want {want}")]
     ChainId {
@@ -135,7 +145,7 @@ pub enum TxError {
         /// The transaction's.
         gas: u64,
     },
-    /// Larger than [`SIZE_MAX`].
+    /// Larger than [`SIZE_MAX`], or with blobs than [`NETWORK_SIZE_MAX`].
     #[error("oversized data: transaction size {size}, limit {limit}")]
     Oversized {
         /// In bytes.
@@ -158,9 +168,6 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
         return Err(TxError::Oversized { size: raw.len(), limit: SIZE_MAX });
     }
     let envelope = decode_envelope(raw)?;
-    if matches!(envelope, TxEnvelope::Eip4844(_)) {
-        return Err(TxError::Blob);
-    }
     check_authorizations(&envelope)?;
     match envelope.chain_id() {
         Some(have) if have != chain_id => Err(TxError::ChainId { have, want: chain_id }),
@@ -172,6 +179,60 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
 /// it is for this chain its execution checks.
 pub fn decode_in_block(raw: &[u8]) -> Result<Unrecovered, TxError> {
     Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope: decode_envelope(raw)? })
+}
+
+/// Decodes a transaction as clients send it: a blob transaction comes with its sidecar, which is checked for a block
+/// of the fork `spec`.
+pub fn decode_network(
+    raw: &[u8],
+    chain_id: u64,
+    spec: SpecId,
+) -> Result<(Unrecovered, Option<SharedSidecar>), TxError> {
+    if raw.first() == Some(&BLOB_TYPE) && raw.len() > NETWORK_SIZE_MAX {
+        return Err(TxError::Oversized { size: raw.len(), limit: NETWORK_SIZE_MAX });
+    }
+    let Some((signed, sidecar)) = split_network(raw)? else {
+        let tx = decode(raw, chain_id)?;
+        return if tx.envelope.is_eip4844() { Err(SidecarError::Missing.into()) } else { Ok((tx, None)) };
+    };
+    let tx = decode(&signed, chain_id)?;
+    let hashes = tx.envelope.blob_versioned_hashes().unwrap_or_default();
+    let sidecar = blobs::verify(sidecar, hashes, spec)?;
+    Ok((tx, Some(Arc::new(sidecar))))
+}
+
+/// A blob transaction in its network form, taken apart: the form without, and the sidecar, of which nothing is checked
+/// yet. `None` for everything else, be it a transaction or not.
+pub fn split_network(raw: &[u8]) -> Result<Option<(Vec<u8>, Sidecar)>, TxError> {
+    let Some((&BLOB_TYPE, mut payload)) = raw.split_first() else { return Ok(None) };
+    let Ok(header) = alloy_rlp::Header::decode(&mut payload) else { return Ok(None) };
+    // In the form without a sidecar the first item is the chain's id.
+    if !header.list || payload.first().is_none_or(|first| *first < alloy_rlp::EMPTY_LIST_CODE) {
+        return Ok(None);
+    }
+    if header.payload_length != payload.len() {
+        return Err(TxError::Rlp("input contains more than one value".into()));
+    }
+    let mut fields = payload;
+    alloy_rlp::Header::decode_bytes(&mut fields, true).map_err(rlp_error)?;
+    let signed = [&[BLOB_TYPE][..], &payload[..payload.len() - fields.len()]].concat();
+    let sidecar = Sidecar::decode_7594(&mut fields).map_err(rlp_error)?;
+    match fields {
+        [] => Ok(Some((signed, sidecar))),
+        _ => Err(TxError::Rlp("input contains more than one value".into())),
+    }
+}
+
+/// The network form of a blob transaction.
+pub fn join_network(tx: &Tx, sidecar: &Sidecar) -> Vec<u8> {
+    let signed = tx.raw.get(1..).unwrap_or_default();
+    let header = alloy_rlp::Header { list: true, payload_length: signed.len() + sidecar.encode_7594_len() };
+    let mut out = Vec::with_capacity(1 + header.length_with_payload());
+    out.push(BLOB_TYPE);
+    header.encode(&mut out);
+    out.extend_from_slice(signed);
+    sidecar.encode_7594(&mut out);
+    out
 }
 
 /// Each tuple costs a recovery before anything else is known of the transaction, so its gas must be there.
@@ -386,6 +447,8 @@ mod tests {
             TxEip2930 { chain_id: CHAIN, to: TxKind::Create, input: hex!("6001").into(), ..Default::default() }.into(),
             TxEip1559 { chain_id: CHAIN, max_fee_per_gas: 10, value: U256::MAX, ..Default::default() }.into(),
             set_code(vec![authorization(&signer(7), 0), authorization(&signer(8), u64::MAX)]),
+            TxEip4844 { chain_id: CHAIN, blob_versioned_hashes: vec![B256::repeat_byte(1)], ..Default::default() }
+                .into(),
         ]
     }
 
@@ -465,13 +528,7 @@ mod tests {
         assert_eq!(said(&[]), "typed transaction too short");
         assert_eq!(said(&[2]), "typed transaction too short");
         assert_eq!(said(&[5, 0xc0]), "transaction type not supported");
-        let blob =
-            TxEip4844 { chain_id: CHAIN, blob_versioned_hashes: vec![B256::repeat_byte(1)], ..Default::default() };
-        let blob = Tx::signed(TypedTransaction::Eip4844(blob), &signer(1));
-        assert!(said(&blob.raw).contains("blob"));
-        let given = recover(vec![decode_in_block(&blob.raw).expect("a block may hold it")]).pop();
-        assert_eq!(*given.expect("one").expect("it is signed"), blob);
-        assert_eq!(to_tx_env(&blob).blob_hashes, [B256::repeat_byte(1)]);
+        assert!(said(&hex!("03c0")).starts_with("rlp: "));
         let list = said(&hex!("c3010203"));
         assert!(list.starts_with("rlp: "), "{list}");
         assert!(said(b"hello").contains("not supported"));
@@ -489,7 +546,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_byte_never_panics(sample in 0usize..5, at in any::<usize>(), byte in any::<u8>()) {
+        fn a_changed_byte_never_panics(sample in 0usize..6, at in any::<usize>(), byte in any::<u8>()) {
             let mut raw = Tx::signed(samples().swap_remove(sample), &signer(1)).raw.to_vec();
             let at = at % raw.len();
             raw[at] = byte;

@@ -10,7 +10,8 @@
 //! execution in order, with the calls, is what it is compared with.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
-use hearth_evm::exec::{Blobs, BlockEnv, BlockExecutor, Executed, Verdict, execute};
+use hearth_evm::blobs::BlobEnv;
+use hearth_evm::exec::{BlockEnv, BlockExecutor, Executed, Verdict, execute};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::parallel::execute_on;
 use hearth_evm::state::{Accounts, Changes, State, StateError, StateView};
@@ -144,7 +145,7 @@ fn env_of(case: &Value, genesis: &Genesis) -> Result<BlockEnv, String> {
         chain_id: genesis.chain_id,
         spec: genesis.spec(number, timestamp),
         limits: genesis.limits,
-        blobs: Blobs {
+        blobs: BlobEnv {
             params: genesis.blob_params(number, timestamp),
             excess_gas: hex::small(optional("currentExcessBlobGas").unwrap_or("0x00"))?,
         },

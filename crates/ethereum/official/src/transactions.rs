@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B256, U256};
-use hearth_evm::exec::{Blobs, BlockEnv, BlockExecutor, Verdict};
+use hearth_evm::blobs::BlobEnv;
+use hearth_evm::exec::{BlockEnv, BlockExecutor, Verdict};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::state::State;
 use hearth_evm::tx::{SharedTx, decode_in_block, recover, to_tx_env};
@@ -79,7 +80,7 @@ fn env(genesis: &Genesis) -> BlockEnv {
         chain_id: genesis.chain_id,
         spec: genesis.spec(1, 1),
         limits: genesis.limits,
-        blobs: Blobs::default(),
+        blobs: BlobEnv::default(),
         deposit_contract: genesis.deposit_contract,
     }
 }

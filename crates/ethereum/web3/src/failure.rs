@@ -58,7 +58,6 @@ impl Failure {
     }
 
     /// Its words.
-    #[cfg(test)]
     pub fn message(&self) -> &str {
         self.0.message()
     }

@@ -1,12 +1,12 @@
-//! HTTP: one request with a body that is JSON-RPC, the beginning of a WebSocket, a look at the metrics, or a browser
-//! that wants the dashboard.
+//! HTTP: one request with a body that is JSON-RPC, the beginning of a WebSocket, a look at the metrics or at a block's
+//! blobs, or a browser that wants the dashboard.
 //!
 //! reads   requests that hyper has parsed
 //! writes  answers
 //! memory  one body of at most [`Limits::request_bytes`](crate::Limits) a connection
 //! drops   requests of foreign pages and names (403), bodies that are too long (413), too slow (408) or not JSON by
 //!         their header (415); counted
-//! source  `rpc/http.go` and `node/rpcstack.go` of go-ethereum 1.16
+//! source  `rpc/http.go` and `node/rpcstack.go` of go-ethereum 1.16; for blobs the beacon API of ethereum.org
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,6 +26,9 @@ use crate::websocket;
 /// Bytes of a body that are read though it is too long, so that a client that has sent it all sees the refusal.
 const DISCARDED_MAX: usize = 16 * 1024 * 1024;
 
+/// Before a block's id: where a consensus client has the blobs of a block.
+const BLOBS: &str = "/eth/v1/beacon/blobs/";
+
 /// Answers one request.
 pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Request<Body>) -> Response<Body> {
     if let Err(why) = gate::admits(request.headers(), &api.config.hosts, &api.config.origins) {
@@ -43,6 +46,13 @@ pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Reque
         Method::GET if is_upgrade(request.headers()) => return websocket::upgrade(api, connection, request).await,
         Method::GET if request.uri().path() == "/metrics" => {
             metrics(&crate::metrics::text(&api.chain.metrics(), &api.counters))
+        }
+        Method::GET if let Some(id) = request.uri().path().strip_prefix(BLOBS) => {
+            let id = id.to_owned();
+            let (status, text) = api.beacon_blobs(connection.peer, &id).await;
+            let mut response = json(text);
+            *response.status_mut() = status;
+            response
         }
         // Whoever looks whether somebody is there.
         Method::GET | Method::HEAD => plain(StatusCode::OK, ""),
@@ -94,7 +104,11 @@ async fn post(api: &Arc<Api>, address: IpAddr, request: Request<Body>) -> Respon
     };
     let caller = Caller { api, address, connection: None };
     let reply = jsonrpc::answer(&body, limits.of_answer(), &*api.counters, &caller).await;
-    let mut response = Response::new(Body::from(reply.text.unwrap_or_default()));
+    json(reply.text.unwrap_or_default())
+}
+
+fn json(text: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

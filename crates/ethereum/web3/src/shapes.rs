@@ -7,6 +7,7 @@
 
 use alloy_consensus::{Header, Transaction};
 use alloy_primitives::{B256, Log, U256};
+use hearth_evm::blobs;
 use hearth_evm::block::{Block, Receipt};
 use hearth_evm::tx::{SharedTx, Tx};
 
@@ -159,6 +160,11 @@ pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
             let tip = envelope.max_priority_fee_per_gas().unwrap_or_default();
             object.quantity_256("maxPriorityFeePerGas", &U256::from(tip));
         }
+        if let Some(fee) = envelope.max_fee_per_blob_gas() {
+            object.quantity_256("maxFeePerBlobGas", &U256::from(fee));
+            let hashes = envelope.blob_versioned_hashes().unwrap_or_default();
+            object.array("blobVersionedHashes", hashes, |out, hash| json::push_data(out, hash.as_slice()));
+        }
         if let Some(list) = envelope.access_list() {
             object.array("accessList", &list.0, |out, item| {
                 json::push_object(out, |object| {
@@ -204,21 +210,21 @@ fn push_signature(object: &mut Object<'_>, tx: &Tx) {
     object.quantity_256("s", &signature.s());
 }
 
-/// A receipt.
-pub fn push_receipt(out: &mut String, place: Place<'_>) {
-    push_receipt_after(out, place, place.logs_before());
+/// A receipt; `blob_price` is what a unit of blob gas costs in its block, in wei.
+pub fn push_receipt(out: &mut String, place: Place<'_>, blob_price: u128) {
+    push_receipt_after(out, place, blob_price, place.logs_before());
 }
 
-/// All receipts of a block.
-pub fn receipts(block: &Block) -> String {
+/// All receipts of a block in which a unit of blob gas costs `blob_price` wei.
+pub fn receipts(block: &Block, blob_price: u128) -> String {
     let mut logs_before = 0;
     json::array(0..block.txs.len(), |out, index| {
-        push_receipt_after(out, Place { block, index }, logs_before);
+        push_receipt_after(out, Place { block, index }, blob_price, logs_before);
         logs_before += block.receipts[index].logs.len() as u64;
     })
 }
 
-fn push_receipt_after(out: &mut String, place: Place<'_>, logs_before: u64) {
+fn push_receipt_after(out: &mut String, place: Place<'_>, blob_price: u128, logs_before: u64) {
     let (tx, receipt) = (place.tx(), place.receipt());
     json::push_object(out, |object| {
         object.data("transactionHash", tx.hash.as_slice());
@@ -230,6 +236,10 @@ fn push_receipt_after(out: &mut String, place: Place<'_>, logs_before: u64) {
         object.quantity("cumulativeGasUsed", receipt.cumulative_gas_used);
         object.quantity("gasUsed", receipt.gas_used);
         object.quantity_256("effectiveGasPrice", &U256::from(receipt.effective_gas_price));
+        if tx.envelope.is_eip4844() {
+            object.quantity("blobGasUsed", blobs::gas_of(&tx.envelope));
+            object.quantity_256("blobGasPrice", &U256::from(blob_price));
+        }
         object.data_or_null("contractAddress", receipt.contract_address.as_ref().map(|made| made.as_slice()));
         object.data("logsBloom", receipt.bloom.as_slice());
         object.quantity("type", receipt.tx_type as u64);

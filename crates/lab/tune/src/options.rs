@@ -8,7 +8,7 @@ use std::fmt;
 
 use toml::Value;
 
-use crate::did_you_mean::meant;
+use hearth_command::did_you_mean::meant;
 
 /// Builds of one study, at most.
 pub const BUILDS_MAX: usize = 2_000;

@@ -38,7 +38,7 @@ pub use leader::{
 };
 pub use near::{NEAR_WORDS, NearSlots};
 pub use stakes::{Stakes, VoteStake, VoteWeights};
-pub use tower::{AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
+pub use tower::{AgaveError, AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
 pub use tracker::{Reached, Tracker, VoteError};
 pub use types::{AccountVotes, Action, BankId, FrozenBank, TowerVote};
 

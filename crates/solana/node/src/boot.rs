@@ -7,6 +7,7 @@
 mod consensus;
 mod liveness;
 mod tiles;
+mod voting;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -186,11 +186,19 @@ const FOLLOWER: [Role; 3] = [Role::Node, Role::Cluster, Role::Voter];
 /// The RPC's threads, which hand transactions in.
 pub const RPC: &str = "rpc:0";
 
-/// How many tiles a node in a cluster has, with one of each kind; `follows` says whether it makes no blocks.
-pub fn tiles_in_cluster(follows: bool) -> usize {
-    let counts = Counts { cluster: true, ..Counts::default() }.at_least_one(false);
+/// The `layout.affinity` of a node in a cluster whose tiles share `core`, but for those of the kinds in `floating`, which
+/// have a thread each. There are `execs` exec tiles, at least one, and one tile of each other kind; `follows` says
+/// whether the node makes no blocks.
+pub fn on_one_core(core: usize, follows: bool, execs: usize, floating: &[&str]) -> String {
+    let mut counts = Counts { cluster: true, ..Counts::default() };
+    counts.set("exec", execs);
+    let counts = counts.at_least_one(false);
     let counts = if follows { counts.only(&FOLLOWER) } else { counts };
-    counts.tiles.iter().sum()
+    let places = |kind: &Kind| {
+        let place = (!floating.contains(&kind.name)).then_some(core);
+        std::iter::repeat_n(place, counts.of(kind.name))
+    };
+    affinity::written(&KINDS.iter().flat_map(places).collect::<Vec<_>>())
 }
 
 /// The topology of a load generator alone, which drives a node somewhere else.
@@ -545,6 +553,33 @@ pub(crate) mod tests {
         };
         assert_eq!(mtu(true), Some(HISTORY_MTU as u32));
         assert_eq!(mtu(false), Some(8));
+    }
+
+    #[test]
+    fn tiles_of_one_core_leave_threads_to_those_that_float() {
+        let (none, both): (&[&str], &[&str]) = (&[], &["replay", "exec"]);
+        let cases = [(1, none, "3*12", 1), (1, both, "3*5,f2,3*5", 3), (2, both, "3*5,f3,3*5", 4)];
+        for (execs, floating, written, threads) in cases {
+            let affinity = on_one_core(3, true, execs, floating);
+            assert_eq!(affinity, written);
+            let mut counts = Counts::default();
+            counts.set("exec", execs);
+            let affinity = affinity::Affinity::from(affinity.as_str());
+            let topology = build_follower("hearth", counts, &affinity, &cores(4)).unwrap();
+            assert_eq!(affinity.unused(topology.tiles.len()), 0, "{written} has a place for each tile and no more");
+            let by_core = topology.by_core();
+            assert_eq!(by_core.len(), threads, "{written}");
+            let (core, shared) = &by_core[0];
+            assert_eq!((*core, shared.len()), (Some(3), topology.tiles.len() + 1 - threads), "{written}");
+            for (core, alone) in &by_core[1..] {
+                assert!(core.is_none() && alone.len() == 1 && floating.contains(&alone[0].kind.as_str()), "{written}");
+            }
+        }
+        let affinity = on_one_core(0, false, 1, &[]);
+        let counts = Counts { cluster: true, ..Counts::default() }.at_least_one(false);
+        let node = Affinity { node: affinity.as_str().into(), load: auto().load };
+        let topology = build("hearth", counts, &node, &cores(1), false).unwrap();
+        assert_eq!((affinity.as_str(), topology.by_core().len()), ("0*18", 1), "a node that makes blocks");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Writes the corpus of the fuzz targets: `cargo run --release -p hearth-wire --example make_corpus`.
 //!
 //! reads   nothing; keys and contents follow from constants, so that each run writes the same bytes
-//! writes  `fuzz/corpus/{txn,entry,shred,gossip,repair}/NAME` beside the crates, or under the path given
+//! writes  `fuzz/corpus/{txn,entry,shred,gossip,repair,tower}/NAME` beside the crates, or under the path given
 //! memory  the corpus, some 50 KB
 //! source  transactions built and signed as clients do; entries of them; shreds that carry the
 //!         entries, whose parity and proofs are noise: the parser does not look into them
@@ -12,6 +12,8 @@
 pub mod gossip;
 #[path = "make_corpus/repair.rs"]
 pub mod repair;
+#[path = "make_corpus/tower.rs"]
+pub mod tower;
 
 use ed25519_dalek::{Signer, SigningKey};
 use hearth_wire::consts::{SYSTEM_PROGRAM, VOTE_PROGRAM};
@@ -175,7 +177,8 @@ pub fn files() -> Vec<File> {
     let messages = named("gossip", gossip::messages());
     let datagrams = named("repair", repair::datagrams());
     let [entries, shreds] = [named("entry", entries.into()), named("shred", shreds.into())];
-    [named("txn", transactions()), entries, shreds, messages, datagrams].concat()
+    let towers = named("tower", tower::files());
+    [named("txn", transactions()), entries, shreds, messages, datagrams, towers].concat()
 }
 
 /// Where the repository keeps the corpus.

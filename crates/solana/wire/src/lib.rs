@@ -21,6 +21,7 @@ pub mod message;
 pub mod program;
 pub mod repair;
 pub mod shred;
+pub mod tower_file;
 pub mod transfer;
 pub mod txn;
 pub mod vote;

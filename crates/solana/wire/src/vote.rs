@@ -124,22 +124,28 @@ impl TowerSync<'_> {
     fn instruction(&self, block: &VotedBlock) -> Vec<u8> {
         let tag = if self.is_switch { TOWER_SYNC_SWITCH } else { TOWER_SYNC };
         let mut data = tag.to_le_bytes().to_vec();
-        data.extend(self.root.unwrap_or(u64::MAX).to_le_bytes());
-        compact::write(self.votes.len() as u16, &mut data);
-        let mut before = self.root.unwrap_or(0);
-        for vote in self.votes {
-            variable(vote.slot - before, &mut data);
-            data.push(vote.confirmation_count as u8);
-            before = vote.slot;
-        }
-        data.extend(block.bank_hash);
-        data.push(self.timestamp.is_some().into());
-        data.extend(self.timestamp.into_iter().flat_map(i64::to_le_bytes));
-        data.extend(block.block_id);
+        self.write(&block.bank_hash, &block.block_id, &mut data);
         if self.is_switch {
             data.extend([0; 32]);
         }
         data
+    }
+
+    /// Appends the tower, whose newest vote is for the block with these hashes, as the cluster's crates write it: root,
+    /// votes as differences, the block's bank hash, timestamp, block id.
+    pub(crate) fn write(&self, bank_hash: &Hash, block_id: &Hash, out: &mut Vec<u8>) {
+        out.extend(self.root.unwrap_or(u64::MAX).to_le_bytes());
+        compact::write(self.votes.len() as u16, out);
+        let mut before = self.root.unwrap_or(0);
+        for vote in self.votes {
+            variable(vote.slot - before, out);
+            out.push(vote.confirmation_count as u8);
+            before = vote.slot;
+        }
+        out.extend(bank_hash);
+        out.push(self.timestamp.is_some().into());
+        out.extend(self.timestamp.into_iter().flat_map(i64::to_le_bytes));
+        out.extend(block_id);
     }
 }
 
@@ -220,7 +226,7 @@ pub fn voted_for(txn: &Txn<'_>) -> Option<Voted> {
 }
 
 /// What [`variable`] wrote, and what is behind it.
-fn read_variable(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn read_variable(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let end = bytes.iter().take(10).position(|byte| byte & 0x80 == 0)?;
     let shifted = |(place, byte): (usize, &u8)| u64::from(byte & 0x7f).checked_shl(7 * place as u32);
     let number = bytes[..=end].iter().enumerate().try_fold(0, |sum, part| Some(sum | shifted(part)?))?;

@@ -7,14 +7,14 @@
 //! The headers are of the blocks before the first, newest first, as far as `BLOCKHASH` looks back: a snapshot of a
 //! later state needs them.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 use alloy_rlp::{Decodable, Encodable};
-use hearth_wal::files;
+use hearth_wal::store_file;
 
 use super::BlocksError;
 use super::segment::SegmentHead;
@@ -72,13 +72,11 @@ impl Base {
         self.headers.iter().for_each(|header| header.encode(&mut bytes));
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         let (path, part) = (dir.join(NAME), dir.join("base.part"));
-        let write = || {
-            let mut file = File::create(&part)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
-            files::finish(&part, &path)
-        };
-        write().map_err(|source| BlocksError::Io { what: "write", path: path.clone(), source })
+        store_file::put(&part, &path, &bytes).map_err(|source| BlocksError::Io {
+            what: "write",
+            path: path.clone(),
+            source,
+        })
     }
 
     /// The header of a block before the first.

@@ -32,7 +32,7 @@ use std::thread::JoinHandle;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
-use hearth_wal::{Disk, files};
+use hearth_wal::{Disk, files, store_file};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::block::{Block, Body, Roots};
@@ -114,6 +114,8 @@ pub struct BlockStore {
     segment_bytes: u64,
     /// How many of the last blocks are kept at least; 0: all.
     retain: u64,
+    /// Whether a thread of its own syncs.
+    background: bool,
     shared: Arc<Shared>,
     /// Held while a block is written or blocks are cut off.
     writing: Mutex<()>,
@@ -169,6 +171,7 @@ impl BlockStore {
             head,
             segment_bytes,
             retain: 0,
+            background: true,
             shared,
             writing,
             sync,
@@ -209,23 +212,29 @@ impl BlockStore {
         self.retain = blocks;
     }
 
+    /// Whether [`BlockStore::start`] begins a thread that syncs. Where there is none, a [round](Self::sync_round) does
+    /// its work.
+    pub(crate) fn sync_in_background(&mut self, background: bool) {
+        self.background = background;
+    }
+
+    /// Brings everything to disk that belongs there, and lets go of old blocks. What fails is logged: a failed sync is
+    /// the last, and old blocks stay.
+    pub(crate) fn sync_round(&self) {
+        round(&self.shared, &self.dir, &self.head, self.retain);
+    }
+
     /// Brings to disk what is here; from now on a thread does so with what is written, in this order.
     pub fn start(&mut self, order: SyncOrder) -> Result<(), BlocksError> {
         assert!(self.shared.order.set(order).is_ok(), "there is one order");
         self.shared.bring()?;
         self.status()?;
+        if !self.background {
+            return Ok(());
+        }
         let (sync, wakes) = sync_channel(1);
         let (shared, dir, of, blocks) = (self.shared.clone(), self.dir.clone(), self.head.clone(), self.retain);
-        let bring = move || {
-            if let Err(error) = shared.bring_all() {
-                tracing::error!(%error, "blocks cannot be synced to the disk");
-                return;
-            }
-            let _one = shared.letting_go.lock();
-            if let Err(error) = retain::let_go(&shared.inner, &dir, &of, blocks) {
-                tracing::error!(%error, "old blocks stay");
-            }
-        };
+        let bring = move || round(&shared, &dir, &of, blocks);
         let run = move || {
             while wakes.recv().is_ok() {
                 bring();
@@ -459,10 +468,24 @@ impl Drop for BlockStore {
         if let Some(syncer) = self.syncer.take() {
             // A panic there has told what it had to tell.
             let _ = syncer.join();
+        } else if !self.background && self.shared.order.get().is_some() {
+            self.sync_round();
         }
         if let Err(error) = self.close() {
             tracing::error!(%error, "blocks cannot be synced to the disk");
         }
+    }
+}
+
+/// One round of the thread that syncs.
+fn round(shared: &Shared, dir: &Path, of: &SegmentHead, retain: u64) {
+    if let Err(error) = shared.bring_all() {
+        tracing::error!(%error, "blocks cannot be synced to the disk");
+        return;
+    }
+    let _one = shared.letting_go.lock();
+    if let Err(error) = retain::let_go(&shared.inner, dir, of, retain) {
+        tracing::error!(%error, "old blocks stay");
     }
 }
 
@@ -476,7 +499,7 @@ impl Inner {
         while let [oldest, next, ..] = &paths[..]
             && segment::first_of(next).is_some_and(|first| first <= base.first)
         {
-            fs::remove_file(oldest).map_err(failed("remove a file of"))?;
+            store_file::remove(oldest).map_err(failed("remove a file of"))?;
             paths.remove(0);
         }
         let first = paths.first().and_then(|path| segment::first_of(path)).filter(|first| *first <= base.first);

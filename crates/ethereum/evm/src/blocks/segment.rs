@@ -13,7 +13,7 @@
 //!         although a later one, or the last run's [`status`](super::status), says that it was synced is damage: it is
 //!         named and refused
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
+use hearth_wal::store_file::{self, Opening, StoreFile};
 use hearth_wal::{Appender, Disk, Fault, Framing, Step, Walk, crc, files, is_blank};
 
 use super::record::{self, Hashes};
@@ -251,23 +252,22 @@ impl Segment {
     pub(super) fn create(dir: &Path, head: &SegmentHead, first: u64) -> Result<Self, BlocksError> {
         let path = path_of(dir, first);
         let failed = |source| BlocksError::Io { what: "write", path: path.clone(), source };
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
+        let file = StoreFile::open(&path, Opening::New).map_err(failed)?;
         let salt = salt();
-        let begun = file.write_all_at(&head.encode(first, salt), 0).and_then(|()| file.sync_all());
+        let begun = file.write_at(&head.encode(first, salt), 0).and_then(|()| file.sync());
         // The name itself lasts, too.
         let begun = begun.and_then(|()| files::sync_dir(dir));
         if let Err(error) = begun {
             // Else the next attempt would find it there.
-            let _ = fs::remove_file(&path);
+            let _ = store_file::remove(&path);
             return Err(failed(error));
         }
-        Ok(Self::over(path, file, salt, first))
+        Ok(Self::over(path, &file, salt, first))
     }
 
-    fn over(path: PathBuf, file: File, salt: u32, first: u64) -> Self {
-        let file = Arc::new(file);
-        let end = Appender::new(file.clone(), HEAD_BYTES as u64);
-        Self { path, file, end, salt, first, offsets: Vec::new() }
+    fn over(path: PathBuf, file: &StoreFile, salt: u32, first: u64) -> Self {
+        let end = Appender::new(file.disk().clone(), HEAD_BYTES as u64);
+        Self { path, file: file.file().clone(), end, salt, first, offsets: Vec::new() }
     }
 
     /// Reads a file that begins with block `first`; tells the hashes of each block to `found`. What the last file ends
@@ -280,15 +280,15 @@ impl Segment {
         mut found: impl FnMut(u64, &Hashes),
     ) -> Result<SegmentScan, BlocksError> {
         let failed = |source| BlocksError::Io { what: "read", path: path.to_owned(), source };
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let file = StoreFile::open(path, Opening::Existing).map_err(failed)?;
+        let length = file.file().metadata().map_err(failed)?.len();
         if let Some(last) = last
-            && (length < HEAD_BYTES as u64 || is_blank(&file).map_err(failed)?)
+            && (length < HEAD_BYTES as u64 || is_blank(&**file.file()).map_err(failed)?)
         {
-            return Self::begin_again(path, file, wanted, first, last);
+            return Self::begin_again(path, &file, wanted, first, last);
         }
-        let salt = check_head(path, &file, wanted, first)?;
-        let mut segment = Self::over(path.to_owned(), file, salt, first);
+        let salt = check_head(path, file.file(), wanted, first)?;
+        let mut segment = Self::over(path.to_owned(), &file, salt, first);
         // Of the files before the last, everything is on disk.
         let mut synced = last.map_or(first - 1, |last| last.synced.max(first - 1));
         let mut seen = first - 1;
@@ -332,10 +332,10 @@ impl Segment {
             seen = seen.max(newest);
             let bytes = length - offset;
             tracing::warn!(file = %path.display(), offset, bytes, what, "cut off what was never synced");
-            segment.file.set_len(offset).map_err(failed)?;
+            file.cut(offset).map_err(failed)?;
         }
         // What says at a run's end how much is on disk is shorter than any block, and the next one takes its place.
-        segment.end = Appender::new(segment.file.clone(), end);
+        segment.end = Appender::new(file.disk().clone(), end);
         let opened = SegmentScan { segment, synced, seen };
         last.map_or(Ok(()), |last| opened.check_end(last))?;
         Ok(opened)
@@ -345,7 +345,7 @@ impl Segment {
     /// first record is written, so a file of which a block is known had one.
     fn begin_again(
         path: &Path,
-        file: File,
+        file: &StoreFile,
         wanted: &SegmentHead,
         first: u64,
         last: &LastRun,
@@ -355,7 +355,7 @@ impl Segment {
             return Err(BlocksError::Damaged { path: path.to_owned(), offset: 0, what });
         }
         let salt = salt();
-        let begun = file.set_len(0).and_then(|()| file.write_all_at(&wanted.encode(first, salt), 0));
+        let begun = file.cut(0).and_then(|()| file.write_at(&wanted.encode(first, salt), 0));
         begun.map_err(|source| BlocksError::Io { what: "write", path: path.to_owned(), source })?;
         let segment = Self::over(path.to_owned(), file, salt, first);
         Ok(SegmentScan { segment, synced: first - 1, seen: first - 1 })
@@ -416,7 +416,7 @@ impl Segment {
     }
 
     pub(super) fn remove(self) -> Result<(), BlocksError> {
-        fs::remove_file(&self.path).map_err(|source| BlocksError::Io { what: "remove", path: self.path, source })
+        store_file::remove(&self.path).map_err(|source| BlocksError::Io { what: "remove", path: self.path, source })
     }
 }
 

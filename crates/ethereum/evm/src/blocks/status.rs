@@ -13,11 +13,12 @@
 //!
 //! memory  a few words
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use hearth_wal::files;
+use hearth_wal::store_file::{Opening, StoreFile};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::BlocksError;
@@ -112,7 +113,7 @@ impl LastRun {
 /// The file of this run.
 pub(super) struct Status {
     path: PathBuf,
-    file: File,
+    file: StoreFile,
     record: Mutex<Record>,
 }
 
@@ -121,12 +122,11 @@ impl Status {
     pub fn begin(dir: &Path, synced: u64, newest: u64) -> Result<Self, BlocksError> {
         let path = dir.join(NAME);
         let failed = |source| BlocksError::Io { what: "write", path: path.clone(), source };
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let file = StoreFile::open(&path, Opening::Any).map_err(failed)?;
         let record = Record { kind: RUNNING, boot: boot_id(), synced, newest };
         // Shorter first: a longer file of who knows what would stay longer.
-        let begun = file.set_len(BYTES as u64).and_then(|()| file.write_all_at(&record.encode(), 0));
-        let begun = begun.and_then(|()| file.sync_all()).and_then(|()| File::open(dir)?.sync_all());
+        let begun = file.cut(BYTES as u64).and_then(|()| file.write_at(&record.encode(), 0));
+        let begun = begun.and_then(|()| file.sync()).and_then(|()| files::sync_dir(dir));
         begun.map_err(failed)?;
         Ok(Self { path, file, record: Mutex::new(record) })
     }
@@ -137,7 +137,7 @@ impl Status {
         record.newest = newest;
         record.synced = record.synced.max(synced);
         // A number that is not written makes the next start's report less exact, and nothing else.
-        let _ = self.file.write_all_at(&record.encode(), 0);
+        let _ = self.file.write_at(&record.encode(), 0);
     }
 
     /// The chain is about to go back to block `number`: no later block counts as missing.
@@ -160,7 +160,7 @@ impl Status {
     fn write(&self, change: impl FnOnce(&mut Record)) -> Result<(), BlocksError> {
         let mut record = self.lock();
         change(&mut record);
-        let written = self.file.write_all_at(&record.encode(), 0).and_then(|()| self.file.sync_data());
+        let written = self.file.write_at(&record.encode(), 0).and_then(|()| self.file.sync());
         written.map_err(|source| BlocksError::Io { what: "write", path: self.path.clone(), source })
     }
 

@@ -9,6 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256};
+use hearth_wal::mount::volume_at;
+use hearth_wal::store_file::{Opening, StoreFile};
 
 use super::{ChainConfig, now_s};
 use crate::checksummed::{verified, with_checksum};
@@ -91,7 +93,8 @@ impl ClockFile {
         let Some(path) = self.path.as_deref().filter(|_| self.kept_s != clock.offset_s) else { return };
         let next = path.with_extension("next");
         let text = with_checksum(&format!("{FIRST_LINE}\noffset {}\n", clock.offset_s));
-        match fs::write(&next, text).and_then(|()| fs::rename(&next, path)) {
+        let written = StoreFile::open(&next, Opening::Empty).and_then(|file| file.write_at(text.as_bytes(), 0));
+        match written.and_then(|()| volume_at(path).rename(&next, path)) {
             Ok(()) => self.kept_s = clock.offset_s,
             Err(error) => tracing::error!(%error, "the next start goes by an older offset of the chain's time"),
         }

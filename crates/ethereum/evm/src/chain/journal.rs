@@ -1,6 +1,7 @@
 //! The transactions that were acknowledged and are in no block yet, in a [`PoolFile`].
 //!
-//! A record is 1, the sender and the transaction, which was taken; or 2 and the hash of one that was given up.
+//! A record is 1, the sender and the transaction, which was taken; or 2 and the hash of one that was given up. A blob
+//! transaction is there in its network form: its sidecar was checked, and is not checked again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256};
 use hearth_wal::pool_file::{PoolFile, PoolFileError, Records};
 
+use crate::blobs::Sidecars;
 use crate::pool::{Dropped, Pool};
-use crate::tx::{SharedTx, Tx, decode_envelope};
+use crate::tx::{SharedTx, Tx, decode_envelope, join_network, split_network};
 
 /// What a record is of.
 const TAKEN: u8 = 1;
@@ -20,9 +22,10 @@ const GONE: u8 = 2;
 pub(super) struct Journal(PoolFile);
 
 impl Journal {
-    /// Opens the file in `dir`; gives the transactions of the earlier run, in the order in which they came.
-    pub(super) fn open(dir: &Path) -> Result<(Self, Vec<SharedTx>), PoolFileError> {
-        let (file, txs) = PoolFile::open(dir.join("pool.log"), read)?;
+    /// Opens the file in `dir`; gives the transactions of the earlier run, in the order in which they came, and puts
+    /// their sidecars into `sidecars`.
+    pub(super) fn open(dir: &Path, sidecars: &Sidecars) -> Result<(Self, Vec<SharedTx>), PoolFileError> {
+        let (file, txs) = PoolFile::open(dir.join("pool.log"), |records| read(records, sidecars))?;
         Ok((Self(file), txs))
     }
 
@@ -31,7 +34,7 @@ impl Journal {
         self.0.append(|out| {
             // What is given up from now on is noted after this.
             let here = pool.holds(taken.iter().map(|tx| &tx.hash));
-            taken.iter().zip(here).filter(|(_, here)| *here).for_each(|(tx, _)| put_taken(tx, out));
+            taken.iter().zip(here).filter(|(_, here)| *here).for_each(|(tx, _)| put_taken(tx, pool, out));
         })?;
         // Where no blocks come there is nobody else to do it. What was taken is kept all the same.
         if let Err(error) = self.shrink(pool) {
@@ -73,26 +76,35 @@ impl Journal {
 
 fn put_all(pool: &Pool, out: &mut Records) {
     let content = pool.content();
-    content.iter().flat_map(|account| account.pending.iter().chain(&account.queued)).for_each(|tx| put_taken(tx, out));
+    content
+        .iter()
+        .flat_map(|account| account.pending.iter().chain(&account.queued))
+        .for_each(|tx| put_taken(tx, pool, out));
 }
 
-fn put_taken(tx: &Tx, out: &mut Records) {
-    out.push(&[&[TAKEN], tx.sender.as_slice(), &tx.raw]);
+fn put_taken(tx: &Tx, pool: &Pool, out: &mut Records) {
+    let sidecar = tx.envelope.is_eip4844().then(|| pool.sidecars().get(&tx.hash)).flatten();
+    match sidecar {
+        Some(sidecar) => out.push(&[&[TAKEN], tx.sender.as_slice(), &join_network(tx, &sidecar)]),
+        None => out.push(&[&[TAKEN], tx.sender.as_slice(), &tx.raw]),
+    }
 }
 
 /// The transactions that were not given up; where a record is none of ours, its place.
-fn read(records: &[(u64, &[u8])]) -> Result<Vec<SharedTx>, u64> {
+fn read(records: &[(u64, &[u8])], sidecars: &Sidecars) -> Result<Vec<SharedTx>, u64> {
     let (mut txs, mut places) = (Vec::new(), B256Map::default());
     for (at, body) in records {
         match body.split_first() {
             Some((&TAKEN, rest)) => {
-                let tx = taken(rest).ok_or(*at)?;
+                let tx = taken(rest, sidecars).ok_or(*at)?;
                 places.insert(tx.hash, txs.len());
                 txs.push(Some(tx));
             }
             Some((&GONE, hash)) if hash.len() == B256::len_bytes() => {
-                if let Some(place) = places.remove(&B256::from_slice(hash)) {
+                let hash = B256::from_slice(hash);
+                if let Some(place) = places.remove(&hash) {
                     txs[place] = None;
+                    sidecars.forget(&hash);
                 }
             }
             _ => return Err(*at),
@@ -101,10 +113,15 @@ fn read(records: &[(u64, &[u8])]) -> Result<Vec<SharedTx>, u64> {
     Ok(txs.into_iter().flatten().collect())
 }
 
-fn taken(bytes: &[u8]) -> Option<SharedTx> {
+fn taken(bytes: &[u8], sidecars: &Sidecars) -> Option<SharedTx> {
     let (sender, raw) = bytes.split_at_checked(Address::len_bytes())?;
-    let envelope = decode_envelope(raw).ok()?;
-    Some(Arc::new(Tx::with_sender(envelope, Address::from_slice(sender))))
+    let with_sidecar = split_network(raw).ok()?;
+    let signed = with_sidecar.as_ref().map_or(raw, |(signed, _)| &signed[..]);
+    let tx = Tx::with_sender(decode_envelope(signed).ok()?, Address::from_slice(sender));
+    if let Some((_, sidecar)) = with_sidecar {
+        sidecars.put(tx.hash, Arc::new(sidecar));
+    }
+    Some(Arc::new(tx))
 }
 
 #[cfg(test)]
@@ -145,7 +162,7 @@ mod tests {
     #[test]
     fn what_was_kept_is_read_and_a_torn_end_is_not() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (journal, before) = Journal::open(dir.path()).expect("it opens");
+        let (journal, before) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
         assert!(before.is_empty());
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
@@ -154,21 +171,21 @@ mod tests {
         drop(journal);
         let path = dir.path().join("pool.log");
         let whole = std::fs::read(&path).expect("a file");
-        assert_eq!(Journal::open(dir.path()).expect("it opens").1, txs);
+        assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs);
         for cut in [1, 30, whole.len() / 3 - 1] {
             std::fs::write(&path, &whole[..whole.len() - cut]).expect("written");
-            let (journal, again) = Journal::open(dir.path()).expect("it opens");
+            let (journal, again) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
             assert_eq!(again, txs[..2]);
             journal.append(&txs[2..], &pool).expect("kept");
             drop(journal);
-            assert_eq!(Journal::open(dir.path()).expect("it opens").1, txs);
+            assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs);
         }
     }
 
     #[test]
     fn what_the_pool_gave_up_does_not_come_back() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (journal, _) = Journal::open(dir.path()).expect("it opens");
+        let (journal, _) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
         journal.append(&txs[..2], &pool).expect("kept");
@@ -178,13 +195,13 @@ mod tests {
         journal.append(&txs[2..], &pool).expect("kept");
         journal.forget(&[dropped(&txs[0]), dropped(&txs[1])], &pool).expect("noted");
         drop(journal);
-        assert_eq!(Journal::open(dir.path()).expect("it opens").1, txs[1..2]);
+        assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs[1..2]);
     }
 
     #[test]
     fn a_rewritten_file_holds_what_the_pool_has() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (journal, _) = Journal::open(dir.path()).expect("it opens");
+        let (journal, _) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
         journal.append(&txs[..2], &pool).expect("kept");
@@ -193,6 +210,6 @@ mod tests {
         assert!(pool.add(vec![txs[2].clone()], &Rich, 0, 1 << 20)[0].is_ok());
         journal.append(&txs[2..], &pool).expect("kept");
         drop(journal);
-        assert_eq!(Journal::open(dir.path()).expect("it opens").1, txs[1..]);
+        assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs[1..]);
     }
 }

@@ -54,6 +54,7 @@ pub use restore::{Frozen, RestoreError};
 pub use synced::{Recovery, SyncWatch};
 pub use times::{BlockTimes, Metrics};
 
+use crate::blobs::BlobEnv;
 use crate::block::Block;
 use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
@@ -104,6 +105,9 @@ pub struct ChainConfig {
     pub threads: usize,
     /// Whether a block is executed while the one before is sealed and appended, where blocks follow each other closely.
     pub overlap: bool,
+    /// Whether a thread of its own brings blocks to disk; else `Chain::sync_stores` does, and the end. Then what is
+    /// done to the disk, and in which order, follows from what is done to the chain.
+    pub background_sync: bool,
     /// Who gets the tips.
     pub beneficiary: Address,
     /// What the headers say besides; at most 32 bytes.
@@ -121,6 +125,7 @@ impl ChainConfig {
             block_time: BlockTime::Instant,
             threads: 1,
             overlap: true,
+            background_sync: true,
             beneficiary: Address::ZERO,
             extra_data: Bytes::new(),
         }
@@ -199,14 +204,16 @@ impl Chain {
         if let Some(store) = &mut store {
             recover::keep_synced(store, side.as_deref(), syncer.clone(), sync_waiters.clone(), failure.clone())?;
         }
-        let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
-        config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
+        let pool = Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec);
+        let journal = config.dir.as_deref().map(|dir| Journal::open(dir, pool.sidecars()));
+        let (journal, waiting) = journal.transpose()?.unzip();
+        config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let inner = Arc::new(Inner {
             side,
             zero,
-            pool: Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec),
+            pool,
             journal,
             store,
             syncer,
@@ -228,6 +235,8 @@ impl Chain {
             #[cfg(test)]
             looked: Default::default(),
         });
+        let head = inner.published().head().clone();
+        inner.tell_blobs(&(&*head).into());
         inner.add_again(waiting.unwrap_or_default());
         inner.keep_pool()?;
         let thread = sequencer::start(&inner)?;
@@ -382,6 +391,14 @@ impl Chain {
     /// What executing `block` again takes.
     pub fn env_of(&self, block: &Block) -> BlockEnv {
         env_of(&block.header, self.genesis())
+    }
+
+    /// What blobs cost in the block after `block`: of the newest one in that which would be made now.
+    pub fn blobs_after(&self, block: &Block) -> BlobEnv {
+        match self.block(block.number() + 1) {
+            Some(next) => self.env_of(&next).blobs,
+            None => self.pending_env().blobs,
+        }
     }
 
     /// The block that would be made now.

@@ -4,8 +4,7 @@ use alloy_primitives::{B256, keccak256};
 use revm::primitives::hardfork::SpecId;
 
 use crate::block::Block;
-use crate::exec::{Blobs, BlockEnv};
-use crate::genesis::BlobParams;
+use crate::exec::BlockEnv;
 
 /// A block, as the next one sees it.
 #[derive(Clone, Debug)]
@@ -16,9 +15,9 @@ pub(super) struct Parent {
     pub gas_used: u64,
     /// None before London.
     pub base_fee: Option<u64>,
-    /// Blob gas that it used, and that the blocks before it used above their target; 0 before Cancun.
-    blob_gas_used: u64,
-    excess_blob_gas: u64,
+    /// Blob gas beyond the target, before this block, and what this block used; 0 before Cancun.
+    pub excess_blob_gas: u64,
+    pub blob_gas_used: u64,
     prevrandao: B256,
     /// The hash of the block before it,
     before: B256,
@@ -35,8 +34,8 @@ impl From<&Block> for Parent {
             gas_limit: header.gas_limit,
             gas_used: header.gas_used,
             base_fee: header.base_fee_per_gas,
-            blob_gas_used: header.blob_gas_used.unwrap_or_default(),
             excess_blob_gas: header.excess_blob_gas.unwrap_or_default(),
+            blob_gas_used: header.blob_gas_used.unwrap_or_default(),
             prevrandao: header.mix_hash,
             before: header.parent_hash,
             hash: Some(block.hash),
@@ -47,24 +46,18 @@ impl From<&Block> for Parent {
 impl Parent {
     /// A block that is executed and not sealed.
     pub(super) fn executed(env: &BlockEnv, gas_used: u64, blob_gas_used: u64) -> Self {
-        let has_blobs = env.spec.is_enabled_in(SpecId::CANCUN);
         Self {
             number: env.number,
             timestamp: env.timestamp,
             gas_limit: env.gas_limit,
             gas_used,
             base_fee: env.spec.is_enabled_in(SpecId::LONDON).then_some(env.base_fee),
+            excess_blob_gas: env.blobs.excess_gas,
             blob_gas_used,
-            excess_blob_gas: if has_blobs { env.blobs.excess_gas } else { 0 },
             prevrandao: env.prevrandao,
             before: env.parent_hash.expect("of two blocks in the making the first one's parent is sealed"),
             hash: None,
         }
-    }
-
-    /// What blobs cost in the next block, in which these numbers hold.
-    pub(super) fn blobs_after(&self, params: BlobParams) -> Blobs {
-        Blobs::after(self.excess_blob_gas, self.blob_gas_used, self.base_fee.unwrap_or_default(), params)
     }
 
     /// What `PREVRANDAO` gives in the next block where nobody says. It is drawn from what is known once the parent is

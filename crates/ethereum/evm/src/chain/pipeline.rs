@@ -44,7 +44,7 @@ impl Ahead {
     fn of(on: &Inner, block: &Unsealed) -> (Self, Teller) {
         let base = on.published().view().clone();
         let (view, teller) = AheadView::new(base, block.env.number, block.changes.clone());
-        let parent = Parent::executed(&block.env, block.gas_used, block.blob_gas());
+        let parent = Parent::executed(&block.env, block.gas_used, block.blob_gas_used());
         (Self { view, parent, taken: block.taken() }, teller)
     }
 }

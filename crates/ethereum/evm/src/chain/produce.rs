@@ -10,7 +10,6 @@
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
-use alloy_consensus::Transaction;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::primitives::hardfork::SpecId;
@@ -20,6 +19,7 @@ use super::parent::Parent;
 use super::side::Part;
 use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
+use crate::blobs::{self, BlobEnv};
 use crate::block::{Block, Body, Roots, next_base_fee};
 use crate::exec::{BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict, credit};
 use crate::genesis::FIRST_BASE_FEE;
@@ -126,9 +126,10 @@ impl Unsealed {
     }
 
     /// Blob gas of what is in it.
-    pub(super) fn blob_gas(&self) -> u64 {
-        let included = self.txs.iter().zip(&self.verdicts).filter(|(_, it)| matches!(it, Verdict::Included(_)));
-        included.filter_map(|(tx, _)| tx.envelope.blob_gas_used()).sum()
+    pub(super) fn blob_gas_used(&self) -> u64 {
+        let included =
+            self.txs.iter().zip(&self.verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Included(_)));
+        included.map(|(tx, _)| blobs::gas_of(&tx.envelope)).sum()
     }
 
     /// Whether there is nothing in it.
@@ -187,12 +188,23 @@ impl Inner {
             prevrandao: clock.prevrandao.unwrap_or_else(|| parent.draw()),
             parent_hash: parent.hash,
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then(|| self.side_commitment()),
+            blobs: self.blobs_after(parent, number, timestamp),
             chain_id: self.config.genesis.chain_id,
             spec,
             limits: self.config.genesis.limits,
-            blobs: parent.blobs_after(self.config.genesis.blob_params(number, timestamp)),
             deposit_contract: self.config.genesis.deposit_contract,
         }
+    }
+
+    /// What blobs cost in the block of that height and time after `parent`.
+    pub(super) fn blobs_after(&self, parent: &Parent, number: u64, timestamp: u64) -> BlobEnv {
+        let params = self.config.genesis.blob_params(number, timestamp);
+        BlobEnv::after(params, parent.excess_blob_gas, parent.blob_gas_used, parent.base_fee.unwrap_or_default())
+    }
+
+    /// Tells the pool what the next block's blobs cost, if it comes right after `parent`.
+    pub(super) fn tell_blobs(&self, parent: &Parent) {
+        self.pool.set_blobs(self.blobs_after(parent, parent.number + 1, parent.timestamp));
     }
 
     /// By EIP-1559; nothing before London.
@@ -317,6 +329,7 @@ impl Inner {
         }
         let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);
         self.pool.set_spec(next_spec);
+        self.tell_blobs(&(&*block).into());
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));
         self.give_up(&refused);
         // Everybody sees the block: what fails now are files that have more than they need, each by itself.

@@ -8,11 +8,11 @@
 //! A block is in the log before the state has its changes and after the side ledger has its record, so the end of the
 //! program leaves only what is made up for here. The same order holds on disk: see [`keep_synced`].
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{B256, Bytes};
+use hearth_wal::files;
 use parking_lot::Mutex;
 
 use super::synced::SyncWaiters;
@@ -33,6 +33,7 @@ pub(super) fn recover(
     let Some(dir) = &config.dir else { return Ok((None, zero.clone())) };
     let mut store = BlockStore::open(&dir.join("blocks"), config.genesis.chain_id, zero.hash)?;
     store.retain(config.retain_blocks);
+    store.sync_in_background(config.background_sync);
     let newest = store.newest();
     let ahead = state.head().number();
     if ahead > newest {
@@ -138,11 +139,10 @@ pub(super) fn keep_synced(
 /// Brings the names in the chain's folder, and the folder's own, to disk: a synced file in a folder that is not there
 /// after a power loss is of no use.
 pub(super) fn sync_names(dir: &Path) -> Result<(), ChainError> {
-    let sync = |dir: &Path| File::open(dir).and_then(|dir| dir.sync_all());
-    sync(dir).map_err(|source| ChainError::Folder { what: "sync", path: dir.to_owned(), source })?;
+    files::sync_dir(dir).map_err(|source| ChainError::Folder { what: "sync", path: dir.to_owned(), source })?;
     if let Some(parent) = dir.parent() {
         // Who may write into a folder need not be able to read the one above.
-        let _ = sync(if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+        let _ = files::sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
     }
     Ok(())
 }

@@ -153,6 +153,7 @@ impl Chain {
         drop(gone);
         let spec = genesis.spec(block.number() + 1, block.header.timestamp);
         inner.pool.set_spec(spec);
+        inner.tell_blobs(&(&*block).into());
         inner.pool.reset(&view, inner.base_fee_after(&(&*block).into()));
         if let Some(side) = inner.side() {
             side.reset_pool();

@@ -7,11 +7,12 @@
 //! The genesis' hash says nothing of the forks after block zero nor of the limits, and the blocks executed under other
 //! rules would be others: what has begun cannot be changed any more.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+use hearth_wal::store_file;
 use revm::primitives::hardfork::SpecId;
 
 use super::ChainError;
@@ -64,7 +65,7 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
     }
     let lines = list(wanted, &genesis.limits);
     if text.as_deref() != Some(lines.as_bytes()) {
-        write(dir, &path, &lines).map_err(failed)?;
+        store_file::put(&path.with_extension("next"), &path, lines.as_bytes()).map_err(failed)?;
     }
     Ok(())
 }
@@ -134,16 +135,6 @@ fn parse(text: &str) -> Option<(Vec<(SpecId, Activation)>, TxLimits)> {
         }
     }
     Some((forks, limits))
-}
-
-/// Puts a whole file in the place of the one before.
-fn write(dir: &Path, path: &Path, lines: &str) -> io::Result<()> {
-    let next = path.with_extension("next");
-    let mut file = File::create(&next)?;
-    file.write_all(lines.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(next, path)?;
-    File::open(dir)?.sync_all()
 }
 
 #[cfg(test)]

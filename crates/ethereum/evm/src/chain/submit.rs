@@ -5,7 +5,8 @@
 //! drops   what is not taken, with an error in geth's words
 //!
 //! Nothing is executed here: a burst is decoded, its senders are recovered together, and the pool looks at nonce, funds
-//! and fees.
+//! and fees. A blob transaction comes with its sidecar, which is checked while the burst is decoded; among the nodes of
+//! one network it travels without.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,20 +15,51 @@ use alloy_primitives::{Address, B256, Bytes};
 
 use super::times::{self, Burst};
 use super::{Chain, Inner, SubmitError};
+use crate::blobs::SharedSidecar;
 use crate::pool::{DropReason, PoolError};
-use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction};
+use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction, Unrecovered};
 
 /// How long who waits for a transaction goes without looking whether the pool still has it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// How blob transactions come.
+#[derive(Clone, Copy)]
+enum Form {
+    /// With their sidecars.
+    Network,
+    /// As blocks have them.
+    Bare,
+}
+
+/// A transaction whose sender is not known yet, and its sidecar.
+type Decoded = (Unrecovered, Option<SharedSidecar>);
+
 impl Chain {
     /// Takes a burst of raw transactions: the hash of each that is acknowledged, or why it is not. What is acknowledged
-    /// will be in a block, or have a [fate](crate::pool::Pool::fate).
+    /// will be in a block, or have a [fate](crate::pool::Pool::fate). Blob transactions come in their network form.
     pub fn submit(&self, raw: Vec<Bytes>) -> Vec<Result<B256, SubmitError>> {
+        self.submit_as_sent(&raw, Form::Network)
+    }
+
+    /// As [`Chain::submit`], of transactions that another node of the network has taken: blob transactions come without
+    /// their sidecars, which that node keeps.
+    pub fn submit_bare(&self, raw: Vec<Bytes>) -> Vec<Result<B256, SubmitError>> {
+        self.submit_as_sent(&raw, Form::Bare)
+    }
+
+    fn decode(&self, raw: &[u8], form: Form) -> Result<Decoded, TxError> {
+        match form {
+            Form::Network => tx::decode_network(raw, self.chain_id(), self.pool().spec()),
+            Form::Bare => Ok((tx::decode(raw, self.chain_id())?, None)),
+        }
+    }
+
+    fn submit_as_sent(&self, raw: &[Bytes], form: Form) -> Vec<Result<B256, SubmitError>> {
         let begun = times::of_this_thread();
-        let chain_id = self.chain_id();
         let mut results: Vec<Result<B256, SubmitError>> = Vec::with_capacity(raw.len());
         let mut burst = Vec::with_capacity(raw.len());
+        // Each with its transaction's place in `burst`.
+        let mut sidecars = Vec::new();
         // Those of the side ledger travel in the same bursts; which of `raw` they are.
         let mut of_side = Vec::new();
         for (index, raw) in raw.iter().enumerate() {
@@ -37,8 +69,9 @@ impl Chain {
                 results.push(Err(TxError::Type.into()));
                 continue;
             }
-            match tx::decode(raw, chain_id) {
-                Ok(decoded) => {
+            match self.decode(raw, form) {
+                Ok((decoded, sidecar)) => {
+                    sidecars.extend(sidecar.map(|sidecar| (burst.len(), sidecar)));
                     burst.push(decoded);
                     // Overwritten below.
                     results.push(Ok(B256::ZERO));
@@ -47,9 +80,13 @@ impl Chain {
             }
         }
         let mut good = Vec::with_capacity(burst.len());
-        let mut recovered = tx::recover(burst).into_iter();
+        let recovered = tx::recover(burst);
+        let sidecars = of_recovered(&recovered, sidecars);
+        let without_room = self.inner.put_sidecars(&sidecars);
+        let mut recovered = recovered.into_iter();
         for result in results.iter_mut().filter(|result| result.is_ok()) {
             match recovered.next().expect("one for each that decodes") {
+                Ok(tx) if without_room.contains(&tx.hash) => *result = Err(PoolError::Full.into()),
                 Ok(tx) => {
                     *result = Ok(tx.hash);
                     good.push(tx);
@@ -61,6 +98,7 @@ impl Chain {
         let (submitted, to_outputs) = (results.len(), of_side.len());
         let undecodable = submitted - to_outputs - good.len();
         let mut taken = self.inner.take(good).into_iter();
+        self.inner.settle_sidecars(&sidecars);
         for result in results.iter_mut().filter(|result| result.is_ok()) {
             if let Err(error) = taken.next().expect("one for each with a sender") {
                 *result = Err(error);
@@ -163,7 +201,36 @@ impl Chain {
     }
 }
 
+/// The sidecars of transactions that have a sender, each with the transaction's hash.
+fn of_recovered(
+    recovered: &[Result<SharedTx, TxError>],
+    sidecars: Vec<(usize, SharedSidecar)>,
+) -> Vec<(B256, SharedSidecar)> {
+    let with_hash = |(at, sidecar): (usize, SharedSidecar)| Some((recovered[at].as_ref().ok()?.hash, sidecar));
+    sidecars.into_iter().filter_map(with_hash).collect()
+}
+
 impl Inner {
+    /// Keeps sidecars before the pool has their transactions, which a block may have a moment later; gives the
+    /// transactions for whose sidecars there is no room.
+    fn put_sidecars(&self, sidecars: &[(B256, SharedSidecar)]) -> Vec<B256> {
+        let kept = self.pool.sidecars();
+        let without_room = sidecars.iter().filter(|(hash, sidecar)| !kept.put(*hash, Arc::clone(sidecar)));
+        without_room.map(|(hash, _)| *hash).collect()
+    }
+
+    /// Once the pool has judged: forgets the sidecars of what it did not take.
+    fn settle_sidecars(&self, sidecars: &[(B256, SharedSidecar)]) {
+        for (hash, sidecar) in sidecars {
+            if self.pool.get(hash).is_some() {
+                // Meanwhile the pool may have given up the same transaction, and taken it again.
+                self.pool.sidecars().put(*hash, Arc::clone(sidecar));
+            } else {
+                self.pool.sidecars().forget(hash);
+            }
+        }
+    }
+
     /// Gives transactions to the pool, and keeps those that it takes before anybody is told.
     fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), SubmitError>> {
         let journaled = self.journal.as_ref().map(|journal| (journal, txs.clone()));
@@ -187,8 +254,10 @@ impl Inner {
     pub(super) fn add_again(&self, txs: Vec<SharedTx>) {
         let refused = self.add(txs.clone()).into_iter().zip(txs);
         for (error, tx) in refused.filter_map(|(result, tx)| Some((result.err()?, tx))) {
-            if error != PoolError::AlreadyKnown && self.tx(&tx.hash).is_none() {
-                self.pool.note(tx, DropReason::Invalid(error));
+            match self.tx(&tx.hash) {
+                Some((block, _)) => self.pool.sidecars().include(block.number(), [&tx.hash]),
+                None if error != PoolError::AlreadyKnown => self.pool.note(tx, DropReason::Invalid(error)),
+                None => {}
             }
         }
     }

@@ -27,6 +27,14 @@ impl Chain {
         self.inner.store.as_ref().map_or(Ok(()), |store| Ok(store.sync()?))
     }
 
+    /// Does what the thread that syncs does after a block, where the chain has none.
+    #[doc(hidden)]
+    pub fn sync_stores(&self) {
+        if let Some(store) = &self.inner.store {
+            store.sync_round();
+        }
+    }
+
     /// Writes a checkpoint of the newest state.
     #[doc(hidden)]
     pub fn checkpoint(&self) -> Result<(), ChainError> {

@@ -10,7 +10,6 @@
 //! Execution checks what makes a transaction invalid in its place and nothing that the pool looks after. A view that
 //! fails to answer is a broken store, and execution stops the program rather than going on from a guess.
 
-mod blobs;
 mod console;
 mod database;
 mod overrides;
@@ -24,11 +23,11 @@ mod withdrawals;
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use revm::context::result::{EVMError, ExecutionResult, InvalidTransaction};
 use revm::context::{BlockEnv as RevmBlock, CfgEnv, Context, TxEnv};
+use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::handler::{MainnetContext, MainnetEvm};
 use revm::state::EvmState;
 use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainContext};
 
-pub use blobs::Blobs;
 pub use console::CONSOLE;
 pub(crate) use console::ConsoleProbe;
 pub use database::BlockDb;
@@ -41,6 +40,7 @@ pub use revm::primitives::hardfork::SpecId;
 pub use simulate::{BlockExtras, Checks, SimulateError, Simulated, simulate};
 pub use withdrawals::credit;
 
+use crate::blobs::{self, BlobEnv};
 use crate::limits::TxLimits;
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, to_tx_env};
@@ -65,14 +65,14 @@ pub struct BlockEnv {
     pub parent_hash: Option<B256>,
     /// From Cancun on.
     pub parent_beacon_block_root: Option<B256>,
+    /// What `BLOBBASEFEE` follows from, and how many blobs there may be; from Cancun on.
+    pub blobs: BlobEnv,
     /// What `CHAINID` gives.
     pub chain_id: u64,
     /// The rules,
     pub spec: SpecId,
     /// and what the chain chooses besides.
     pub limits: TxLimits,
-    /// What blobs cost, and how many there may be; without meaning before Cancun.
-    pub blobs: Blobs,
     /// Whose logs are deposits from Prague on (EIP-6110).
     pub deposit_contract: Address,
 }
@@ -83,8 +83,14 @@ impl BlockEnv {
         let mut cfg = CfgEnv::new_with_spec(self.spec).with_chain_id(self.chain_id);
         cfg.limit_contract_code_size = self.limits.code_size;
         cfg.tx_gas_limit_cap = Some(self.limits.tx_gas(self.spec));
-        self.blobs.set(&mut cfg);
+        cfg.max_blobs_per_tx = Some(self.blobs.params.max_blobs_per_tx);
         cfg
+    }
+
+    /// Whether the blobs of `tx` fit into the block after `used` blob gas of the transactions before it.
+    pub(crate) fn has_room_for_blobs(&self, tx: &Tx, used: u64) -> bool {
+        let room = self.blobs.params.max_blob_gas_per_block().saturating_sub(used);
+        blobs::gas_of(&tx.envelope) <= room
     }
 
     /// The rules and checks of `tx`: an impersonated account may have code (EIP-3607 is about keys).
@@ -96,6 +102,8 @@ impl BlockEnv {
 
     /// The block as revm has it.
     pub fn block(&self) -> RevmBlock {
+        let BlobEnv { excess_gas: excess_blob_gas, .. } = self.blobs;
+        let blobs = || BlobExcessGasAndPrice { excess_blob_gas, blob_gasprice: self.blobs.price() };
         RevmBlock {
             number: U256::from(self.number),
             beneficiary: self.beneficiary,
@@ -104,7 +112,7 @@ impl BlockEnv {
             basefee: self.base_fee,
             difficulty: U256::ZERO,
             prevrandao: self.spec.is_enabled_in(SpecId::MERGE).then_some(self.prevrandao),
-            blob_excess_gas_and_price: self.spec.is_enabled_in(SpecId::CANCUN).then(|| self.blobs.price()),
+            blob_excess_gas_and_price: self.spec.is_enabled_in(SpecId::CANCUN).then(blobs),
             slot_num: 0,
         }
     }
@@ -171,6 +179,7 @@ pub struct BlockExecutor<'a, D: DatabaseRef> {
     env: BlockEnv,
     evm: MainnetEvm<MainnetContext<BlockDb<'a, D>>>,
     gas_used: u64,
+    blob_gas_used: u64,
 }
 
 impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
@@ -178,7 +187,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
     pub fn new(view: &'a D, env: &BlockEnv) -> Self {
         let context =
             Context::mainnet().with_db(BlockDb::new(view, env.spec)).with_cfg(env.cfg()).with_block(env.block());
-        Self { env: env.clone(), evm: context.build_mainnet(), gas_used: 0 }
+        Self { env: env.clone(), evm: context.build_mainnet(), gas_used: 0, blob_gas_used: 0 }
     }
 
     /// The calls before the first transaction.
@@ -196,12 +205,16 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         if alloy_consensus::Transaction::gas_limit(&tx.envelope) > room {
             return Verdict::Refused(Refusal::block_gas());
         }
+        if !self.env.has_room_for_blobs(tx, self.blob_gas_used) {
+            return Verdict::Refused(Refusal::blob_gas());
+        }
         self.evm.ctx.cfg.disable_eip3607 = tx.is_impersonated();
         match self.transact(to_tx_env(tx)) {
             Ok((result, state)) => {
                 self.database().absorb(state);
                 let outcome = Outcome::new(result);
                 self.gas_used += outcome.gas_used;
+                self.blob_gas_used += blobs::gas_of(&tx.envelope);
                 Verdict::Included(outcome)
             }
             Err(error) => Verdict::Refused(Refusal::new(&error, tx, self.env.base_fee)),

@@ -26,9 +26,9 @@ pub enum RefusalKind {
     NonceTooHigh,
     /// The sender cannot pay now.
     Funds,
-    /// It may fit into another block.
+    /// It may fit into another block: its gas, or its blobs.
     BlockGas,
-    /// It pays less than the base fee now.
+    /// It pays less than the base fee now, or than the blob base fee.
     BaseFee,
     /// It can never be included under these rules.
     Invalid,
@@ -37,6 +37,10 @@ pub enum RefusalKind {
 impl Refusal {
     pub(crate) fn block_gas() -> Self {
         Self { kind: RefusalKind::BlockGas, reason: "gas limit reached".into() }
+    }
+
+    pub(crate) fn blob_gas() -> Self {
+        Self { kind: RefusalKind::BlockGas, reason: "blob gas limit reached".into() }
     }
 
     /// Of a transaction in a block of that base fee.
@@ -69,6 +73,13 @@ impl Refusal {
                 format!(
                     "max fee per gas less than block base fee: address {sender}, maxFeePerGas: {}, baseFee: {base_fee}",
                     envelope.max_fee_per_gas()
+                ),
+            ),
+            Error::BlobGasPriceGreaterThanMax { block_blob_gas_price, tx_max_fee_per_blob_gas } => (
+                RefusalKind::BaseFee,
+                format!(
+                    "max fee per blob gas less than block blob gas fee: address {sender} blobGasFeeCap: \
+                     {tx_max_fee_per_blob_gas}, blobBaseFee: {block_blob_gas_price}"
                 ),
             ),
             Error::CallerGasLimitMoreThanBlock => (RefusalKind::BlockGas, "gas limit reached".into()),
@@ -104,6 +115,11 @@ fn invalid(error: &InvalidTransaction, tx: &Tx) -> String {
             format!("max initcode size exceeded: code size {}", envelope.input().len())
         }
         Error::InvalidChainId | Error::MissingChainId => "invalid chain id for signer".into(),
+        Error::EmptyBlobs => "blob transaction missing blob hashes".into(),
+        Error::TooManyBlobs { max, have } => {
+            format!("blob transaction has too many blobs: have {have}, permitted {max}")
+        }
+        Error::BlobVersionNotSupported => "blob hash version mismatch".into(),
         Error::EmptyAuthorizationList => format!("EIP-7702 transaction with empty auth list (sender {sender})"),
         Error::AuthorizationListInvalidFields | Error::Eip7873MissingTarget => {
             format!("EIP-7702 transaction cannot be used to create contract (sender {sender})")

@@ -90,6 +90,14 @@ where
     if let Some(blob_gasprice) = extras.blob_base_fee.filter(|_| env.spec.is_enabled_in(SpecId::CANCUN)) {
         block.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice });
     }
+    if let Some(blobs) = &mut block.blob_excess_gas_and_price
+        && checks == Checks::Call
+        && tx.max_fee_per_blob_gas == 0
+        && !tx.blob_hashes.is_empty()
+    {
+        // As with the price of gas.
+        blobs.blob_gasprice = 0;
+    }
     let context = Context::mainnet().with_db(WrapDatabaseRef(db)).with_cfg(cfg).with_block(block);
     let precompiles = OverriddenPrecompiles::new(env.spec, &extras.precompiles);
     match context.build_mainnet_with_inspector(inspector).with_precompiles(precompiles).inspect_tx(tx) {

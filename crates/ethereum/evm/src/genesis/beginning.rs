@@ -10,12 +10,13 @@
 //! others can say which of them differ. A folder from before this file was written has
 //! a block zero of time 0, without the deployer.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, Bytes, address, bytes};
+use hearth_wal::store_file;
 
 use super::Genesis;
 use crate::checksummed::{verified, with_checksum};
@@ -59,11 +60,7 @@ impl Beginning {
         }
         fs::create_dir_all(dir)?;
         let next = path.with_extension("next");
-        let mut file = File::create(&next)?;
-        file.write_all(new.text(options).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(next, path)?;
-        File::open(dir)?.sync_all()?;
+        store_file::put(&next, &path, new.text(options).as_bytes())?;
         Ok(new)
     }
 

@@ -12,7 +12,8 @@ use alloy_primitives::{B256, Bytes};
 use revm::primitives::hardfork::SpecId;
 
 use super::{InvalidBlock, expect};
-use crate::block::{Body, SIZE_MAX, blob_gas, transactions_root};
+use crate::blobs;
+use crate::block::{Body, SIZE_MAX, transactions_root};
 use crate::exec::{BlockFault, Verdict};
 use crate::tx::{SharedTx, Unrecovered, recover};
 
@@ -60,7 +61,11 @@ pub fn check_body(
         expect("withdrawalsRoot", root, calculate_withdrawals_root(withdrawals))?;
     }
     // Before Cancun no transaction has blobs: execution refuses the type.
-    header.blob_gas_used.map_or(Ok(()), |used| expect("blobGasUsed", used, blob_gas(txs)))
+    header.blob_gas_used.map_or(Ok(()), |used| expect("blobGasUsed", used, gas_of_all(txs)))
+}
+
+fn gas_of_all(txs: &[SharedTx]) -> u64 {
+    txs.iter().map(|tx| blobs::gas_of(&tx.envelope)).sum()
 }
 
 /// What executing a block came to, but for the state.

@@ -6,14 +6,13 @@
 //!         and 7918 (blobs), 4895, 4788, 7685 (which fork brings which field)
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
-use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B64, B256, U256};
 use revm::primitives::hardfork::SpecId;
 
 use super::rlp::Item;
 use super::{InvalidBlock, RlpFault, expect};
+use crate::blobs::{BlobEnv, GAS_PER_BLOB};
 use crate::block::next_base_fee;
-use crate::exec::Blobs;
 use crate::genesis::Genesis;
 
 /// Bytes of extra data, at most.
@@ -170,16 +169,18 @@ fn check_presence(header: &Header, spec: SpecId) -> Result<(), InvalidBlock> {
 
 fn check_blobs(header: &Header, parent: &Header, genesis: &Genesis) -> Result<(), InvalidBlock> {
     let params = genesis.blob_params(header.number, header.timestamp);
+    let (before, used) = (parent.excess_blob_gas.unwrap_or_default(), parent.blob_gas_used.unwrap_or_default());
+    let after = BlobEnv::after(params, before, used, parent.base_fee_per_gas.unwrap_or_default());
     let excess = header.excess_blob_gas.ok_or_else(|| missing("excessBlobGas", "Cancun"))?;
-    expect("excessBlobGas", excess, Blobs::after_header(parent, params).excess_gas)?;
+    expect("excessBlobGas", excess, after.excess_gas)?;
     let used = header.blob_gas_used.ok_or_else(|| missing("blobGasUsed", "Cancun"))?;
     let most = params.max_blob_gas_per_block();
     if used > most {
         let rule = format!("more than {most}, the gas of {} blobs", params.max_blob_count);
         return Err(InvalidBlock::field("blobGasUsed", used, rule));
     }
-    if !used.is_multiple_of(DATA_GAS_PER_BLOB) {
-        let rule = format!("no multiple of a blob's gas, {DATA_GAS_PER_BLOB}");
+    if !used.is_multiple_of(GAS_PER_BLOB) {
+        let rule = format!("no multiple of a blob's gas, {GAS_PER_BLOB}");
         return Err(InvalidBlock::field("blobGasUsed", used, rule));
     }
     Ok(())

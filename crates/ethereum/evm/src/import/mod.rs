@@ -33,7 +33,8 @@ pub use header::{check_genesis, check_header};
 pub use rlp::{RlpFault, check_rlp};
 pub use stream::{BLOCK_BYTES_MAX, BlockReader, ReadError};
 
-use crate::exec::{Blobs, BlockEnv, BlockFault};
+use crate::blobs::BlobEnv;
+use crate::exec::{BlockEnv, BlockFault};
 use crate::genesis::Genesis;
 use crate::tx::Unrecovered;
 
@@ -128,7 +129,7 @@ pub fn env_of(header: &Header, genesis: &Genesis) -> BlockEnv {
         chain_id: genesis.chain_id,
         spec: genesis.spec(number, timestamp),
         limits: genesis.limits,
-        blobs: Blobs {
+        blobs: BlobEnv {
             params: genesis.blob_params(number, timestamp),
             excess_gas: header.excess_blob_gas.unwrap_or_default(),
         },

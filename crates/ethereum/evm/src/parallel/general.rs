@@ -8,14 +8,16 @@
 //!         that each transaction is executed at most twice, and the second time alone and on what is final
 //!
 //! Two things that every transaction touches are settled in order and cost no conflict: the gas that the block has
-//! left, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at the beneficiary's
-//! account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes in order alone.
+//! left, that of blobs too, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at
+//! the beneficiary's account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes
+//! in order alone.
 
 use super::memory::{FIRST, Memory, Origin, Place, Read, Spot, Write};
 use super::pace::{Mode, Pace};
 use super::plain::Plains;
 use super::team::{Barrier, Pause};
 use super::worker::{Execution, ViewError, Worker};
+use crate::blobs;
 use crate::exec::{BlockEnv, Refusal, Verdict};
 use crate::tx::SharedTx;
 use alloy_consensus::Transaction;
@@ -38,6 +40,7 @@ const NAP: Duration = Duration::from_millis(5);
 pub(super) struct Ledger {
     pub verdicts: Vec<Verdict>,
     pub gas_used: u64,
+    pub blob_gas_used: u64,
     /// The beneficiary's, not yet in its account.
     pub fees: U256,
     pub any_included: bool,
@@ -79,6 +82,11 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
             ledger.verdicts.push(Verdict::Refused(Refusal::block_gas()));
             return (false, 0);
         }
+        if !self.env.has_room_for_blobs(tx, ledger.blob_gas_used) {
+            take_back(spots);
+            ledger.verdicts.push(Verdict::Refused(Refusal::blob_gas()));
+            return (false, 0);
+        }
         let here = execution.is_none();
         let execution = execution.unwrap_or_else(|| {
             let execution =
@@ -96,6 +104,7 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
             Ok(outcome) => {
                 ledger.fees += execution.fee;
                 ledger.gas_used += outcome.gas_used;
+                ledger.blob_gas_used += blobs::gas_of(&tx.envelope);
                 ledger.any_included = true;
                 Verdict::Included(outcome)
             }

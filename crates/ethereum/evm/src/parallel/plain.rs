@@ -56,7 +56,8 @@ impl Rules {
         let gas_limit = envelope.gas_limit();
         let listed = envelope.access_list().is_some_and(|list| !list.is_empty());
         let is_plain = self.applies
-            && !matches!(envelope.tx_type(), TxType::Eip4844 | TxType::Eip7702)
+            // Of the later types one sets code and the other pays for blobs.
+            && matches!(envelope.tx_type(), TxType::Legacy | TxType::Eip2930 | TxType::Eip1559)
             && envelope.input().is_empty()
             && !listed
             && !value.is_zero()

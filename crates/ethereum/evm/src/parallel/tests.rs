@@ -371,7 +371,7 @@ fn blobs_are_paid_for() {
     assert_eq!(included(&executed), 2);
     let after = executed.changes.accounts[&account(1)].info.as_ref().expect("it is there").balance;
     let before = U256::from(10).pow(U256::from(18)) * U256::from(1000);
-    let blob_gas = u128::from(alloy_eips::eip4844::DATA_GAS_PER_BLOB) * env.blobs.fee();
+    let blob_gas = u128::from(alloy_eips::eip4844::DATA_GAS_PER_BLOB) * env.blobs.price();
     assert_eq!(before - after, U256::from(2 * (21_000 * 1_000_000_000 + 5 + blob_gas)));
 }
 

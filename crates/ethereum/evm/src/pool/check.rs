@@ -1,13 +1,15 @@
 //! What can be said of a transaction without its account: type, sizes, gas, fees.
 //!
-//! source  the order and the words of geth's pool; EIP-2, 2028, 2681, 2930, 3860, 7623, 7702, 7825
+//! source  the order and the words of geth's pool; EIP-2, 2028, 2681, 2930, 3860, 4844, 7594, 7623, 7702, 7825
 
 use alloy_consensus::Transaction;
+use alloy_eips::eip4844::VERSIONED_HASH_VERSION_KZG;
 use alloy_primitives::{U256, U512};
 use revm::primitives::hardfork::SpecId;
 
 use super::error::PoolError;
 use super::rank::Fees;
+use crate::blobs::{self, BlobParams};
 use crate::limits::TxLimits;
 use crate::tx::{SharedTx, Tx};
 
@@ -24,6 +26,8 @@ pub struct Rules {
     pub min_tip: u128,
     /// What the chain chooses.
     pub limits: TxLimits,
+    /// What bounds the next block's blobs.
+    pub blobs: BlobParams,
 }
 
 /// A transaction that is well by itself, with what the pool needs of it again and again.
@@ -37,7 +41,7 @@ pub struct Checked {
     pub gas: u64,
     /// What it offers.
     pub fees: Fees,
-    /// Gas × price + value: what its account must have, in wei.
+    /// Gas × price + blob gas × price + value: what its account must have, in wei.
     pub cost: U512,
 }
 
@@ -45,6 +49,7 @@ pub struct Checked {
 pub fn check(tx: SharedTx, rules: &Rules) -> Result<Checked, PoolError> {
     let (spec, envelope) = (rules.spec, &tx.envelope);
     check_type(&tx, spec)?;
+    check_blobs(&tx, &rules.blobs)?;
     let gas = envelope.gas_limit();
     let creates = envelope.is_create();
     let size = envelope.input().len();
@@ -79,19 +84,43 @@ pub fn check(tx: SharedTx, rules: &Rules) -> Result<Checked, PoolError> {
     if envelope.authorization_list().is_some_and(<[_]>::is_empty) {
         return Err(PoolError::NoAuthorization);
     }
-    let cost = (U256::from(gas) * U256::from(cap)).to::<U512>() + envelope.value().to::<U512>();
+    let blobs = U256::from(blobs::gas_of(envelope)) * U256::from(envelope.max_fee_per_blob_gas().unwrap_or_default());
+    let gas_cost = (U256::from(gas) * U256::from(cap)).to::<U512>();
+    let cost = gas_cost + blobs.to::<U512>() + envelope.value().to::<U512>();
     Ok(Checked { nonce, gas, fees: Fees::new(cap, tip), cost, tx })
 }
 
 fn check_type(tx: &Tx, spec: SpecId) -> Result<(), PoolError> {
     let kind = tx.envelope.tx_type() as u8;
     // Without Berlin there is no type but the legacy one.
-    let missing = [(1, SpecId::BERLIN, "Berlin"), (2, SpecId::LONDON, "London"), (4, SpecId::PRAGUE, "Prague")]
-        .into_iter()
-        .find(|(of, since, _)| (*of == 1 || *of == kind) && !spec.is_enabled_in(*since));
+    let forks = [
+        (1, SpecId::BERLIN, "Berlin"),
+        (2, SpecId::LONDON, "London"),
+        (3, SpecId::CANCUN, "Cancun"),
+        (4, SpecId::PRAGUE, "Prague"),
+    ];
+    let missing = forks.into_iter().find(|(of, since, _)| (*of == 1 || *of == kind) && !spec.is_enabled_in(*since));
     match missing {
         Some((_, _, fork)) if kind != 0 => Err(PoolError::Type { kind, fork }),
         _ => Ok(()),
+    }
+}
+
+fn check_blobs(tx: &Tx, params: &BlobParams) -> Result<(), PoolError> {
+    let Some(hashes) = tx.envelope.blob_versioned_hashes() else { return Ok(()) };
+    let (cap, minimum) = (tx.envelope.max_fee_per_blob_gas().unwrap_or_default(), params.min_blob_fee);
+    if cap < minimum {
+        return Err(PoolError::BlobFeeTooLow { cap, minimum });
+    }
+    let (have, permitted) = (hashes.len() as u64, params.max_blobs_per_tx);
+    match have {
+        0 => return Err(PoolError::Blobless),
+        _ if have > permitted => return Err(PoolError::TooManyBlobs { have, permitted }),
+        _ => {}
+    }
+    match hashes.iter().position(|hash| hash[0] != VERSIONED_HASH_VERSION_KZG) {
+        Some(index) => Err(PoolError::BlobHashVersion { index }),
+        None => Ok(()),
     }
 }
 

@@ -41,6 +41,34 @@ pub enum PoolError {
         /// In wei per gas.
         minimum: u128,
     },
+    /// The cap on the price of blob gas is below the least price there is.
+    #[error("transaction gas price below minimum: blob fee cap {cap}, minimum needed {minimum}")]
+    BlobFeeTooLow {
+        /// In wei for a unit of blob gas.
+        cap: u128,
+        /// In wei for a unit of blob gas.
+        minimum: u128,
+    },
+    /// A blob transaction without a blob.
+    #[error("blobless blob transaction")]
+    Blobless,
+    /// More blobs than a transaction may have.
+    #[error("too many blobs in transaction: have {have}, permitted {permitted}")]
+    TooManyBlobs {
+        /// How many.
+        have: u64,
+        /// The most.
+        permitted: u64,
+    },
+    /// A versioned hash that is none of a KZG commitment.
+    #[error("blob {index} has invalid hash version")]
+    BlobHashVersion {
+        /// Which of the transaction's.
+        index: usize,
+    },
+    /// Its account has transactions of the other kind here: with blobs, or without.
+    #[error("address already reserved")]
+    AddressReserved,
     /// The pool is full, and nothing in it that could go pays less.
     #[error("txpool is full")]
     Full,

@@ -2,7 +2,8 @@
 //!
 //! reads   transactions with their senders, in bursts; the state after each block
 //! writes  what to execute next, best payer first; hashes of what became executable; what was dropped and why
-//! memory  [`PoolConfig::max_bytes`] for the transactions and their places, and 200 B for each remembered drop
+//! memory  [`PoolConfig::max_bytes`] for the transactions and their places, [`PoolConfig::sidecar_bytes`] for sidecars
+//!         of blob transactions, and 200 B for each remembered drop
 //! drops   what is replaced, outbid, too old or no longer executable; each with a reason that its sender can read
 //! source  geth's rules and words for replacement, funds, delegations; the order is ours
 //!
@@ -38,6 +39,7 @@ pub use queue::SenderState;
 pub use table::{BLOCK_BYTES, Dropped, Obstacle, footprint};
 pub use taken::Taken;
 
+use crate::blobs::{BlobEnv, SIDECAR_BLOCKS, SIDECAR_BYTES, Sidecars};
 use crate::limits::TxLimits;
 use crate::state::Account;
 use crate::tx::{SharedTx, Tx};
@@ -70,6 +72,10 @@ pub struct PoolConfig {
     pub lifetime: Duration,
     /// Drops that are remembered with their reason.
     pub fates: usize,
+    /// Bytes of sidecars, at most: of blob transactions that wait, and of those in the newest blocks.
+    pub sidecar_bytes: usize,
+    /// Blocks after which the sidecars of a block are forgotten.
+    pub sidecar_blocks: u64,
     /// What the chain chooses.
     pub limits: TxLimits,
 }
@@ -87,6 +93,8 @@ impl Default for PoolConfig {
             min_tip: 0,
             lifetime: Duration::from_secs(3 * 3600),
             fates: 65_536,
+            sidecar_bytes: SIDECAR_BYTES,
+            sidecar_blocks: SIDECAR_BLOCKS,
             limits: TxLimits::default(),
         }
     }
@@ -209,6 +217,7 @@ pub struct Pool {
     spec: AtomicU8,
     began: Instant,
     locked: Mutex<Locked>,
+    sidecars: Sidecars,
     source: Arc<feed::Source>,
     counters: Counters,
     on_drop: OnceLock<Box<OnDrop>>,
@@ -229,6 +238,7 @@ impl Pool {
             spec: AtomicU8::new(spec as u8),
             began: Instant::now(),
             locked: Mutex::new(Locked { table, fates, latest: None, epoch: 0, resets: 0 }),
+            sidecars: Sidecars::new(config.sidecar_bytes, config.sidecar_blocks),
             source: Arc::default(),
             counters: Counters::default(),
             on_drop: OnceLock::new(),
@@ -244,6 +254,21 @@ impl Pool {
     /// The fork of the next block is `spec` from now on.
     pub fn set_spec(&self, spec: SpecId) {
         self.spec.store(spec as u8, Ordering::Relaxed);
+    }
+
+    /// The fork of the next block.
+    pub fn spec(&self) -> SpecId {
+        SpecId::try_from_u8(self.spec.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+
+    /// What blobs cost in the next block, and how many it may hold.
+    pub fn set_blobs(&self, blobs: BlobEnv) {
+        self.lock().table.set_blobs(blobs);
+    }
+
+    /// The sidecars of blob transactions that wait here, and of those in the newest blocks.
+    pub fn sidecars(&self) -> &Sidecars {
+        &self.sidecars
     }
 
     /// Has all drops told to `told`, beside [`Pool::fate`]; once. No lock is held while it runs.
@@ -278,8 +303,8 @@ impl Pool {
         gas_limit: u64,
         resets: u64,
     ) -> Vec<Result<(), PoolError>> {
-        let spec = SpecId::try_from_u8(self.spec.load(Ordering::Relaxed)).unwrap_or_default();
-        let rules = Rules { spec, gas_limit, min_tip: self.config.min_tip, limits: self.config.limits };
+        let (spec, blobs) = (self.spec(), self.lock().table.blobs().params);
+        let rules = Rules { spec, gas_limit, min_tip: self.config.min_tip, limits: self.config.limits, blobs };
         let mut results = Vec::with_capacity(burst.len());
         let mut burst = burst.into_iter();
         while burst.len() > 0 {
@@ -358,6 +383,8 @@ impl Pool {
         base_fee: u64,
     ) {
         self.move_to(view, base_fee, 0);
+        let with_blobs = included.iter().filter(|tx| tx.envelope.is_eip4844());
+        self.sidecars.include(Accounts::number(view), with_blobs.map(|tx| &tx.hash));
         let included: B256Set = included.iter().map(|tx| tx.hash).collect();
         let touched: Vec<&Address> = touched.into_iter().collect();
         for some in touched.chunks(4 * BURST) {
@@ -524,6 +551,9 @@ impl Pool {
         ready.iter().for_each(|hash| locked.fates.forget(hash));
         for Dropped { tx, reason } in &dropped {
             locked.fates.note(tx.hash, reason.clone());
+            if tx.envelope.is_eip4844() && locked.table.get(&tx.hash).is_none() {
+                self.sidecars.forget(&tx.hash);
+            }
         }
         // At this moment, so that nobody who sees one in the pool and then subscribes is told of it.
         let is_heard = self.source.push(&ready);

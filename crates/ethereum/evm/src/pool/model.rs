@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use super::rank::Fees;
 use super::*;
+use crate::blobs::BlobParams;
 use crate::tx::TxEnvelope;
 
 const GAS_LIMIT: u64 = 30_000_000;
@@ -625,7 +626,13 @@ fn what_has_waited_too_long_is_dropped() {
     let mut config = PoolConfig { lifetime: Duration::from_secs(5), ..PoolConfig::default() };
     config.gap = 1;
     let mut table = Table::new(config);
-    let rules = Rules { spec: SpecId::OSAKA, gas_limit: GAS_LIMIT, min_tip: 0, limits: TxLimits::default() };
+    let rules = Rules {
+        spec: SpecId::OSAKA,
+        gas_limit: GAS_LIMIT,
+        min_tip: 0,
+        limits: TxLimits::default(),
+        blobs: BlobParams::osaka(),
+    };
     let mut effects = Effects::default();
     for (nonce, at_ms) in [(0, 0), (1, 1_000), (2, 2_000), (3, 3_000)] {
         let new = check(legacy(0, |tx| tx.nonce = nonce), &rules).expect("it is well");

@@ -16,8 +16,9 @@ use super::PoolConfig;
 use super::check::Checked;
 use super::error::{DropReason, PoolError};
 use super::queue::{Queue, SenderState, Slot};
-use super::rank::{Place, Ranked};
+use super::rank::{Fees, Place, Ranked};
 use super::taken::Taken;
+use crate::blobs::{self, BlobEnv};
 use crate::tx::{SharedTx, Tx};
 
 /// No transaction costs less gas: what is left of a block below that is not worth a look.
@@ -27,6 +28,10 @@ const LEAST_GAS: u64 = 21_000;
 pub const BLOCK_BYTES: usize = 6 << 20;
 /// What RLP puts before a transaction, in bytes at most.
 const RLP_HEAD: usize = 4;
+/// Transactions of one account with blobs, at most; and by how many percent each of their three fee caps must rise for
+/// a replacement: geth's, whose pool of blobs is another.
+const BLOB_TXS_PER_SENDER: usize = 16;
+const BLOB_PRICE_BUMP_PERCENT: u64 = 100;
 /// Accounts whose next transaction does not fit into what is left of a block, until the search for one that does ends.
 const MISFITS: usize = 256;
 
@@ -55,6 +60,13 @@ pub enum Obstacle {
         /// The base fee, in wei.
         base_fee: u64,
     },
+    /// A transaction of its account pays less than the next block's base fee of blob gas.
+    BlobFee {
+        /// What it pays for a unit of blob gas at most, in wei.
+        pays: u128,
+        /// The price, in wei.
+        price: u128,
+    },
 }
 
 impl std::fmt::Display for Obstacle {
@@ -68,6 +80,11 @@ impl std::fmt::Display for Obstacle {
                 f,
                 "it waits for its account's transaction with nonce {nonce}, which pays at most {pays} wei for a unit \
                  of gas: the next block's base fee is {base_fee}"
+            ),
+            Self::BlobFee { pays, price } => write!(
+                f,
+                "it, or its account's transaction before it, pays at most {pays} wei for a unit of blob gas, which \
+                 costs {price} in the next block"
             ),
         }
     }
@@ -92,6 +109,9 @@ pub fn footprint(tx: &Tx) -> usize {
 pub struct Table {
     config: PoolConfig,
     base_fee: u64,
+    blobs: BlobEnv,
+    /// What a unit of blob gas costs in the next block, in wei.
+    blob_price: u128,
     index: AddressMap<u32>,
     queues: Vec<Option<Queue>>,
     free: Vec<u32>,
@@ -114,6 +134,8 @@ impl Table {
         Self {
             config,
             base_fee: 0,
+            blobs: BlobEnv::default(),
+            blob_price: BlobEnv::default().price(),
             index: AddressMap::default(),
             queues: vec![],
             free: vec![],
@@ -144,7 +166,13 @@ impl Table {
     pub fn is_next(&self, hash: &B256) -> bool {
         let Some(tx) = self.get(hash) else { return false };
         let missing = self.queue(&tx.sender).map_or(0, Queue::next);
-        tx.envelope.nonce() < missing && tx.envelope.max_fee_per_gas() >= u128::from(self.base_fee)
+        let pays = tx.envelope.max_fee_per_gas() >= u128::from(self.base_fee) && self.pays_for_blobs(tx);
+        tx.envelope.nonce() < missing && pays
+    }
+
+    /// Whether a transaction has no blobs, or pays for them in the next block.
+    fn pays_for_blobs(&self, tx: &Tx) -> bool {
+        tx.envelope.max_fee_per_blob_gas().is_none_or(|cap| cap >= self.blob_price)
     }
 
     /// What keeps a transaction that is here from the next block, room aside.
@@ -158,7 +186,12 @@ impl Table {
         // Those of an account are executed by nonce: the first that is too cheap holds up all behind it.
         let mut before = queue.slots().iter().take_while(|slot| slot.nonce <= nonce);
         let base_fee = self.base_fee;
-        let cheap = before.find(|slot| slot.tx.envelope.max_fee_per_gas() < u128::from(base_fee))?;
+        let Some(cheap) = before.find(|slot| slot.tx.envelope.max_fee_per_gas() < u128::from(base_fee)) else {
+            let mut before = queue.slots().iter().take_while(|slot| slot.nonce <= nonce);
+            let cheap = before.find(|slot| !self.pays_for_blobs(&slot.tx))?;
+            let pays = cheap.tx.envelope.max_fee_per_blob_gas().unwrap_or_default();
+            return Some(Obstacle::BlobFee { pays, price: self.blob_price });
+        };
         let (pays, is_itself) = (cheap.tx.envelope.max_fee_per_gas(), cheap.nonce == nonce);
         Some(Obstacle::BaseFee { nonce: cheap.nonce, is_itself, pays, base_fee })
     }
@@ -182,6 +215,17 @@ impl Table {
         }
     }
 
+    /// What blobs cost in the next block, and how many it may hold.
+    pub fn set_blobs(&mut self, blobs: BlobEnv) {
+        self.blobs = blobs;
+        self.blob_price = blobs.price();
+    }
+
+    /// What was set last.
+    pub fn blobs(&self) -> BlobEnv {
+        self.blobs
+    }
+
     /// Takes a transaction whose account was as `read` after block `block`.
     pub fn insert(
         &mut self,
@@ -202,6 +246,7 @@ impl Table {
         if new.nonce < next {
             return Err(PoolError::NonceTooLow { next, nonce: new.nonce });
         }
+        check_kind(queue, &new, next)?;
         let cost = check_funds(queue, &new, &state)?;
         self.check_delegation(queue, &new, &state)?;
         let size = footprint(&new.tx);
@@ -259,7 +304,16 @@ impl Table {
     ) -> Result<(), PoolError> {
         let queue = self.queues[id as usize].as_mut().expect("an indexed queue is there");
         let old = &queue.slots()[at];
-        if !slot.fees.replaces(old.fees, self.config.price_bump_percent) {
+        // Both are of one kind.
+        let replaces = match (slot.tx.envelope.max_fee_per_blob_gas(), old.tx.envelope.max_fee_per_blob_gas()) {
+            (Some(new), Some(replaced)) => {
+                let (new, replaced) = (Fees::new(new, new), Fees::new(replaced, replaced));
+                let bump = BLOB_PRICE_BUMP_PERCENT;
+                slot.fees.replaces(old.fees, bump) && new.replaces(replaced, bump)
+            }
+            _ => slot.fees.replaces(old.fees, self.config.price_bump_percent),
+        };
+        if !replaces {
             return Err(PoolError::ReplaceUnderpriced);
         }
         if self.bytes - footprint(&old.tx) + size > self.config.max_bytes {
@@ -443,8 +497,8 @@ impl Table {
     }
 
     /// What to execute next: by what it pays beyond the base fee, then by arrival; each account's in the order of their
-    /// nonces; together with no more than `gas_limit` of gas, by what they may use, nor than [`BLOCK_BYTES`]. Accounts
-    /// go on after what is taken.
+    /// nonces; together with no more than `gas_limit` of gas, by what they may use, nor than [`BLOCK_BYTES`], nor blobs
+    /// than the next block may hold. Accounts go on after what is taken.
     pub fn best(&mut self, base_fee: u64, gas_limit: u64, after: &Taken) -> Vec<SharedTx> {
         self.set_base_fee(base_fee);
         let is_first = |place: &Place| self.queues[place.id as usize].as_ref().is_some_and(|q| !after.has(&q.address));
@@ -452,6 +506,7 @@ impl Table {
         let mut followers: BinaryHeap<(Place, usize)> =
             after.accounts().filter_map(|(address, next)| self.goes_on(address, next, after)).collect();
         let (mut taken, mut left, mut misfits, mut left_bytes) = (vec![], gas_limit, 0, BLOCK_BYTES);
+        let mut left_blobs = self.blobs.params.max_blob_count;
         while left >= LEAST_GAS && misfits < MISFITS {
             let is_head = match (heads.peek(), followers.peek()) {
                 (Some(head), follower) => follower.is_none_or(|(follower, _)| head > follower),
@@ -466,9 +521,11 @@ impl Table {
             let queue = self.queues[place.id as usize].as_ref().expect("a ranked queue is there");
             let slot = &queue.slots()[index];
             let mut follower = None;
-            let bytes = slot.tx.raw.len() + RLP_HEAD;
-            if slot.gas <= left && bytes <= left_bytes {
+            let (bytes, blobs) = (slot.tx.raw.len() + RLP_HEAD, blobs::count_of(&slot.tx.envelope));
+            let blobs_fit = blobs <= left_blobs && self.pays_for_blobs(&slot.tx);
+            if slot.gas <= left && bytes <= left_bytes && blobs_fit {
                 (left, left_bytes) = (left - slot.gas, left_bytes - bytes);
+                left_blobs -= blobs;
                 taken.push(slot.tx.clone());
                 follower = (index + 1 < queue.ready()).then(|| {
                     let slot = &queue.slots()[index + 1];
@@ -476,7 +533,8 @@ impl Table {
                     (place, index + 1)
                 });
             } else {
-                misfits += 1;
+                // Blobs for which there is no room do not end the search: what has none may fit.
+                misfits += usize::from(blobs_fit);
             }
             match (is_head, follower) {
                 (true, Some(follower)) => followers.push(follower),
@@ -589,6 +647,26 @@ impl Plan {
         }
         self.victims.push((id, taken));
     }
+}
+
+/// What geth has because blob transactions have a pool of their own there: an account's transactions are of one kind,
+/// and those with blobs are few and come without a gap. `next` is the account's nonce.
+fn check_kind(queue: Option<&Queue>, new: &Checked, next: u64) -> Result<(), PoolError> {
+    let has_blobs = new.tx.envelope.is_eip4844();
+    let first = queue.and_then(|queue| queue.slots().front());
+    if first.is_some_and(|first| first.tx.envelope.is_eip4844() != has_blobs) {
+        return Err(PoolError::AddressReserved);
+    }
+    if !has_blobs {
+        return Ok(());
+    }
+    let gapped = queue.map_or(next, Queue::next).max(next);
+    if new.nonce > gapped {
+        return Err(PoolError::NonceTooHigh { nonce: new.nonce, gapped });
+    }
+    let others = queue.filter(|queue| queue.find(new.nonce).is_err());
+    let pooled = others.map_or(0, |queue| queue.slots().len());
+    if pooled >= BLOB_TXS_PER_SENDER { Err(PoolError::AccountLimit { pooled }) } else { Ok(()) }
 }
 
 /// Whether the account can pay for a new transaction together with what it has here; gives what the new one costs.

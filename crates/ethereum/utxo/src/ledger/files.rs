@@ -18,6 +18,7 @@ use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::B256;
+use hearth_wal::store_file::{self, StoreWriter};
 use hearth_wal::{crc, files};
 
 use super::LedgerError;
@@ -54,7 +55,7 @@ impl Generation {
     /// Takes its files away.
     pub fn remove(self) -> Result<(), LedgerError> {
         if let Some(Base::File(path)) = &self.base {
-            fs::remove_file(path).map_err(|error| LedgerError::Io(path.clone(), error))?;
+            store_file::remove(path).map_err(|error| LedgerError::Io(path.clone(), error))?;
         }
         self.log.remove()
     }
@@ -72,7 +73,7 @@ fn base_path(dir: &Path, from: u64) -> PathBuf {
 /// Takes away the base of block `from`, if there is one: it is of a block that the chain has gone back from.
 pub(super) fn remove_base(dir: &Path, from: u64) -> Result<(), LedgerError> {
     let path = base_path(dir, from);
-    match fs::remove_file(&path) {
+    match store_file::remove(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(LedgerError::Io(path, error)),
         _ => Ok(()),
     }
@@ -90,7 +91,7 @@ pub(super) fn open(dir: Option<&Path>, chain_id: u64) -> Result<Vec<Generation>,
         let Some(rest) = name.strip_prefix("utxo.") else { continue };
         match rest {
             "log" => from.push(0),
-            _ if rest.ends_with(".base.part") => fs::remove_file(&path).map_err(said)?,
+            _ if rest.ends_with(".base.part") => store_file::remove(&path).map_err(said)?,
             _ => from.extend(rest.strip_suffix(".log").and_then(|number| number.parse::<u64>().ok())),
         }
     }
@@ -112,7 +113,7 @@ pub(super) fn clear(dir: &Path) -> Result<(), LedgerError> {
         let path = entry.map_err(said)?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("utxo.") && [".log", ".base", ".part"].iter().any(|end| name.ends_with(end)) {
-            fs::remove_file(&path).map_err(said)?;
+            store_file::remove(&path).map_err(said)?;
         }
     }
     Ok(())
@@ -151,9 +152,9 @@ pub(super) fn save(
     let path = base_path(dir, footing.number);
     let part = dir.join(format!("utxo.{}.base.part", footing.number));
     let said = |error| LedgerError::Io(part.clone(), error);
-    let mut out = BufWriter::new(File::create(&part).map_err(said)?);
+    let mut out = BufWriter::new(StoreWriter::create(&part).map_err(said)?);
     write(&mut out, chain_id, footing, items, said)?;
-    out.get_ref().sync_all().map_err(said)?;
+    out.get_ref().sync().map_err(said)?;
     files::finish(&part, &path).map_err(said)?;
     Ok(path)
 }

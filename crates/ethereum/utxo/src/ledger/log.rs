@@ -9,17 +9,18 @@
 //!
 //! What the log ends with and is no record is one that a killed process was writing, or what the machine's end left of
 //! some: the log ends before it, and the chain says whether that is far enough. Before a record that was on disk it is
-//! damage, and the ledger does not open. Numbers are little endian, checksums CRC-32.
+//! damage, and the ledger does not open. The head is on the disk before the first record is written. Numbers are little
+//! endian, checksums CRC-32.
 //!
 //! memory  one record
 
-use std::fs::OpenOptions;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
 use hearth_wal::frames::{self, Frame, HEAD};
+use hearth_wal::store_file::{self, Opening, StoreFile};
 use hearth_wal::{Appender, Disk, Fault, Memory, Source, Step, Walk, crc, files, is_blank, read_record, write_all};
 
 use super::LedgerError;
@@ -107,14 +108,16 @@ impl Log {
     /// The log of that name, a new one where there is none; `None` keeps it in memory. Records are to be read with
     /// [`Log::next`] before any is written: where they end is not known before.
     pub fn open(path: Option<&Path>, chain_id: u64) -> Result<Self, LedgerError> {
-        let Some(path) = path else { return Ok(Self::over(Arc::new(Memory::default()), None, chain_id, false)) };
+        let Some(path) = path else {
+            let memory = Arc::new(Memory::default());
+            return Ok(Self::over(memory.clone(), memory, None, chain_id, false));
+        };
         let said = |error| LedgerError::Io(path.to_owned(), error);
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(said)?;
+        let file = StoreFile::open(path, Opening::Any).map_err(said)?;
         let mut found = [0; FILE_HEAD as usize];
-        let length = Source::read(&file, &mut found, 0).map_err(said)?;
+        let length = Source::read(&**file.file(), &mut found, 0).map_err(said)?;
         // Shorter than its head, or zeros alone, is one that was never begun in earnest.
-        let begun = length == found.len() && !is_blank(&file).map_err(said)?;
+        let begun = length == found.len() && !is_blank(&**file.file()).map_err(said)?;
         if !begun {
             // The name itself lasts, too.
             files::sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(said)?;
@@ -125,11 +128,11 @@ impl Log {
             };
             return Err(LedgerError::Corrupt { path: path.to_owned(), offset: 0, what });
         }
-        Ok(Self::over(Arc::new(file), Some(path.to_owned()), chain_id, begun))
+        Ok(Self::over(file.file().clone(), file.disk().clone(), Some(path.to_owned()), chain_id, begun))
     }
 
-    fn over(file: Arc<impl Disk + Source + 'static>, path: Option<PathBuf>, chain_id: u64, begun: bool) -> Self {
-        let (source, mut end) = (file.clone(), Appender::new(file, FILE_HEAD));
+    fn over(source: Arc<dyn Source>, disk: Arc<dyn Disk>, path: Option<PathBuf>, chain_id: u64, begun: bool) -> Self {
+        let mut end = Appender::new(disk, FILE_HEAD);
         end.move_to(FILE_HEAD);
         Self { path, source, end, chain_id, begun }
     }
@@ -189,6 +192,8 @@ impl Log {
         if !self.begun {
             let head = file_head(self.chain_id);
             let written = write_all(&**self.end.disk(), &mut [IoSlice::new(&head)], 0);
+            // A record that outlives the head at the machine's end would be one in a file that is no log.
+            let written = written.and_then(|()| self.end.disk().sync());
             written.map_err(|error| self.failed(error))?;
         }
         let appended = self.end.append(&mut [IoSlice::new(&bytes)]);
@@ -235,7 +240,7 @@ impl Log {
     /// Takes the file away.
     pub fn remove(self) -> Result<(), LedgerError> {
         let Some(path) = self.path else { return Ok(()) };
-        std::fs::remove_file(&path).map_err(|error| LedgerError::Io(path, error))
+        store_file::remove(&path).map_err(|error| LedgerError::Io(path, error))
     }
 
     /// That what is at `offset` is not what it must be.

@@ -143,6 +143,8 @@ struct Shared {
     state: RwLock<State>,
     /// Up to which [`State::version`] everything is on disk.
     synced: AtomicU64,
+    /// Whether a sync has failed; locked while one is under way. The next one would not say so again.
+    has_failed: Mutex<bool>,
     shortening: Mutex<Option<Shortening>>,
     /// Held by whoever changes the logs. Readers do not wait for it.
     writing: Mutex<()>,
@@ -192,6 +194,7 @@ impl Ledger {
             dir,
             state: RwLock::new(state),
             synced: AtomicU64::new(0),
+            has_failed: Mutex::default(),
             shortening: Mutex::default(),
             writing: Mutex::default(),
             #[cfg(test)]
@@ -264,16 +267,25 @@ impl Ledger {
         Ok(())
     }
 
-    /// Puts what was committed before the call on the disk for good. The ledger goes on meanwhile.
+    /// Puts what was committed before the call on the disk for good. The ledger goes on meanwhile. A sync that fails is
+    /// the last: the kernel takes what it could not write for written.
     pub fn sync(&self) -> Result<(), LedgerError> {
         let (syncer, version) = {
             let state = self.read();
             (state.generations.last().expect("there is always one").log.syncer(), state.version)
         };
-        if self.0.synced.load(Ordering::Acquire) < version {
-            syncer()?;
-            self.0.synced.fetch_max(version, Ordering::AcqRel);
+        if self.0.synced.load(Ordering::Acquire) >= version {
+            return Ok(());
         }
+        let mut has_failed = self.0.has_failed.lock();
+        let earlier = || {
+            let error = std::io::Error::other("an earlier sync failed, and what it was for may be lost");
+            LedgerError::Io(self.0.dir.clone().unwrap_or_default(), error)
+        };
+        let synced = if *has_failed { Err(earlier()) } else { syncer() };
+        *has_failed = synced.is_err();
+        synced?;
+        self.0.synced.fetch_max(version, Ordering::AcqRel);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Blocks over the set, and random histories beside a model that knows nothing of logs, sums or overlays.
 
+mod power;
+
 use std::collections::{BTreeMap, HashMap};
 
 use alloy_primitives::{Address, B256};

@@ -129,7 +129,7 @@ impl Api {
                 // Those of the pending block promise nothing.
                 let block = self.block(id)?;
                 let block = block.filter(|block| id == BlockId::Pending || self.is_acknowledged(block.number()));
-                or_null(block.map(|block| shapes::receipts(&block)))
+                or_null(block.map(|block| shapes::receipts(&block, self.chain.env_of(&block).blobs.price())))
             }
             Asked::TransactionCount(BlockId::Pending) => {
                 let pending = self.chain.pending().map_err(pending_failure)?;
@@ -158,7 +158,8 @@ impl Api {
                 let found = self.chain.tx(&hash).filter(|(block, _)| self.is_acknowledged(block.number()));
                 or_null(found.map(|(block, index)| {
                     let mut out = String::new();
-                    shapes::push_receipt(&mut out, Place { block: &block, index });
+                    let blob_price = self.chain.env_of(&block).blobs.price();
+                    shapes::push_receipt(&mut out, Place { block: &block, index }, blob_price);
                     out
                 }))
             }

@@ -65,7 +65,10 @@ pub struct Message {
     pub authorization_list: Option<Vec<SignedAuthorization>>,
     /// Of this chain, if given.
     pub chain_id: Option<Field<U256>>,
+    /// EIP-4844: wei for a unit of blob gas at most.
+    pub max_fee_per_blob_gas: Option<Field<U256>>,
     blob_versioned_hashes: Option<Vec<Field<B256>>>,
+    /// What the hashes are of; a call needs the hashes alone.
     blobs: Option<Vec<Field<Bytes>>>,
 }
 
@@ -89,10 +92,15 @@ impl Message {
 
     /// What cannot be of any message, or not of this chain.
     pub fn check(&self, chain_id: u64) -> Result<(), Failure> {
-        if self.blob_versioned_hashes.is_some() || self.blobs.is_some() {
-            return Err(Failure::server(
-                "transaction type not supported: blob transactions (type 3, EIP-4844) are not carried by this chain",
-            ));
+        match (&self.blob_versioned_hashes, self.to) {
+            (Some(hashes), _) if hashes.is_empty() => {
+                return Err(Failure::server("need at least 1 blob for a blob transaction"));
+            }
+            (Some(_), None) => return Err(Failure::server("missing \"to\" in blob transaction")),
+            (None, _) if self.blobs.is_some() => {
+                return Err(Failure::server("blobs need their blobVersionedHashes beside them"));
+            }
+            _ => {}
         }
         if self.gas_price.is_some() && (self.max_fee_per_gas.is_some() || self.max_priority_fee_per_gas.is_some()) {
             return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
@@ -110,6 +118,14 @@ impl Message {
         }
     }
 
+    /// Refuses one with blobs: this node makes no proofs for transactions that it signs.
+    pub fn refuse_blobs(&self) -> Result<(), Failure> {
+        match self.blob_versioned_hashes.is_some() || self.blobs.is_some() {
+            true => Err(Failure::server("blob transactions (type 3, EIP-4844) are not signed here: send them signed")),
+            false => Ok(()),
+        }
+    }
+
     /// As revm takes it.
     pub fn to_env(&self, chain_id: u64, gas_limit: u64) -> Result<TxEnv, Failure> {
         self.check(chain_id)?;
@@ -120,8 +136,10 @@ impl Message {
         };
         let is_dynamic = self.max_fee_per_gas.is_some() || self.max_priority_fee_per_gas.is_some();
         let authorizations = self.authorization_list.clone().unwrap_or_default();
+        let hashes = self.blob_versioned_hashes.as_deref().unwrap_or_default();
         let tx_type = match (authorizations.is_empty(), is_dynamic, self.access_list.is_some()) {
             (false, ..) => 4,
+            _ if !hashes.is_empty() => 3,
             (true, true, _) => 2,
             (true, false, true) => 1,
             (true, false, false) => 0,
@@ -139,8 +157,8 @@ impl Message {
             chain_id: Some(chain_id),
             access_list: self.access_list.clone().unwrap_or_default(),
             gas_priority_fee: if tx_type >= 2 { Some(price(self.max_priority_fee_per_gas)?) } else { None },
-            blob_hashes: Vec::new(),
-            max_fee_per_blob_gas: 0,
+            blob_hashes: hashes.iter().map(|hash| hash.0).collect(),
+            max_fee_per_blob_gas: price(self.max_fee_per_blob_gas)?,
             authorization_list: authorizations.into_iter().map(Either::Left).collect(),
         })
     }

@@ -4,10 +4,11 @@
 //! writes  prices in wei per gas
 //! memory  the tips of one block at a time; the answer of the last sample
 //! drops   spans of more than a thousand blocks are cut, as geth does
-//! source  `eth/gasprice` of go-ethereum 1.16; EIP-1559
+//! source  `eth/gasprice` of go-ethereum 1.16; EIP-1559, 4844
 
 use alloy_consensus::Transaction;
 use alloy_primitives::U256;
+use hearth_evm::blobs::BlobEnv;
 use hearth_evm::block::{Block, next_base_fee};
 use serde::Deserialize;
 
@@ -120,8 +121,10 @@ impl Caller<'_> {
                         true => newest.clone(),
                         false => api.chain.block(number).ok_or_else(|| Failure::server("header not found"))?,
                     };
-                    history.add(&block, &percentiles);
+                    history.add(&block, api.chain.env_of(&block).blobs, &percentiles);
                 }
+                let has_blobs = newest.header.excess_blob_gas.is_some();
+                history.blob_fees.push(if has_blobs { api.chain.blobs_after(&newest).price() } else { 0 });
                 let next = api.base_fee_after(&newest);
                 Ok(history.finish(oldest, next, !percentiles.is_empty()))
             })
@@ -133,12 +136,19 @@ impl Caller<'_> {
 struct History {
     base_fees: Vec<u64>,
     ratios: Vec<f64>,
+    /// One more than there are blocks: the next block's is the last.
+    blob_fees: Vec<u128>,
+    blob_ratios: Vec<f64>,
     rewards: Vec<Vec<u128>>,
 }
 
 impl History {
-    fn add(&mut self, block: &Block, percentiles: &[f64]) {
+    fn add(&mut self, block: &Block, blobs: BlobEnv, percentiles: &[f64]) {
         self.base_fees.push(block.base_fee());
+        let has_blobs = block.header.excess_blob_gas.is_some();
+        self.blob_fees.push(if has_blobs { blobs.price() } else { 0 });
+        let used = block.header.blob_gas_used.unwrap_or_default();
+        self.blob_ratios.push(used as f64 / blobs.params.max_blob_gas_per_block() as f64);
         self.ratios.push(block.header.gas_used as f64 / block.header.gas_limit.max(1) as f64);
         if !percentiles.is_empty() {
             self.rewards.push(rewards(&tips(block), block.header.gas_used, percentiles));
@@ -158,9 +168,10 @@ impl History {
             let fees = self.base_fees.iter().copied().chain([next_base_fee]);
             object.array("baseFeePerGas", fees, json::push_quantity);
             object.array("gasUsedRatio", &self.ratios, ratio);
-            // Without blobs their price stays at its least.
-            object.array("baseFeePerBlobGas", std::iter::repeat_n(1, self.ratios.len() + 1), json::push_quantity);
-            object.array("blobGasUsedRatio", std::iter::repeat_n(&0.0, self.ratios.len()), ratio);
+            object.array("baseFeePerBlobGas", &self.blob_fees, |out, fee| {
+                json::push_quantity_256(out, &U256::from(*fee));
+            });
+            object.array("blobGasUsedRatio", &self.blob_ratios, ratio);
         })
     }
 }
@@ -196,11 +207,14 @@ mod tests {
 
     #[test]
     fn a_history_is_written_as_geth_does() {
-        let history = History { base_fees: vec![7], ratios: vec![0.5], rewards: vec![vec![1, 2]] };
+        let (blob_fees, blob_ratios) = (vec![1, 9], vec![0.25]);
+        let rewards = vec![vec![1, 2]];
+        let history = History { base_fees: vec![7], ratios: vec![0.5], blob_fees, blob_ratios, rewards };
         let value: serde_json::Value = serde_json::from_str(&history.finish(3, 8, true)).unwrap();
         assert_eq!(value["baseFeePerGas"], serde_json::json!(["0x7", "0x8"]));
         assert_eq!(value["gasUsedRatio"], serde_json::json!([0.5]));
         assert_eq!((&value["oldestBlock"], &value["reward"][0][1]), (&"0x3".into(), &"0x2".into()));
-        assert_eq!(value["baseFeePerBlobGas"].as_array().map(Vec::len), Some(2));
+        assert_eq!(value["baseFeePerBlobGas"], serde_json::json!(["0x1", "0x9"]));
+        assert_eq!(value["blobGasUsedRatio"], serde_json::json!([0.25]));
     }
 }

@@ -7,6 +7,7 @@
 
 mod about;
 mod access;
+mod blobs;
 mod blocks;
 mod call;
 mod debug;
@@ -251,7 +252,10 @@ impl Answerer for Caller<'_> {
                 "hearth_transactionFate" => self.transaction_fate(params).await,
                 _ => self.profile(method, params).await,
             },
-            "evm" | "anvil" | "hardhat" if self.api.config.dev => self.dev(method, params).await,
+            "evm" | "anvil" | "hardhat" if self.api.config.dev => match method {
+                "anvil_getBlobByHash" | "anvil_getBlobsByTransactionHash" => self.anvil_blobs(method, params).await,
+                _ => self.dev(method, params).await,
+            },
             _ => Err(Failure::method_not_found(method)),
         }
     }
@@ -296,8 +300,8 @@ impl Caller<'_> {
             "eth_chainId" => crate::json::quantity(self.api.chain_id()),
             "eth_gasPrice" => quantity_128(self.api.suggested_price()),
             "eth_maxPriorityFeePerGas" => quantity_128(self.api.suggested_tip()),
-            // Without blobs their price stays at its least.
-            "eth_blobBaseFee" => "\"0x1\"".into(),
+            // The next block's, as `eth_call` sees it; geth answers with the newest one's.
+            "eth_blobBaseFee" => quantity_128(self.api.chain.pending_env().blobs.price()),
             "eth_syncing" | "eth_mining" => "false".into(),
             "eth_hashrate" => "\"0x0\"".into(),
             "eth_protocolVersion" => "\"0x44\"".into(),
@@ -322,6 +326,7 @@ impl Caller<'_> {
             "eth_getProof" => self.eth_get_proof(params).await,
             "eth_getLogs" => self.eth_get_logs(params).await,
             "eth_feeHistory" => self.eth_fee_history(params).await,
+            "eth_getBlobSidecars" | "eth_getBlobSidecarByTxHash" => self.blob_sidecars(method, params).await,
             "eth_newFilter"
             | "eth_newBlockFilter"
             | "eth_newPendingTransactionFilter"

@@ -24,7 +24,7 @@ use alloy_consensus::Transaction;
 use alloy_primitives::{B256, Bytes};
 use hearth_evm::chain::{Chain, SubmitError};
 use hearth_evm::pool::PoolError;
-use hearth_evm::tx::SharedTx;
+use hearth_evm::tx::{SIZE_MAX, SharedTx};
 use hearth_serve::jsonrpc::Call;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -77,10 +77,12 @@ impl From<Failure> for Refused {
 
 impl From<SubmitError> for Refused {
     fn from(error: SubmitError) -> Self {
-        use PoolError::{AuthorityReserved, DelegatedGapped, DelegatedInFlight, InsufficientFunds};
+        use PoolError::{AddressReserved, AuthorityReserved, DelegatedGapped, DelegatedInFlight, InsufficientFunds};
         let of_state = matches!(
             error,
-            SubmitError::Pool(InsufficientFunds(_) | AuthorityReserved | DelegatedGapped | DelegatedInFlight)
+            SubmitError::Pool(
+                InsufficientFunds(_) | AddressReserved | AuthorityReserved | DelegatedGapped | DelegatedInFlight
+            )
         );
         Self { failure: Failure::submit(error), for_now: of_state }
     }
@@ -292,8 +294,9 @@ impl Api {
     }
 
     async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<SubmitResult> {
-        if burst.len() > 1 {
-            // It takes as long as the cryptography does: meanwhile the other connections are another thread's.
+        if burst.len() > 1 || burst.iter().any(|raw| raw.len() > SIZE_MAX) {
+            // It takes as long as the cryptography does, of blobs up to seconds: meanwhile the other connections are
+            // another thread's.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));
         }
         let (Some(queue), Some(one)) = (self.sender.singles.get(), burst.pop()) else {
@@ -330,7 +333,8 @@ impl Caller<'_> {
             match chain.tx(&hash) {
                 Some((block, index)) if self.api.is_acknowledged(block.number()) => {
                     let mut out = String::new();
-                    shapes::push_receipt(&mut out, shapes::Place { block: &block, index });
+                    let blob_price = chain.env_of(&block).blobs.price();
+                    shapes::push_receipt(&mut out, shapes::Place { block: &block, index }, blob_price);
                     return Ok(out);
                 }
                 // Its block is not on disk.

@@ -150,6 +150,7 @@ impl Caller<'_> {
     /// The gas that a message asks for, or needs.
     async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
         message.check(self.api.chain_id())?;
+        message.refuse_blobs()?;
         if message.to.is_none() && message.input()?.is_empty() {
             return Err(Failure::server("contract creation without any data provided"));
         }

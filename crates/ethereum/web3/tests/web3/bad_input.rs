@@ -32,7 +32,7 @@ fn bad_transactions_are_refused_in_geths_words() {
         ("0xc0".into(), "rlp: "),
         (format!("0x{}", "ff".repeat(100)), "rlp: "),
         (cut, "rlp: "),
-        (blob.into(), "transaction type not supported: blob transactions (type 3, EIP-4844)"),
+        (blob.into(), "rlp: "),
         (changed(|tx| tx.chain_id = 1), "invalid chain id for signer: have 1 want 31337"),
         (changed(|tx| tx.nonce = u64::MAX), "nonce has max value"),
         (changed(|tx| tx.gas_limit = u64::MAX), "transaction gas limit too high"),

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod bad_input;
+mod blobs;
 mod calls;
 mod dashboard;
 mod dev;

@@ -19,10 +19,10 @@ use hearth_stats::quiet::{Quiet, counted};
 use hearth_tile::affinity::Cores;
 
 use super::{TuneError, write};
-use crate::machine::kind::Kind;
-use crate::machine::report::{Asked, Report};
-use crate::machine::requirements::{POLKADOT, POLKADOT_NAME, Requirements};
-use crate::machine::{Control, Plan};
+use hearth_score::kind::Kind;
+use hearth_score::report::{Asked, Report};
+use hearth_score::requirements::{POLKADOT, POLKADOT_NAME, Requirements};
+use hearth_score::{Control, Plan};
 
 /// Seconds for a score.
 const DURATION: &str = "5";
@@ -136,7 +136,7 @@ pub fn run(options: &Options, opt_level: &'static str, stop: &StopSignal, say: &
         quiet: Quiet { steal: options.steal, foreign: options.foreign, pressure: options.pressure, pace: 1.0 },
     };
     let control = Control { stop: &|| stop.is_set(), tell: &|name| note(format_args!("  … {name}")), look: &counted };
-    let outcome = crate::machine::run(&plan, &control);
+    let outcome = hearth_score::run(&plan, &control);
     let report = Report {
         file_system: fs::canonicalize(&plan.folder).ok().and_then(|folder| file_system_of(&Root::default(), &folder)),
         siblings: Cores::of_machine().map(|cores| cores.siblings).unwrap_or_default(),

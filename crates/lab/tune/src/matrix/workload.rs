@@ -8,7 +8,7 @@
 use hearth_stats::unit::{self, Dimension};
 use regex::Regex;
 
-use crate::did_you_mean::meant;
+use hearth_command::did_you_mean::meant;
 
 /// Characters of output that a message quotes.
 const QUOTED: usize = 300;

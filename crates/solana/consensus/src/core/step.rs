@@ -96,7 +96,8 @@ impl Consensus {
 
     /// Tells what two thirds of the stake have rooted, by the bank that is built on.
     fn finalize(&mut self, bank: Option<BankId>) {
-        let own = self.config.vote_account.as_ref().zip(self.tower.lockouts().root);
+        let root = self.tower.lockouts().root.filter(|root| *root <= self.forks.root().slot);
+        let own = self.config.vote_account.as_ref().zip(root);
         let finalized = bank.and_then(|id| self.banks.get(&id)?.finalized(own));
         if let Some(slot) = finalized.filter(|slot| self.finalized.is_none_or(|last| last < *slot)) {
             self.finalized = Some(slot);
@@ -123,10 +124,20 @@ impl Consensus {
         self.actions.push(Action::Refresh(vote));
     }
 
+    /// Whether a bank descends from the tower's root. The root is above the oldest bank where another program cast the
+    /// votes: until it is executed the node builds on nothing.
+    fn has_own_root(&self, bank: &BankId) -> bool {
+        let root = self.tower.lockouts().root.unwrap_or_default();
+        root <= self.forks.root().slot || self.forks.on_chain(bank, root).is_some()
+    }
+
     /// Begins an own slot whose time has come.
     fn lead(&mut self, tick_height: u64, view: &dyn LeaderView) {
         let (Some(parent), None, false) = (self.reset, self.building, view.is_busy()) else { return };
         let Some(bank) = self.banks.get(&parent) else { return };
+        if !self.has_own_root(&parent) {
+            return;
+        }
         if std::mem::take(&mut self.is_retracted) {
             self.turns.reset(parent.slot, view);
         }

@@ -393,3 +393,81 @@ fn rooted_vote_lets_the_node_lead() {
     // The root must have the first vote, for 1, in it: that is 2.
     assert!(begins(&line(&mut consensus, 33, 50)));
 }
+
+/// A tower that Agave's file brought, and the node whose it is.
+fn moved(tower: &Tower) -> (Config, Tower) {
+    let key = hearth_crypto::ed25519::SigningKey::from_seed(&[5; 32]);
+    let me = key.public_key();
+    let file = tower.to_agave(&me, |data| key.sign(data)).expect("it has voted");
+    (Config { node: me, ..config() }, Tower::from_agave(&file, &me).expect("its own"))
+}
+
+#[test]
+fn votes_of_another_program_bind() {
+    let mut before = started(config(), 0, None);
+    line(&mut before, 1, 4);
+    let (config, tower) = moved(before.tower());
+    let bound: Vec<(u64, u64)> =
+        tower.lockouts().votes.iter().map(|vote| (vote.slot, vote.last_locked_out_slot())).collect();
+    assert_eq!(bound, [(1, 17), (2, 10), (3, 7), (4, 6)]);
+    // All others vote on a fork that leaves out slots 1 to 4.
+    let voted_on = |tower: Option<Tower>| {
+        let mut consensus = started(config.clone(), 0, tower);
+        let mut voted = Vec::new();
+        for slot in 5..=18 {
+            let parent = if slot == 5 { id(0) } else { id(slot - 1) };
+            let accounts = (1..NODES).map(|name| account(name, 5..slot)).collect();
+            consensus.on_frozen(frozen(id(slot), parent, accounts), slot * 400).expect("frozen");
+            voted.extend(votes(&step(&mut consensus, slot * 400)).iter().map(|vote| (vote.id.slot, vote.is_switch)));
+        }
+        voted
+    };
+    assert_eq!(voted_on(Some(tower)), [(18, true)], "the vote for slot 1 binds up to 17");
+    assert_eq!(voted_on(None).first(), Some(&(5, false)), "without the file");
+}
+
+/// All slots are one node's.
+struct Always(Pubkey);
+
+impl LeaderView for Always {
+    fn leader(&self, _: u64) -> Option<Pubkey> {
+        Some(self.0)
+    }
+
+    fn has_shreds(&self, slot: u64) -> bool {
+        View.has_shreds(slot)
+    }
+
+    fn has_child(&self, parent: u64, before: u64) -> bool {
+        View.has_child(parent, before)
+    }
+}
+
+#[test]
+fn a_moved_node_leads_once_its_root_is_executed() {
+    let mut before = started(config(), 0, None);
+    line(&mut before, 1, 40);
+    let (config, tower) = moved(before.tower());
+    let me = config.node;
+    let view = Always(me);
+    // It starts below the tower's root, slot 9, whose hash is not in the file.
+    let mut consensus = started(config, 3, Some(tower));
+    let mut froze = |slot: u64, leader: Pubkey| {
+        let voted = (0..NODES).map(|name| account(name, 1..slot)).collect();
+        let bank = FrozenBank { leader, ..frozen(id(slot), id(slot - 1), voted) };
+        consensus.on_frozen(bank, slot * 400).expect("frozen");
+        let late = Clock { now_ms: slot * 400, tick_height: (slot + 50) * TICKS_PER_SLOT };
+        let actions = consensus.step(late, &view);
+        let begins = actions.iter().any(|action| matches!(action, Action::Begin { .. }));
+        (begins, votes(&actions).len(), consensus.root())
+    };
+    for slot in 4..=8 {
+        assert_eq!(froze(slot, node(1)), (false, 0, id(3)), "slot {slot}");
+    }
+    for slot in 9..=39 {
+        assert_eq!(froze(slot, node(1)).1, 0, "all that was voted for before");
+    }
+    assert_eq!(froze(40, me), (true, 0, id(3)));
+    let (_, voted, root) = froze(41, me);
+    assert_eq!((voted, root), (1, id(10)));
+}

@@ -6,9 +6,11 @@
 //! drops   a vote for a slot that is not newer than the last
 //! source  `docs/cluster-protocol.md` section 6.1: `solana-core` 4.2.2, `consensus/tower_vote_state.rs`, `consensus.rs`
 
+mod agave;
 mod lockouts;
 mod saved;
 
+pub use agave::AgaveError;
 pub use lockouts::Lockouts;
 pub use saved::{SavedError, SavedErrorKind};
 
@@ -71,6 +73,11 @@ impl Tower {
     /// The last block voted for, unless the root is newer.
     pub fn last_vote(&self) -> Option<LastVote> {
         self.last
+    }
+
+    /// The slot of the last vote that told a timestamp, and that in Unix seconds.
+    pub fn last_timestamp(&self) -> Option<(u64, i64)> {
+        self.stamp
     }
 
     /// Whether a vote for `slot` would break a promise: it is no newer than the last, or a vote that still binds then,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn bank(slot: u64) -> BankId {
+pub(super) fn bank(slot: u64) -> BankId {
     BankId { slot, hash: [slot as u8; 32] }
 }
 
@@ -12,7 +12,7 @@ fn vote(slot: u64) -> LastVote {
     LastVote { id: bank(slot), block_id: [9; 32] }
 }
 
-fn voted(slots: impl IntoIterator<Item = u64>) -> Tower {
+pub(super) fn voted(slots: impl IntoIterator<Item = u64>) -> Tower {
     let mut tower = Tower::new(bank(0));
     for slot in slots {
         if let Some(root) = tower.vote(vote(slot)) {

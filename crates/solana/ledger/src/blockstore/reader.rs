@@ -14,7 +14,7 @@ use super::{Damage, FecSetRecord, Finding, LogPosition, SHREDS_PER_SET, StoreErr
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::ops::RangeBounds;
+use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -156,6 +156,24 @@ impl Reader {
         self.entry(slot).map_or(Ok(false), |entry| self.visit(&entry, visit))
     }
 
+    /// The Merkle root that a slot's first FEC set is chained to: its parent's last. Reads no further than to that
+    /// set. `None` when the slot, or that set, is not (or no longer) kept.
+    ///
+    /// # Errors
+    /// As [`block`](Self::block), of what is read.
+    pub fn chained_root(&self, slot: u64) -> Result<Option<[u8; 32]>, StoreError> {
+        let Some(entry) = self.entry(slot) else { return Ok(None) };
+        let mut root = None;
+        self.visit_while(&entry, |set| {
+            if set.fec_set_index != 0 {
+                return ControlFlow::Continue(());
+            }
+            root = Some(set.chained_root);
+            ControlFlow::Break(())
+        })?;
+        Ok(root)
+    }
+
     /// Reads and checks every record of the log; returns each stretch that is not as it was written. What is
     /// appended or dropped meanwhile is passed over.
     ///
@@ -190,6 +208,7 @@ impl Reader {
                     Step::Skipped | Step::End => {}
                 }
                 progress(before + read);
+                ControlFlow::Continue(())
             })?;
             before += read;
         }
@@ -206,21 +225,39 @@ impl Reader {
         entry: &SlotEntry,
         mut visit: impl FnMut(&FecSetRecord<'_>),
     ) -> Result<bool, StoreError> {
-        let (mut found, mut damage) = (0, None);
+        self.visit_while(entry, |set| {
+            visit(set);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// As [`visit`](Self::visit), until `visit` breaks off.
+    fn visit_while(
+        &self,
+        entry: &SlotEntry,
+        mut visit: impl FnMut(&FecSetRecord<'_>) -> ControlFlow<()>,
+    ) -> Result<bool, StoreError> {
+        let (mut found, mut damage, mut flow) = (0, None, ControlFlow::Continue(()));
         for segment in entry.first.segment()..=entry.end.segment() {
             let from = if segment == entry.first.segment() { entry.first } else { LogPosition::new(segment, 0) };
-            let there = self.walk(from, entry.end, Some(entry.slot), |step| match step {
-                Step::Record { record: Record::Set(set), .. } if set.slot == entry.slot => {
-                    found += 1;
-                    visit(set);
+            let there = self.walk(from, entry.end, Some(entry.slot), |step| {
+                match step {
+                    Step::Record { record: Record::Set(set), .. } if set.slot == entry.slot => {
+                        found += 1;
+                        flow = visit(set);
+                    }
+                    Step::Damage { at, length, fault, .. } if damage.is_none() => {
+                        damage = Some(self.damage(*at, *length, Finding::Record(*fault)));
+                    }
+                    _ => {}
                 }
-                Step::Damage { at, length, fault, .. } if damage.is_none() => {
-                    damage = Some(self.damage(*at, *length, Finding::Record(*fault)));
-                }
-                _ => {}
+                flow
             })?;
             if !there {
                 return Ok(false);
+            }
+            if flow.is_break() {
+                return Ok(true);
             }
         }
         if found >= entry.set_count {
@@ -231,13 +268,14 @@ impl Reader {
         Err(StoreError::Corrupt(damage.unwrap_or_else(|| self.damage(entry.first, 0, what))))
     }
 
-    /// Walks one segment from `from` to `end` (or to the segment's end); false when its file is gone.
+    /// Walks one segment from `from` to `end` (or to the segment's end), until `visit` breaks off; false when its file is
+    /// gone.
     fn walk(
         &self,
         from: LogPosition,
         end: LogPosition,
         only: Option<u64>,
-        mut visit: impl FnMut(&Step<'_>),
+        mut visit: impl FnMut(&Step<'_>) -> ControlFlow<()>,
     ) -> Result<bool, StoreError> {
         let path = log_path(&self.shared.dir, from.segment());
         let file = match File::open(&path) {
@@ -250,9 +288,9 @@ impl Reader {
         let end = if from.segment() == end.segment() { size.min(end.offset().into()) } else { size };
         let mut walk = Walk::new(&file, from, end);
         loop {
-            match walk.step(only).map_err(failed)? {
-                Step::End => return Ok(true),
-                step => visit(&step),
+            let step = walk.step(only).map_err(failed)?;
+            if step == Step::End || visit(&step).is_break() {
+                return Ok(true);
             }
         }
     }

@@ -108,6 +108,27 @@ fn an_unfinished_slot_goes_on_after_reopening() {
     assert_eq!((block.data, block.block_id), (data.concat(), [2; 32]));
 }
 
+#[test]
+fn what_a_slot_is_chained_to_is_read_no_further_than_its_first_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
+    let data = [0, 1, 2].map(|number| data_of(3, number, 999));
+    store.append_set(&set_of(3, 1, false, &data[1])).unwrap();
+    assert_eq!(store.reader().chained_root(3).unwrap(), None, "the first set is not here");
+    store.append_set(&set_of(3, 0, false, &data[0])).unwrap();
+    store.append_set(&set_of(3, 2, true, &data[2])).unwrap();
+    let reader = store.reader();
+    assert_eq!(reader.chained_root(4).unwrap(), None, "there is no such slot");
+    assert_eq!(reader.chained_root(3).unwrap(), Some([3; 32]));
+    let path = log_path(dir.path(), 1);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(64).position(|part| part == &data[2][..64]).expect("the last set is in the log");
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert!(matches!(reader.block(3), Err(StoreError::Corrupt(_))));
+    assert_eq!(reader.chained_root(3).unwrap(), Some([3; 32]), "the last set was not read");
+}
+
 /// One slot written anew, while the store goes on: what was dumped does not come back, and the others stay.
 #[test]
 fn a_dumped_slot_is_written_anew() {

@@ -12,12 +12,12 @@ use hearth_keys as keys;
 use hearth_ledger::stakes::GENESIS_STAKE_LAMPORTS;
 use hearth_netem::{Cut, LinksFile, Place, QUEUE_BYTES, World};
 use hearth_node::config::Config;
-use hearth_pipeline::topology::tiles_in_cluster;
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use super::layout::Layout;
 use super::process::Process;
 use super::{ADDRESS, LocalError, NODES, Up};
 
@@ -296,8 +296,12 @@ impl Cluster {
         for (number, node) in self.nodes.iter().enumerate() {
             let home = self.home(node);
             fs::create_dir_all(&home).map_err(|source| LocalError::Write { path: home.clone(), source })?;
-            let core = cores[number % cores.len().max(1)];
-            let mut tables = self.tables(node, core);
+            let layout = match node.role {
+                Role::Leader => None,
+                Role::Validator => Some(Layout::of_validator(number, cores)),
+                Role::Follower => Some(Layout::of_follower(number, self.nodes.len(), cores)),
+            };
+            let mut tables = self.tables(node, layout);
             match node.role {
                 Role::Leader => set(&mut tables, "development.genesis.validators", validators.clone().into()),
                 Role::Validator => {
@@ -339,7 +343,7 @@ impl Cluster {
     }
 
     /// The keys in which a node differs from the default.
-    fn tables(&self, node: &Member, core: usize) -> Table {
+    fn tables(&self, node: &Member, layout: Option<Layout>) -> Table {
         let (mut keys, address) = (Table::new(), node.address.to_string());
         let (lifted, default) = (self.limits == Limits::Lifted, Config::default());
         let path = |path: PathBuf| Value::from(path.display().to_string());
@@ -373,22 +377,17 @@ impl Cluster {
         }
         set("development.bench.larger_max_cost_per_block", lifted.into());
         set("development.bench.larger_shred_limits_per_block", lifted.into());
-        match node.role {
-            Role::Leader | Role::Validator => {
-                if node.role == Role::Validator {
-                    set("gossip.entrypoints", vec![entrypoint].into());
-                    // All who make blocks of one machine are not to have a thread on each core.
-                    set("layout.affinity", format!("{core}*{}", tiles_in_cluster(false)).into());
-                }
-                set("tiles.verify.table_bytes", (64 << 20).into());
-                set("tiles.dedup.signature_cache_size", (1 << 20).into());
-                set("tiles.pack.max_pending_transactions", (1 << 15).into());
-            }
-            Role::Follower => {
-                set("gossip.entrypoints", vec![entrypoint].into());
-                // One thread for all of them, on a core by turns: followers of one machine are not to meet on one.
-                set("layout.affinity", format!("{core}*{}", tiles_in_cluster(true)).into());
-            }
+        if let Some(Layout { affinity, exec_tiles }) = layout {
+            set("layout.affinity", affinity.into());
+            set("layout.exec_tile_count", (exec_tiles as i64).into());
+        }
+        if node.role != Role::Leader {
+            set("gossip.entrypoints", vec![entrypoint].into());
+        }
+        if node.role != Role::Follower {
+            set("tiles.verify.table_bytes", (64 << 20).into());
+            set("tiles.dedup.signature_cache_size", (1 << 20).into());
+            set("tiles.pack.max_pending_transactions", (1 << 15).into());
         }
         keys
     }
@@ -430,7 +429,7 @@ fn spread(world: &World, nodes: usize) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::local::Which;
-    use hearth_node::config;
+    use hearth_node::{boot, config};
 
     fn options(nodes: usize, address: Ipv4Addr) -> Up {
         let which = Which { name: "test".into(), folder: None };
@@ -469,6 +468,32 @@ mod tests {
         }
         assert_eq!(Cluster::read(folder.path()).unwrap(), Some(cluster));
         assert_eq!(Cluster::read(&folder.path().join("nowhere")).unwrap(), None);
+    }
+
+    #[test]
+    fn each_node_has_a_layout_that_fits_its_tiles() {
+        let mut machine = boot::cores(&config::Layout::default()).unwrap();
+        for (cores, threads) in [(2, 1), (4, 1), (10, 1), (16, 3), (64, 4)] {
+            machine.allowed = (0..cores).collect();
+            let folder = tempfile::tempdir().unwrap();
+            let up = Up { validators: Some(2), ..options(10, Ipv4Addr::new(127, 3, 0, 1)) };
+            let cluster = Cluster::create(folder.path(), &Plan::of(&up).unwrap(), &machine.allowed).unwrap();
+            for node in &cluster.nodes {
+                let (name, loaded) = (&node.name, config::load(&cluster.config(node)).unwrap());
+                let topology = boot::topology(&loaded.config, &machine, false).unwrap();
+                let unused = boot::unused_places(&loaded.config, &topology);
+                assert!(unused.is_empty(), "{name} on {cores} cores: {unused:?}");
+                let expected = match node.role {
+                    Role::Leader => {
+                        assert_eq!(loaded.config.layout, config::Layout::default(), "{name} on {cores} cores");
+                        continue;
+                    }
+                    Role::Validator => 1,
+                    Role::Follower => threads,
+                };
+                assert_eq!(topology.by_core().len(), expected, "{name} on {cores} cores");
+            }
+        }
     }
 
     #[test]

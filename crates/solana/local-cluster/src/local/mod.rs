@@ -10,6 +10,7 @@
 
 pub mod demo;
 pub mod gather;
+mod layout;
 pub mod member;
 mod process;
 pub mod start;

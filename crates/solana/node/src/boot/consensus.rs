@@ -1,7 +1,7 @@
 //! consensus: what the tiles are made from that vote, and in a cluster execute blocks and choose among forks.
 //!
 //! reads   the configuration, an opened chain, `tower.bin`
-//! writes  configurations of replay, exec and tower
+//! writes  configurations of replay, exec and tower; a notice where the node may not vote
 //! memory  none of its own
 
 use std::path::Path;
@@ -16,13 +16,14 @@ use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
 use hearth_pipeline::tower::{
-    Alone, Core, CoreConfig, Membership, NoFiles, Now, Tower, TowerError, Writer, saved_tower,
+    Alone, Core, CoreConfig, Membership, NoFiles, Now, Start, Tower, TowerError, Writer, saved_tower,
 };
 use hearth_pipeline::{gossip, replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
 
+use super::voting::{self, Verdict};
 use super::{BootError, Chain, Peers};
 use crate::config::Config;
 use crate::peers::divergence::{Asking, DivergenceError, DivergenceWatch};
@@ -40,7 +41,7 @@ pub(super) struct Consensus {
     /// Replay, of a node in a cluster.
     replay: Option<replay::Config>,
     tower: tower::Config,
-    /// The account that the node votes with, for sign; the node is its authorized voter.
+    /// The account that the node votes with, for sign; the node is its authorized voter. None where it may not vote.
     pub vote_account: Option<Pubkey>,
     /// In a cluster: the newest slot that is confirmed as the node begins, for store. It is the root's.
     pub confirmed: Option<u64>,
@@ -81,22 +82,25 @@ impl Consensus {
         let Chain { genesis, ledger, folder, identity, .. } = chain;
         let node = identity.public;
         let saved = saved_tower(folder, &node).map_err(TowerError::from).map_err(DivergenceError::from)?;
-        let account = vote_account(config, folder)?;
+        let given = vote_account(config, folder)?;
+        let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
+        let blocks = chain.store.reader();
+        // Of a tower that another program began the hash of the root is not known.
+        let rooted = saved.as_ref().and_then(|tower| tower.lockouts().root);
+        let start = position::start(ledger, block_id, &blocks, rooted);
+        let root = start.block.bank.id.slot;
+        let account = given.filter(|account| may_vote(config, folder, account, saved.is_some(), &start));
         let core = CoreConfig {
             node,
             vote_account: account,
-            leads: cluster.leads,
+            // Who may not vote follows.
+            leads: cluster.leads && account == given,
             gossips: true,
             // Blocks that are not final are executed later.
             is_begin: chain.replayed.last_slot == genesis.config().genesis_slot
                 && chain.recovery.last_whole_slot.is_none(),
             slot: Duration::from_millis(genesis.config().slot_ms),
         };
-        let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
-        let blocks = chain.store.reader();
-        let rooted = saved.as_ref().and_then(|tower| tower.root()).map(|root| root.slot);
-        let start = position::start(ledger, block_id, &blocks, rooted);
-        let root = start.block.bank.id.slot;
         let core = Core::new(core, start, saved, Now::of(clock)).map_err(DivergenceError::from)?;
         let watch = DivergenceWatch {
             node,
@@ -167,4 +171,16 @@ fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootEr
     let given = config.expand(&config.consensus.vote_account_path);
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     Ok(Some(keys::read(&path)?.public))
+}
+
+/// Whether the node may vote with an account; says why not.
+fn may_vote(config: &Config, folder: &Path, account: &Pubkey, has_tower: bool, start: &Start) -> bool {
+    let votes = start.block.bank.votes.iter().find(|votes| votes.key == *account);
+    match voting::verdict(has_tower, config.consensus.vote_without_tower, votes) {
+        Verdict::Votes => true,
+        Verdict::Follows { newest } => {
+            hearth_command::output::note(voting::notice(folder, account, newest));
+            false
+        }
+    }
 }

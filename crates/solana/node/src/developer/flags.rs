@@ -82,6 +82,10 @@ pub struct Flags {
     /// A slot comes when there is work, and others until it is final; then the chain stands.
     #[arg(long, help_heading = "How the node runs")]
     pub slots_on_demand: bool,
+    /// Vote in a cluster although the vote account has voted before and there is no tower here; its lost votes may
+    /// still bind.
+    #[arg(long, help_heading = "How the node runs")]
+    pub vote_without_tower: bool,
     /// JSON-RPC on this port, WebSocket on the next.
     #[arg(long, value_name = "PORT", value_parser = port, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub rpc_port: Option<u16>,

@@ -33,6 +33,7 @@ impl Flags {
         if self.slots_on_demand {
             config.development.slots = SlotTiming::OnDemand;
         }
+        config.consensus.vote_without_tower |= self.vote_without_tower;
         let rpc = &mut config.rpc;
         rpc.log_messages_bytes_limit = self.log_messages_bytes_limit.unwrap_or(rpc.log_messages_bytes_limit);
         for (asked, key) in [

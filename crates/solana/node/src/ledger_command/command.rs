@@ -48,6 +48,66 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// The votes that bind a node in a cluster: show them, take them from Agave's file, give them to Agave.
+    #[command(subcommand)]
+    Tower(TowerCommand),
+}
+
+/// `hearth ledger tower`
+#[derive(Subcommand)]
+pub enum TowerCommand {
+    /// Show the votes that bind, the root and the last vote.
+    Show {
+        /// Whose tower, and where.
+        #[command(flatten)]
+        of: TowerOf,
+        /// Agave's file (`tower-1_9-IDENTITY.bin`), where it is not the ledger folder's own that is meant.
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Take the tower from Agave's file, so that an identity that voted there goes on voting here.
+    ///
+    /// Agave must not run with this identity any more. The file's signature is checked.
+    Import {
+        /// Whose tower, and where.
+        #[command(flatten)]
+        of: TowerOf,
+        /// Agave's file: `tower-1_9-IDENTITY.bin`.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Take it in place of an older one of this node.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Write the tower as Agave's file, so that an identity that voted here goes on voting there.
+    Export {
+        /// Whose tower, and where.
+        #[command(flatten)]
+        of: TowerOf,
+        /// The file, or the folder for it [default: `tower-1_9-IDENTITY.bin` in the ledger's folder].
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+impl TowerCommand {
+    /// Whose tower, and where.
+    pub fn of(&self) -> &TowerOf {
+        match self {
+            Self::Show { of, .. } | Self::Import { of, .. } | Self::Export { of, .. } => of,
+        }
+    }
+}
+
+/// Whose tower, and where.
+#[derive(Args, Default)]
+pub struct TowerOf {
+    /// Which chain.
+    #[command(flatten)]
+    pub chain: ChainOf,
+    /// The node's identity key [default: that of the configuration, or the ledger folder's].
+    #[arg(long, value_name = "KEY")]
+    pub identity: Option<PathBuf>,
 }
 
 impl Command {
@@ -58,6 +118,7 @@ impl Command {
             | Self::Replay { chain, .. }
             | Self::Blocks { chain, .. }
             | Self::Export { chain, .. } => chain,
+            Self::Tower(command) => &command.of().chain,
         }
     }
 }

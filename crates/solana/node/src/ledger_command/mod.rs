@@ -1,13 +1,15 @@
 //! `hearth ledger`: looks at a chain on disk while no node runs on it.
 //!
 //! reads   genesis, blocks and snapshots of a ledger folder
-//! writes  nothing but what each start would: a record that a kill tore off the end of the blocks is cut off
+//! writes  nothing but what each start would: a record that a kill tore off the end of the blocks is cut off. `tower`
+//!         writes a tower, where it is told to
 //! memory  one block; `verify` and `replay` the state too
 //! drops   nothing: what is wrong is told, each with its place, and makes the exit code 1
 
 mod command;
 mod export;
 mod replay;
+mod tower;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ use hearth_wire::entry::EntryError;
 use crate::config::{Config, ConfigError, ConfigFile};
 use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::restore;
-pub use command::Command;
+pub use command::{Command, TowerCommand};
 use command::Slots;
 
 /// Why a look at a chain fails.
@@ -85,6 +87,9 @@ pub enum LedgerError {
         /// The slots of those there are.
         there: String,
     },
+    /// The tower.
+    #[error(transparent)]
+    Tower(#[from] tower::TowerFailure),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -240,12 +245,14 @@ pub fn run(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerEr
 }
 
 fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
-    let chain = Offline::open(config)?;
+    let chain = || Offline::open(config);
     match command {
-        Command::Verify { .. } => verify::run(&chain, config, say),
-        Command::Replay { from, to, .. } => replay::run(&chain, config, *from, *to, say),
-        Command::Blocks { slots, .. } => list(&chain, slots, say),
-        Command::Export { slots, out, .. } => export::run(&chain, slots, out.as_deref(), say),
+        Command::Verify { .. } => verify::run(&chain()?, config, say),
+        Command::Replay { from, to, .. } => replay::run(&chain()?, config, *from, *to, say),
+        Command::Blocks { slots, .. } => list(&chain()?, slots, say),
+        Command::Export { slots, out, .. } => export::run(&chain()?, slots, out.as_deref(), say),
+        // There need be no chain yet.
+        Command::Tower(command) => tower::run(command, config, say),
     }
 }
 

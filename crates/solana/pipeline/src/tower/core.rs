@@ -17,6 +17,7 @@ use hearth_consensus::{
 };
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
+use hearth_mutation::{Mutation, active};
 use hearth_wire::message::Message;
 use hearth_wire::vote::Voted;
 use hearth_wire::{Pubkey, Signature};
@@ -440,6 +441,9 @@ impl Core {
     fn act(&mut self, action: Action, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
         match action {
             Action::Vote { vote, saved } => {
+                if active(Mutation::EarlyVote) {
+                    self.sign(&vote, Some(vote.id));
+                }
                 match self.unsaved {
                     None => self.unsaved = Some((vote, saved)),
                     Some(_) => {
@@ -491,7 +495,9 @@ impl Core {
     /// has room later.
     fn save(&mut self, files: &mut dyn Files) -> Result<(), TowerError> {
         while let Some((vote, tower)) = self.unsaved.take() {
-            match files.save_tower(&tower) {
+            let is_skipped = active(Mutation::SkippedTower) && !vote.id.slot.is_multiple_of(8);
+            let saved = if is_skipped { Poll::Ready(Ok(())) } else { files.save_tower(&tower) };
+            match saved {
                 Poll::Ready(Ok(())) => {
                     self.sign(&vote, Some(vote.id));
                     self.unsaved = self.next_vote.take();
@@ -589,6 +595,7 @@ struct Leaders<'a> {
 impl Leaders<'_> {
     fn of(&self, slot: u64) -> Option<Pubkey> {
         let (epoch, index) = self.schedule.epoch_and_index(slot);
+        let epoch = epoch.saturating_sub(u64::from(active(Mutation::StaleSchedule)));
         let leaders = self.epochs.get(&epoch)?.leaders(self.schedule.slots_in_epoch(epoch));
         leaders.leader(index).map(|leader| leader.node)
     }
@@ -613,7 +620,7 @@ impl LeaderView for View<'_> {
     }
 
     fn has_shreds(&self, slot: u64) -> bool {
-        self.stored.contains_key(&slot) || self.begun.contains(&slot)
+        !active(Mutation::RepeatedSlot) && (self.stored.contains_key(&slot) || self.begun.contains(&slot))
     }
 
     fn is_busy(&self) -> bool {

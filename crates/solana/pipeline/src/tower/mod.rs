@@ -50,8 +50,8 @@ pub(crate) use codec::Pieces;
 pub(crate) use codec::pieces;
 pub use messages::{Command, Event, FrozenBlock, SLOTS_MAX, Start, StoredBlock};
 pub use saved::{
-    Files, SavedError, Writer, final_slot, is_root_damaged, root as saved_root, root_saved_at, save_root, save_tower,
-    tower as saved_tower,
+    Files, SavedError, Writer, final_slot, is_root_damaged, root as saved_root, root_saved_at, save_file, save_root,
+    save_tower, tower as saved_tower,
 };
 
 pub use tile::{Config, Membership, Tower};

@@ -233,7 +233,15 @@ pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> 
 /// # Errors
 /// The disk does not take it: then its vote must not be sent.
 pub fn save_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
-    save(folder, TOWER, bytes, true)
+    save(&folder.join(TOWER), bytes, true)
+}
+
+/// Puts bytes into a file durably, in place of what it had.
+///
+/// # Errors
+/// The disk does not take them.
+pub fn save_file(file: &Path, bytes: &[u8]) -> Result<(), SavedError> {
+    save(file, bytes, true)
 }
 
 /// The slot of the root in a folder, if there is one.
@@ -274,24 +282,27 @@ pub fn root_saved_at(folder: &Path) -> Option<SystemTime> {
 pub fn save_root(folder: &Path, root: BankId) -> Result<(), SavedError> {
     let said = [&root.slot.to_le_bytes()[..], &root.hash].concat();
     let bytes = [&said[..], &sha256(&[&said])].concat();
-    save(folder, ROOT, &bytes, false)
+    save(&folder.join(ROOT), &bytes, false)
 }
 
 /// What is durable is on disk before it is in the old one's place: a power failure leaves one of both whole. Of what is
 /// not it may leave none.
-fn save(folder: &Path, name: &str, bytes: &[u8], durable: bool) -> Result<(), SavedError> {
-    let (file, part) = (folder.join(name), folder.join(format!("{name}.part")));
+fn save(file: &Path, bytes: &[u8], durable: bool) -> Result<(), SavedError> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
-        let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
+        let mut written = File::create(part)?;
+        written.write_all(bytes)?;
         if durable {
-            file.sync_all()?;
+            written.sync_all()?;
         }
-        drop(file);
-        fs::rename(&part, folder.join(name))?;
+        drop(written);
+        fs::rename(part, file)?;
         if durable { File::open(folder)?.sync_all() } else { Ok(()) }
     };
-    write().map_err(|source| SavedError::Io { doing: "write", file, source })
+    write().map_err(|source| SavedError::Io { doing: "write", file: file.into(), source })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use hearth_wire::entry::Entries;
 use hearth_wire::gossip::Protocol;
 use hearth_wire::repair::{AncestorHashes, Answer, Asked};
 use hearth_wire::shred::{self, Shred};
+use hearth_wire::tower_file::TowerFile;
 use hearth_wire::{Txn, entry};
 
 use crate::support::mutate::{SeedOnPanic, mutate};
@@ -49,6 +50,9 @@ fn the_corpus_parses() {
         let is_read =
             Asked::parse(&bytes).is_ok() || Answer::parse(&bytes).is_some() || AncestorHashes::parse(&bytes).is_some();
         assert!(is_read, "{name}");
+    }
+    for (name, bytes) in committed("tower") {
+        assert_eq!(TowerFile::parse(&bytes).err(), None, "{name}");
     }
     let refused: Vec<String> = committed("entry")
         .into_iter()
@@ -117,4 +121,14 @@ fn mutated_datagrams_of_repair() {
     // Tags, numbers and counts are everywhere but in what was signed and signs.
     let fields = |bytes: &[u8]| (0..bytes.len()).filter(|at| bytes[*at] < 0x20).collect();
     mutate_and_check("repair", "mutated_datagrams_of_repair", fields, checks::repair);
+}
+
+#[test]
+fn mutated_towers() {
+    // What is not passed over: up to the root, counts, the last vote.
+    let fields = |bytes: &[u8]| {
+        let end = bytes.len().saturating_sub(120);
+        [0, 68].into_iter().chain(188..240).chain(1_780..1_796).chain(end..bytes.len()).collect()
+    };
+    mutate_and_check("tower", "mutated_towers", fields, checks::tower);
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::map::HashMap;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+use hearth_wal::store_file::{self, StoreWriter};
 
 use super::super::{Account, Entry, StateView};
 use super::bytes::{Take, checksum};
@@ -87,27 +88,27 @@ pub(crate) fn write_entries(
     stop: &AtomicBool,
 ) -> Result<bool, StateError> {
     let unfinished = path.with_extension(UNFINISHED);
-    let file = File::create(&unfinished).map_err(io("cannot create", &unfinished))?;
+    let file = StoreWriter::create(&unfinished).map_err(io("cannot create", &unfinished))?;
     let hashes = view.version.hashes().to_vec();
     let header = Header { genesis, sequence, number: view.number(), state_root: view.state_root(), hashes };
     let mut out = Frames { file, path: unfinished, counts: [0; 3] };
     let whole = out.everything(&header, entries, stop);
     let whole = whole.and_then(|whole| {
         if whole {
-            out.file.sync_all().map_err(io("cannot sync", &out.path))?;
+            out.file.sync().map_err(io("cannot sync", &out.path))?;
             finish(&out.path, path)?;
         }
         Ok(whole)
     });
     if !matches!(whole, Ok(true)) {
         // What is left of it does not count; a full disk gets its room back.
-        let _ = std::fs::remove_file(&out.path);
+        let _ = store_file::remove(&out.path);
     }
     whole
 }
 
 struct Frames {
-    file: File,
+    file: StoreWriter,
     path: PathBuf,
     counts: [u64; 3],
 }

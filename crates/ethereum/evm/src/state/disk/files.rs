@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use hearth_wal::files;
+use hearth_wal::{files, store_file};
 
 use super::{StateError, io};
 
@@ -31,7 +31,7 @@ impl Files {
         let files = Self { dir: dir.to_path_buf(), _lock: lock };
         for number in files.numbered(UNFINISHED)? {
             let path = dir.join(format!("{number:020}.{UNFINISHED}"));
-            fs::remove_file(&path).map_err(io("cannot remove", &path))?;
+            store_file::remove(&path).map_err(io("cannot remove", &path))?;
         }
         Ok(files)
     }
@@ -62,7 +62,7 @@ impl Files {
 
     /// Removes what is not needed any more once a state can be opened from `base`, or from a newer checkpoint.
     pub(crate) fn remove_before(&self, base: u64) -> Result<(), StateError> {
-        let remove = |path: PathBuf| fs::remove_file(&path).map_err(io("cannot remove", &path));
+        let remove = |path: PathBuf| store_file::remove(&path).map_err(io("cannot remove", &path));
         // Checkpoints first: while one is there, the logs after it must be.
         for sequence in self.checkpoints()?.into_iter().filter(|sequence| *sequence < base) {
             remove(self.checkpoint(sequence))?;

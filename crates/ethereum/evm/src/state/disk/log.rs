@@ -12,12 +12,13 @@
 //! memory  at the start a window over the file, later one record
 
 use std::fs::File;
-use std::io::{IoSlice, Write};
+use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::B256;
+use hearth_wal::store_file::{Opening, StoreFile};
 use hearth_wal::{Appender, Disk, Fault, Framing, Source, Step, Walk};
 use parking_lot::Mutex;
 
@@ -74,6 +75,8 @@ struct Shared {
     /// The file written now and the last record in it.
     current: Mutex<(Arc<dyn Disk>, PathBuf, u64)>,
     synced: AtomicU64,
+    /// Whether a sync has failed; locked while one is under way. The next one would not say so again.
+    has_failed: Mutex<bool>,
 }
 
 impl Syncer {
@@ -82,14 +85,20 @@ impl Syncer {
         Self(None)
     }
 
-    /// Returns when every block committed before the call is on disk. What is committed meanwhile may not be.
+    /// Returns when every block committed before the call is on disk. What is committed meanwhile may not be. A sync
+    /// that fails is the last: the kernel takes what it could not write for written.
     pub fn sync(&self) -> Result<(), StateError> {
         let Some(shared) = &self.0 else { return Ok(()) };
         let (disk, path, last) = shared.current.lock().clone();
-        if shared.synced.load(Ordering::Acquire) < last {
-            disk.sync().map_err(io("cannot sync", &path))?;
-            shared.synced.fetch_max(last, Ordering::AcqRel);
+        if shared.synced.load(Ordering::Acquire) >= last {
+            return Ok(());
         }
+        let mut has_failed = shared.has_failed.lock();
+        let earlier = || std::io::Error::other("an earlier sync failed, and what it was for may be lost");
+        let synced = if *has_failed { Err(earlier()) } else { disk.sync() };
+        *has_failed = synced.is_err();
+        synced.map_err(io("cannot sync", &path))?;
+        shared.synced.fetch_max(last, Ordering::AcqRel);
         Ok(())
     }
 
@@ -109,16 +118,16 @@ impl Log {
         header.extend_from_slice(&before.to_le_bytes());
         header.extend_from_slice(&salt.to_le_bytes());
         header.extend_from_slice(&checksum(salt, &header).to_le_bytes());
-        let file = File::options().create(true).truncate(true).write(true).read(true).open(&unfinished);
-        let mut file = file.map_err(io("cannot create", &unfinished))?;
-        file.write_all(&header).and_then(|()| file.sync_all()).map_err(io("cannot write", &unfinished))?;
+        let file = StoreFile::open(&unfinished, Opening::Empty).map_err(io("cannot create", &unfinished))?;
+        file.write_at(&header, 0).and_then(|()| file.sync()).map_err(io("cannot write", &unfinished))?;
         finish(&unfinished, path)?;
-        Ok(Self::over(path, Arc::new(file), salt, HEADER as u64, before))
+        Ok(Self::over(path, file.disk().clone(), salt, HEADER as u64, before))
     }
 
     fn over(path: &Path, disk: Arc<dyn Disk>, salt: u64, len: u64, last: u64) -> Self {
         let current = Mutex::new((disk.clone(), path.to_path_buf(), last));
-        let syncer = Syncer(Some(Arc::new(Shared { current, synced: AtomicU64::new(last) })));
+        let (synced, has_failed) = (AtomicU64::new(last), Mutex::new(false));
+        let syncer = Syncer(Some(Arc::new(Shared { current, synced, has_failed })));
         Self { path: path.to_path_buf(), end: Appender::new(disk, len), salt, syncer }
     }
 
@@ -177,10 +186,13 @@ impl Log {
         last: bool,
         mut each: impl FnMut(&[u8], usize) -> Result<(), StateError>,
     ) -> Result<(u64, Option<Self>), StateError> {
-        let file = File::options().read(true).write(last).open(path).map_err(io("cannot open", path))?;
+        let opened = if last { StoreFile::open(path, Opening::Existing).map(Some) } else { Ok(None) };
+        let opened = opened.map_err(io("cannot open", path))?;
+        let file = opened.as_ref().map_or_else(|| File::open(path).map(Arc::new), |opened| Ok(opened.file().clone()));
+        let file = file.map_err(io("cannot open", path))?;
         let length = file.length().map_err(io("cannot read", path))?;
         let salt = header(path, &file, genesis, before)?;
-        let mut walk = Walk::new(&file, Frame { salt }, HEADER as u64, length);
+        let mut walk = Walk::new(&*file, Frame { salt }, HEADER as u64, length);
         let mut sequence = before;
         let bad = loop {
             match walk.step().map_err(io("cannot read", path))? {
@@ -211,16 +223,14 @@ impl Log {
             }
             end = bad.at;
         }
-        if !last {
-            return Ok((sequence, None));
-        }
+        let Some(opened) = opened else { return Ok((sequence, None)) };
         if end < length {
             tracing::warn!(file = %path.display(), offset = end, bytes = length - end, "cut off what was never synced");
-            file.set_len(end).map_err(io("cannot cut", path))?;
+            opened.cut(end).map_err(io("cannot cut", path))?;
         }
         // What is in the file may be in the system's memory alone; from here on it counts as synced.
-        file.sync_all().map_err(io("cannot sync", path))?;
-        Ok((sequence, Some(Self::over(path, Arc::new(file), salt, end, sequence))))
+        opened.sync().map_err(io("cannot sync", path))?;
+        Ok((sequence, Some(Self::over(path, opened.disk().clone(), salt, end, sequence))))
     }
 
     /// Has the file written through another, as tests of a full disk do.

@@ -239,6 +239,20 @@ fn what_is_before_the_window_is_not_read_again_after_an_orderly_end() {
 }
 
 #[test]
+fn failed_sync_is_the_last() {
+    let (dir, log, _) = written(3, true);
+    let mut state = open(dir.path()).expect("whole");
+    let file = std::fs::File::options().write(true).open(&log).expect("the log is there");
+    let disk = Arc::new(Faulty::new(file));
+    state.put_disk(disk.clone());
+    commit(&mut state, 4);
+    disk.faults().refuse_syncs(true);
+    assert!(state.sync().is_err());
+    disk.faults().refuse_syncs(false);
+    assert!(state.sync().is_err(), "the disk would sync what came later alone");
+}
+
+#[test]
 fn a_full_disk_is_an_error_and_loses_nothing() {
     let (dir, log, _) = written(3, true);
     let mut state = open(dir.path()).expect("whole");

@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::super::workload::{Metric, Source, Workload};
 use super::{BYTES, COPY, MATTERS, Made, Reference, SECONDS, Spec};
-use crate::did_you_mean::meant;
 use crate::options::{BUILDS_MAX, Key, Matrix, Options};
+use hearth_command::did_you_mean::meant;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]

@@ -16,7 +16,7 @@ use super::kind::{Kind, Unit};
 /// The name of [`POLKADOT`].
 pub const POLKADOT_NAME: &str = "polkadot";
 /// The reference hardware of validators, as `polkadot benchmark machine` has it.
-pub const POLKADOT: &str = include_str!("../../../../../config/requirements-polkadot.toml");
+pub const POLKADOT: &str = include_str!("../../../../config/requirements-polkadot.toml");
 /// A score that is off by so much was asked for in another unit.
 const UNITS_WRONG: f64 = 100.0;
 

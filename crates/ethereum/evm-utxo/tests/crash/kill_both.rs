@@ -88,12 +88,12 @@ fn check(chain: &Chain) {
 #[test]
 fn what_there_is_survives_a_kill() {
     let seed = seed();
-    println!("HEARTH_SEED={seed} cargo test -p hearth-evm-utxo --test kill_both");
+    println!("HEARTH_SEED={seed} cargo test -p hearth-evm-utxo --test crash kill_both");
     let (mut random, directory) = (Random(seed), tempfile::tempdir().unwrap());
     let mut told = 0;
     for round in 1..=ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "makes_blocks", "--nocapture"])
+            .args(["--exact", "kill_both::makes_blocks", "--nocapture"])
             .env(DIRECTORY, directory.path())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,4 +1,4 @@
-//! What a machine can do: scores that compare number for number with those of `polkadot benchmark machine`, and what
+//! score: what a machine can do. Scores that compare number for number with those of `polkadot benchmark machine`, and what
 //! matters to a node here.
 //!
 //! reads   `/proc`, for what others do meanwhile

@@ -3,7 +3,7 @@
 use hearth_stats::unit::Dimension;
 use serde::{Serialize, Serializer};
 
-use crate::did_you_mean::meant;
+use hearth_command::did_you_mean::meant;
 
 /// In what a score is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

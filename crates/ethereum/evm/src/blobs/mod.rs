@@ -1,0 +1,180 @@
+//! Blobs (EIP-4844): what they cost, how many a block holds, and the sidecars that carry them.
+//!
+//! reads   the genesis' `blobSchedule`; what a header says of its blobs; sidecars as clients send them
+//! writes  the price and the bounds of a block's blobs; sidecars whose proofs hold
+//! memory  the sidecars that [`Sidecars`] keeps, within its bounds
+//! drops   a sidecar that is not that of its transaction, with an error in geth's words
+//! source  EIP-4844, 7594, 7691, 7840, 7892, 7918; the KZG proofs are checked by c-kzg, which the EVM's precompile of
+//!         EIP-4844 uses too, with the trusted setup of Ethereum that it carries
+//!
+//! A block holds the hashes of blobs and not the blobs: execution needs no sidecar.
+
+mod schedule;
+mod sidecars;
+
+use std::sync::Arc;
+
+use alloy_consensus::Transaction;
+use alloy_eips::eip4844::env_settings::EnvKzgSettings;
+use alloy_eips::eip4844::kzg_to_versioned_hash;
+use alloy_eips::eip7594::{BlobTransactionSidecarVariant, CELLS_PER_EXT_BLOB};
+use alloy_primitives::B256;
+use revm::primitives::hardfork::SpecId;
+
+pub use alloy_eips::eip4844::DATA_GAS_PER_BLOB as GAS_PER_BLOB;
+pub use alloy_eips::eip7840::BlobParams;
+pub use schedule::BlobSchedule;
+pub use sidecars::{SIDECAR_BLOCKS, SIDECAR_BYTES, Sidecars};
+
+/// Blobs with their commitments and proofs: one proof a blob, or from Osaka on one a cell.
+pub type Sidecar = BlobTransactionSidecarVariant;
+
+/// A sidecar as it is passed on: it has up to 800 KB.
+pub type SharedSidecar = Arc<Sidecar>;
+
+/// From so many fractions of excess on nobody can pay: the price is above e^50 wei a unit. Beyond it the price is not
+/// computed: its sums would not fit into 128 bits.
+const FRACTIONS_MAX: u128 = 50;
+
+/// What a block says of blobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobEnv {
+    /// Blob gas beyond the target that the blocks before it used: the price follows from it.
+    pub excess_gas: u64,
+    /// Target, bounds and pace of the price.
+    pub params: BlobParams,
+}
+
+impl Default for BlobEnv {
+    /// Osaka's, at the least price.
+    fn default() -> Self {
+        Self { excess_gas: 0, params: BlobParams::osaka() }
+    }
+}
+
+impl BlobEnv {
+    /// Of a block with these `params` after one that had that excess, used that much blob gas, and had that base fee.
+    pub fn after(params: BlobParams, excess_gas: u64, gas_used: u64, base_fee: u64) -> Self {
+        let before = Self { excess_gas, params };
+        let excess_gas = match excess_gas.checked_add(gas_used) {
+            Some(_) if before.is_payable() => params.next_block_excess_blob_gas_osaka(excess_gas, gas_used, base_fee),
+            // Such an excess only a genesis can set.
+            sum => sum.unwrap_or(u64::MAX).saturating_sub(params.target_blob_gas_per_block()),
+        };
+        Self { excess_gas, params }
+    }
+
+    /// Whether the price can be computed: see [`FRACTIONS_MAX`].
+    fn is_payable(&self) -> bool {
+        u128::from(self.excess_gas) <= self.params.update_fraction.saturating_mul(FRACTIONS_MAX)
+    }
+
+    /// Wei for a unit of blob gas.
+    pub fn price(&self) -> u128 {
+        if self.is_payable() { self.params.calc_blob_fee(self.excess_gas) } else { u128::MAX }
+    }
+}
+
+/// How many blobs a transaction has.
+pub fn count_of(tx: &impl Transaction) -> u64 {
+    tx.blob_versioned_hashes().map_or(0, |hashes| hashes.len() as u64)
+}
+
+/// Blob gas of a transaction.
+pub fn gas_of(tx: &impl Transaction) -> u64 {
+    count_of(tx) * GAS_PER_BLOB
+}
+
+/// What is wrong with a sidecar, in geth's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SidecarError {
+    /// The transaction came without.
+    #[error("missing sidecar in blob transaction")]
+    Missing,
+    /// Proofs of cells before Osaka.
+    #[error("unexpected sidecar version, want: {want}, got: {got}")]
+    Version {
+        /// That of the fork.
+        want: u8,
+        /// That of the sidecar.
+        got: u8,
+    },
+    /// Blobs for fewer or more hashes.
+    #[error("invalid number of {have} blobs compared to {want} blob hashes")]
+    Blobs {
+        /// In the sidecar.
+        have: usize,
+        /// In the transaction.
+        want: usize,
+    },
+    /// Commitments for fewer or more hashes.
+    #[error("invalid number of {have} blob commitments compared to {want} blob hashes")]
+    Commitments {
+        /// In the sidecar.
+        have: usize,
+        /// In the transaction.
+        want: usize,
+    },
+    /// Too few proofs, or too many.
+    #[error("invalid number of {have} blob proofs expected {want}")]
+    Proofs {
+        /// In the sidecar.
+        have: usize,
+        /// That the blobs need.
+        want: usize,
+    },
+    /// A commitment to another blob than the transaction names.
+    #[error("blob {index}: computed hash {computed:#x} mismatches transaction one {named:#x}")]
+    Hash {
+        /// Which of the transaction's.
+        index: usize,
+        /// That of the commitment.
+        computed: B256,
+        /// That of the transaction.
+        named: B256,
+    },
+    /// A proof that does not hold.
+    #[error("KZG verification error: {0}")]
+    Kzg(String),
+}
+
+/// Checks a sidecar against the hashes of its transaction, for a block of the fork `spec`. From Osaka on one with a
+/// proof a blob is given proofs of cells, as geth does: clients made before Osaka still send such. Takes milliseconds
+/// for each blob; making the proofs of cells takes 0.2 s. The first call of a process loads the trusted setup, which
+/// takes about two seconds and stays in memory with 96 MiB.
+pub fn verify(sidecar: Sidecar, hashes: &[B256], spec: SpecId) -> Result<Sidecar, SidecarError> {
+    let by_cell = spec.is_enabled_in(SpecId::OSAKA);
+    if sidecar.is_eip7594() && !by_cell {
+        return Err(SidecarError::Version { want: 0, got: 1 });
+    }
+    let want = hashes.len();
+    let (blobs, commitments) = (sidecar.blobs().len(), sidecar.commitments().len());
+    if blobs != want {
+        return Err(SidecarError::Blobs { have: blobs, want });
+    }
+    if commitments != want {
+        return Err(SidecarError::Commitments { have: commitments, want });
+    }
+    for (index, (commitment, named)) in sidecar.commitments().iter().zip(hashes).enumerate() {
+        let computed = kzg_to_versioned_hash(commitment.as_slice());
+        if computed != *named {
+            return Err(SidecarError::Hash { index, computed, named: *named });
+        }
+    }
+    let (have, want) = match &sidecar {
+        Sidecar::Eip4844(sidecar) => (sidecar.proofs.len(), want),
+        Sidecar::Eip7594(sidecar) => (sidecar.cell_proofs.len(), want * CELLS_PER_EXT_BLOB),
+    };
+    if have != want {
+        return Err(SidecarError::Proofs { have, want });
+    }
+    let setup = EnvKzgSettings::Default;
+    sidecar.validate(hashes, setup.get()).map_err(|error| SidecarError::Kzg(error.to_string()))?;
+    if !by_cell || sidecar.is_eip7594() {
+        return Ok(sidecar);
+    }
+    sidecar.try_convert_into_eip7594_with_settings(setup.get()).map_err(|error| SidecarError::Kzg(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! A tower as Agave's file: an identity moves from Agave to this program and back with the votes that bind it.
+//!
+//! reads   a file's bytes
+//! writes  a file's bytes
+//! memory  one tower
+//! drops   what is no tower of this node, signed by it: an error
+//! source  [`hearth_wire::tower_file`]
+//!
+//! Agave's file has not the hash of the root's bank, and an older vote not its block's id: a tower that is read has
+//! none either. The cluster's nodes tell an id of zeros in such a vote too.
+
+use hearth_crypto::ed25519::verify_strict;
+use hearth_wire::base58::encode_32;
+use hearth_wire::tower_file::{SavedTower, SavedVote, TowerFile, TowerFileError};
+use hearth_wire::{Pubkey, Signature};
+
+use super::{BankId, LastVote, Lockouts, Tower};
+
+/// Why Agave's file gives no tower, or a tower no such file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgaveError {
+    /// The bytes are no such file.
+    #[error("no tower of Agave: {0}")]
+    File(#[from] TowerFileError),
+    /// It is of another node.
+    #[error("the tower of {}, and not of {}", encode_32(found), encode_32(node))]
+    Node {
+        /// Whose it says that it is.
+        found: Pubkey,
+        /// Whose it should be.
+        node: Pubkey,
+    },
+    /// Its signature is wrong.
+    #[error("its signature is not that of {}: it was changed", encode_32(.0))]
+    Signature(Pubkey),
+    /// There is nothing that a file could keep.
+    #[error("no vote of this tower binds, and Agave takes no file without a vote")]
+    NoVote,
+}
+
+impl Tower {
+    /// Reads the tower of `node` from Agave's file, in either of its versions. The signature must be the node's.
+    ///
+    /// # Errors
+    /// The bytes are no such file, it is another node's, or its signature is wrong.
+    pub fn from_agave(bytes: &[u8], node: &Pubkey) -> Result<Self, AgaveError> {
+        let TowerFile { signature, data, tower } = TowerFile::parse(bytes)?;
+        if tower.node != *node {
+            return Err(AgaveError::Node { found: tower.node, node: *node });
+        }
+        verify_strict(node, signature, data).map_err(|_| AgaveError::Signature(*node))?;
+        let SavedTower { votes, root, last, timestamp, .. } = tower;
+        let last = last.map(|SavedVote { slot, bank_hash, block_id }| LastVote {
+            id: BankId { slot, hash: bank_hash },
+            block_id: block_id.unwrap_or_default(),
+        });
+        let stamp = Some(timestamp).filter(|stamp| *stamp != (0, 0));
+        Ok(Self { lockouts: Lockouts { votes, root }, root_hash: None, last, stamp })
+    }
+
+    /// The tower as Agave's file of `node`, with whose key `sign` signs.
+    ///
+    /// # Errors
+    /// No vote binds, or the last does not: Agave ends when it reads such a file.
+    pub fn to_agave(&self, node: &Pubkey, sign: impl FnOnce(&[u8]) -> Signature) -> Result<Vec<u8>, AgaveError> {
+        let newest = self.lockouts.last().map(|vote| vote.slot);
+        let last = self.last.filter(|last| newest == Some(last.id.slot)).ok_or(AgaveError::NoVote)?;
+        let LastVote { id: BankId { slot, hash }, block_id } = last;
+        let saved = SavedTower {
+            node: *node,
+            votes: self.lockouts.votes.clone(),
+            // Agave's towers always have one.
+            root: self.lockouts.root.or(Some(0)).filter(|root| self.lockouts.votes[0].slot > *root),
+            last: Some(SavedVote { slot, bank_hash: hash, block_id: Some(block_id) }),
+            timestamp: self.stamp.unwrap_or_default(),
+        };
+        Ok(saved.write(sign))
+    }
+}
+
+#[cfg(test)]
+mod tests;

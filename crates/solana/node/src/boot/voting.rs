@@ -1,0 +1,86 @@
+//! voting: whether a node in a cluster may vote when it starts.
+//!
+//! reads   whether it has a tower; what its account has voted for, in the bank that it starts from
+//! writes  a verdict, and its text
+//! memory  none
+//!
+//! An account that has voted has votes that bind, and the newest may not be in the bank yet. Who has no tower does not
+//! know them, and could break them: an identity that comes from another machine or from Agave brings its tower along.
+
+use std::path::Path;
+
+use hearth_consensus::AccountVotes;
+use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It votes.
+    Votes,
+    /// It follows: its account has voted up to this slot, or rooted it, and there is no tower.
+    Follows {
+        /// The slot.
+        newest: u64,
+    },
+}
+
+/// What a node does whose account is `votes` in the bank that it starts from, and none where the bank has no such
+/// account. `is_told` is whether it was told to vote without a tower.
+pub(super) fn verdict(has_tower: bool, is_told: bool, votes: Option<&AccountVotes>) -> Verdict {
+    match votes.and_then(|votes| votes.last_vote().max(votes.root)) {
+        Some(newest) if !has_tower && !is_told => Verdict::Follows { newest },
+        _ => Verdict::Votes,
+    }
+}
+
+/// Says that a node follows, and what to do.
+pub(super) fn notice(folder: &Path, account: &Pubkey, newest: u64) -> String {
+    format!(
+        "notice: this node does not vote, it only follows: its vote account {} has voted, up to slot {newest}, and \
+         there is no tower.bin in {}. Put the tower back, or take that of Agave by `hearth ledger tower import`; \
+         --vote-without-tower (consensus.vote_without_tower) votes all the same, and may break votes that are lost",
+        encode_32(account),
+        folder.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_wire::vote::Lockout;
+
+    use super::*;
+
+    #[test]
+    fn a_node_without_tower_votes_only_where_nothing_was_voted_for() {
+        use Verdict::{Follows, Votes};
+        let account = |slot: Option<u64>, root: Option<u64>| {
+            let votes = slot.map(|slot| Lockout { slot, confirmation_count: 1 }).into_iter().collect();
+            Some(AccountVotes { votes, root, ..AccountVotes::default() })
+        };
+        let table = [
+            // The account in the bank; what is done without a tower.
+            (None, Votes),
+            (account(None, None), Votes),
+            (account(Some(7), None), Follows { newest: 7 }),
+            (account(Some(0), None), Follows { newest: 0 }),
+            (account(None, Some(5)), Follows { newest: 5 }),
+            (account(Some(7), Some(5)), Follows { newest: 7 }),
+        ];
+        for (account, without) in table {
+            assert_eq!(verdict(false, false, account.as_ref()), without, "{account:?}");
+            for (has_tower, is_told) in [(true, false), (false, true), (true, true)] {
+                assert_eq!(verdict(has_tower, is_told, account.as_ref()), Votes, "{account:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_notice_is_a_line_that_says_what_to_do() {
+        let said = notice(Path::new("my chain"), &[1; 32], 77);
+        for part in ["slot 77,", "my chain", "hearth ledger tower import", "--vote-without-tower"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(said.lines().count(), 1);
+    }
+}
