@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 use revm::state::{AccountInfo, Bytecode};
 
-use crate::state::bytecode;
+use crate::state::{AccountChange, Changes, bytecode};
 
 /// What a caller wants an account to be for one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,33 @@ impl<D: DatabaseRef> Overlay<D> {
         let codes = codes.map(|code| (keccak256(code), bytecode(code.clone()))).collect();
         Self { base, accounts, codes }
     }
+}
+
+/// The same as changes of `base`, for what goes on from them: accounts that nothing is said of but where a precompile
+/// goes are not among them.
+pub fn overridden<D: DatabaseRef>(base: &D, accounts: &[(Address, AccountOverride)]) -> Result<Changes, D::Error> {
+    let mut changes = Changes::default();
+    for (address, wanted) in accounts {
+        let AccountOverride { balance, nonce, code, state, state_diff, move_precompile_to: _ } = wanted;
+        if balance.is_none() && nonce.is_none() && code.is_none() && state.is_none() && state_diff.is_empty() {
+            continue;
+        }
+        let mut info = base.basic_ref(*address)?.unwrap_or_default();
+        info.balance = balance.unwrap_or(info.balance);
+        info.nonce = nonce.unwrap_or(info.nonce);
+        if let Some(code) = code {
+            info.code_hash = keccak256(code);
+            info.code = Some(bytecode(code.clone()));
+        }
+        let slots = state.as_ref().unwrap_or(state_diff);
+        let change = AccountChange {
+            info: Some(info),
+            storage_cleared: state.is_some(),
+            storage: slots.iter().map(|(slot, value)| (*slot, *value)).collect(),
+        };
+        changes.accounts.insert(*address, change);
+    }
+    Ok(changes)
 }
 
 impl<D: DatabaseRef> DatabaseRef for Overlay<D> {

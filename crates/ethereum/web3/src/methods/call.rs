@@ -178,11 +178,20 @@ impl<D: DatabaseRef> Scene<D> {
 }
 
 /// Why a message is none for this state, in geth's words.
-fn invalid(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> String {
+pub(super) fn invalid(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> String {
     let sender = tx.caller;
     match why {
         InvalidTransaction::LackOfFundForMaxFee { fee, balance } => {
             format!("insufficient funds for gas * price + value: address {sender} have {balance} want {fee}")
+        }
+        InvalidTransaction::NonceTooLow { tx, state } => {
+            format!("nonce too low: address {sender}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceTooHigh { tx, state } => {
+            format!("nonce too high: address {sender}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceOverflowInTransaction => {
+            format!("nonce has max value: address {sender}, nonce: {}", tx.nonce)
         }
         InvalidTransaction::GasPriceLessThanBasefee => {
             format!(

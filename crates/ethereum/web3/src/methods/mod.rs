@@ -22,6 +22,8 @@ mod pool;
 mod profile;
 mod send;
 mod sign;
+mod simulate;
+mod typed;
 mod typed_data;
 
 use std::net::IpAddr;
@@ -313,6 +315,7 @@ impl Caller<'_> {
         }
         match method {
             "eth_call" => self.eth_call(params).await,
+            "eth_simulateV1" => self.eth_simulate(params).await,
             "eth_estimateGas" => self.eth_estimate_gas(params).await,
             "eth_createAccessList" => self.eth_create_access_list(params).await,
             "eth_getTransactionCount" => self.eth_get_transaction_count(params).await,

@@ -8,15 +8,15 @@
 
 use std::sync::Arc;
 
-use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{Address, Bytes, TxKind, U256};
+use alloy_primitives::{Address, Bytes};
 use hearth_crypto::keccak::keccak256;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::tx::{Tx, TypedTransaction};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::call::Message;
+use super::typed::{Chosen, Fees, narrow, typed};
 use super::{Caller, typed_data};
 use crate::call_pool::Deadline;
 use crate::error::ServeError;
@@ -148,7 +148,7 @@ impl Caller<'_> {
     }
 
     /// The gas that a message asks for, or needs.
-    async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
+    pub(super) async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
         message.check(self.api.chain_id())?;
         if message.to.is_none() && message.input()?.is_empty() {
             return Err(Failure::server("contract creation without any data provided"));
@@ -160,66 +160,26 @@ impl Caller<'_> {
     }
 
     /// The transaction of a message, with what it does not say: nonce and fees.
-    fn fill(&self, message: &Message, from: Address, gas_limit: u64) -> Result<TypedTransaction, Failure> {
+    pub(super) fn fill(&self, message: &Message, from: Address, gas_limit: u64) -> Result<TypedTransaction, Failure> {
         let api = self.api;
         let chain_id = api.chain_id();
         let nonce = match message.nonce {
             Some(nonce) => nonce.0,
             None => api.nonce(&from, BlockId::Pending)?,
         };
-        let narrow =
-            |wide: U256| u128::try_from(wide).map_err(|_| Failure::server("max fee per gas higher than 2^128-1"));
         let tip = message.max_priority_fee_per_gas.map(|tip| narrow(tip.0)).transpose()?;
         let cap = message.max_fee_per_gas.map(|cap| narrow(cap.0)).transpose()?;
         let price = message.gas_price.map(|price| narrow(price.0)).transpose()?;
-        let to = message.to.map_or(TxKind::Create, |to| TxKind::Call(to.0));
-        let value = message.value.map_or(U256::ZERO, |value| value.0);
-        let input = message.input()?;
         let head = api.chain.head();
         let is_dynamic = price.is_none() && head.header.base_fee_per_gas.is_some();
-        if !is_dynamic {
-            let gas_price = price.unwrap_or_else(|| api.suggested_price());
-            return Ok(match message.access_list.clone() {
-                None => TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input }.into(),
-                Some(access_list) => {
-                    TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, input, access_list }.into()
-                }
-            });
-        }
-        let max_priority_fee_per_gas = tip.unwrap_or_else(|| api.suggested_tip().min(cap.unwrap_or(u128::MAX)));
-        let double = 2 * u128::from(head.base_fee().max(api.base_fee_after(&head)));
-        let max_fee_per_gas = cap.unwrap_or(max_priority_fee_per_gas.saturating_add(double));
-        let access_list = message.access_list.clone().unwrap_or_default();
-        Ok(match (message.authorization_list.clone(), to) {
-            (Some(authorization_list), TxKind::Call(to)) => TxEip7702 {
-                chain_id,
-                nonce,
-                gas_limit,
-                max_fee_per_gas,
-                max_priority_fee_per_gas,
-                to,
-                value,
-                access_list,
-                authorization_list,
-                input,
-            }
-            .into(),
-            (Some(_), TxKind::Create) => {
-                return Err(Failure::server("EIP-7702 transaction cannot be used to create contract"));
-            }
-            (None, to) => TxEip1559 {
-                chain_id,
-                nonce,
-                gas_limit,
-                max_fee_per_gas,
-                max_priority_fee_per_gas,
-                to,
-                value,
-                access_list,
-                input,
-            }
-            .into(),
-        })
+        let fees = if is_dynamic {
+            let tip = tip.unwrap_or_else(|| api.suggested_tip().min(cap.unwrap_or(u128::MAX)));
+            let double = 2 * u128::from(head.base_fee().max(api.base_fee_after(&head)));
+            Fees::Dynamic { tip, cap: cap.unwrap_or(tip.saturating_add(double)) }
+        } else {
+            Fees::Price(price.unwrap_or_else(|| api.suggested_price()))
+        };
+        typed(message, chain_id, Chosen { nonce, gas_limit, fees })
     }
 }
 

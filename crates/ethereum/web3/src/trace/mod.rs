@@ -10,6 +10,7 @@ mod calls;
 mod prestate;
 mod selectors;
 mod steps;
+mod transfers;
 mod words;
 
 use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, SimulateError, Simulated, simulate};
@@ -25,6 +26,7 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json;
 
+pub use transfers::Transfers;
 pub use words::{Watchman, halt_words};
 
 /// What a trace may take.
