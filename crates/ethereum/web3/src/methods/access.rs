@@ -6,6 +6,7 @@
 //! drops   blocks whose state is no longer kept: error -32000
 //! source  the execution API of ethereum.org; EIP-1186
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
@@ -91,6 +92,33 @@ impl Caller<'_> {
         let key = storage_key(&key).map_err(Failure::invalid_params)?;
         let view = self.view(self.block_of(&params, 2)?).await?;
         Ok(json::data(&view.storage(&address, &key).to_be_bytes::<32>()))
+    }
+
+    pub(super) async fn eth_get_storage_values(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let wanted: BTreeMap<String, Keys> = params.shape(0)?;
+        let of_account = |(address, Keys(keys)): (String, Keys)| {
+            let address = hexadecimal::fixed(&address, "common.Address").map(Address::from);
+            address.map(|address| (address, keys)).map_err(|why| Failure::argument(0, why))
+        };
+        let wanted: Vec<(Address, Vec<(String, U256)>)> =
+            wanted.into_iter().map(of_account).collect::<Result<_, _>>()?;
+        let count: usize = wanted.iter().map(|(_, keys)| keys.len()).sum();
+        if count == 0 {
+            return Err(Failure::invalid_params("empty request"));
+        }
+        if count > PROOF_SLOTS_MAX {
+            return Err(Failure::invalid_params(format!("too many slots (max {PROOF_SLOTS_MAX})")));
+        }
+        let view = self.view(self.block_of(&params, 1)?).await?;
+        Ok(json::object(|object| {
+            for (address, keys) in &wanted {
+                let name = alloy_primitives::hex::encode_prefixed(address);
+                object.array(&name, keys, |out, (_, key)| {
+                    json::push_data(out, &view.storage(address, key).to_be_bytes::<32>());
+                });
+            }
+        }))
     }
 
     pub(super) async fn eth_get_proof(&self, params: Params<'_>) -> Result<String, Failure> {

@@ -26,7 +26,7 @@ use crate::console::{Listener, text};
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Field, Params};
-use crate::trace::{Budget, Watchman, halt_words};
+use crate::trace::{Budget, Watchman, halt_words, is_precompile};
 
 /// Gas of a transfer without data.
 const TRANSFER_GAS: u64 = 21_000;
@@ -433,10 +433,4 @@ fn touched(done: &Simulated, tx: &TxEnv, env: &BlockEnv) -> AccessList {
     }
     let item = |(address, keys): (_, BTreeSet<_>)| AccessListItem { address, storage_keys: keys.into_iter().collect() };
     AccessList(accounts.into_iter().map(item).collect())
-}
-
-fn is_precompile(address: &Address) -> bool {
-    let (zeros, number) = address.split_at(18);
-    let number = u16::from_be_bytes([number[0], number[1]]);
-    zeros.iter().all(|byte| *byte == 0) && matches!(number, 1..=0x11 | 0x100)
 }

@@ -8,6 +8,7 @@
 mod about;
 mod access;
 mod blocks;
+mod build;
 mod call;
 mod debug;
 mod dev;
@@ -15,11 +16,15 @@ mod dump;
 mod durable;
 mod fees;
 mod hardhat;
+mod info;
 mod logs;
+mod otterscan;
 mod outputs;
 mod overrides;
+mod parity;
 mod pool;
 mod profile;
+mod ranges;
 mod send;
 mod sign;
 mod simulate;
@@ -244,6 +249,8 @@ impl Answerer for Caller<'_> {
             "net" | "web3" | "rpc" => self.node(method, params),
             "txpool" => self.txpool(method, params).await,
             "debug" => self.debug(method, params).await,
+            "trace" => self.parity(method, params).await,
+            "ots" => self.otterscan(method, params).await,
             "utxo" => self.utxo(method, params).await,
             "personal" => match method {
                 "personal_sign" => self.signing(method, params).await,
@@ -253,6 +260,7 @@ impl Answerer for Caller<'_> {
                 "hearth_transactionFate" => self.transaction_fate(params).await,
                 _ => self.profile(method, params).await,
             },
+            "testing" if self.api.config.dev => self.testing(method, params).await,
             "evm" | "anvil" | "hardhat" if self.api.config.dev => self.dev(method, params).await,
             _ => Err(Failure::method_not_found(method)),
         }
@@ -281,7 +289,7 @@ impl Caller<'_> {
                 Ok(crate::json::data(&hearth_crypto::keccak::keccak256(&bytes)))
             }
             "rpc_modules" => {
-                let modules = ["eth", "net", "web3", "txpool", "debug", "rpc"];
+                let modules = ["eth", "net", "web3", "txpool", "debug", "trace", "ots", "rpc"];
                 let dev = ["evm", "anvil", "hardhat"].into_iter().filter(|_| self.api.config.dev);
                 Ok(crate::json::object(|object| {
                     modules.into_iter().chain(dev).for_each(|name| object.text(name, "1.0"))
@@ -300,6 +308,9 @@ impl Caller<'_> {
             "eth_maxPriorityFeePerGas" => quantity_128(self.api.suggested_tip()),
             // Without blobs their price stays at its least.
             "eth_blobBaseFee" => "\"0x1\"".into(),
+            "eth_baseFee" => self.api.next_base_fee(),
+            "eth_config" => self.api.fork_config(),
+            "eth_capabilities" => self.api.capabilities(),
             "eth_syncing" | "eth_mining" => "false".into(),
             "eth_hashrate" => "\"0x0\"".into(),
             "eth_protocolVersion" => "\"0x44\"".into(),
@@ -322,6 +333,7 @@ impl Caller<'_> {
             "eth_getBalance" => self.eth_get_balance(params).await,
             "eth_getCode" => self.eth_get_code(params).await,
             "eth_getStorageAt" => self.eth_get_storage_at(params).await,
+            "eth_getStorageValues" => self.eth_get_storage_values(params).await,
             "eth_getProof" => self.eth_get_proof(params).await,
             "eth_getLogs" => self.eth_get_logs(params).await,
             "eth_feeHistory" => self.eth_fee_history(params).await,
@@ -337,6 +349,7 @@ impl Caller<'_> {
             "eth_sendTransaction"
             | "eth_sign"
             | "eth_signTransaction"
+            | "eth_fillTransaction"
             | "eth_signTypedData"
             | "eth_signTypedData_v3"
             | "eth_signTypedData_v4" => self.signing(method, params).await,

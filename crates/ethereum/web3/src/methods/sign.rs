@@ -16,7 +16,7 @@ use hearth_evm::tx::{Tx, TypedTransaction};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::call::Message;
-use super::typed::{Chosen, Fees, narrow, typed};
+use super::typed::{Chosen, Fees, narrow, typed, unsigned};
 use super::{Caller, typed_data};
 use crate::call_pool::Deadline;
 use crate::error::ServeError;
@@ -63,6 +63,14 @@ impl Accounts {
         bytes[64] = 27 + u8::from(signature.odd);
         Ok(json::data(&bytes))
     }
+}
+
+/// A transaction as its bytes and in words.
+fn raw_and_shape(tx: &Tx) -> String {
+    json::object(|object| {
+        object.data("raw", &tx.raw);
+        shapes::push_transaction(object.name("tx"), tx, None);
+    })
 }
 
 /// What EIP-191 has signed for a message.
@@ -114,10 +122,15 @@ impl Caller<'_> {
                 let signer = accounts.signer(&from)?;
                 let gas_limit = self.gas_limit(&message, from).await?;
                 let tx = Tx::signed(self.fill(&message, from, gas_limit)?, signer);
-                Ok(json::object(|object| {
-                    object.data("raw", &tx.raw);
-                    shapes::push_transaction(object.name("tx"), &tx, None);
-                }))
+                Ok(raw_and_shape(&tx))
+            }
+            // As it would be signed, by nobody.
+            "eth_fillTransaction" => {
+                let message: Message = params.at_most(1)?.shape(0)?;
+                let from = message.from.map(|from| from.0).unwrap_or_default();
+                let gas_limit = self.gas_limit(&message, from).await?;
+                let tx = unsigned(self.fill(&message, from, gas_limit)?, from);
+                Ok(raw_and_shape(&tx))
             }
             _ => self.eth_send_transaction(params).await,
         }
@@ -148,7 +161,7 @@ impl Caller<'_> {
     }
 
     /// The gas that a message asks for, or needs.
-    pub(super) async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
+    async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
         message.check(self.api.chain_id())?;
         if message.to.is_none() && message.input()?.is_empty() {
             return Err(Failure::server("contract creation without any data provided"));
@@ -160,7 +173,7 @@ impl Caller<'_> {
     }
 
     /// The transaction of a message, with what it does not say: nonce and fees.
-    pub(super) fn fill(&self, message: &Message, from: Address, gas_limit: u64) -> Result<TypedTransaction, Failure> {
+    fn fill(&self, message: &Message, from: Address, gas_limit: u64) -> Result<TypedTransaction, Failure> {
         let api = self.api;
         let chain_id = api.chain_id();
         let nonce = match message.nonce {

@@ -5,8 +5,8 @@
 //! memory  a copy of the message's data and lists
 
 use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
-use alloy_primitives::{TxKind, U256};
-use hearth_evm::tx::TypedTransaction;
+use alloy_primitives::{Address, Signature, TxKind, U256};
+use hearth_evm::tx::{Tx, TxEnvelope, TypedTransaction};
 
 use super::call::Message;
 use crate::failure::Failure;
@@ -89,4 +89,10 @@ pub(super) fn typed(message: &Message, chain_id: u64, chosen: Chosen) -> Result<
         }
         .into(),
     })
+}
+
+/// A transaction of `sender` that nobody has signed: its signature is zeros.
+pub(super) fn unsigned(transaction: TypedTransaction, sender: Address) -> Tx {
+    let nobody = Signature::new(U256::ZERO, U256::ZERO, false);
+    Tx::with_sender(TxEnvelope::new_unhashed(transaction, nobody), sender)
 }

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy_primitives::{B256, Bytes, Log, Signature, U256};
+use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{
     BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, PrecompileOverrides, SimulateError,
     SpecId, Verdict, credit, overridden, simulate,
 };
 use hearth_evm::state::{StateError, StateView};
-use hearth_evm::tx::{SharedTx, Tx, TxEnvelope, to_tx_env};
+use hearth_evm::tx::{SharedTx, Tx, to_tx_env};
 use revm::DatabaseRef;
 use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, InvalidTransaction};
@@ -27,7 +27,7 @@ use crate::json;
 use crate::methods::Api;
 use crate::methods::call::{Message, invalid};
 use crate::methods::overrides::BlockOverrides;
-use crate::methods::typed::{Chosen, Fees, narrow, typed};
+use crate::methods::typed::{Chosen, Fees, narrow, typed, unsigned};
 use crate::shapes::{self, Place, Stage};
 use crate::trace::{Budget, Transfers, halt_words};
 
@@ -45,7 +45,7 @@ struct Before<'a> {
 impl DatabaseRef for Before<'_> {
     type Error = StateError;
 
-    fn basic_ref(&self, address: alloy_primitives::Address) -> Result<Option<AccountInfo>, StateError> {
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
         self.db.basic_ref(address)
     }
 
@@ -53,7 +53,7 @@ impl DatabaseRef for Before<'_> {
         self.db.code_by_hash_ref(code_hash)
     }
 
-    fn storage_ref(&self, address: alloy_primitives::Address, index: U256) -> Result<U256, StateError> {
+    fn storage_ref(&self, address: Address, index: U256) -> Result<U256, StateError> {
         self.db.storage_ref(address, index)
     }
 
@@ -202,9 +202,8 @@ impl Run<'_> {
         };
         let nonce = message.nonce.map_or(sender_nonce, |nonce| nonce.0);
         let chosen = Chosen { nonce, gas_limit: gas.min(self.gas_left), fees };
-        let unsigned = Signature::new(U256::ZERO, U256::ZERO, false);
-        let envelope = TxEnvelope::new_unhashed(typed(message, env.chain_id, chosen)?, unsigned);
-        Ok(Arc::new(Tx::with_sender(envelope, message.from.map(|from| from.0).unwrap_or_default())))
+        let sender = message.from.map(|from| from.0).unwrap_or_default();
+        Ok(Arc::new(unsigned(typed(message, env.chain_id, chosen)?, sender)))
     }
 
     fn call<D: DatabaseRef>(
