@@ -130,6 +130,7 @@ impl Caller<'_> {
                 })
                 .await
             }
+            "debug_codeByHash" => self.debug_code_by_hash(params),
             "debug_storageRangeAt" => self.debug_storage_range(params).await,
             "debug_accountRange" => self.debug_account_range(params).await,
             "debug_traceCall" => self.debug_trace_call(params).await,

@@ -260,6 +260,9 @@ impl Answerer for Caller<'_> {
                 "hearth_transactionFate" => self.transaction_fate(params).await,
                 _ => self.profile(method, params).await,
             },
+            "erigon" if method == "erigon_getHeaderByNumber" => {
+                self.block_method("eth_getHeaderByNumber", params).await
+            }
             "testing" if self.api.config.dev => self.testing(method, params).await,
             "evm" | "anvil" | "hardhat" if self.api.config.dev => self.dev(method, params).await,
             _ => Err(Failure::method_not_found(method)),
@@ -333,6 +336,8 @@ impl Caller<'_> {
             "eth_getBalance" => self.eth_get_balance(params).await,
             "eth_getCode" => self.eth_get_code(params).await,
             "eth_getStorageAt" => self.eth_get_storage_at(params).await,
+            "eth_getAccount" => self.eth_get_account(params).await,
+            "eth_getAccountInfo" => self.eth_get_account_info(params).await,
             "eth_getStorageValues" => self.eth_get_storage_values(params).await,
             "eth_getProof" => self.eth_get_proof(params).await,
             "eth_getLogs" => self.eth_get_logs(params).await,
@@ -350,6 +355,7 @@ impl Caller<'_> {
             | "eth_sign"
             | "eth_signTransaction"
             | "eth_fillTransaction"
+            | "eth_sendUnsignedTransaction"
             | "eth_signTypedData"
             | "eth_signTypedData_v3"
             | "eth_signTypedData_v4" => self.signing(method, params).await,

@@ -87,6 +87,13 @@ impl Caller<'_> {
                 })
                 .await
             }
+            _ => self.searched(method, params).await,
+        }
+    }
+
+    /// What blocks are looked through for.
+    async fn searched(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        match method {
             "ots_searchTransactionsBefore" | "ots_searchTransactionsAfter" => {
                 let way = if method.ends_with("Before") { Way::Before } else { Way::After };
                 let params = params.at_most(3)?;
@@ -287,7 +294,7 @@ fn calls(frames: &[Frame]) -> String {
 /// What a transaction that failed gave back.
 fn error(frames: &[Frame]) -> String {
     let failed = frames.first().filter(|frame| !frame.result.is_ok());
-    json::data(failed.map_or(&[], |frame| &frame.output))
+    json::data(failed.map_or(&[][..], |frame| &frame.output[..]))
 }
 
 /// A block without transactions and blooms, and how many transactions it has.
@@ -302,9 +309,10 @@ fn push_block(object: &mut Object<'_>, block: &Block) {
 }
 
 fn details(block: &Block) -> String {
-    let paid = block.receipts.iter().fold(U256::ZERO, |sum, receipt| {
-        sum + U256::from(receipt.effective_gas_price) * U256::from(receipt.gas_used)
-    });
+    let paid = block
+        .receipts
+        .iter()
+        .fold(U256::ZERO, |sum, receipt| sum + U256::from(receipt.effective_gas_price) * U256::from(receipt.gas_used));
     json::object(|object| {
         object.object("block", |object| push_block(object, block));
         object.raw("issuance", r#"{"blockReward":"0x0","uncleReward":"0x0","issuance":"0x0"}"#);

@@ -132,16 +132,18 @@ impl Caller<'_> {
                 let tx = unsigned(self.fill(&message, from, gas_limit)?, from);
                 Ok(raw_and_shape(&tx))
             }
-            _ => self.eth_send_transaction(params).await,
+            "eth_sendUnsignedTransaction" if !self.api.config.dev => Err(Failure::method_not_found(method)),
+            _ => self.eth_send_transaction(params, method == "eth_sendUnsignedTransaction").await,
         }
     }
 
-    async fn eth_send_transaction(&self, params: Params<'_>) -> Result<String, Failure> {
+    /// For an account whose key the node has, or that is impersonated; `for_anyone`: as if each were.
+    async fn eth_send_transaction(&self, params: Params<'_>, for_anyone: bool) -> Result<String, Failure> {
         let message: Message = params.at_most(1)?.shape(0)?;
         let own = self.api.accounts.signers.first().map(|(address, _)| *address);
         let from = message.from.map(|from| from.0).or(own).ok_or_else(|| Failure::server("unknown account"))?;
         let api = self.api;
-        let signer = match api.chain.is_impersonated(&from) {
+        let signer = match for_anyone || api.chain.is_impersonated(&from) {
             true => None,
             // With code it can sign nothing (EIP-3607), but developers give code to such accounts, and send from them.
             false => Some(api.accounts.signer(&from)?).filter(|_| !(api.config.dev && api.is_contract(&from))),
