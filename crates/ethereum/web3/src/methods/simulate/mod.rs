@@ -68,8 +68,12 @@ struct Options {
     whole: bool,
 }
 
-fn read<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T, Failure> {
-    serde_json::from_str(json.get()).map_err(|why| Failure::argument(0, shape_error(&why)))
+/// An object: a list of its fields' values is none.
+fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Failure> {
+    if !json.starts_with('{') {
+        return Err(Failure::argument(0, "json: cannot unmarshal a value that is no object into one"));
+    }
+    serde_json::from_str(json).map_err(|why| Failure::argument(0, shape_error(&why)))
 }
 
 /// The blocks of a request, if they are not too many.
@@ -83,7 +87,7 @@ fn read_blocks(wanted: First<'_, BLOCKS_MAX>) -> Result<Vec<Asked>, Failure> {
     let mut blocks = Vec::with_capacity(wanted.items.len());
     let mut calls_in_all = 0;
     for json in wanted.items {
-        let wire: WireBlock<'_> = read(json)?;
+        let wire: WireBlock<'_> = read(json.get())?;
         let calls = wire.calls.unwrap_or_default();
         calls_in_all += calls.count;
         if calls_in_all > CALLS_MAX {
@@ -92,7 +96,7 @@ fn read_blocks(wanted: First<'_, BLOCKS_MAX>) -> Result<Vec<Asked>, Failure> {
         blocks.push(Asked {
             overrides: wire.block_overrides.unwrap_or_default(),
             state: StateOverrides::read(wire.state_overrides.map(|json| json.get()), 0)?,
-            calls: calls.items.into_iter().map(read).collect::<Result<_, _>>()?,
+            calls: calls.items.into_iter().map(|json| read(json.get())).collect::<Result<_, _>>()?,
         });
     }
     Ok(blocks)
@@ -101,7 +105,8 @@ fn read_blocks(wanted: First<'_, BLOCKS_MAX>) -> Result<Vec<Asked>, Failure> {
 impl Caller<'_> {
     pub(super) async fn eth_simulate(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
-        let request: Request<'_> = params.shape(0)?;
+        let json = params.json(0).ok_or_else(|| Failure::invalid_params("missing value for required argument 0"))?;
+        let request: Request<'_> = read(json)?;
         let id = params.optional(1)?.unwrap_or(BlockId::Latest);
         let options = Options {
             trace_transfers: request.trace_transfers,
