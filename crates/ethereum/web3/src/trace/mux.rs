@@ -50,7 +50,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Named<'a> {
 }
 
 /// The tracers that a configuration names, with what each takes. What they in turn name is not looked for.
-pub fn read(json: &str) -> Result<Vec<(String, TracerConfig)>, serde_json::Error> {
+pub(super) fn read(json: &str) -> Result<Vec<(String, TracerConfig)>, serde_json::Error> {
     let Named(named) = serde_json::from_str(json)?;
     let one = |(name, config): (String, &RawValue)| {
         let config: Option<TracerConfig> = serde_json::from_str(config.get())?;
@@ -60,7 +60,7 @@ pub fn read(json: &str) -> Result<Vec<(String, TracerConfig)>, serde_json::Error
 }
 
 /// Traces one message with each.
-pub fn trace<D: DatabaseRef>(
+pub(super) fn trace<D: DatabaseRef>(
     each: &[(String, TracerConfig)],
     subject: &Subject<'_, D>,
     mut budget: Budget,

@@ -82,12 +82,7 @@ pub fn parity_words(result: InstructionResult) -> String {
     use InstructionResult as Result;
     let words = match result {
         Result::Revert => "Reverted",
-        Result::OutOfGas
-        | Result::MemoryOOG
-        | Result::MemoryLimitOOG
-        | Result::PrecompileOOG
-        | Result::InvalidOperandOOG
-        | Result::ReentrancySentryOOG => "Out of gas",
+        result if is_out_of_gas(result) => "Out of gas",
         Result::OpcodeNotFound | Result::NotActivated | Result::InvalidFEOpcode => "Bad instruction",
         Result::InvalidJump => "Bad jump destination",
         Result::StackUnderflow => "Stack underflow",
@@ -98,6 +93,19 @@ pub fn parity_words(result: InstructionResult) -> String {
         other => return instruction_words(other),
     };
     words.into()
+}
+
+fn is_out_of_gas(result: InstructionResult) -> bool {
+    use InstructionResult as Result;
+    matches!(
+        result,
+        Result::OutOfGas
+            | Result::MemoryOOG
+            | Result::MemoryLimitOOG
+            | Result::PrecompileOOG
+            | Result::InvalidOperandOOG
+            | Result::ReentrancySentryOOG
+    )
 }
 
 /// Whether a precompile lies at an address, under the newest rules.
@@ -114,12 +122,7 @@ pub fn instruction_words(result: InstructionResult) -> String {
         Result::Revert => "execution reverted",
         Result::CallTooDeep => "max call depth exceeded",
         Result::OutOfFunds => "insufficient balance for transfer",
-        Result::OutOfGas
-        | Result::MemoryOOG
-        | Result::MemoryLimitOOG
-        | Result::PrecompileOOG
-        | Result::InvalidOperandOOG
-        | Result::ReentrancySentryOOG => "out of gas",
+        result if is_out_of_gas(result) => "out of gas",
         Result::OpcodeNotFound | Result::NotActivated => "invalid opcode: opcode not defined",
         Result::InvalidFEOpcode => "invalid opcode: INVALID",
         Result::CallNotAllowedInsideStatic | Result::StateChangeDuringStaticCall => "write protection",
