@@ -70,7 +70,7 @@ impl<T> Page<T> {
 /// Shows each entry of a state to `look`.
 fn each(view: &StateView, deadline: Deadline, mut look: impl FnMut(Entry)) -> Result<(), Failure> {
     for (index, entry) in view.dump().enumerate() {
-        if index % LOOK_EVERY == 0 {
+        if index.is_multiple_of(LOOK_EVERY) {
             deadline.check()?;
         }
         look(entry);
