@@ -109,3 +109,43 @@ impl<D: DatabaseRef> DatabaseRef for Overlay<D> {
         self.base.block_hash_ref(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use revm::primitives::hardfork::SpecId;
+
+    use super::*;
+    use crate::exec::BlockDb;
+    use crate::genesis::Genesis;
+    use crate::state::State;
+
+    #[test]
+    fn the_changes_of_overrides_read_like_the_overrides() {
+        let [rich, new, moved] = [1, 2, 3].map(Address::repeat_byte);
+        let word = |number: u64| U256::from(number);
+        let genesis = Genesis::dev(7, &[(rich, word(5))], 30_000_000);
+        let state = State::open(None, &genesis).unwrap();
+        let view = state.head();
+        let slots = HashMap::from([(word(1), word(2))]);
+        let accounts = [
+            (rich, AccountOverride { nonce: Some(4), state_diff: slots.clone(), ..Default::default() }),
+            (new, AccountOverride { code: Some(vec![0x5f].into()), state: Some(slots), ..Default::default() }),
+            (moved, AccountOverride { move_precompile_to: Some(new), ..Default::default() }),
+        ];
+        let overlay = Overlay::new(&view, accounts.clone());
+        let mut db = BlockDb::new(&view, SpecId::OSAKA);
+        let changes = overridden(&db, &accounts).unwrap();
+        assert!(!changes.accounts.contains_key(&moved), "nothing is said of it");
+        db.append(changes);
+        for address in [rich, new] {
+            let (one, other) = (overlay.basic_ref(address).unwrap(), db.basic_ref(address).unwrap());
+            assert_eq!(one, other);
+            for slot in [word(1), word(9)] {
+                assert_eq!(overlay.storage_ref(address, slot).unwrap(), db.storage_ref(address, slot).unwrap());
+            }
+        }
+        let hash = db.basic_ref(new).unwrap().unwrap().code_hash;
+        assert_eq!(db.code_by_hash_ref(hash).unwrap(), overlay.code_by_hash_ref(hash).unwrap());
+        assert_eq!(db.basic_ref(moved).unwrap(), None);
+    }
+}
