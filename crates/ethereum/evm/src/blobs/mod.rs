@@ -14,7 +14,7 @@ mod sidecars;
 
 use std::sync::Arc;
 
-use alloy_consensus::Transaction;
+use alloy_consensus::{Header, Transaction};
 use alloy_eips::eip4844::env_settings::EnvKzgSettings;
 use alloy_eips::eip4844::kzg_to_versioned_hash;
 use alloy_eips::eip7594::{BlobTransactionSidecarVariant, CELLS_PER_EXT_BLOB};
@@ -62,6 +62,13 @@ impl BlobEnv {
             sum => sum.unwrap_or(u64::MAX).saturating_sub(params.target_blob_gas_per_block()),
         };
         Self { excess_gas, params }
+    }
+
+    /// Of a block with these `params` after the one of this header, which before Cancun says nothing of blobs.
+    pub fn after_header(params: BlobParams, parent: &Header) -> Self {
+        let excess_gas = parent.excess_blob_gas.unwrap_or_default();
+        let gas_used = parent.blob_gas_used.unwrap_or_default();
+        Self::after(params, excess_gas, gas_used, parent.base_fee_per_gas.unwrap_or_default())
     }
 
     /// Whether the price can be computed: see [`FRACTIONS_MAX`].

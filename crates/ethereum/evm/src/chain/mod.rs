@@ -30,6 +30,7 @@ mod schedule;
 mod sequencer;
 mod side;
 mod submit;
+mod supposed;
 mod synced;
 mod testing;
 mod times;

@@ -31,7 +31,7 @@ use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainCont
 pub use console::CONSOLE;
 pub(crate) use console::ConsoleProbe;
 pub use database::BlockDb;
-pub use overrides::{AccountOverride, Overlay};
+pub use overrides::{AccountOverride, Overlay, overridden};
 pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
 pub use requests::BlockFault;

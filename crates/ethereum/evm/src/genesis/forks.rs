@@ -3,7 +3,7 @@
 //! source  geth's `params.ChainConfig`: the order of forks, and that a fork by time presupposes London
 
 use alloy_genesis::ChainConfig;
-use alloy_primitives::U256;
+use alloy_primitives::{B256, U256};
 use revm::primitives::hardfork::SpecId;
 
 use super::GenesisError;
@@ -53,6 +53,23 @@ impl Forks {
     pub fn spec(&self, number: u64, timestamp: u64) -> SpecId {
         let active = self.scheduled.iter().rev().find(|(_, from)| from.is_active(number, timestamp));
         active.map_or(SpecId::FRONTIER, |(spec, _)| *spec)
+    }
+
+    /// The checksum over block zero and the forks that hold for a block of this height and time (EIP-2124). `zero` is
+    /// the hash of block zero, `zero_time` its time: what holds from there on counts for nothing.
+    pub fn id(&self, zero: &B256, zero_time: u64, number: u64, timestamp: u64) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(zero.as_slice());
+        let active = self.scheduled.iter().filter(|(_, from)| from.is_active(number, timestamp));
+        let mut points: Vec<u64> = active
+            .filter_map(|(_, from)| match from {
+                Activation::Height(height) => Some(*height).filter(|height| *height > 0),
+                Activation::Time(time) => Some(*time).filter(|time| *time > zero_time),
+            })
+            .collect();
+        points.dedup();
+        points.iter().for_each(|point| hasher.update(&point.to_be_bytes()));
+        hasher.finalize()
     }
 
     /// The forks of geth's `config`. Refuses a fork without the one it builds on.
@@ -148,6 +165,21 @@ mod tests {
         assert_eq!(forks.spec(40, 5), SpecId::PETERSBURG);
         assert_eq!(forks.spec(70, 999), SpecId::MERGE);
         assert_eq!(forks.spec(70, 1_000), SpecId::SHANGHAI);
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_eip_2124() {
+        // Ethereum's own: block zero, and the first two forks after it.
+        let zero: B256 = "0xd4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3".parse().unwrap();
+        let scheduled = vec![
+            (SpecId::FRONTIER, Activation::Height(0)),
+            (SpecId::HOMESTEAD, Activation::Height(1_150_000)),
+            (SpecId::TANGERINE, Activation::Height(1_920_000)),
+        ];
+        let forks = Forks { scheduled };
+        assert_eq!(forks.id(&zero, 0, 0, 0), 0xfc64_ec04);
+        assert_eq!(forks.id(&zero, 0, 1_150_000, 0), 0x97c2_c34c);
+        assert_eq!(forks.id(&zero, 0, u64::MAX, 0), 0x91d1_f948);
     }
 
     #[test]

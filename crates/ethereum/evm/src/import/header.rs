@@ -169,10 +169,8 @@ fn check_presence(header: &Header, spec: SpecId) -> Result<(), InvalidBlock> {
 
 fn check_blobs(header: &Header, parent: &Header, genesis: &Genesis) -> Result<(), InvalidBlock> {
     let params = genesis.blob_params(header.number, header.timestamp);
-    let (before, used) = (parent.excess_blob_gas.unwrap_or_default(), parent.blob_gas_used.unwrap_or_default());
-    let after = BlobEnv::after(params, before, used, parent.base_fee_per_gas.unwrap_or_default());
     let excess = header.excess_blob_gas.ok_or_else(|| missing("excessBlobGas", "Cancun"))?;
-    expect("excessBlobGas", excess, after.excess_gas)?;
+    expect("excessBlobGas", excess, BlobEnv::after_header(params, parent).excess_gas)?;
     let used = header.blob_gas_used.ok_or_else(|| missing("blobGasUsed", "Cancun"))?;
     let most = params.max_blob_gas_per_block();
     if used > most {

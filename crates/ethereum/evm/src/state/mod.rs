@@ -20,6 +20,7 @@ mod proof;
 #[cfg(test)]
 mod rebuild;
 mod sorted;
+mod supposed;
 #[cfg(test)]
 mod tests;
 mod tries;

@@ -19,7 +19,7 @@ use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::WINDOW;
-use super::code::NO_CODE;
+use super::code::{NO_CODE, PASSING};
 use super::flat::{Flat, Slim, SlotKey, Word};
 use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, Source, Taken, Undo, View};
 
@@ -159,6 +159,19 @@ impl Tries {
         accounts: &[(Address, Option<Slim>)],
         slots: &[(SlotKey, Word)],
     ) -> Prepared {
+        self.prepare_with(flat, from, accounts, slots, &[])
+    }
+
+    /// The same, where accounts may have codes that the state does not keep: `passing` are their hashes, and their
+    /// numbers begin at [`PASSING`].
+    pub(crate) fn prepare_with(
+        &self,
+        flat: &Flat,
+        from: &Top,
+        accounts: &[(Address, Option<Slim>)],
+        slots: &[(SlotKey, Word)],
+        passing: &[B256],
+    ) -> Prepared {
         let arena = self.accounts.read();
         let slot_arena = self.slots.read();
         let touched = touched(flat, accounts, slots);
@@ -172,7 +185,7 @@ impl Tries {
             Change { key, leaf, live: after.is_some(), at }
         };
         let changes: Vec<Change<AccountLeaf>> = in_order(&keys).map(change).collect();
-        let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena };
+        let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena, passing };
         let overlay = trie::update(&arena, from.child, &changes, &source, threads);
         Prepared { accounts: overlay, slots: slot_overlay }
     }
@@ -429,8 +442,12 @@ impl Storage<'_> {
     }
 }
 
-fn encode_account(flat: &Flat, slim: &Slim, storage_root: B256, out: &mut Vec<u8>) {
-    let code_hash = if slim.code() == NO_CODE { KECCAK_EMPTY } else { flat.codes.get(slim.code()).0 };
+fn encode_account(flat: &Flat, passing: &[B256], slim: &Slim, storage_root: B256, out: &mut Vec<u8>) {
+    let code_hash = match slim.code() {
+        NO_CODE => KECCAK_EMPTY,
+        number @ PASSING.. => passing[(number - PASSING) as usize],
+        number => flat.codes.get(number).0,
+    };
     TrieAccount::new(slim.nonce(), slim.balance(), storage_root, code_hash).encode(out);
 }
 
@@ -444,6 +461,7 @@ struct AccountSource<'a> {
     touched: &'a [Touched<'a>],
     storages: &'a [Stored],
     slots: &'a Arena<SlotLeaf>,
+    passing: &'a [B256],
 }
 
 impl Source<AccountLeaf> for AccountSource<'_> {
@@ -462,7 +480,7 @@ impl Source<AccountLeaf> for AccountSource<'_> {
         };
         let slim = slim.expect("a leaf's account is there");
         let root = new.or_else(|| storage_top(self.slots, leaf.storage).map(|top| top.reference().root()));
-        encode_account(self.flat, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
+        encode_account(self.flat, self.passing, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
     }
 }
 
@@ -503,7 +521,8 @@ impl<A: Fn(&Address) -> Option<Slim> + Sync, S: Sync> Source<AccountLeaf> for Pr
 
     fn value(&self, leaf: &AccountLeaf, _: u32, out: &mut Vec<u8>) {
         let root = storage_top(self.slots, leaf.storage).map_or(EMPTY_ROOT_HASH, |top| top.reference().root());
-        encode_account(self.flat, &(self.account)(&leaf.address).expect("a leaf's account is there"), root, out);
+        let slim = (self.account)(&leaf.address).expect("a leaf's account is there");
+        encode_account(self.flat, &[], &slim, root, out);
     }
 }
 
