@@ -32,10 +32,6 @@ pub type Sidecar = BlobTransactionSidecarVariant;
 /// A sidecar as it is passed on: it has up to 800 KB.
 pub type SharedSidecar = Arc<Sidecar>;
 
-/// From so many fractions of excess on nobody can pay: the price is above e^50 wei a unit. Beyond it the price is not
-/// computed: its sums would not fit into 128 bits.
-const FRACTIONS_MAX: u128 = 50;
-
 /// What a block says of blobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobEnv {
@@ -55,11 +51,10 @@ impl Default for BlobEnv {
 impl BlobEnv {
     /// Of a block with these `params` after one that had that excess, used that much blob gas, and had that base fee.
     pub fn after(params: BlobParams, excess_gas: u64, gas_used: u64, base_fee: u64) -> Self {
-        let before = Self { excess_gas, params };
         let excess_gas = match excess_gas.checked_add(gas_used) {
-            Some(_) if before.is_payable() => params.next_block_excess_blob_gas_osaka(excess_gas, gas_used, base_fee),
+            Some(_) => params.next_block_excess_blob_gas_osaka(excess_gas, gas_used, base_fee),
             // Such an excess only a genesis can set.
-            sum => sum.unwrap_or(u64::MAX).saturating_sub(params.target_blob_gas_per_block()),
+            None => u64::MAX - params.target_blob_gas_per_block(),
         };
         Self { excess_gas, params }
     }
@@ -71,14 +66,9 @@ impl BlobEnv {
         Self::after(params, excess_gas, gas_used, parent.base_fee_per_gas.unwrap_or_default())
     }
 
-    /// Whether the price can be computed: see [`FRACTIONS_MAX`].
-    fn is_payable(&self) -> bool {
-        u128::from(self.excess_gas) <= self.params.update_fraction.saturating_mul(FRACTIONS_MAX)
-    }
-
     /// Wei for a unit of blob gas.
     pub fn price(&self) -> u128 {
-        if self.is_payable() { self.params.calc_blob_fee(self.excess_gas) } else { u128::MAX }
+        self.params.calc_blob_fee(self.excess_gas)
     }
 }
 

@@ -76,6 +76,9 @@ fn the_price_follows_what_was_used() {
     assert_eq!(full.excess_gas, 13 * GAS_PER_BLOB, "10 and 9 × (9 - 6) / 9");
     assert_eq!(BlobEnv::after(osaka, 10 * GAS_PER_BLOB, 0, 1_000_000_000).excess_gas, 10 * GAS_PER_BLOB);
     assert_eq!(BlobEnv::after(osaka, 10 * GAS_PER_BLOB, 0, 7).excess_gas, 4 * GAS_PER_BLOB);
+    // What no chain comes to, but a genesis may say.
+    let absurd = BlobEnv::after(osaka, u64::MAX, GAS_PER_BLOB, 7);
+    assert_eq!((absurd.excess_gas, absurd.price()), (u64::MAX - 6 * GAS_PER_BLOB, u128::MAX));
 }
 
 #[test]
