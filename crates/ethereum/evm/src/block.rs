@@ -260,6 +260,13 @@ impl Block {
         spec.is_enabled_in(SpecId::OSAKA) && self.size() > SIZE_MAX
     }
 
+    /// What the block after this one says of blobs, under its `params`.
+    pub fn blobs_after(&self, params: BlobParams) -> BlobEnv {
+        let header = &self.header;
+        let (excess, used) = (header.excess_blob_gas.unwrap_or_default(), header.blob_gas_used.unwrap_or_default());
+        BlobEnv::after(params, excess, used, self.base_fee())
+    }
+
     /// What executing this block again takes; `blobs` are the parameters of its fork and time.
     pub fn env(&self, chain_id: u64, spec: SpecId, limits: TxLimits, blobs: BlobParams) -> BlockEnv {
         let header = &self.header;

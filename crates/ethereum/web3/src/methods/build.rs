@@ -116,6 +116,7 @@ impl Api {
             prevrandao: attributes.prev_randao.0,
             parent_hash: Some(parent.hash),
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then_some(root),
+            blobs: parent.blobs_after(genesis.blob_params(number, timestamp)),
             chain_id: self.chain_id(),
             spec,
             limits: genesis.limits,

@@ -178,6 +178,7 @@ impl Run<'_> {
             prevrandao: overrides.prev_randao.map_or(B256::ZERO, |field| field.0),
             parent_hash: Some(self.parent.hash),
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then_some(beacon_root),
+            blobs: self.parent.blobs_after(genesis.blob_params(number, timestamp)),
             chain_id: self.api.chain_id(),
             spec,
             limits: genesis.limits,
