@@ -19,7 +19,7 @@ use alloy_rlp::{BufMut, Encodable};
 use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
-use crate::blobs;
+use crate::blobs::{self, BlobEnv, BlobParams};
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
@@ -287,6 +287,11 @@ impl Block {
     /// Whether it is larger than the rules let a block be.
     pub fn is_too_large(&self, spec: SpecId) -> bool {
         spec.is_enabled_in(SpecId::OSAKA) && self.size() > SIZE_MAX
+    }
+
+    /// What the block after this one says of blobs, under its `params`.
+    pub fn blobs_after(&self, params: BlobParams) -> BlobEnv {
+        BlobEnv::after_header(params, &self.header)
     }
 }
 

@@ -1,5 +1,5 @@
-//! score: what a machine can do. Scores that compare number for number with those of `polkadot benchmark machine`, and what
-//! matters to a node here.
+//! score: what a machine can do. Scores that compare number for number with those of `polkadot benchmark machine`, and
+//! what matters to a node here.
 //!
 //! reads   `/proc`, for what others do meanwhile
 //! writes  a file in a folder that is named, removed when the score is there or is given up

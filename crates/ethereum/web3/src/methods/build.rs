@@ -11,7 +11,6 @@ use std::sync::Arc;
 use alloy_consensus::Transaction;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes, U256};
-use hearth_evm::blobs::BlobEnv;
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{BlockEnv, BlockExecutor, Executed, SpecId, Verdict, credit};
 use hearth_evm::tx::{SharedTx, decode_one};
@@ -120,10 +119,10 @@ impl Api {
             prevrandao: attributes.prev_randao.0,
             parent_hash: Some(parent.hash),
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then_some(root),
+            blobs: parent.blobs_after(genesis.blob_params(number, timestamp)),
             chain_id: self.chain_id(),
             spec,
             limits: genesis.limits,
-            blobs: BlobEnv::after_header(genesis.blob_params(number, timestamp), &parent.header),
             deposit_contract: genesis.deposit_contract,
         })
     }

@@ -30,7 +30,7 @@ use crate::trace::{Budget, Options, Subject, Whereabouts};
 pub(super) type Replayed<'a, 'b> = Subject<'a, BlockDb<'b, StateView>>;
 
 impl Api {
-    /// Executes a block's transactions again: shows all to `look`, or the one at `only`, and gives what it says of each.
+    /// Executes a block's transactions again. Shows all to `look`, or the one at `only`; returns what it says of each.
     /// It says besides what the transaction has changed, for those after it.
     pub(super) fn replay<T>(
         &self,

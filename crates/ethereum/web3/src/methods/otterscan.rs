@@ -83,7 +83,9 @@ impl Caller<'_> {
                 let length = usize::try_from(length).unwrap_or(PAGE_MAX).min(PAGE_MAX);
                 let page = usize::try_from(page).unwrap_or(usize::MAX);
                 self.looked_up(move |api, _| {
-                    Ok(api.block(id)?.map_or_else(|| NULL.into(), |block| transactions(&block, page, length)))
+                    let Some(block) = api.block(id)? else { return Ok(NULL.into()) };
+                    let blob_price = api.chain.env_of(&block).blobs.price();
+                    Ok(transactions(&block, blob_price, page, length))
                 })
                 .await
             }
@@ -217,7 +219,9 @@ impl Api {
             object.array("txs", &found, |out, (block, index)| {
                 shapes::push_transaction(out, &block.txs[*index], Some(Place { block, index: *index }));
             });
-            object.array("receipts", &found, |out, (block, index)| push_receipt(out, block, *index));
+            object.array("receipts", &found, |out, (block, index)| {
+                push_receipt(out, block, *index, self.chain.env_of(block).blobs.price());
+            });
             object.flag("firstPage", first);
             object.flag("lastPage", last);
         }))
@@ -234,9 +238,9 @@ fn is_of(block: &Block, index: usize, address: &Address) -> bool {
 }
 
 /// A receipt with the time of its block.
-fn push_receipt(out: &mut String, block: &Block, index: usize) {
+fn push_receipt(out: &mut String, block: &Block, index: usize, blob_price: u128) {
     let begin = out.len();
-    shapes::push_receipt(out, Place { block, index });
+    shapes::push_receipt(out, Place { block, index }, blob_price);
     // Before the end of the object.
     if out.len() > begin {
         out.pop();
@@ -320,8 +324,8 @@ fn details(block: &Block) -> String {
     })
 }
 
-/// A page of a block's transactions: page 0 has its last ones.
-fn transactions(block: &Block, page: usize, length: usize) -> String {
+/// A page of a block's transactions, where a unit of blob gas costs `blob_price` wei: page 0 has its last ones.
+fn transactions(block: &Block, blob_price: u128, page: usize, length: usize) -> String {
     let end = block.txs.len().saturating_sub(page.saturating_mul(length));
     let range = end.saturating_sub(length)..end;
     json::object(|object| {
@@ -331,6 +335,6 @@ fn transactions(block: &Block, page: usize, length: usize) -> String {
                 shapes::push_transaction(out, &block.txs[index], Some(Place { block, index }));
             });
         });
-        object.array("receipts", range, |out, index| push_receipt(out, block, index));
+        object.array("receipts", range, |out, index| push_receipt(out, block, index, blob_price));
     })
 }

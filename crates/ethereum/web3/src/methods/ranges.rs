@@ -131,7 +131,8 @@ impl Api {
             return Err(Failure::server(why));
         }
         let parent = block.number().checked_sub(1).and_then(|number| self.chain.block(number));
-        let view = self.view_after(&parent.ok_or_else(|| Failure::server("parent block not found"))?)?;
+        let parent = parent.ok_or_else(|| Failure::server("parent block not found"))?;
+        let view = self.view_after(&parent)?;
         let found = self.replay(&block, Some(index), deadline, |subject| {
             let slots = slots_of(&view, subject.db, contract, page, deadline)?;
             Ok((slots, EvmState::default()))

@@ -224,7 +224,8 @@ fn garbage_parameters_are_errors() {
                    eth_sendTransaction eth_sendRawTransaction eth_sign eth_signTypedData_v4 debug_traceTransaction \
                    debug_traceCall debug_traceBlockByNumber evm_mine evm_revert hardhat_setBalance anvil_setCode \
                    hardhat_setStorageAt evm_setNextBlockTimestamp txpool_contentFrom web3_sha3 hearth_transactionFate \
-                   eth_simulateV1 eth_getStorageValues eth_fillTransaction eth_getAccount trace_block trace_transaction \
+                   eth_simulateV1 eth_getStorageValues eth_fillTransaction eth_getAccount trace_block \
+                   trace_transaction \
                    trace_get trace_filter trace_call trace_callMany trace_rawTransaction trace_replayTransaction \
                    trace_replayBlockTransactions ots_hasCode ots_getInternalOperations ots_getBlockDetails \
                    ots_getBlockTransactions ots_searchTransactionsBefore ots_getContractCreator debug_traceBlock \

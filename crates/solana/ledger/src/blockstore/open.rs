@@ -121,7 +121,7 @@ impl BlockStore {
         Ok((store, recovery))
     }
 
-    /// As [`open`](Self::open), on a volume of the caller's and without a thread: what may block is done when the caller
+    /// As [`open`](Self::open), on the caller's volume and without a thread: what may block is done when the caller
     /// steps the keeper. Dropping the store then syncs nothing.
     ///
     /// # Errors

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
-use hearth_evm::blobs::BlobEnv;
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{
     BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, PrecompileOverrides, SimulateError,
@@ -179,10 +178,10 @@ impl Run<'_> {
             prevrandao: overrides.prev_randao.map_or(B256::ZERO, |field| field.0),
             parent_hash: Some(self.parent.hash),
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then_some(beacon_root),
+            blobs: self.parent.blobs_after(genesis.blob_params(number, timestamp)),
             chain_id: self.api.chain_id(),
             spec,
             limits: genesis.limits,
-            blobs: BlobEnv::after_header(genesis.blob_params(number, timestamp), parent),
             deposit_contract: genesis.deposit_contract,
         }
     }
