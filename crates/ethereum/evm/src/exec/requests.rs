@@ -18,7 +18,7 @@ const DEPOSIT_EVENT: B256 = b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc08
 const DEPOSIT_BYTES: usize = 576;
 /// Where in it each part's length stands, and which that is: key, credentials, amount, signature, index.
 const DEPOSIT_PARTS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
-/// What the five words before say: where each part begins.
+/// Bytes of a word. The first five words say where each part's length stands.
 const WORD: usize = 32;
 
 /// Why there can be no block of what was executed.

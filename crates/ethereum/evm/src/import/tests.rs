@@ -1,7 +1,5 @@
 //! Files of blocks, whole and not.
 
-use alloy_rlp::Encodable;
-
 use super::rlp::Item;
 use super::*;
 use crate::builders::{rich, transfer};
