@@ -4,9 +4,9 @@
 //! writes  how the case ended
 //! memory  a chain, and the blocks given so far
 //!
-//! Each block is imported with both paths, in order and on two threads, and executed once more ahead of its parent's hash
-//! where its parent is a block of the case. A block beside the newest one, which there may be in these tests, is given to
-//! a chain that has been made anew up to its parent: no chain here has two branches.
+//! Each block is imported with both paths, in order and on two threads, and executed once more ahead of its parent's
+//! hash where its parent is a block of the case. A block beside the newest one, which there may be in these tests, is
+//! given to a chain that has been made anew up to its parent: no chain here has two branches.
 
 use std::collections::HashMap;
 use std::sync::Arc;

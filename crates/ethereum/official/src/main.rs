@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A case runs in order, on two threads, and, where it has a parent in the same case, ahead of its parent's hash. It
-//! passes if all agree and come to what the test says. A listed failure that passes fails the run, so that the list stays
-//! true.
+//! passes if all agree and come to what the test says. A listed failure that passes fails the run, so that the list
+//! stays true.
 
 mod accounts;
 mod blocks;

@@ -12,9 +12,9 @@ tests](https://github.com/ethereum/tests) and the fixtures of
 [execution-spec-tests](https://github.com/ethereum/execution-spec-tests) against the EVM ledger. `cargo xtask test` runs
 those in the folder that `HEARTH_OFFICIAL_TESTS` names, and `cargo xtask soak official DIR` whole trees.
 
-Each case runs in order and on two threads, and a block whose parent is in the same case also ahead of its parent's hash.
-It passes if all paths agree and come to what the test says: the root of the state and the logs, the block's hash, or that
-it is refused.
+Each case runs in order and on two threads, and a block whose parent is in the same case also ahead of its parent's
+hash. It passes if all paths agree and come to what the test says: the root of the state and the logs, the block's
+hash, or that it is refused.
 
 ";
 

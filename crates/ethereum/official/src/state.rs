@@ -6,8 +6,8 @@
 //! source  the formats of ethereum/tests and of execution-spec-tests; in both, the hash of block `n` is the hash of the
 //!         digits of `n`
 //!
-//! No block is sealed here, and the system's contracts are not called. For the parallel path they are: there the block's
-//! execution in order, with the calls, is what it is compared with.
+//! No block is sealed here, and the system's contracts are not called. For the parallel path they are: there the
+//! block's execution in order, with the calls, is what it is compared with.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use hearth_evm::blobs::BlobEnv;

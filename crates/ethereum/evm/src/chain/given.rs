@@ -5,8 +5,8 @@
 //! memory  what one block changes, twice where both paths execute it
 //! drops   a block that breaks a rule: an error that names it and the rule
 //!
-//! The rules themselves are in [`crate::import`]. The side ledger's part of a block is in no block of Ethereum's form: a
-//! chain that carries such a ledger takes a given block in which nothing happens there.
+//! The rules themselves are in [`crate::import`]. The side ledger's part of a block is in no block of Ethereum's form:
+//! a chain that carries such a ledger takes a given block in which nothing happens there.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //!
 //! reads   a header, its parent's, the genesis
 //! writes  the first field that breaks a rule, by its name in JSON-RPC
-//! source  the yellow paper, 4.3.4; EIP-1559 (gas limit, base fee), 3675 (what is zero since the merge), 4844, 7691, 7892
-//!         and 7918 (blobs), 4895, 4788, 7685 (which fork brings which field)
+//! source  the yellow paper, 4.3.4; EIP-1559 (gas limit, base fee), 3675 (what is zero since the merge), 4844, 7691,
+//!         7892 and 7918 (blobs), 4895, 4788, 7685 (which fork brings which field)
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{B64, B256, U256};

@@ -88,7 +88,7 @@ pub enum InvalidBlock {
         /// The most.
         max: u64,
     },
-    /// Its execution in order and on several threads do not agree. That is a fault of this program, and not the block's.
+    /// Its execution in order and on several threads do not agree. That is this program's fault, and not the block's.
     #[error("executed in order and on {threads} threads, the block has other {what}: this is a fault of this program")]
     Paths {
         /// How many.

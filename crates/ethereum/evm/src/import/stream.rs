@@ -2,7 +2,8 @@
 //!
 //! reads   RLP items, one behind the other
 //! writes  the bytes of each, with their offset
-//! memory  one block, of at most [`BLOCK_BYTES_MAX`] bytes: what a head promises is not made room for before it is there
+//! memory  one block, of at most [`BLOCK_BYTES_MAX`] bytes: what a head promises is not made room for before it
+//!         is there
 //! drops   nothing: what is cut off or too long is an error with its byte
 
 use std::io::{self, Read};
