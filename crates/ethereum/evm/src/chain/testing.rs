@@ -60,8 +60,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Executes the newest block twice more: on its parent as that is before its hash is known, and as usual. The parent
-    /// changed `parent_changes`. Nothing where no block would be executed ahead, or there are not two blocks.
+    /// Executes the newest block twice more: on its parent as that is before its hash is known, and as usual. The
+    /// parent changed `parent_changes`. Nothing where no block would be executed ahead, or there are not two blocks.
     #[doc(hidden)]
     pub fn execute_ahead(&self, parent_changes: Arc<Changes>) -> Option<(Executed, Executed)> {
         let head = self.head();
