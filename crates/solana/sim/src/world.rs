@@ -17,7 +17,7 @@ use hearth_node::config::Validator;
 use hearth_pipeline::links::PortKind;
 use hearth_wire::shred::SLOT;
 
-use crate::check::{Checker, Invariant, Violation, counted, heals_within_ns};
+use crate::check::{Checker, Invariant, Violation, counted, heals_within_ns, lamports};
 use crate::clients::Clients;
 use crate::digest::Digest;
 use crate::disk::SimDisk;
@@ -372,7 +372,7 @@ impl World {
             Ok(node) => {
                 site.starts += 1;
                 let ledger = &node.ledger;
-                let total = ledger.accounts().total_lamports() + u128::from(ledger.burned_lamports());
+                let total = lamports(ledger);
                 self.checker.started(number, total);
                 self.digest.word(ledger.recent_blocks(1).first().map_or(0, |block| block.slot));
                 self.trace.say(self.now, number, "starts");
