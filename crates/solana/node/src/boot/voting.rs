@@ -39,7 +39,7 @@ pub(super) fn notice(folder: &Path, account: &Pubkey, newest: u64) -> String {
     format!(
         "notice: this node does not vote, it only follows: its vote account {} has voted, up to slot {newest}, and \
          there is no tower.bin in {}. Put the tower back, or take that of Agave by `hearth ledger tower import`; \
-         --vote-without-tower (consensus.vote_without_tower) votes all the same, and may break votes that are lost",
+         --vote-without-tower (consensus.vote_without_tower) votes all the same, and may violate lost lockouts",
         encode_32(account),
         folder.display()
     )
