@@ -250,7 +250,7 @@ impl Consensus {
         let Some(account) = self.config.vote_account.and_then(|key| self.banks.get(&id)?.account(&key)) else { return };
         let (slot, unix_s) = account.last_timestamp;
         self.tower.adopt_timestamp(slot, unix_s);
-        let newest = self.tower.last_vote().map(|last| last.id.slot).max(self.tower.lockouts().root);
+        let newest = self.tower.newest_slot();
         let Some(last) = account.last_vote().filter(|last| newest.is_none_or(|newest| *last > newest)) else { return };
         let Some(voted) = self.forks.on_chain(&id, last) else { return };
         let Some(block_id) = self.banks.get(&voted).map(|bank| bank.block_id) else { return };

@@ -198,8 +198,7 @@ fn read(path: &Path, node: &Pubkey) -> Result<Tower, TowerFailure> {
 
 /// Refuses to put a tower in the place of a newer one.
 fn is_no_older(tower: &Tower, there: &Tower, path: &Path) -> Result<(), TowerFailure> {
-    let newest = |tower: &Tower| tower.last_vote().map(|last| last.id.slot).max(tower.lockouts().root).unwrap_or(0);
-    let (given, there) = (newest(tower), newest(there));
+    let (given, there) = (tower.newest_slot().unwrap_or(0), there.newest_slot().unwrap_or(0));
     if there > given { Err(TowerFailure::Newer { path: path.into(), there, given }) } else { Ok(()) }
 }
 
