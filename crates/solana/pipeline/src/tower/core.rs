@@ -210,12 +210,16 @@ impl Core {
         let current = epochs.get(&epoch);
         let is_other = |vote: &VoteStake| vote.stake > 0 && vote.node != config.node;
         let have_others_stake = current.is_none_or(|stakes| stakes.votes.iter().any(is_other));
+        let has_lost = saved.is_none() && !config.is_begin;
+        // Of a tower that another program began the hash of the root is not known.
+        let is_moved = saved.as_ref().is_some_and(|tower| tower.root().is_none());
         let rules = consensus::Config {
             node: config.node,
             vote_account: config.vote_account,
-            // Who has lost what it voted for and made must neither vote nor lead otherwise than it did. Who alone has
-            // stake would wait for ever, and nobody else builds on what it does not have.
-            waits_for_rooted_vote: saved.is_none() && !config.is_begin && have_others_stake,
+            // A node that has lost its votes and blocks must not make a block of a slot again. Nor must one that moved
+            // here: the blocks that the other program made are not in this store. A node that alone has stake would
+            // wait for ever, and nobody else builds on what it does not have.
+            waits_for_rooted_vote: (has_lost || is_moved) && have_others_stake,
         };
         let weights = |stakes: &Arc<EpochStakes>| Arc::new(VoteWeights::new(&stakes.votes));
         let stakes = Stakes::new(schedule.first_slot(epoch), current.map(weights).unwrap_or_default());
