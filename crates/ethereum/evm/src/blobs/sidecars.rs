@@ -130,6 +130,15 @@ impl Sidecars {
         }
     }
 
+    /// The blocks after `number` are no more, nor are their sidecars.
+    pub fn rewind(&self, number: u64) {
+        let mut kept = self.kept.lock();
+        let is_gone = |entry: &Entry| entry.block.is_some_and(|block| block > number);
+        let gone: Vec<B256> = kept.entries.iter().filter(|(_, entry)| is_gone(entry)).map(|(hash, _)| *hash).collect();
+        gone.iter().for_each(|hash| kept.remove(hash));
+        kept.included.retain(|(block, _)| *block <= number);
+    }
+
     /// The sidecar of a transaction, while it is kept.
     pub fn get(&self, hash: &B256) -> Option<SharedSidecar> {
         self.kept.lock().entries.get(hash).map(|entry| Arc::clone(&entry.sidecar))

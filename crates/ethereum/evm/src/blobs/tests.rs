@@ -102,6 +102,13 @@ fn sidecars_are_kept_within_bounds() {
     sidecars.include(15, []);
     assert!(sidecars.get(&b).is_none(), "its block is five blocks back");
     assert_eq!(sidecars.bytes(), one.size());
+    sidecars.put(a, one.clone());
+    sidecars.include(16, [&a]);
+    sidecars.rewind(16);
+    assert!(sidecars.get(&a).is_some());
+    sidecars.rewind(15);
+    assert!(sidecars.get(&a).is_none() && sidecars.put(a, one.clone()), "as if it had never been in a block");
+    sidecars.forget(&a);
     assert!(sidecars.find_blob(&hashes(&one)[0]).is_some() && sidecars.find_blob(&a).is_none());
     sidecars.forget(&c);
     assert_eq!(sidecars.bytes(), 0);
