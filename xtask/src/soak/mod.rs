@@ -15,6 +15,7 @@ mod gossip;
 mod kill9;
 mod load;
 mod observe;
+mod official;
 mod oracle;
 mod rpc;
 mod simulate;
@@ -38,7 +39,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 15] = [
+const SOAKS: [Soak; 16] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -104,6 +105,12 @@ const SOAKS: [Soak; 15] = [
         options: "--pairs N (12) --seconds N (6) [--rate N] [--binary FILE]",
         about: "what it costs `hearth bench` to be watched: monitor on a terminal, dashboard in a browser, metrics scraped each second",
         run: observe::run,
+    },
+    Soak {
+        name: "official",
+        options: "DIR [--page FILE]",
+        about: "Ethereum's official tests below DIR against the EVM ledger, whole trees of them; the score as a page",
+        run: official::run,
     },
     Soak {
         name: "oracle",

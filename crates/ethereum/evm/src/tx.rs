@@ -9,6 +9,7 @@
 //!
 //! A blob transaction has two forms. Clients send the network form, in which the sidecar follows; blocks, hashes and
 //! [`Tx::raw`] are of the form without. The sidecar is checked when it comes in, and kept apart ([`crate::blobs`]).
+//! The limits of the pool do not hold for transactions of given blocks ([`decode_in_block`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -172,6 +173,12 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
         Some(have) if have != chain_id => Err(TxError::ChainId { have, want: chain_id }),
         _ => Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope }),
     }
+}
+
+/// Decodes a raw transaction of a given block. The pool's limits do not hold there: any size, any gas, and blobs. That
+/// it is for this chain its execution checks.
+pub fn decode_in_block(raw: &[u8]) -> Result<Unrecovered, TxError> {
+    Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope: decode_envelope(raw)? })
 }
 
 /// Decodes a transaction as clients send it: a blob transaction comes with its sidecar, which is checked for a block

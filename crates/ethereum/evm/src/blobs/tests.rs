@@ -77,6 +77,9 @@ fn the_price_follows_what_was_used() {
     assert_eq!(full.excess_gas, 13 * GAS_PER_BLOB, "10 and 9 × (9 - 6) / 9");
     assert_eq!(BlobEnv::after(osaka, 10 * GAS_PER_BLOB, 0, 1_000_000_000).excess_gas, 10 * GAS_PER_BLOB);
     assert_eq!(BlobEnv::after(osaka, 10 * GAS_PER_BLOB, 0, 7).excess_gas, 4 * GAS_PER_BLOB);
+    // What no chain comes to, but a genesis may say.
+    let absurd = BlobEnv::after(osaka, u64::MAX, GAS_PER_BLOB, 7);
+    assert_eq!((absurd.excess_gas, absurd.price()), (u64::MAX - 6 * GAS_PER_BLOB, u128::MAX));
 }
 
 #[test]
@@ -281,6 +284,7 @@ fn serial_and_parallel_execution_agree() {
         chain_id: CHAIN,
         spec: SpecId::OSAKA,
         limits: Default::default(),
+        deposit_contract: Default::default(),
     };
     let price = env.blobs.price();
     let fee = 1_000_000_000;

@@ -15,6 +15,7 @@ mod consensus;
 mod dev;
 mod dump;
 mod error;
+mod given;
 mod hub;
 mod journal;
 mod overlay;
@@ -46,6 +47,7 @@ use revm::primitives::hardfork::SpecId;
 
 pub use consensus::BlockInput;
 pub use error::{ChainError, SubmitError};
+pub use given::{ImportError, Imported, Paths};
 pub use hub::{ChainEvent, Events};
 pub use pending::{Pending, StateAt};
 pub use produce::Ready;
@@ -58,6 +60,7 @@ use crate::block::Block;
 use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
 use crate::genesis::Genesis;
+use crate::import::env_of;
 use crate::pool::{Pool, PoolConfig};
 use crate::side::SideLedger;
 use crate::state::{Shortened, State, StateHandle, StateView, Syncer};
@@ -183,6 +186,7 @@ impl Chain {
         if !begins.is_enabled_in(SpecId::MERGE) {
             return Err(ChainError::BeforeMerge(begins));
         }
+        config.genesis.check_system_contracts()?;
         config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
         config.dir.as_deref().map_or(Ok(()), |dir| restore::clean(dir, &config.genesis))?;
         let mut state = State::open(config.dir.as_ref().map(|dir| dir.join("state")).as_deref(), &config.genesis)?;
@@ -386,9 +390,7 @@ impl Chain {
 
     /// What executing `block` again takes.
     pub fn env_of(&self, block: &Block) -> BlockEnv {
-        let spec = self.genesis().spec(block.number(), block.header.timestamp);
-        let blobs = self.genesis().blob_params(block.number(), block.header.timestamp);
-        block.env(self.chain_id(), spec, self.genesis().limits, blobs)
+        env_of(&block.header, self.genesis())
     }
 
     /// What blobs cost in the block after `block`: of the newest one in that which would be made now.

@@ -90,7 +90,10 @@ impl Api {
                 verdict => verdicts.push(verdict),
             }
         }
-        let Executed { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
+        let Executed { verdicts, mut changes, requests, fault, .. } = executor.finish(verdicts);
+        if let Some(fault) = fault {
+            return Err(Failure::server(fault));
+        }
         let withdrawals = order.attributes.withdrawals.unwrap_or_default();
         credit(&view, &mut changes, &withdrawals).map_err(Failure::state)?;
         let state_root = self.chain.root_on(&view, &changes).map_err(Failure::chain)?;
@@ -125,6 +128,7 @@ impl Api {
             chain_id: self.chain_id(),
             spec,
             limits: genesis.limits,
+            deposit_contract: genesis.deposit_contract,
         })
     }
 }

@@ -159,6 +159,7 @@ mod tests {
             spec: SpecId::OSAKA,
             limits: Default::default(),
             blobs: Default::default(),
+            deposit_contract: Default::default(),
         };
         let blob_base_fee = overrides.apply(&mut env, &genesis).map_err(|why| why.message().to_owned())?;
         Ok((env, blob_base_fee))

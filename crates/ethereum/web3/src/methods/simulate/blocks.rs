@@ -182,6 +182,7 @@ impl Run<'_> {
             chain_id: self.api.chain_id(),
             spec,
             limits: genesis.limits,
+            deposit_contract: genesis.deposit_contract,
         }
     }
 
