@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, B256};
 use hearth_evm::chain::BlockTime;
 use hearth_evm::genesis::Genesis;
+use hearth_evm_utxo::genesis;
 use serde_json::{Value, json};
 
 use crate::node::{KEEPS, Node, Plan, account, word};
@@ -42,7 +43,11 @@ fn the_bounds_on_blobs_are_those_of_the_genesis() {
         },
         "alloc": {},
     });
-    let node = Node::of_genesis(Genesis::from_json(&genesis.to_string()).unwrap());
+    let read = Genesis::from_json(&genesis.to_string()).unwrap();
+    let mut genesis = genesis::dev(7, &[], 500_000_000);
+    genesis.forks = read.forks;
+    genesis.blobs = read.blobs;
+    let node = Node::of_genesis(genesis);
     let config = node.call("eth_config", json!([]));
     assert_eq!((&config["current"]["blobSchedule"], &config["next"]["blobSchedule"]), (&osaka, &later));
     assert_eq!((&config["next"]["activationTime"], &config["last"]), (&json!(4_000_000_000u64), &config["next"]));
