@@ -89,8 +89,8 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
             return Err(wrong(format!("block {number} was made under \"{before}\", the options say \"{now}\"")));
         }
     }
-    let (forks, blobs) = (wanted.to_vec(), Some(genesis.blobs.clone()));
-    let lines = list(&Rules { forks, blobs, limits: genesis.limits });
+    let rules = Rules { forks: wanted.to_vec(), blobs: Some(genesis.blobs.clone()), limits: genesis.limits };
+    let lines = list(&rules);
     if text.as_deref() != Some(lines.as_bytes()) {
         store_file::put(&path.with_extension("next"), &path, lines.as_bytes()).map_err(failed)?;
     }
