@@ -82,8 +82,8 @@ impl Sidecars {
     }
 
     /// Keeps the sidecar of the transaction `hash`, which waits or will; says whether there was room beside those of
-    /// others that wait. It drives nothing out: the pool may refuse its transaction, and sending that costs nothing. Until
-    /// [`Sidecars::make_room`] there may be more bytes than the bound.
+    /// others that wait. It drives nothing out: the pool may refuse its transaction, and sending that costs nothing.
+    /// Until [`Sidecars::make_room`] there may be more bytes than the bound.
     pub fn put(&self, hash: B256, sidecar: SharedSidecar) -> bool {
         let mut kept = self.kept.lock();
         if kept.entries.contains_key(&hash) {

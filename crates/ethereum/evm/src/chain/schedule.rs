@@ -4,8 +4,8 @@
 //!         each limit that is not the usual one, and a checksum
 //! writes  it anew where the forks to come are others
 //!
-//! The genesis' hash says nothing of the forks after block zero nor of bounds and limits, and the blocks executed under other
-//! rules would be others: what has begun cannot be changed any more.
+//! The genesis' hash says nothing of the forks after block zero nor of bounds and limits, and the blocks executed under
+//! other rules would be others: what has begun cannot be changed any more.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,7 +76,8 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
             if let Some(((from, before), (_, now))) = before.iter().zip(&now).find(|(before, now)| before != now) {
                 let number = head.number();
                 return Err(wrong(format!(
-                    "block {number} was made with {before} as bounds on blobs from time {from} on, the genesis has {now}"
+                    "block {number} was made with bounds on blobs of {before} from time {from} on, the genesis has \
+                     {now}"
                 )));
             }
         }

@@ -58,8 +58,8 @@ impl Forks {
     }
 
     /// The checksum over block zero and the forks that hold for a block of this height and time (EIP-2124). `zero` is
-    /// the hash of block zero, `zero_time` its time: what holds from there on counts for nothing. `blob_times` are those
-    /// at which the bounds on blobs alone change (EIP-7892).
+    /// the hash of block zero, `zero_time` its time: what holds from there on counts for nothing. `blob_times` are
+    /// those at which the bounds on blobs alone change (EIP-7892).
     pub fn id(
         &self,
         zero: &B256,
