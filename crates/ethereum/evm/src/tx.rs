@@ -313,6 +313,14 @@ pub fn decode_one(raw: &[u8], chain_id: u64) -> Result<SharedTx, TxError> {
     recover(vec![decode(raw, chain_id)?]).pop().unwrap_or(Err(TxError::Sender))
 }
 
+/// The same of a blob transaction in its network form, too. Its sidecar is not looked at.
+pub fn decode_one_as_sent(raw: &[u8], chain_id: u64) -> Result<SharedTx, TxError> {
+    match split_network(raw)? {
+        Some((signed, _)) => decode_one(&signed, chain_id),
+        None => decode_one(raw, chain_id),
+    }
+}
+
 /// Who signed each tuple of a transaction's authorization list.
 fn recover_authorities(envelope: &TxEnvelope) -> Vec<Option<Address>> {
     let mut messages = Messages::default();

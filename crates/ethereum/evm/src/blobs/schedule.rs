@@ -32,6 +32,31 @@ impl BlobSchedule {
         Ok(Self(config.blob_schedule_blob_params()))
     }
 
+    /// The times at which the bounds alone change, after Osaka; the earliest first.
+    pub fn times(&self) -> impl Iterator<Item = u64> {
+        self.0.scheduled.iter().map(|(time, _)| *time)
+    }
+
+    /// All, each with what [`BlobSchedule::set`] takes as its name: that of a fork, or the time at which it begins.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (String, &BlobParams)> {
+        let forks = [("cancun", self.0.cancun()), ("prague", self.0.prague()), ("osaka", self.0.osaka())];
+        let forks = forks.map(|(fork, params)| (fork.to_owned(), params));
+        forks.into_iter().chain(self.0.scheduled.iter().map(|(time, params)| (time.to_string(), params)))
+    }
+
+    /// Sets target, most and pace of one; `None` where nothing has that name.
+    pub(crate) fn set(&mut self, name: &str, target: u64, max: u64, update_fraction: u128) -> Option<()> {
+        let bounds =
+            |of: BlobParams| BlobParams { target_blob_count: target, max_blob_count: max, update_fraction, ..of };
+        match name {
+            "cancun" => self.0.cancun = bounds(BlobParams::cancun()).with_max_blobs_per_tx(max),
+            "prague" => self.0.prague = bounds(BlobParams::prague()).with_max_blobs_per_tx(max),
+            "osaka" => self.0.osaka = bounds(BlobParams::osaka()),
+            time => self.0.scheduled.push((time.parse().ok()?, bounds(BlobParams::osaka()))),
+        }
+        Some(())
+    }
+
     /// Those of a block of the fork `spec` at this time. Before Cancun there are no blobs, and nothing asks.
     pub fn params(&self, spec: SpecId, timestamp: u64) -> BlobParams {
         if spec.is_enabled_in(SpecId::OSAKA) {

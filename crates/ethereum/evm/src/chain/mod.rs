@@ -208,8 +208,7 @@ impl Chain {
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
         let pool = Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec);
-        let journal = config.dir.as_deref().map(|dir| Journal::open(dir, pool.sidecars()));
-        let (journal, waiting) = journal.transpose()?.unzip();
+        let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
         config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let inner = Arc::new(Inner {
             side,

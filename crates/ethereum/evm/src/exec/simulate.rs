@@ -102,7 +102,7 @@ where
         block.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice });
     }
     if let Some(blobs) = &mut block.blob_excess_gas_and_price
-        && checks == Checks::Call
+        && matches!(checks, Checks::Call | Checks::Unvalidated)
         && tx.max_fee_per_blob_gas == 0
         && !tx.blob_hashes.is_empty()
     {

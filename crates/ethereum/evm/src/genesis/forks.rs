@@ -2,6 +2,8 @@
 //!
 //! source  geth's `params.ChainConfig`: the order of forks, and that a fork by time presupposes London
 
+use std::collections::BTreeSet;
+
 use alloy_genesis::ChainConfig;
 use alloy_primitives::{B256, U256};
 use revm::primitives::hardfork::SpecId;
@@ -56,19 +58,33 @@ impl Forks {
     }
 
     /// The checksum over block zero and the forks that hold for a block of this height and time (EIP-2124). `zero` is
-    /// the hash of block zero, `zero_time` its time: what holds from there on counts for nothing.
-    pub fn id(&self, zero: &B256, zero_time: u64, number: u64, timestamp: u64) -> u32 {
+    /// the hash of block zero, `zero_time` its time: what holds from there on counts for nothing. `blob_times` are
+    /// those at which the bounds on blobs alone change (EIP-7892).
+    pub fn id(
+        &self,
+        zero: &B256,
+        zero_time: u64,
+        blob_times: impl Iterator<Item = u64>,
+        number: u64,
+        timestamp: u64,
+    ) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(zero.as_slice());
-        let active = self.scheduled.iter().filter(|(_, from)| from.is_active(number, timestamp));
-        let mut points: Vec<u64> = active
-            .filter_map(|(_, from)| match from {
-                Activation::Height(height) => Some(*height).filter(|height| *height > 0),
-                Activation::Time(time) => Some(*time).filter(|time| *time > zero_time),
-            })
-            .collect();
-        points.dedup();
-        points.iter().for_each(|point| hasher.update(&point.to_be_bytes()));
+        let (mut heights, mut times) = (BTreeSet::new(), BTreeSet::new());
+        let blobs = blob_times.map(Activation::Time);
+        for from in self.scheduled.iter().map(|(_, from)| *from).chain(blobs) {
+            match from {
+                _ if !from.is_active(number, timestamp) => {}
+                Activation::Height(height) if height > 0 => {
+                    heights.insert(height);
+                }
+                Activation::Time(time) if time > zero_time => {
+                    times.insert(time);
+                }
+                _ => {}
+            }
+        }
+        heights.iter().chain(&times).for_each(|point: &u64| hasher.update(&point.to_be_bytes()));
         hasher.finalize()
     }
 
@@ -177,9 +193,13 @@ mod tests {
             (SpecId::TANGERINE, Activation::Height(1_920_000)),
         ];
         let forks = Forks { scheduled };
-        assert_eq!(forks.id(&zero, 0, 0, 0), 0xfc64_ec04);
-        assert_eq!(forks.id(&zero, 0, 1_150_000, 0), 0x97c2_c34c);
-        assert_eq!(forks.id(&zero, 0, u64::MAX, 0), 0x91d1_f948);
+        let id = |number| forks.id(&zero, 0, std::iter::empty(), number, 0);
+        assert_eq!(id(0), 0xfc64_ec04);
+        assert_eq!(id(1_150_000), 0x97c2_c34c);
+        assert_eq!(id(u64::MAX), 0x91d1_f948);
+        let later = |blob_times: &[u64]| forks.id(&zero, 5, blob_times.iter().copied(), 0, 10);
+        assert_eq!(later(&[5, 11]), later(&[]), "one begins with block zero, the other has not begun");
+        assert_ne!(later(&[6]), later(&[]));
     }
 
     #[test]

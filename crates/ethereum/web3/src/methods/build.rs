@@ -2,7 +2,7 @@
 //!
 //! reads   a block and the state after it; the pool, where no transactions are named
 //! writes  an execution payload
-//! memory  the block and what it changes
+//! memory  the block, what it changes and the sidecars of its blobs
 //! drops   a named transaction that the block cannot hold: error -32000, and no block
 //! source  the execution API of ethereum.org
 
@@ -11,11 +11,13 @@ use std::sync::Arc;
 use alloy_consensus::Transaction;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes, U256};
+use hearth_evm::blobs::SharedSidecar;
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{BlockEnv, BlockExecutor, Executed, SpecId, Verdict, credit};
-use hearth_evm::tx::{SharedTx, decode_one};
+use hearth_evm::tx::{SharedTx, decode_one_as_sent};
 use serde::Deserialize;
 
+use super::blobs::push_parts;
 use super::{Api, Caller};
 use crate::call_pool::Deadline;
 use crate::failure::Failure;
@@ -74,7 +76,7 @@ impl Api {
         let txs = match order.txs {
             None => self.chain.pool().best(env.base_fee, env.gas_limit),
             Some(raw) => {
-                let decode = |raw: Field<Bytes>| decode_one(&raw.0, env.chain_id).map_err(Failure::server);
+                let decode = |raw: Field<Bytes>| decode_one_as_sent(&raw.0, env.chain_id).map_err(Failure::server);
                 raw.into_iter().map(decode).collect::<Result<Vec<_>, _>>()?
             }
         };
@@ -98,7 +100,10 @@ impl Api {
         let body = Body { withdrawals, ..Body::new(&txs, verdicts, env.base_fee) };
         let roots = Roots::of(&body);
         let block = Block::seal(&env, body, roots, requests.clone(), state_root, order.extra_data);
-        Ok(envelope(&block, &requests))
+        let with_blobs = block.txs.iter().filter(|tx| tx.envelope.is_eip4844());
+        let kept = self.chain.pool().sidecars();
+        let sidecars: Vec<SharedSidecar> = with_blobs.filter_map(|tx| kept.get(&tx.hash)).collect();
+        Ok(envelope(&block, &sidecars, &requests))
     }
 
     fn env_after(&self, parent: &Block, attributes: &Attributes) -> Result<BlockEnv, Failure> {
@@ -135,7 +140,8 @@ fn value(block: &Block) -> U256 {
     paid.fold(U256::ZERO, |sum, (tx, receipt)| sum + U256::from(tip(tx)) * U256::from(receipt.gas_used))
 }
 
-fn envelope(block: &Block, requests: &[Bytes]) -> String {
+/// `sidecars` are those of the block's transactions that the node has.
+fn envelope(block: &Block, sidecars: &[SharedSidecar], requests: &[Bytes]) -> String {
     let header = &block.header;
     json::object(|object| {
         object.object("executionPayload", |object| {
@@ -162,7 +168,7 @@ fn envelope(block: &Block, requests: &[Bytes]) -> String {
             }
         });
         object.quantity_256("blockValue", &value(block));
-        object.raw("blobsBundle", r#"{"commitments":[],"proofs":[],"blobs":[]}"#);
+        object.object("blobsBundle", |object| push_parts(object, sidecars, true));
         object.array("executionRequests", requests, |out, request| json::push_data(out, request));
         object.flag("shouldOverrideBuilder", false);
     })

@@ -67,7 +67,8 @@ pub struct Message {
     pub chain_id: Option<Field<U256>>,
     /// EIP-4844: wei for a unit of blob gas at most.
     pub max_fee_per_blob_gas: Option<Field<U256>>,
-    blob_versioned_hashes: Option<Vec<Field<B256>>>,
+    /// EIP-4844: the hashes of its blobs.
+    pub blob_versioned_hashes: Option<Vec<Field<B256>>>,
     /// What the hashes are of; a call needs the hashes alone.
     blobs: Option<Vec<Field<Bytes>>>,
 }

@@ -1,7 +1,7 @@
 //! What the node says of its rules and of what it keeps: `eth_config`, `eth_capabilities`, `eth_baseFee`.
 //!
 //! reads   the forks of the genesis; the newest block; the oldest block and state that are kept
-//! source  EIP-7910; the execution API of ethereum.org
+//! source  EIP-7910, 7892; the execution API of ethereum.org
 
 use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
 use alloy_primitives::Address;
@@ -11,14 +11,6 @@ use revm::precompile::{PrecompileSpecId, Precompiles};
 
 use super::Api;
 use crate::json::{self, Object};
-
-/// Target, most, and the divisor of the price of blobs in a block.
-type BlobSchedule = (u64, u64, u64);
-
-/// EIP-4844.
-const CANCUN_BLOBS: BlobSchedule = (3, 6, 3_338_477);
-/// EIP-7691.
-const PRAGUE_BLOBS: BlobSchedule = (6, 9, 5_007_716);
 
 impl Api {
     /// The base fee of the block that would be made now.
@@ -31,7 +23,11 @@ impl Api {
         let genesis = self.chain.genesis();
         let head = self.chain.head();
         let (number, time) = (head.number(), head.header.timestamp);
-        let scheduled = genesis.forks.scheduled();
+        // What changes the bounds on blobs alone is a fork, too.
+        let of_blobs = genesis.blobs.times().map(|time| (genesis.spec(u64::MAX, time), Activation::Time(time)));
+        let mut scheduled: Vec<_> = genesis.forks.scheduled().iter().copied().chain(of_blobs).collect();
+        // Stable: the forks by height stay first, and of those that begin together the bounds come after the rules.
+        scheduled.sort_by_key(|(_, from)| begin_time(*from));
         let later: Vec<_> = scheduled.iter().filter(|(_, from)| !from.is_active(number, time)).collect();
         let current = scheduled.iter().rev().find(|(_, from)| from.is_active(number, time));
         json::object(|object| {
@@ -48,24 +44,22 @@ impl Api {
 
     fn push_fork(&self, object: &mut Object<'_>, spec: SpecId, from: Activation) {
         let genesis = self.chain.genesis();
-        let begins = match from {
-            Activation::Height(_) => 0,
-            Activation::Time(time) => time,
-        };
+        let begins = begin_time(from);
         object.decimal("activationTime", begins);
         if spec.is_enabled_in(SpecId::CANCUN) {
-            let (target, max, fraction) = if spec.is_enabled_in(SpecId::PRAGUE) { PRAGUE_BLOBS } else { CANCUN_BLOBS };
+            let params = genesis.blobs.params(spec, begins);
             object.object("blobSchedule", |object| {
-                object.decimal("target", target);
-                object.decimal("max", max);
-                object.decimal("baseFeeUpdateFraction", fraction);
+                object.decimal("target", params.target_blob_count);
+                object.decimal("max", params.max_blob_count);
+                object.raw("baseFeeUpdateFraction", &params.update_fraction.to_string());
             });
         } else {
             object.null("blobSchedule");
         }
         object.quantity("chainId", self.chain_id());
         let zero = self.chain.zero_hash();
-        let id = genesis.forks.id(&zero, genesis.timestamp, u64::MAX, begins.max(genesis.timestamp));
+        let (zero_time, blob_times) = (genesis.timestamp, genesis.blobs.times());
+        let id = genesis.forks.id(&zero, zero_time, blob_times, u64::MAX, begins.max(zero_time));
         object.text("forkId", &format!("0x{id:08x}"));
         object.object("precompiles", |object| {
             let precompiles = Precompiles::new(PrecompileSpecId::from_spec_id(spec));
@@ -110,6 +104,14 @@ impl Api {
                 });
             }
         })
+    }
+}
+
+/// Seconds of the Unix epoch; 0 of a fork by height, all of which are before those by time.
+fn begin_time(from: Activation) -> u64 {
+    match from {
+        Activation::Height(_) => 0,
+        Activation::Time(time) => time,
     }
 }
 

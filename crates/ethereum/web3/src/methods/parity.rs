@@ -11,7 +11,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes};
 use hearth_evm::block::Block;
 use hearth_evm::exec::{BlockDb, BlockExtras, Checks, Simulated};
-use hearth_evm::tx::{decode_one, to_tx_env};
+use hearth_evm::tx::{decode_one_as_sent, to_tx_env};
 use revm::DatabaseRef;
 use serde::Deserialize;
 
@@ -314,7 +314,7 @@ impl Caller<'_> {
         let parts: Vec<Part> = params.shape(1)?;
         let id = params.optional(2)?.unwrap_or(BlockId::Latest);
         self.told_by(move |api, mut budget| {
-            let tx = decode_one(&raw, api.chain_id()).map_err(Failure::server)?;
+            let tx = decode_one_as_sent(&raw, api.chain_id()).map_err(Failure::server)?;
             let (env, view) = api.scene(id)?;
             let extras = BlockExtras::default();
             let tx = to_tx_env(&tx);

@@ -212,18 +212,24 @@ fn slots_of(
     if now.basic_ref(contract).map_err(Failure::state)?.is_none() {
         return Err(Failure::server(format!("account {contract} doesn't exist")));
     }
-    let written = now.changes.accounts.get(&contract).map(|change| change.storage.clone()).unwrap_or_default();
-    let mut slots: Vec<U256> = written.keys().copied().collect();
-    each(before, deadline, |entry| match entry {
-        Entry::Storage { address, slot, .. } if address == contract && !written.contains_key(&slot) => slots.push(slot),
-        _ => {}
-    })?;
     let mut page = Page::new(page);
-    for slot in slots {
-        let value = now.storage_ref(contract, slot).map_err(Failure::state)?;
+    let mut add = |slot: U256, value: U256| {
         if !value.is_zero() {
             page.add(keccak256(slot.to_be_bytes::<32>()), (slot, value));
         }
+    };
+    let change = now.changes.accounts.get(&contract);
+    let written = change.map(|change| &change.storage);
+    written.into_iter().flatten().for_each(|(slot, value)| add(*slot, *value));
+    if change.is_none_or(|change| !change.storage_cleared) {
+        each(before, deadline, |entry| match entry {
+            Entry::Storage { address, slot, value }
+                if address == contract && written.is_none_or(|written| !written.contains_key(&slot)) =>
+            {
+                add(slot, value);
+            }
+            _ => {}
+        })?;
     }
     Ok(page.finish())
 }

@@ -4,7 +4,7 @@
 //! writes  a transaction of the type that its fields ask for
 //! memory  a copy of the message's data and lists
 
-use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+use alloy_consensus::{TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy};
 use alloy_primitives::{Address, Signature, TxKind, U256};
 use hearth_evm::tx::{Tx, TxEnvelope, TypedTransaction};
 
@@ -47,6 +47,25 @@ pub(super) fn typed(message: &Message, chain_id: u64, chosen: Chosen) -> Result<
     let to = message.to.map_or(TxKind::Create, |to| TxKind::Call(to.0));
     let value = message.value.map_or(U256::ZERO, |value| value.0);
     let input = message.input()?;
+    if let (Some(hashes), TxKind::Call(to), None) = (&message.blob_versioned_hashes, to, &message.authorization_list) {
+        let (max_priority_fee_per_gas, max_fee_per_gas) = match fees {
+            Fees::Price(price) => (price, price),
+            Fees::Dynamic { tip, cap } => (tip, cap),
+        };
+        return Ok(TypedTransaction::Eip4844(TxEip4844 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            to,
+            value,
+            access_list: message.access_list.clone().unwrap_or_default(),
+            blob_versioned_hashes: hashes.iter().map(|hash| hash.0).collect(),
+            max_fee_per_blob_gas: message.max_fee_per_blob_gas.map_or(Ok(0), |fee| narrow(fee.0))?,
+            input,
+        }));
+    }
     let (max_priority_fee_per_gas, max_fee_per_gas) = match fees {
         Fees::Price(gas_price) => {
             return Ok(match message.access_list.clone() {

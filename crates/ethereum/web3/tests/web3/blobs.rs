@@ -1,6 +1,6 @@
 //! A blob transaction over JSON-RPC: sent, found, its fees, its sidecar.
 
-use alloy_primitives::hex;
+use alloy_primitives::{B256, hex};
 use hearth_evm::blobs::{GAS_PER_BLOB, Sidecar};
 use hearth_evm::builders::{sidecar_by_cell, signer, with_blobs};
 use hearth_evm::chain::BlockTime;
@@ -56,6 +56,18 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
     assert_eq!(of_block[0]["blobSidecar"]["blobs"][1], hex::encode_prefixed(&whole.blobs[1][..32]));
     assert_eq!(node.call("anvil_getBlobByHash", json!([named[1]])), told["blobs"][1]);
     assert_eq!(node.call("anvil_getBlobsByTransactionHash", json!([hash])), told["blobs"]);
+
+    let zero = node.call("eth_getBlockByNumber", json!(["0x0", false]));
+    let root = B256::ZERO;
+    let attributes = json!({ "timestamp": block["timestamp"], "prevRandao": root, "withdrawals": [],
+        "suggestedFeeRecipient": from, "parentBeaconBlockRoot": root });
+    let built = node.call("testing_buildBlockV1", json!([zero["hash"], attributes, [raw], "0x"]));
+    let payload = &built["executionPayload"];
+    assert_eq!((&payload["blobGasUsed"], &payload["excessBlobGas"]), (&json!(used), &json!("0x0")));
+    assert_eq!(payload["transactions"], json!([hex::encode_prefixed(&tx.raw)]));
+    for part in ["blobs", "commitments", "proofs"] {
+        assert_eq!(built["blobsBundle"][part], told[part], "{part}");
+    }
 
     let agent = http::direct(Patience::Step(DEADLINE));
     let root = format!("http://{}/eth/v1/beacon/blobs/", node.server.address());

@@ -9,6 +9,7 @@ use alloy_primitives::{Address, Bytes, TxKind, U256, hex};
 use hearth_evm::builders::rich;
 pub use hearth_evm::builders::{account, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
 use hearth_rpc_client::http::Patience;
@@ -101,6 +102,11 @@ impl Node {
     pub fn seen(block_time: BlockTime, change: impl FnOnce(&mut Config), look_at: Option<LookAt>) -> Self {
         let genesis = genesis::dev(CHAIN_ID, &rich(1..=8), 500_000_000);
         Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change, look_at)
+    }
+
+    /// A chain of this genesis, which makes blocks on demand.
+    pub fn of_genesis(genesis: Genesis) -> Self {
+        Self::of(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) }, |_| {}, None)
     }
 
     /// A chain that has a folder, and makes blocks on demand.

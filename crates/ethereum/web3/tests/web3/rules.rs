@@ -2,6 +2,8 @@
 
 use alloy_primitives::{Address, B256};
 use hearth_evm::chain::BlockTime;
+use hearth_evm::genesis::Genesis;
+use hearth_evm_utxo::genesis;
 use serde_json::{Value, json};
 
 use crate::node::{KEEPS, Node, Plan, account, word};
@@ -23,6 +25,33 @@ fn forks_and_what_is_kept() {
     let kept = node.call("eth_capabilities", json!([]));
     assert_eq!((&kept["head"]["number"], &kept["logs"]["oldestBlock"]), (&json!("0x1"), &json!("0x0")));
     assert_eq!(kept["state"]["deleteStrategy"], json!({ "type": "window", "retentionBlocks": "0x80" }));
+}
+
+#[test]
+fn the_bounds_on_blobs_are_those_of_the_genesis() {
+    let of_mainnet = json!({ "target": 6, "max": 9, "baseFeeUpdateFraction": 5_007_716 });
+    let usual = Node::new(BlockTime::Manual).call("eth_config", json!([]));
+    assert_eq!(usual["current"]["blobSchedule"], of_mainnet);
+    let bounds = |max: u64| json!({ "target": 1, "max": max, "baseFeeUpdateFraction": 7_000_000 });
+    let (osaka, later) = (bounds(2), bounds(3));
+    let genesis = json!({
+        "config": {
+            "chainId": 7, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
+            "byzantiumBlock": 0, "constantinopleBlock": 0, "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 0,
+            "terminalTotalDifficulty": 0, "shanghaiTime": 0, "cancunTime": 0, "pragueTime": 0, "osakaTime": 0,
+            "bpo1Time": 4_000_000_000u64, "blobSchedule": { "osaka": osaka, "bpo1": later },
+        },
+        "alloc": {},
+    });
+    let read = Genesis::from_json(&genesis.to_string()).unwrap();
+    let mut genesis = genesis::dev(7, &[], 500_000_000);
+    genesis.forks = read.forks;
+    genesis.blobs = read.blobs;
+    let node = Node::of_genesis(genesis);
+    let config = node.call("eth_config", json!([]));
+    assert_eq!((&config["current"]["blobSchedule"], &config["next"]["blobSchedule"]), (&osaka, &later));
+    assert_eq!((&config["next"]["activationTime"], &config["last"]), (&json!(4_000_000_000u64), &config["next"]));
+    assert_ne!(config["current"]["forkId"], config["next"]["forkId"]);
 }
 
 #[test]

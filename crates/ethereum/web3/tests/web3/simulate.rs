@@ -208,3 +208,24 @@ fn what_is_too_much_is_refused() {
     let why = fails(blocks(calls));
     assert_eq!(why, (-38_013, "err: intrinsic gas too low: have 0, want 21000 (supplied gas 0)".into()));
 }
+
+#[test]
+fn calls_have_blobs() {
+    let node = Node::new(BlockTime::Manual);
+    let hash = |digits: &str| format!("0x01{}", digits.repeat(31));
+    // PUSH1 1 BLOBHASH PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+    let code = json!({ at(0x44): { "code": "0x6001495f5260205ff3" } });
+    let hashes: Vec<String> = ["aa", "bb", "cc", "dd", "ee", "ff"].map(hash).into();
+    // Nobody pays for gas or blobs, but who offers something can pay for it.
+    let free = json!({ "to": at(0x44), "blobVersionedHashes": hashes });
+    let paid = json!({ "from": account(1), "to": at(0x44), "blobVersionedHashes": hashes, "maxFeePerBlobGas": "0x1" });
+    let told = simulate(&node, json!([{ "stateOverrides": code, "calls": [free, paid] }, {}]));
+    for call in told[0]["calls"].as_array().unwrap() {
+        assert_eq!((&call["status"], &call["returnData"]), (&json!("0x1"), &json!(hashes[1])), "{call}");
+    }
+    assert_eq!((&told[0]["blobGasUsed"], &told[0]["excessBlobGas"]), (&json!("0x180000"), &json!("0x0")));
+    assert_eq!(told[1]["excessBlobGas"], "0xc0000", "12 blobs, and the target is 6");
+    let poor = json!({ "from": at(0x99), "to": at(0x44), "blobVersionedHashes": hashes, "maxFeePerBlobGas": "0x1" });
+    let why = node.fails("eth_simulateV1", blocks(json!([{ "calls": [poor] }])));
+    assert_eq!(why.0, -38_014, "{why:?}");
+}
