@@ -60,7 +60,7 @@ use crate::exec::BlockEnv;
 use crate::genesis::Genesis;
 use crate::pool::{Pool, PoolConfig};
 use crate::side::SideLedger;
-use crate::state::{Shortened, State, StateHandle, StateView, Syncer};
+use crate::state::{History, Kept, Shortened, State, StateHandle, StateView, Syncer};
 use dev::DevState;
 use hub::Hub;
 use journal::Journal;
@@ -97,6 +97,8 @@ pub struct ChainConfig {
     pub pool: PoolConfig,
     /// Blocks that are kept at least, the newest; what is older goes. 0: all are kept.
     pub retain_blocks: u64,
+    /// How many states are kept in memory; nothing: those of the last [`WINDOW`](crate::state::WINDOW) blocks.
+    pub history: Option<History>,
     /// When blocks are made.
     pub block_time: BlockTime,
     /// Threads that execute a block; one: serially.
@@ -120,6 +122,7 @@ impl ChainConfig {
             genesis,
             pool: PoolConfig::default(),
             retain_blocks: 0,
+            history: None,
             block_time: BlockTime::Instant,
             threads: 1,
             overlap: true,
@@ -200,6 +203,9 @@ impl Chain {
         let (syncer, sync_waiters) = (Arc::new(Mutex::new(state.syncer())), SyncWaiters::default());
         if let Some(store) = &mut store {
             recover::keep_synced(store, side.as_deref(), syncer.clone(), sync_waiters.clone(), failure.clone())?;
+        }
+        if let Some(history) = config.history {
+            state.keep_history(history);
         }
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
@@ -302,7 +308,12 @@ impl Chain {
         self.inner.published().view().clone()
     }
 
-    /// The state after block `number`, if it is one of the last [`WINDOW`](crate::state::WINDOW).
+    /// What is kept of older states. The writer may be ahead of [`Chain::head`] by a block.
+    pub fn kept_states(&self) -> Kept {
+        self.inner.states.kept()
+    }
+
+    /// The state after block `number`, if it is kept: see [`Chain::kept_states`].
     pub fn view_at(&self, number: u64) -> Option<StateView> {
         let (head, view) = self.head_and_view();
         // The writer is ahead of what is published for a moment.
