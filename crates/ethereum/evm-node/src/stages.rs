@@ -309,13 +309,12 @@ impl Teller {
         let done = |us: u64, went: u64| Done { busy_ns: us * 1000, cpu_ns: cpu(us), came: metrics.txs, went };
         let (executed, committed) = (done(exec, metrics.txs), done(commit, metrics.blocks));
         self.exec.tell(&self.clock, &executed, &Exec { landed: metrics.txs, gas: metrics.gas, gas_limit });
-        let kept = self.sources.chain.kept_states();
         let counters = Commit {
             block: metrics.head,
             blocks: metrics.blocks,
-            states: kept.blocks,
-            states_bytes: kept.bytes,
-            dropped_states: kept.evicted,
+            states: metrics.states.blocks,
+            states_bytes: metrics.states.bytes,
+            dropped_states: metrics.states.evicted,
         };
         self.commit.tell(&self.clock, &committed, &counters);
     }

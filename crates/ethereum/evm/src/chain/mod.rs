@@ -204,9 +204,7 @@ impl Chain {
         if let Some(store) = &mut store {
             recover::keep_synced(store, side.as_deref(), syncer.clone(), sync_waiters.clone(), failure.clone())?;
         }
-        if let Some(history) = config.history {
-            state.keep_history(history);
-        }
+        config.history.into_iter().for_each(|history| state.keep_history(history));
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
         let pool = Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec);
@@ -419,7 +417,7 @@ impl Chain {
 
     /// How long blocks took, and what was counted.
     pub fn metrics(&self) -> Metrics {
-        self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status())
+        self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status(), self.kept_states())
     }
 
     /// How many blocks were made here, and number and times of those after the first `seen`, as far as they are kept.

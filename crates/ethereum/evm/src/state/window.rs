@@ -29,7 +29,7 @@ impl History {
 }
 
 /// What is kept of older states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The oldest block whose state is kept.
     pub oldest: u64,
