@@ -187,7 +187,8 @@ impl Kept {
 
     /// What only older versions need, bytes.
     fn bytes(&self) -> usize {
-        self.size + self.replaced.as_ref().map_or(0, Replaced::bytes)
+        let of_each = size_of::<Retired>() + size_of::<(Undo<AccountLeaf>, Undo<SlotLeaf>)>();
+        self.size + self.retired.len() * of_each + self.replaced.as_ref().map_or(0, Replaced::bytes)
     }
 }
 

@@ -65,8 +65,7 @@ impl StateHandle {
 
     /// The newest state.
     pub fn head(&self) -> StateView {
-        let window = self.window.read();
-        window.views.back().expect("a state has a head").clone()
+        self.window.read().head()
     }
 
     /// The state after block `number`, if it is kept: one of the last [`WINDOW`], or of as many as the history has.
