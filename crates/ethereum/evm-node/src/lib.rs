@@ -162,6 +162,21 @@ pub struct EvmRun {
     /// Forget the sidecars of a block after so many blocks [default: 4096].
     #[arg(long, value_name = "N")]
     pub sidecar_blocks: Option<u64>,
+    /// Keep the state after each of the last so many blocks, in memory [default: 128].
+    ///
+    /// Balances, storage, calls, proofs and traces are answered at any of these blocks, as far as --history-mib
+    /// suffices. After a start with --data-dir there are the last 128 blocks at most, and more as blocks come.
+    #[arg(long, value_name = "N", conflicts_with = "archive", value_parser = clap::value_parser!(u64).range(128..))]
+    pub history: Option<u64>,
+    /// Keep the state after every block, in memory, as far as --history-mib suffices.
+    #[arg(long)]
+    pub archive: bool,
+    /// Use at most so many MiB for what only older states need, with --history or --archive [default: 1024].
+    ///
+    /// When it is used up, the oldest states go. A block of a few transactions takes about 10 KB, a changed account or
+    /// slot in a large state about 1 KB.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub history_mib: Option<u32>,
     /// Who decides on blocks.
     #[command(flatten)]
     pub comet: comet::CometOptions,

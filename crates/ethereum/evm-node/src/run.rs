@@ -19,7 +19,7 @@ use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::genesis::{Genesis, GenesisError};
 use hearth_evm::limits::TxLimits;
 use hearth_evm::pool::PoolConfig;
-use hearth_evm::state::{Shortened, StateError};
+use hearth_evm::state::{History, Shortened, StateError};
 use hearth_machine::port::{HeldTcp, PortError, Protocol, reachable};
 use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
 
@@ -54,6 +54,13 @@ fn pool(options: &EvmRun, cometbft: bool) -> PoolConfig {
     }
 }
 
+/// How many states are kept; nothing where no option says so.
+fn history(options: &EvmRun) -> Option<History> {
+    let blocks = if options.archive { Some(u64::MAX) } else { options.history };
+    let bytes = options.history_mib.map_or(History::BYTES, |mib| u64::from(mib) << 20);
+    blocks.map(|blocks| History { blocks, bytes })
+}
+
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     check(options)?;
@@ -64,6 +71,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
     let config = ChainConfig {
         dir: options.data_dir.clone(),
         retain_blocks: options.comet.retain_blocks,
+        history: history(options),
         pool: pool(options, cometbft),
         block_time: if cometbft { BlockTime::Manual } else { block_time(options) },
         threads: options.threads.map_or_else(default_threads, usize::from),
@@ -180,6 +188,9 @@ fn print_console(text: &str) {
 /// Refuses options that contradict each other.
 fn check(options: &EvmRun) -> Result<(), EvmError> {
     options.comet.check()?;
+    if options.history_mib.is_some() && !options.archive && options.history.is_none() {
+        return Err(EvmError::Idle("--history-mib", "without --history or --archive"));
+    }
     if !options.comet.is_cometbft() {
         return Ok(());
     }

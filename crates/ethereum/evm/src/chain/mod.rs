@@ -63,7 +63,7 @@ use crate::genesis::Genesis;
 use crate::import::env_of;
 use crate::pool::{Pool, PoolConfig};
 use crate::side::SideLedger;
-use crate::state::{Shortened, State, StateHandle, StateView, Syncer};
+use crate::state::{History, Kept, Shortened, State, StateHandle, StateView, Syncer};
 use dev::DevState;
 use hub::Hub;
 use journal::Journal;
@@ -100,6 +100,8 @@ pub struct ChainConfig {
     pub pool: PoolConfig,
     /// Blocks that are kept at least, the newest; what is older goes. 0: all are kept.
     pub retain_blocks: u64,
+    /// How many states are kept in memory; nothing: those of the last [`WINDOW`](crate::state::WINDOW) blocks.
+    pub history: Option<History>,
     /// When blocks are made.
     pub block_time: BlockTime,
     /// Threads that execute a block; one: serially.
@@ -123,6 +125,7 @@ impl ChainConfig {
             genesis,
             pool: PoolConfig::default(),
             retain_blocks: 0,
+            history: None,
             block_time: BlockTime::Instant,
             threads: 1,
             overlap: true,
@@ -205,6 +208,7 @@ impl Chain {
         if let Some(store) = &mut store {
             recover::keep_synced(store, side.as_deref(), syncer.clone(), sync_waiters.clone(), failure.clone())?;
         }
+        config.history.into_iter().for_each(|history| state.keep_history(history));
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
         let pool = Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec);
@@ -305,7 +309,12 @@ impl Chain {
         self.inner.published().view().clone()
     }
 
-    /// The state after block `number`, if it is one of the last [`WINDOW`](crate::state::WINDOW).
+    /// What is kept of older states. The writer may be ahead of [`Chain::head`] by a block.
+    pub fn kept_states(&self) -> Kept {
+        self.inner.states.kept()
+    }
+
+    /// The state after block `number`, if it is kept: see [`Chain::kept_states`].
     pub fn view_at(&self, number: u64) -> Option<StateView> {
         let (head, view) = self.head_and_view();
         // The writer is ahead of what is published for a moment.
@@ -409,7 +418,7 @@ impl Chain {
 
     /// How long blocks took, and what was counted.
     pub fn metrics(&self) -> Metrics {
-        self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status())
+        self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status(), self.kept_states())
     }
 
     /// How many blocks were made here, and number and times of those after the first `seen`, as far as they are kept.

@@ -1,5 +1,6 @@
 //! A chain in memory, from submitting to reading back.
 
+mod history;
 mod limits;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -26,7 +26,7 @@ impl State {
             let (number, oldest) = (view.number(), self.handle.oldest());
             return Err(StateError::NotKept { number, oldest, head: head.number() });
         }
-        let Tables { flat, tries } = &*self.tables;
+        let Tables { flat, tries, .. } = &*self.tables;
         // The way from the newest state leads back to the view, and from there on.
         let back = view.version.replaced_since();
         let mut accounts: BTreeMap<Address, Option<Slim>> = back.accounts.iter().copied().collect();

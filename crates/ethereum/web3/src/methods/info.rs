@@ -76,7 +76,9 @@ impl Api {
     /// The head, and from which block on what is kept can be asked for.
     pub(super) fn capabilities(&self) -> String {
         let head = self.chain.head();
-        let states = head.number().saturating_sub(hearth_evm::state::WINDOW as u64 - 1);
+        let kept = self.chain.kept_states();
+        // The state may be ahead of the head by a block.
+        let states = kept.oldest.min(head.number());
         let earliest = self.earliest();
         json::object(|object| {
             object.object("head", |object| {
@@ -95,10 +97,10 @@ impl Api {
                 object.object(name, |object| {
                     object.flag("disabled", false);
                     object.quantity("oldestBlock", oldest);
-                    if name.starts_with("state") {
+                    if name.starts_with("state") && kept.blocks_max != u64::MAX {
                         object.object("deleteStrategy", |object| {
                             object.text("type", "window");
-                            object.quantity("retentionBlocks", hearth_evm::state::WINDOW as u64);
+                            object.quantity("retentionBlocks", kept.blocks_max);
                         });
                     }
                 });

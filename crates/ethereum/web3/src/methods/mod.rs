@@ -154,13 +154,16 @@ impl Api {
     pub fn view_after(&self, block: &Block) -> Result<StateView, Failure> {
         let number = block.number();
         self.chain.view_at(number).ok_or_else(|| {
-            let head = self.chain.head().number();
+            let (head, kept) = (self.chain.head().number(), self.chain.kept_states());
+            let why = if head.saturating_sub(number) < kept.blocks_max {
+                // It would be kept, but memory was short, or the node has begun later.
+                format!("block {number} is older than block {}, the oldest whose state is in memory", kept.oldest)
+            } else {
+                format!("block {number} is no more among the last {} whose state is kept", kept.blocks_max)
+            };
+            let root = block.header.state_root;
             Failure::server(format!(
-                "missing trie node {} (path ) state {} is not available: block {number} is no more among the last {} \
-                 whose state is kept (the newest is {head})",
-                block.header.state_root,
-                block.header.state_root,
-                hearth_evm::state::WINDOW,
+                "missing trie node {root} (path ) state {root} is not available: {why} (the newest is {head})"
             ))
         })
     }

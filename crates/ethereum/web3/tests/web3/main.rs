@@ -12,6 +12,7 @@ mod dashboard;
 mod dev;
 mod durable;
 mod explorer;
+mod history;
 mod instant;
 mod metrics;
 mod node;

@@ -10,6 +10,7 @@ use hearth_evm::builders::rich;
 pub use hearth_evm::builders::{account, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::genesis::Genesis;
+use hearth_evm::state::History;
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
 use hearth_rpc_client::http::Patience;
@@ -120,6 +121,14 @@ impl Node {
     pub fn forgetful(retain_blocks: u64) -> Self {
         let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, retain_blocks, ..ChainConfig::new(genesis) };
+        Self::of(config, |_| {}, None)
+    }
+
+    /// A chain that keeps the states of so many blocks, and makes blocks on demand.
+    pub fn remembering(blocks: u64) -> Self {
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
+        let history = Some(History { blocks, bytes: History::BYTES });
+        let config = ChainConfig { block_time: BlockTime::Manual, history, ..ChainConfig::new(genesis) };
         Self::of(config, |_| {}, None)
     }
 
