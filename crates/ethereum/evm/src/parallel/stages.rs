@@ -134,7 +134,7 @@ impl<'a, D: Accounts> Block<'a, D> {
     }
 
     fn shared(&self) -> Shared<'a, '_, D> {
-        Shared { memory: self.memory, env: self.env, txs: self.txs, plains: &self.plains }
+        Shared { memory: self.memory, env: self.env, txs: self.txs, plains: &self.plains, barrier: &self.barrier }
     }
 
     /// The calls before the first transaction.
@@ -264,7 +264,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         let shared = self.shared();
         match self.threads {
             1 => run.work_alone(&shared, worker, &mut self.ledger.lock().0),
-            threads => run.work(&shared, worker, &self.ledger, &self.barrier, threads),
+            _ => run.work(&shared, worker, &self.ledger),
         }
     }
 }
