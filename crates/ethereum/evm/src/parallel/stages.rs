@@ -84,10 +84,10 @@ impl<'a, D: Accounts> Block<'a, D> {
     pub fn work(&self, thread: usize) {
         let _guard = self.barrier.guard();
         let mut worker = None;
-        self.plains.find(&self.rules, self.txs, thread);
         if thread == 0 {
             self.begin(self.worker(&mut worker));
         }
+        self.plains.find(&self.rules, self.txs);
         self.barrier.wait();
         let all = || self.plains.ends(thread, 0..self.txs.len());
         let found = Owned::new(self.memory, thread, self.threads).find(self.memory, all, &self.cells);
