@@ -84,10 +84,10 @@ impl<'a, D: Accounts> Block<'a, D> {
     pub fn work(&self, thread: usize) {
         let _guard = self.barrier.guard();
         let mut worker = None;
-        self.plains.find(&self.rules, self.txs, thread);
         if thread == 0 {
             self.begin(self.worker(&mut worker));
         }
+        self.plains.find(&self.rules, self.txs);
         self.barrier.wait();
         let all = || self.plains.ends(thread, 0..self.txs.len());
         let found = Owned::new(self.memory, thread, self.threads).find(self.memory, all, &self.cells);
@@ -134,7 +134,7 @@ impl<'a, D: Accounts> Block<'a, D> {
     }
 
     fn shared(&self) -> Shared<'a, '_, D> {
-        Shared { memory: self.memory, env: self.env, txs: self.txs, plains: &self.plains }
+        Shared { memory: self.memory, env: self.env, txs: self.txs, plains: &self.plains, barrier: &self.barrier }
     }
 
     /// The calls before the first transaction.
@@ -264,7 +264,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         let shared = self.shared();
         match self.threads {
             1 => run.work_alone(&shared, worker, &mut self.ledger.lock().0),
-            threads => run.work(&shared, worker, &self.ledger, &self.barrier, threads),
+            _ => run.work(&shared, worker, &self.ledger),
         }
     }
 }

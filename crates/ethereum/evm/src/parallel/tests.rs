@@ -375,6 +375,30 @@ fn blobs_are_paid_for() {
     assert_eq!(before - after, U256::from(2 * (21_000 * 1_000_000_000 + 5 + blob_gas)));
 }
 
+/// One lost wake-up leaves a thread asleep, and the block without an end.
+#[test]
+fn no_wake_up_is_lost_among_many_threads() {
+    /// Many more than there are cores, so that most of them sleep.
+    const THREADS: usize = 32;
+    let seed = hearth_testkit::random::seed();
+    println!("HEARTH_SEED={seed} cargo test --release -p hearth-evm --lib no_wake_up_is_lost_among_many_threads");
+    let blocks = std::thread::spawn(move || {
+        let (db, env) = (database(), env(SpecId::OSAKA, account(250), 500_000_000));
+        for round in 0..8 {
+            let mut maker = Maker::new(seed.wrapping_add(2 * round));
+            // In order on one thread, while the others sleep, and ahead again.
+            for index in 0..300 {
+                maker.push(account(index % 30), contract(0).into(), U256::ZERO, &[], 60_000);
+            }
+            let txs = maker.block();
+            let serial = execute(&db, &env, &txs);
+            assert_equal(&db, &serial, &execute_on(&db, &env, &txs, THREADS), THREADS);
+        }
+    });
+    hearth_testkit::wait_until("all threads of the blocks to end", || blocks.is_finished());
+    blocks.join().expect("every block ends as in order");
+}
+
 #[test]
 fn an_empty_block() {
     assert_as_serial(&database(), &env(SpecId::OSAKA, account(250), 500_000_000), &[]);
