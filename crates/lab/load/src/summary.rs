@@ -222,7 +222,7 @@ impl Cause {
         }
     }
 
-    /// Finds who was late if a rate was not kept: every moment in which a sender was behind is attributed to the node
+    /// Finds the cause if a rate was not kept: every moment in which a sender was behind is attributed to the node
     /// or to the sender.
     fn at_a_rate(shares: &Shares, seen: &Seen) -> Self {
         match () {

@@ -16,8 +16,8 @@ use hearth_stats::paired_bootstrap::Paired;
 pub fn beaten(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> Vec<bool> {
     let boxes: Vec<Option<Vec<(f64, f64)>>> =
         (0..paired.estimates.len()).map(|build| span(paired, goals, reference, build)).collect();
-    // Only builds whose worst corner is on the front of these can beat others: any other build's worst corner is no
-    // better than one of theirs.
+    // It suffices to test builds whose worst corner is on the front of these: whatever any other build beats, one of
+    // them beats too.
     let corner = |one: &Option<Vec<(f64, f64)>>| match one {
         Some(all) => all.iter().map(|(low, _)| *low).collect(),
         None => vec![f64::NAN; goals.len()],
@@ -36,7 +36,7 @@ pub fn beaten(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> Vec<
     boxes.iter().map(is_beaten).collect()
 }
 
-/// The range of gains that a build may have in each goal, worst to best; the reference has none but its own.
+/// The range of gains that a build may have in each goal, worst to best; for the reference, its exact value.
 fn span(paired: &Paired, goals: &[Goal], reference: Option<usize>, build: usize) -> Option<Vec<(f64, f64)>> {
     let of = |at: usize| {
         let (one, scale) = (&paired.estimates[build][at], paired.scales[at]);
