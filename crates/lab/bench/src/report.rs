@@ -151,7 +151,7 @@ pub struct Report {
     pub efficiency: Option<f64>,
     /// Rate of each whole second without warm-up; a mean for seconds in which the node did not answer.
     pub seconds: Vec<f64>,
-    /// How each tile spent the measured time, as shares of its own time and of a core's.
+    /// How each tile spent the measured time, as shares from 0 to 1.
     pub tiles: Vec<TileUse>,
     /// The configuration in effect, with the resulting tile counts.
     pub config: Value,
