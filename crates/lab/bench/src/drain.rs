@@ -1,7 +1,6 @@
 //! Waits until every sent transaction has an outcome.
 //!
 //! reads   counters
-//! writes  nothing
 
 use std::time::{Duration, Instant};
 

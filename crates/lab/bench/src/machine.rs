@@ -1,7 +1,6 @@
 //! Describes the machine for a bench's report.
 //!
 //! reads   the machine
-//! writes  nothing
 
 use hearth_machine::memory::Memory;
 use hearth_machine::neighbours::Jiffies;

@@ -1,7 +1,4 @@
 //! Observes the progress of a bench of its own node.
-//!
-//! reads   nothing
-//! writes  nothing: it is called at each stage
 
 use std::path::Path;
 

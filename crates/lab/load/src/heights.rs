@@ -2,7 +2,6 @@
 //!
 //! reads   the newest block number, polled while blocks are read
 //! memory  24 B for each answer with a higher number, until the reader has passed it
-//! drops   nothing
 //!
 //! On a node with hundreds of blocks a second the reader may fall seconds behind. That delay is the load's, not the
 //! node's: latency ends when the node first reported a block's number, and the reader's delay is reported separately.

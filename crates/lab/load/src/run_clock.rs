@@ -3,7 +3,6 @@
 //! reads   the clock; CPU times of threads
 //! writes  the outcomes of transactions, in [`Outcomes`]
 //! memory  see [`Outcomes`]
-//! drops   nothing
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Barrier, OnceLock};

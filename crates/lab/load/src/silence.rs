@@ -3,7 +3,6 @@
 //! reads   the times of answers, as reported by the requesting threads
 //! writes  a line when no answer has come for a while
 //! memory  a URL, an error message
-//! drops   nothing
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
 //! Measures how long a cache line takes from one core to another.
 //!
 //! reads   the cores that this process may use
-//! writes  nothing
 //! memory  8 B for each 256 round trips
 //! source  a ping and its answer in one line, like a frag's metadata and its credit between two tiles; half a round
 //!         trip is one way

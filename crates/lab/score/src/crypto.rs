@@ -1,7 +1,5 @@
 //! Scores of the most frequent computations of a node, using the node's own code.
 //!
-//! reads   nothing
-//! writes  nothing
 //! memory  some MB of signatures; at most 96 MiB for the verifier
 //! source  the tiles `sign`, `verify`, `poh`, `shred`, and sender recovery in `evm::tx`
 //!

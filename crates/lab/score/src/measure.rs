@@ -1,7 +1,6 @@
 //! The measuring loop: like `polkadot benchmark machine`, plus the spread and CPU time.
 //!
 //! reads   the clock after each call, the CPU time of the calling thread after each slice
-//! writes  nothing
 //! memory  24 B per half second
 //! source  the behaviour of frame-benchmarking-cli 64.0.0: one call that is not measured, then calls until the time is
 //!         over; the score is all work divided by all time

@@ -1,6 +1,5 @@
 //! Reads and analyzes a large study: 10,000 builds, 20 repetitions, 5 metrics, in at most 5 s.
 //!
-//! reads   nothing
 //! writes  the seconds of reading and of analysis, next to the goal
 //! memory  some 200 MB
 //!

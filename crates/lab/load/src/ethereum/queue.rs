@@ -3,7 +3,6 @@
 //! reads   the account's next nonce, as reported by the node
 //! writes  signed transactions
 //! memory  transactions signed in advance, 300 B each
-//! drops   nothing
 //!
 //! The recipient of a transaction follows from its nonce, and signing is deterministic. So a transaction that must be
 //! sent again but is no longer stored is signed again with the same fees, and has the same bytes.

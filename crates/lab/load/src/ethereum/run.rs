@@ -2,8 +2,6 @@
 //!
 //! reads   the node's RPC
 //! writes  transactions, a [`Report`]
-//! memory  see the parts
-//! drops   nothing
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Instant;

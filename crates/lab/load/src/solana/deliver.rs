@@ -3,7 +3,6 @@
 //! reads   the statuses of signatures; the chain's height
 //! writes  transactions; the same bytes again until they are seen
 //! memory  the transactions
-//! drops   nothing
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,7 +1,6 @@
 //! A Solana node and the requests to it.
 //!
 //! reads   the node's JSON-RPC
-//! writes  nothing
 //! memory  an answer
 //! source  the JSON-RPC of Agave 4.2
 
