@@ -39,7 +39,7 @@ pub enum ConnectError {
     },
 }
 
-/// Connects to a node and finds out its chain, name and fees.
+/// Finds out which chain a node belongs to, and connects to it.
 pub fn connect(url: &str, timeout: Duration) -> Result<Connected, ConnectError> {
     let rpc = Rpc::new(url, timeout)?;
     let ethereum = match rpc.call("eth_chainId", &json!([])) {

@@ -23,7 +23,7 @@ pub fn sol(lamports: u64) -> String {
     format!("{} SOL", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Describes the node: its version, the chain's height, its TPU address.
+/// Describes the node: its version, identity and health, how far its chain is, where transactions are sent.
 pub fn node(node: &Node) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     let ask = |method: &str| told(node.rpc.call(method, &json!([confirmed()])));

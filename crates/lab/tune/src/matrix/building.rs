@@ -119,8 +119,8 @@ impl Study<'_> {
         Ok(None)
     }
 
-    /// Runs `make`, and returns whether it was undisturbed. If builds are timed only once, the timing is not used as a
-    /// measurement.
+    /// Runs `make`, and returns whether it was undisturbed. Builds that are timed only once are not checked, because
+    /// their time is no measurement.
     fn quietly<T>(&self, name: &str, make: impl FnOnce() -> Result<T, Failure>) -> Result<(T, bool), Failure> {
         let before = counted();
         let made = make()?;
