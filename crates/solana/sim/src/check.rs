@@ -337,8 +337,8 @@ impl Checker {
     }
 }
 
-/// The lamports of all accounts and those burned. Sysvars do not count: a chain makes some of them after its genesis, and
-/// their lamports come from nobody.
+/// The lamports of all accounts and those burned. Sysvars do not count: a chain makes some of them after its genesis,
+/// and their lamports come from nobody.
 pub fn lamports(ledger: &Ledger) -> u128 {
     let mut total = u128::from(ledger.burned_lamports());
     ledger.accounts().for_each(|_, account| {

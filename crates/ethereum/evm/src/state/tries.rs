@@ -4,8 +4,8 @@
 //! writes  nodes of the next version and what it replaces in others: first beside the arenas, then into them in one
 //!         short step
 //! memory  about 90 B an account and 100 B a slot; of versions before the newest at most 256 MiB of nodes and of what
-//!         was replaced in others, 76 B a child; where more versions are kept, as much as they are given, and about 100 B
-//!         more a child
+//!         was replaced in others, 76 B a child; where more versions are kept, as much as they are given, and about
+//!         100 B more a child
 //! source  what only older versions need is freed when 128 newer ones have come, or when it takes too much; where more
 //!         are kept, when the state lets go of them ([`Tries::release`])
 

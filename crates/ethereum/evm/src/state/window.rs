@@ -2,7 +2,7 @@
 //!
 //! reads   any thread
 //! writes  the writer alone
-//! memory  what [`Kept::bytes`] says: in the usual way that of 128 blocks, else at most [`History::bytes`] and one block
+//! memory  what [`Kept::bytes`] says: that of 128 blocks by default, else at most [`History::bytes`] and one block
 //! drops   the oldest states; counted where they go before there are as many as wanted
 
 use std::collections::VecDeque;
