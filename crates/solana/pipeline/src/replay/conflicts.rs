@@ -29,7 +29,8 @@ pub(super) struct Conflicts {
     readers: Vec<Reader>,
     /// Transactions that wait for none.
     ready: BinaryHeap<Reverse<u32>>,
-    /// Transactions that wait only for members of the batch being built.
+    /// Transactions that wait only for members of the batch being built, and below all that wait for at least one of
+    /// them.
     inside: BinaryHeap<Reverse<u32>>,
     followers: Vec<u32>,
 }
