@@ -1,4 +1,4 @@
-//! The atomics of the lock-free core: the machine's own, or loom's when the core is model-checked.
+//! sync: the atomics of the lock-free core: the machine's own, or loom's in model checks.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
