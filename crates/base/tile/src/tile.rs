@@ -3,6 +3,9 @@
 //! A tile reads frags ([`Tile::on_frag`]), does work of its own ([`Tile::poll`]: sockets, timers, hashing), writes
 //! frags and counts through [`Out`]. It never blocks, never logs in the loop, and never learns which core it runs on.
 //! [`Host`] is what it may ask for when it is created.
+//!
+//! The frags of one input arrive in the order in which they were published, one at a time. Between inputs no order is
+//! guaranteed: the loop starts each turn with another input, so that none starves.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;

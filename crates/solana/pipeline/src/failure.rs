@@ -3,7 +3,7 @@
 //! memory  one reason
 //!
 //! A tile that panics is a bug in the program. A tile that finds that the node can no longer follow its cluster reports
-//! the reason here and stays idle; the main thread then ends the node.
+//! the reason here and stays idle; code outside the pipeline reads it and ends the node.
 
 use std::sync::Arc;
 

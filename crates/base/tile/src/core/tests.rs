@@ -96,7 +96,7 @@ fn two_spinning_cores_move_every_frag() {
     assert_eq!((wires.word("a:0", "state"), wires.word("b:0", "state")), (2, 2));
 }
 
-/// Repeatedly: both cores sleep, the producer is told to continue, and more frags than the link holds must pass. One
+/// Repeatedly: both cores sleep, the producer continues, and more frags than the link holds must pass. One
 /// missed wake-up of the four involved would block them.
 #[test]
 fn sleeping_cores_are_woken_by_frags_and_by_room() {

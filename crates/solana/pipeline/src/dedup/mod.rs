@@ -6,6 +6,9 @@
 //! memory  [`TagCache::bytes`] of `history`, allocated in `new`
 //! drops   duplicates, counted; false-drop odds history / 2^64 per transaction
 //! source  the oracle `matches_model` beside [`TagCache`]
+//!
+//! All verify tiles lead here, because copies of a transaction may pass through different ones. No order is guaranteed
+//! among their transactions: pack orders by pay.
 
 use hearth_ledger::drop_log::DropReason;
 use hearth_tile::latency::TAKEN;

@@ -21,7 +21,7 @@ pub(super) const PEER_BYTES: u64 = 160;
 // B-tree nodes are usually at least two thirds full.
 const _: () = assert!(size_of::<Peer>() + size_of::<Pubkey>() <= PEER_BYTES as usize / 6 * 5);
 
-/// What a consumer has been told, and its link.
+/// The node news that a consumer has received, and its link.
 pub(super) struct Announcer {
     port: Port,
     known: BTreeMap<Pubkey, Peer>,

@@ -10,6 +10,8 @@
 //!         control; what is unread when we close a connection is counted. Over UDP a transaction that finds no room, or
 //!         is longer than a packet. All counted
 //! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
+//!
+//! Transactions may overtake each other on their way through different verify tiles; pack orders by pay anyway.
 
 use hearth_ledger::drop_log::DropReason;
 use hearth_quic::{Server, ServerConfig, ServerCounters, Stakes};

@@ -60,8 +60,8 @@ impl World {
         self.rig.advance(Duration::from_micros(200));
     }
 
-    /// Sends numbered transactions until the client has taken all of them, calling `each` after every step; then steps
-    /// until `done`.
+    /// Sends numbered transactions, calling `each` after every step, until the client has accepted all of them and
+    /// `each` returns true.
     fn send(&mut self, numbers: std::ops::Range<u64>, mut each: impl FnMut(&mut Self) -> bool) {
         let mut numbers = numbers.peekable();
         for _ in 0..20_000 {
@@ -169,7 +169,7 @@ fn below_saturation_each_verify_tile_gets_its_share_and_a_slow_one_less() {
     let (mut world, mut got) = (World::new(), [0; 2]);
     one_by_one(&mut world, 0..100, |world| (0..2).for_each(|v| got[v] += world.take(v).len()));
     assert!(got.iter().all(|got| (45..=55).contains(got)), "{got:?}");
-    // One tile is busy with other work: its queue never exceeds the other's.
+    // A tile that is busy with other work gets more only while its queue is no longer than the other's.
     let mut quick = 0;
     one_by_one(&mut world, 100..200, |world| quick += world.take(0).len());
     assert!(quick >= 95, "{quick}");

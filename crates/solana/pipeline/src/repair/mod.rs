@@ -183,7 +183,7 @@ impl Tile for Repair {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        // An unexpected link belongs to another tile of the topology: a bug of ours.
+        // Inputs that are not stored below are net's: check that there is one.
         host.input(NET_REPAIR)?;
         let (net, tower) = (host.output(REPAIR_NET)?, host.output(REPAIR_TOWER)?);
         [net, tower].into_iter().for_each(|port| host.elective(port));

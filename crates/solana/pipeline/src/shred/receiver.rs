@@ -256,8 +256,8 @@ impl Receiver {
         Limits { version, shreds_per_slot_max, slots_per_epoch, root: self.root }
     }
 
-    /// Processes the shred in a datagram, whoever retransmitted it: parse, check, resolve. `leader` returns the leader
-    /// of a slot; `is_whole` whether a slot is already complete in the store.
+    /// Processes the shred in a datagram, from any sender: parse, check, resolve. `leader` returns the leader of a
+    /// slot; `is_whole` whether a slot is already complete in the store.
     ///
     /// # Errors
     /// Why the shred was refused; [`Receiver::findings`] has its findings all the same.
@@ -379,7 +379,7 @@ impl Receiver {
         dues.filter(|due| *due > now_ns).min()
     }
 
-    /// Returns what is missing of a slot, at most `count` shreds. A set is reported once it, or a later set of its slot,
+    /// Returns what is missing of a slot, at most `count` shreds. A set is reported once it or a later set of its slot
     /// was first heard of `patience_ns` ago, or by repair; until then its shreds are still on their way. The slot's end
     /// has the same patience.
     pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> Missing {

@@ -11,14 +11,16 @@
 //!         that the requester knows which of its requests are still pending
 //! source  Firedancer's keyguard: this tile decides what may be signed, not the requester
 //!
-//! Each link has one role, and no two roles share a form. Shred's requests are Merkle roots: 32 bytes that, not ending
-//! in zeros, are no token of a ping. Repair's are requests, 88 or 96 bytes that name this node as the sender, and
-//! pongs, each over a hash computed here. Rserve's are pings, whose tokens are built here from 8 random bytes. A
-//! transaction's message, a gossip value or a vote is none of those, so an attacker that takes over one of these tiles
-//! cannot get any signed. Tower's request must be a message with one instruction, to the vote program, for this node's
-//! vote account, with this node as its payer and authorized voter: it moves no lamports except the fee. Txsend's must
-//! be the 130 bytes that a TLS client signs, which start with 64 spaces. `gossip.rs` says what gossip may have signed,
-//! and why none of it can be anything else.
+//! Each link has one role, and no two roles share a form. Shred's requests are Merkle roots: 32 bytes without the zeros
+//! that end a ping's token. Repair's are requests, 88 or 96 bytes that name this node as the sender, and pongs, each
+//! over a hash computed here. Rserve's are pings, whose tokens are built here from 8 random bytes. A transaction's
+//! message, a gossip value or a vote is none of those, so an attacker that takes over one of these tiles cannot get any
+//! signed.
+//!
+//! Tower's request must be a message with one instruction, to the vote program, for this node's vote account, with this
+//! node as its payer and authorized voter: it moves no lamports except the fee. Txsend's must be the 130 bytes that a
+//! TLS client signs, which start with 64 spaces. `gossip.rs` says what gossip may have signed, and why none of it can
+//! be anything else.
 
 mod gossip;
 
