@@ -39,15 +39,15 @@ pub struct Control {
     exhausted: AtomicU64,
 }
 
-/// See [`Control::set`].
+/// What all benchg currently do, set by [`Control::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Do nothing.
+    /// Generate nothing.
     Idle = 0,
     /// Sign ahead, send nothing.
     Presign = 1,
-    /// Send.
+    /// Send transfers, signed ahead or as they are made.
     Run = 2,
 }
 

@@ -19,7 +19,7 @@ pub const GAPS_MAX: usize = 64;
 /// A partial slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotGaps {
-    /// The slot.
+    /// The partial slot's number.
     pub slot: u64,
     /// Its parent, once known.
     pub parent: Option<u64>,

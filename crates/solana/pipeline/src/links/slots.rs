@@ -37,7 +37,7 @@ macro_rules! words {
 /// A leader slot starts (control [`SLOT_BEGINS`]) or has ended (control [`SLOT_ENDED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderSlot {
-    /// The slot.
+    /// The leader slot's number.
     pub slot: u64,
     /// Start of the slot, on the host's clock, in nanoseconds.
     pub start_ns: u64,
@@ -85,7 +85,7 @@ pub const WORK_WAITS: u16 = 2;
 words! {
     /// Pack schedules no more in this slot.
     pub struct DonePacking {
-        /// The slot.
+        /// The packed slot's number.
         pub slot: u64,
         /// How many microblocks it has; poh waits for each.
         pub microblocks: u64,
@@ -95,7 +95,7 @@ words! {
 /// An entry from poh: a tick, or a microblock with its transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PohEntry<'a> {
-    /// The slot.
+    /// The slot that contains the entry.
     pub slot: u64,
     /// The slot of its parent.
     pub parent_slot: u64,
@@ -151,7 +151,7 @@ impl<'a> PohEntry<'a> {
 /// The position of an entry; see the fields of [`PohEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PohEntryAt {
-    /// The slot.
+    /// The slot that contains the entry.
     pub slot: u64,
     /// The slot of its parent.
     pub parent_slot: u64,

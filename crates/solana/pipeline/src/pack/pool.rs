@@ -27,7 +27,7 @@ impl LockId {
         Self(id << 1 | u32::from(write))
     }
 
-    /// The account.
+    /// The account's id.
     #[inline]
     pub fn account(self) -> u32 {
         self.0 >> 1

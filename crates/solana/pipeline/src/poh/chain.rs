@@ -128,7 +128,7 @@ pub struct Entry {
 pub enum Step {
     /// A slot has started.
     SlotBegan {
-        /// The slot.
+        /// The started slot's number.
         slot: u64,
         /// Its start, in nanoseconds.
         start_ns: u64,

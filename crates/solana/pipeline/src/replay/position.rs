@@ -332,7 +332,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.task.is_some()
     }
 
-    /// The executor.
+    /// The executor, to hand out its orders and take their reports.
     pub fn executor(&mut self) -> &mut X {
         &mut self.executor
     }

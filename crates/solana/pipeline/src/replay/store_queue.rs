@@ -2,11 +2,11 @@
 //!
 //! reads   confirmed slots; batches of metadata of executed blocks
 //! writes  `replay_store`, elective
-//! memory  batches, [`BYTES_MAX`] at most; 32 B for each block whose metadata waits
-//! drops   all batches of a block where they do not fit: the caller counts their transactions, and store learns how
-//!         many there are, so that it does not wait for them
+//! memory  batches, [`BYTES_MAX`] at most; 32 B per block with waiting metadata
+//! drops   all batches of a block if they do not fit: the caller counts their transactions, and store learns the
+//!         number, so that it does not wait for them
 //!
-//! Replay must not wait for store, and store takes whatever comes, so the queue is short: it holds what one block did
+//! Replay must not wait for store, and store takes everything, so the queue is short: it holds one block's metadata
 //! until store has had its turns. A transfer takes about 170 B, so a block full of transfers takes 12 MB. With logs a
 //! block may take 100 MB: 10 kB for each 10,000 compute units.
 //!

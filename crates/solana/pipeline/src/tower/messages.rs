@@ -49,7 +49,7 @@ pub struct Start {
 /// What the store has of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
-    /// The slot.
+    /// The slot's number.
     pub slot: u64,
     /// The slot of its parent.
     pub parent: u64,
