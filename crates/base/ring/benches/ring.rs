@@ -1,10 +1,9 @@
 //! How many frags a link carries: `cargo bench -p hearth-ring`.
 //!
 //! Two threads on two cores (0 and 1): the producer publishes as fast as credits allow, the consumer reads every frag
-//! and releases once a burst. A round is four million frags, threads already running. Where the system lets us, both
-//! run at real-time priority: when either is off its core, both stand still, and a busy machine would be what is
-//! measured.
-//! `same thread` alternates bursts of publishing and consuming on one core, as tiles do that share one.
+//! and releases once per burst. A round is four million frags, with the threads already running. If the system permits,
+//! both run at real-time priority: if either loses its core, both stand still, and the result would measure the
+//! machine's load. `same thread` alternates bursts of publishing and consuming on one core, as tiles do that share one.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +17,7 @@ use std::thread;
 const DEPTH: u32 = 1024;
 const DEEP: u32 = 16384;
 const BURST: usize = 64;
-/// Frags a round of two threads.
+/// Frags per round of two threads.
 const FRAGS: u64 = 4_000_000;
 const PAYLOAD: usize = 200;
 
@@ -46,7 +45,7 @@ fn link(depth: u32, mtu: u32, reliable: bool) -> (Workspace, Producer, Consumer)
     (workspace, producer, consumer)
 }
 
-/// Publishes up to a burst, as far as credits go; returns how many.
+/// Publishes up to a burst, as far as credits allow; returns how many.
 #[inline(always)]
 fn publish_burst(producer: &mut Producer, most: usize, size: usize) -> usize {
     let burst = producer.credits(1).min(most);
@@ -62,7 +61,7 @@ fn publish_burst(producer: &mut Producer, most: usize, size: usize) -> usize {
     burst
 }
 
-/// Reads up to a burst, every byte of every payload; returns how many and whether it ended for want of frags.
+/// Reads up to a burst, every byte of every payload; returns how many frags, and whether it ran out of them.
 #[inline(always)]
 fn consume_burst(consumer: &mut Consumer, sum: &mut u64) -> usize {
     for taken in 0..BURST {
@@ -149,7 +148,7 @@ fn same_thread(bench: &Bench, name: &str, size: usize) {
     black_box(sum);
 }
 
-/// Pins this thread to `core` and asks for real-time priority there.
+/// Pins this thread to `core` and requests real-time priority.
 fn take_core(core: usize) {
     // SAFETY: plain bits; an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -163,7 +162,7 @@ fn take_core(core: usize) {
     schedule(libc::SCHED_FIFO, 1);
 }
 
-/// Sets this thread's scheduling policy where the system lets us; without the privilege it stays as it is.
+/// Sets this thread's scheduling policy if permitted; without the privilege it is unchanged.
 fn schedule(policy: libc::c_int, priority: libc::c_int) {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: a system call that reads `parameters`.

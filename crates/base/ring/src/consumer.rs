@@ -1,9 +1,9 @@
-//! A consumer's end of a link.
+//! consumer: a consumer's end of a link.
 //!
 //! reads   ring entries and payloads
-//! writes  its progress and its counts, once per [`Consumer::release`]
-//! memory  `mtu` bytes where it is lossy, for the copy that it hands out
-//! drops   where it is lossy, frags that the producer overtook: `overrun_poll`, `overrun_read`
+//! writes  its progress and its counters, once per [`Consumer::release`]
+//! memory  for a lossy consumer, `mtu` bytes for the copy that it returns
+//! drops   for a lossy consumer, frags that the producer overtook: `overrun_poll`, `overrun_read`
 
 use crate::error::WorkspaceError;
 use crate::frag::FragMeta;
@@ -16,25 +16,26 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// What [`Consumer::poll`] found.
+/// The result of [`Consumer::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled {
     /// Nothing new.
     Empty,
-    /// The next frag. Take its payload if wanted, then [`Consumer::advance`].
+    /// The next frag. Read its payload if needed, then call [`Consumer::advance`].
     Ready(FragMeta),
-    /// The producer overtook this lossy consumer, which has been moved on; poll again.
+    /// The producer overtook this lossy consumer, which has been moved forward; poll again.
     Overrun {
-        /// Frags missed.
+        /// Number of frags lost.
         lost: u64,
     },
 }
 
-/// The producer overtook this lossy consumer while it read a payload. The consumer has been moved on: poll again.
+/// The producer overtook this lossy consumer during the read of a payload. The consumer has been moved forward: poll
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("overtaken by the producer, {lost} frags lost")]
 pub struct Overrun {
-    /// Frags missed.
+    /// Number of frags lost.
     pub lost: u64,
 }
 
@@ -45,7 +46,7 @@ pub struct Consumer {
     payload_size: usize,
     /// Frags below this were seen by `poll`.
     polled: u64,
-    /// Frags below this were given back to the producer.
+    /// Frags below this were released to the producer.
     released: u64,
     scratch: Box<[[u8; 8]]>,
     reliable: bool,
@@ -56,16 +57,16 @@ pub struct Consumer {
     lines: &'static ConsumerLines,
     link: String,
     name: String,
-    // Keeps what the references above point into.
+    // Keeps the memory alive to which the references above point.
     _workspace: Workspace,
     _not_sync: PhantomData<Cell<()>>,
 }
 
-// SAFETY: `payload` points into the workspace, which the consumer keeps and which is not tied to a thread.
+// SAFETY: `payload` points into the workspace, which the consumer keeps alive and which is not tied to a thread.
 unsafe impl Send for Consumer {}
 
 impl Workspace {
-    /// The consumer called `consumer` of `link`. Each can be taken once.
+    /// Takes the consumer named `consumer` of `link`. Each can be taken once.
     pub fn consumer(&self, link: &str, consumer: &str) -> Result<Consumer, WorkspaceError> {
         let (index, plan) = self.link(link)?;
         let position = plan.consumers.iter().position(|plan| plan.name == consumer);
@@ -115,7 +116,7 @@ impl Consumer {
         }
     }
 
-    /// Looks at the next frag without moving past it; an overrun moves this consumer on by itself.
+    /// Looks at the next frag without advancing past it; an overrun moves this consumer forward by itself.
     #[inline(always)]
     pub fn poll(&mut self) -> Polled {
         match self.receiver.poll() {
@@ -131,17 +132,17 @@ impl Consumer {
         }
     }
 
-    /// The payload of a frag that `poll` found and that is not released yet.
+    /// Returns the payload of a frag that `poll` returned and that is not released yet.
     ///
-    /// A reliable consumer borrows it in place. A lossy one gets a copy, made and then checked; `Err` when the producer
-    /// overtook it meanwhile. Panics when a reliable consumer asks for a frag that it does not hold.
+    /// A reliable consumer borrows it in place. A lossy one gets a copy that is verified afterwards; `Err` if the
+    /// producer overtook it meanwhile. Panics if a reliable consumer asks for a frag that it does not hold.
     #[inline(always)]
     pub fn payload(&mut self, meta: &FragMeta) -> Result<&[u8], Overrun> {
         if !self.reliable {
             return self.copied(meta);
         }
         assert!(self.released <= meta.seq && meta.seq < self.polled, "the payload of a frag that is not held");
-        // What the ring says, not what the caller says: the range is then right whatever `meta` has become.
+        // Trust the ring instead of the caller: the range is then valid whatever `meta` contains.
         let held = self.receiver.peek(meta.seq).expect("a reliable consumer's frag stays until it is released");
         let (start, size) = (held.chunk as usize * CHUNK, usize::from(held.size));
         assert!(start + size <= self.payload_size);
@@ -151,20 +152,20 @@ impl Consumer {
         Ok(unsafe { std::slice::from_raw_parts(self.payload.add(start).as_ptr(), size) })
     }
 
-    /// Moves past the frag that `poll` found. Does nothing after an overrun, which has moved this consumer on already.
-    /// Panics when a reliable consumer has found none.
+    /// Advances past the frag that `poll` returned. Does nothing after an overrun, which has already moved this
+    /// consumer. Panics if `poll` has returned no frag to a reliable consumer.
     #[inline(always)]
     pub fn advance(&mut self) {
         self.pass();
     }
 
-    /// Moves as [`Consumer::advance`] does and counts the frag as filtered, not read.
+    /// Like [`Consumer::advance`], but counts the frag as filtered, not read.
     #[inline(always)]
     pub fn skip(&mut self) {
         self.filtered += u64::from(self.pass());
     }
 
-    /// Tells the producer and observers how far this consumer is. To be called once a burst, and before waiting.
+    /// Publishes this consumer's progress to the producer and observers. Call it once per burst, and before waiting.
     #[inline]
     pub fn release(&mut self) {
         let lines = self.lines;

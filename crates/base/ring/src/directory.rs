@@ -1,17 +1,17 @@
-//! The header and the directory: how a reader who knows nothing but the file finds every part.
+//! directory: the header and the directory, by which a reader finds every part of the file without other knowledge.
 //!
 //! The header is a page of little-endian words; the directory lists links and counters with their offsets, so that a
-//! reader computes none. Decoding trusts nothing: what it returns lies inside the file and is aligned.
+//! reader computes none. Decoding trusts nothing: everything it returns is inside the file and aligned.
 //!
 //! reads   a plan, or the bytes of a directory that may be torn or hostile
 //! writes  the bytes of a directory
-//! memory  at most the directory's own size, which the file's size bounds
+//! memory  at most the directory's own size, which the file's size limits
 
 use crate::plan::{ALIGN, CONSUMER_LINES, ENTRY, Layout, PRODUCER_LINES, WorkspacePlan};
 
 /// The first word of every workspace.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHWS");
-/// The layout that this program writes and reads. To be raised with every change of layout or meaning.
+/// The layout version that this program writes and reads. Increment it with every change of layout or meaning.
 pub(crate) const VERSION: u32 = 1;
 
 /// Positions of the header's words.
@@ -28,7 +28,7 @@ pub(crate) mod header {
     pub(crate) const WORDS: usize = 9;
 }
 
-/// The parts of a workspace, as its directory tells.
+/// The parts of a workspace, according to its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Directory {
     pub(crate) links: Vec<LinkEntry>,
@@ -59,7 +59,7 @@ pub(crate) struct CountersEntry {
     pub(crate) start: u64,
 }
 
-/// The directory of a plan laid out as `layout`.
+/// Encodes the directory of a plan laid out as `layout`.
 pub(crate) fn encode(plan: &WorkspacePlan, layout: &Layout) -> Vec<u8> {
     let mut out = Vec::with_capacity(layout.directory_size as usize);
     out.extend((plan.links.len() as u32).to_le_bytes());
@@ -86,7 +86,7 @@ pub(crate) fn encode(plan: &WorkspacePlan, layout: &Layout) -> Vec<u8> {
     out
 }
 
-/// Reads a directory of a file of `file_size` bytes; `Err` names the first contradiction.
+/// Decodes the directory of a file of `file_size` bytes; `Err` names the first contradiction.
 pub(crate) fn decode(bytes: &[u8], file_size: u64) -> Result<Directory, &'static str> {
     let mut input = Input(bytes);
     let mut links = vec![];

@@ -1,27 +1,27 @@
-//! What can go wrong with a workspace: what failed, where, and what to try.
+//! error: what can go wrong with a workspace: what failed, where, and what to try.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a workspace could not be made, attached to or taken from.
+/// Why a workspace could not be created, attached to or taken from.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkspaceError {
     /// The plan cannot be laid out.
     #[error("the workspace cannot be laid out: {reason}")]
     Plan {
-        /// The part and what is wrong with it.
+        /// The part and its problem.
         reason: String,
     },
-    /// A running node holds the workspace.
+    /// A running node uses the workspace.
     #[error("{} belongs to a running node{}; stop it, or give this node another name", path.display(), of_pid(*pid))]
     InUse {
         /// The workspace file.
         path: PathBuf,
-        /// The running node's process, 0 when it has not said so yet.
+        /// The running node's process id; 0 if it is not written yet.
         pid: u32,
     },
-    /// The file system cannot hold the workspace.
+    /// The file system is too small for the workspace.
     #[error(
         "{} needs {needed} bytes and its file system has {available} left; \
          make room, choose smaller links, or put the workspace elsewhere (in a container: a larger --shm-size)",
@@ -30,38 +30,38 @@ pub enum WorkspaceError {
     NoRoom {
         /// The workspace file.
         path: PathBuf,
-        /// Bytes that the plan needs.
+        /// Bytes that the plan requires.
         needed: u64,
-        /// Bytes that the file system has left for it.
+        /// Bytes available on the file system.
         available: u64,
     },
-    /// The path is not on a mounted hugetlbfs of the page size that was asked for.
+    /// The path is not on a mounted hugetlbfs of the requested page size.
     #[error("{} is not on a hugetlbfs with pages of {wanted} bytes (found pages of {found} bytes); mount one there or set huge pages to none", path.display())]
     HugePages {
         /// The workspace file.
         path: PathBuf,
-        /// Bytes in a page as planned.
+        /// The planned page size in bytes.
         wanted: u64,
-        /// Bytes in a page of the file system that is there.
+        /// The file system's page size in bytes.
         found: u64,
     },
-    /// The file is something else than a workspace.
+    /// The file is not a workspace.
     #[error("{} is not a Hearth workspace; it is left as it is", path.display())]
     NotWorkspace {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The workspace was made by a program with another layout.
+    /// The workspace was created by a program with another layout version.
     #[error("{} has workspace layout {found}, this program reads layout {expected}; use the program that made it", path.display())]
     Version {
         /// The workspace file.
         path: PathBuf,
-        /// The layout in the file.
+        /// The layout version in the file.
         found: u32,
-        /// The layout that this program knows.
+        /// The layout version of this program.
         expected: u32,
     },
-    /// The file claims to be a workspace and contradicts itself.
+    /// The file claims to be a workspace but contradicts itself.
     #[error("{} is damaged: {what}", path.display())]
     Torn {
         /// The workspace file.
@@ -69,16 +69,16 @@ pub enum WorkspaceError {
         /// The first contradiction.
         what: &'static str,
     },
-    /// No link, consumer or counters region of this name is in the plan.
+    /// The plan has no link, consumer or counters region with this name.
     #[error("the workspace has no {what}")]
     Unknown {
-        /// What was asked for.
+        /// The name in the request.
         what: String,
     },
-    /// A producer or consumer can be taken once.
+    /// The producer or consumer was already taken.
     #[error("{what} was already taken")]
     Taken {
-        /// What was asked for.
+        /// The name in the request.
         what: String,
     },
     /// The operating system refused.

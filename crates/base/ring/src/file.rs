@@ -1,11 +1,11 @@
-//! The file of a workspace: made complete before it appears, locked while its node lives.
+//! file: the file of a workspace: completed before it appears, locked while its node lives.
 //!
-//! The lock is that of an open file description, so it goes with the process however that ends, and observers can ask
-//! for it without taking it.
+//! The lock is on an open file description, so it disappears with the process however that ends, and observers can test
+//! it without taking it.
 //!
-//! reads   whatever lies at the path: a running node's workspace is refused, a stale one replaced, anything else kept
-//! writes  the file, zeroed and reserved in full, so that a full file system is an error here and not a SIGBUS later
-//! memory  the size asked for
+//! reads   whatever exists at the path: a running node's workspace is refused, a stale one replaced, anything else kept
+//! writes  the file, zeroed and fully reserved, so that a full file system is an error here and not a SIGBUS later
+//! memory  the requested size
 //! source  fcntl(2) "Open file description locks", posix_fallocate(3)
 
 use crate::directory::{MAGIC, header};
@@ -26,14 +26,14 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Reserves `size` bytes in a new file beside `path`, to be moved there by [`LockedFile::appear`] when it is
-    /// complete. A stale workspace at `path` is removed; a running node's is refused.
+    /// Reserves `size` bytes in a new file next to `path`; [`LockedFile::appear`] moves it there once it is complete.
+    /// Removes a stale workspace at `path`; refuses a running node's.
     pub(crate) fn reserve(path: &Path, size: u64, pages: HugePages) -> Result<Self, WorkspaceError> {
         let new = path_of_new(path);
         let file = lock_new(path, &new)?;
         // From here on, dropping `reserved` removes the new file.
         let reserved = Self { file, path: new };
-        // What a node that was killed while starting left behind.
+        // Remains of a node that was killed during startup.
         reserved.file.set_len(0).map_err(|e| WorkspaceError::io(path, "empty the file", e))?;
         check_pages(path, &reserved.file, pages)?;
         remove_stale(path, size)?;
@@ -45,7 +45,7 @@ impl LockedFile {
         Ok(reserved)
     }
 
-    /// Moves the file to `path`. Observers see it from now on.
+    /// Moves the file to `path`, where observers can see it.
     pub(crate) fn appear(&mut self, path: &Path) -> Result<(), WorkspaceError> {
         std::fs::rename(&self.path, path).map_err(|e| WorkspaceError::io(path, "put the workspace in place", e))?;
         self.path = path.to_owned();
@@ -61,7 +61,7 @@ impl LockedFile {
                 0 => return Ok(()),
                 libc::EINTR => {}
                 libc::ENOSPC | libc::EFBIG | libc::ENOMEM | libc::EDQUOT => {
-                    // What was reserved so far goes back first, so that it counts as available.
+                    // Release the partial reservation first, so that it counts as available.
                     let _ = self.file.set_len(0);
                     let available = available(&self.file, pages).unwrap_or(0);
                     return Err(WorkspaceError::NoRoom { path: path.to_owned(), needed: size, available });
@@ -74,7 +74,7 @@ impl LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // The lock is still held, so whatever lies at the path can only be ours or a stranger's; ours goes.
+        // The lock is still held, so the file at the path is either ours or foreign; remove it only if it is ours.
         if is_at(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -89,8 +89,8 @@ pub(crate) fn is_locked(file: &File) -> bool {
     result == 0 && i32::from(probe.l_type) != libc::F_UNLCK
 }
 
-/// Opens and locks the file in which a workspace for `path` is prepared. Its lock also serialises nodes that start at
-/// the same time.
+/// Opens and locks the file in which a workspace for `path` is prepared. Its lock also serialises nodes that start
+/// concurrently.
 fn lock_new(path: &Path, new: &Path) -> Result<File, WorkspaceError> {
     loop {
         let file = OpenOptions::new()
@@ -111,14 +111,14 @@ fn lock_new(path: &Path, new: &Path) -> Result<File, WorkspaceError> {
                 _ => WorkspaceError::io(path, "lock the workspace", error),
             });
         }
-        // Another node may have moved or removed the file between our opening and locking it.
+        // Another node may have moved or removed the file between `open` and the lock.
         if is_at(&file, new) {
             return Ok(file);
         }
     }
 }
 
-/// Removes the workspace at `path` unless a node runs on it, its room would not do, or it is something else.
+/// Removes the workspace at `path` unless a node uses it, its space would not suffice, or it is another kind of file.
 fn remove_stale(path: &Path, needed: u64) -> Result<(), WorkspaceError> {
     let stale = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
         Ok(file) => Some(file),
@@ -173,7 +173,7 @@ fn magic_of(file: &File) -> Option<u64> {
     read_word(file, header::MAGIC)
 }
 
-/// The process that made the workspace at `path`, 0 when the file does not tell.
+/// Returns the process that created the workspace at `path`; 0 if the file does not say.
 fn pid_at(path: &Path) -> u32 {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok();
     let word = file.and_then(|file| {
@@ -199,7 +199,7 @@ fn statfs(file: &File) -> io::Result<libc::statfs> {
     }
 }
 
-/// Bytes that the file system of `file` has left for this user; `None` when it has no limit of its own.
+/// Bytes available to this user on the file system of `file`; `None` if it has no limit of its own.
 fn available(file: &File, pages: HugePages) -> Option<u64> {
     let found = statfs(file).ok()?;
     let own = (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_bsize as u64));

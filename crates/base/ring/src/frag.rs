@@ -1,4 +1,4 @@
-//! The 32 bytes of metadata that go with every frag, and how they lie in four words.
+//! frag: the 32 bytes of metadata of every frag, and their encoding in four words.
 
 /// Metadata of one frag, as a consumer sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,15 +6,15 @@
 pub struct FragMeta {
     /// Sequence number on its link, from 0.
     pub seq: u64,
-    /// Whatever the producer of the link says it means, usually a hash to filter by.
+    /// Defined by the link's producer, usually a hash to filter by.
     pub tag: u64,
     /// Where the payload starts, in chunks of 64 bytes from the start of the link's payload region.
     pub chunk: u32,
     /// Bytes of payload, at most the link's `mtu`.
     pub size: u16,
-    /// Flags that the link's two ends agree on.
+    /// Flags defined by the link's two ends.
     pub control: u16,
-    /// When the first cause of this frag entered the node, in microseconds modulo 2³²; 0 where it has none that did.
+    /// When the original cause of this frag entered the node, in microseconds modulo 2³²; 0 if it has none.
     pub origin_us: u32,
     /// When this frag was published, in nanoseconds modulo 2³².
     pub publish_ns: u32,
@@ -23,7 +23,7 @@ pub struct FragMeta {
 const _: () = assert!(size_of::<FragMeta>() == 32);
 
 impl FragMeta {
-    /// The metadata as the four words of a ring entry.
+    /// Encodes the metadata as the four words of a ring entry.
     #[inline(always)]
     pub(crate) fn to_words(self) -> [u64; 4] {
         let place = u64::from(self.chunk) | u64::from(self.size) << 32 | u64::from(self.control) << 48;

@@ -1,9 +1,9 @@
-//! ring: the shared-memory workspace, its links and counters; the only lock-free code of Hearth.
+//! ring: the shared-memory workspace with its links and counters; the only lock-free code of Hearth.
 //!
-//! A node owns one workspace: one mapped file that holds the topology, every link and every counter.
-//! A link joins one producer to many consumers. Each fragment (frag) has 32 bytes of metadata in a ring of
-//! `depth` entries, and a payload of at most `mtu` bytes beside it. A *reliable* consumer holds credits: the
-//! producer never overtakes it. A *lossy* consumer is overtaken when it is slow, notices, and counts it.
+//! A node owns one workspace: one mapped file that holds the topology, every link and every counter. A link joins one
+//! producer to many consumers. Each fragment (frag) has 32 bytes of metadata in a ring of `depth` entries, and a
+//! payload of at most `mtu` bytes next to it. A *reliable* consumer holds credits: the producer never overtakes it. A
+//! *lossy* consumer is overtaken if it is slow, and detects and counts the loss.
 //!
 //! [`EventCount`] is where threads of one process sleep until a condition holds.
 //!
@@ -12,12 +12,12 @@
 //!
 //! reads   the workspace file of a stale or running node
 //! writes  the workspace file
-//! memory  [`WorkspacePlan::size`] bytes, all reserved at start; one `mtu` more per lossy consumer
+//! memory  [`WorkspacePlan::size`] bytes, all reserved at startup; another `mtu` bytes per lossy consumer
 //! drops   frags overtaken on lossy consumers, counted per consumer as `overrun_poll` and `overrun_read`
-//! source  Firedancer's tango (mcache, dcache, fseq) for the division of labour; the seqlock after
-//!         H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012
+//! source  Firedancer's tango (mcache, dcache, fseq) for the division of labour; the seqlock follows H.-J. Boehm, "Can
+//!         seqlocks get along with programming language memory models?", MSPC 2012
 
-// Loom models the core alone, without memory maps.
+// Loom models only the core, without memory maps.
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(not(loom))]

@@ -1,19 +1,19 @@
-//! The cache lines through which the two ends of a link, and observers, learn of each other. Every line has one writer.
+//! lines: the cache lines by which the ends of a link inform each other and observers. Every line has one writer.
 
 use crate::sync::AtomicU64;
 
-/// What a producer tells observers.
+/// What a producer publishes for observers.
 #[repr(C, align(128))]
 pub(crate) struct ProducerLines {
-    /// Next sequence number, written now and then; the ring tells the rest.
+    /// Next sequence number, written from time to time; the ring provides the rest.
     pub(crate) seq: AtomicU64,
     _pad: [AtomicU64; 15],
 }
 
-/// What a consumer and its producer tell each other and observers; each writes lines of its own.
+/// What a consumer and its producer publish for each other and observers; each writes its own lines.
 #[repr(C, align(128))]
 pub(crate) struct ConsumerLines {
-    /// All frags below this are consumed. This line is written by the consumer.
+    /// All frags below this are consumed. The consumer writes this line.
     pub(crate) progress: AtomicU64,
     /// Frags lost because they were overtaken before their metadata was read.
     pub(crate) overrun_poll: AtomicU64,
@@ -21,10 +21,10 @@ pub(crate) struct ConsumerLines {
     pub(crate) overrun_read: AtomicU64,
     /// Frags that the consumer skipped unread.
     pub(crate) filtered: AtomicU64,
-    /// Payload bytes read.
+    /// Payload bytes that the consumer read.
     pub(crate) bytes: AtomicU64,
     _pad: [AtomicU64; 11],
-    /// How often the producer was short of credits because of this consumer. Written by the producer.
+    /// How often the producer lacked credits because of this consumer. The producer writes this line.
     pub(crate) slow: AtomicU64,
     _pad_slow: [AtomicU64; 15],
 }

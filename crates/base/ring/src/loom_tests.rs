@@ -1,7 +1,7 @@
-//! Model checks of the lock-free core: every interleaving, and every value that the memory model lets a load see.
+//! Model checks of the lock-free core: every interleaving, and every value that the memory model lets a load return.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test --release -p hearth-ring --lib`. Rings are as short as they can be
-//! (two entries), so that a few frags suffice to go round them.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test --release -p hearth-ring --lib`. Rings are as short as possible (two
+//! entries), so that a few frags suffice to wrap around.
 
 use crate::EventCount;
 use crate::protocol::{Entry, Found, Label, Receiver, Sender, initial_seq, load_words, store_words};
@@ -18,7 +18,7 @@ fn ring() -> Vec<Entry> {
     (0..DEPTH).map(|index| Entry([word(initial_seq(index, DEPTH)), word(0), word(0), word(0)])).collect()
 }
 
-/// A label by which torn metadata shows: every field follows from the sequence number.
+/// A label that reveals torn metadata: every field follows from the sequence number.
 fn label(seq: u64) -> Label {
     Label {
         tag: seq * 3 + 1,
@@ -53,7 +53,7 @@ fn reliable(consumers: usize) -> Arc<Reliable> {
 fn publish_reliably(link: &Reliable, frags: u64) {
     let mut sender = Sender::new(&link.entries, 1, false, true);
     for seq in 0..frags {
-        // Filled before there is a credit, as `Producer::buffer` allows.
+        // Written before there is a credit, as `Producer::buffer` allows.
         link.slots[sender.chunk() as usize].with_mut(|slot| {
             // SAFETY: loom checks that nobody else accesses the slot.
             unsafe { *slot = seq + 100 }
@@ -65,7 +65,7 @@ fn publish_reliably(link: &Reliable, frags: u64) {
     }
 }
 
-/// Takes one frag if there is one, and checks it.
+/// Takes and verifies one frag, if there is one.
 fn take_reliably(link: &Reliable, receiver: &mut Receiver<'_>) -> bool {
     match receiver.poll() {
         Found::Ready(meta) => {
@@ -162,7 +162,7 @@ fn publish_lossily(link: &Lossy, frags: u64) {
     }
 }
 
-/// Polls `polls` times; checks all that it accepts; returns frags accepted and lost.
+/// Polls `polls` times, verifies everything accepted, and returns the numbers of frags accepted and lost.
 fn consume_lossily(link: &Lossy, polls: usize) -> (u64, u64, u64) {
     let mut receiver = Receiver::new(&link.entries, true);
     let (mut accepted, mut lost) = (0, 0);

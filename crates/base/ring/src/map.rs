@@ -1,7 +1,7 @@
 //! Memory that processes share: a mapped file, or plain heap for simulations and for tests that run under Miri.
 //!
 //! reads   nothing by itself
-//! writes  nothing by itself; it hands out places, within bounds and aligned
+//! writes  nothing by itself; it returns places that are in bounds and aligned
 //! memory  the size of the file
 //! source  mmap(2), madvise(2)
 
@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{NonNull, null_mut};
 
-/// Types that may be laid over shared memory: nothing but atomics, valid for every bit pattern.
+/// Types that may be placed over shared memory: only atomics, valid for every bit pattern.
 ///
 /// # Safety
 /// The implementer is made of atomic words alone (padding included).
@@ -29,7 +29,7 @@ unsafe impl Shared for ProducerLines {}
 // SAFETY: atomic words alone.
 unsafe impl Shared for ConsumerLines {}
 
-/// A stretch of shared memory.
+/// A range of shared memory.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
@@ -62,7 +62,7 @@ impl Region {
         Ok(Self { base, size, backing: Backing::Mapped })
     }
 
-    /// Fills in the page table, in larger pages where the system allows, so that no tile takes a page fault later.
+    /// Populates the page table, with larger pages if possible, so that no tile takes a page fault later.
     pub(crate) fn populate(&self) {
         // SAFETY: advice about a mapping that is ours; where the kernel does not know it, pages come one by one.
         unsafe {
@@ -85,10 +85,10 @@ impl Region {
         self.size as u64
     }
 
-    /// `count` values at `offset`; `None` when they are not aligned or not inside.
+    /// Returns `count` values at `offset`; `None` if they are not aligned or out of bounds.
     ///
     /// # Safety
-    /// The region outlives `'a`, and as long as the slice lives, nobody writes this range but by atomics.
+    /// The region must outlive `'a`, and while the slice lives, this range may only be written by atomics.
     pub(crate) unsafe fn slice<'a, T: Shared>(&self, offset: u64, count: usize) -> Option<&'a [T]> {
         let bytes = count.checked_mul(size_of::<T>())?;
         let start = self.start_of(offset, bytes)?.cast::<T>();
@@ -100,7 +100,7 @@ impl Region {
         Some(unsafe { std::slice::from_raw_parts(start.as_ptr(), count) })
     }
 
-    /// Where the `size` bytes at `offset` start; `None` when they are not inside.
+    /// Returns the start of the `size` bytes at `offset`; `None` if they are out of bounds.
     pub(crate) fn start_of(&self, offset: u64, size: usize) -> Option<NonNull<u8>> {
         let offset = usize::try_from(offset).ok()?;
         if offset.checked_add(size)? > self.size {

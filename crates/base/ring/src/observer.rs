@@ -1,8 +1,9 @@
-//! Looking at a workspace from outside: another process, another user, while the node runs or after it crashed.
+//! observer: a view of a workspace from outside: another process, another user, while the node runs or after it
+//! crashed.
 //!
 //! reads   a workspace file, mapped read-only; it may be torn or hostile, so nothing in it is trusted
 //! writes  nothing, not even a lock
-//! memory  copies of the directory and the topology, which the file's size bounds
+//! memory  copies of the directory and the topology, which the file's size limits
 //! drops   nothing
 
 use crate::directory::{self, Directory, LinkEntry, header};
@@ -16,12 +17,12 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Most frags by which a ring may be ahead of what its producer has told: twice the interval at which it tells.
+/// Maximum frags by which a ring may be ahead of its producer's published number: twice the publishing interval.
 const WALK_MAX: u64 = 128;
 
 /// A read-only view of a workspace.
 ///
-/// The file is mapped: whoever may truncate it (its owner) can take the observer down with it. Nodes never do.
+/// The file is mapped: its owner can crash the observer by truncating it. Nodes never do.
 #[derive(Debug)]
 pub struct Observer {
     region: Region,
@@ -32,15 +33,15 @@ pub struct Observer {
     started_unix_ns: u64,
 }
 
-/// One link, as it is at the moment.
+/// A snapshot of one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkView {
     /// The link's name.
     pub name: String,
-    /// Frags in flight at most.
+    /// Maximum frags in flight.
     pub depth: u32,
-    /// Most bytes of a payload.
+    /// Maximum bytes of a payload.
     pub mtu: u32,
     /// Frags published so far.
     pub producer_seq: u64,
@@ -48,7 +49,7 @@ pub struct LinkView {
     pub consumers: Vec<ConsumerView>,
 }
 
-/// One consumer of a link, as it was at its last release.
+/// One consumer of a link, as of its last release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerView {
@@ -62,7 +63,7 @@ pub struct ConsumerView {
     pub overrun_poll: u64,
     /// Frags lost because they were overtaken while their payload was read.
     pub overrun_read: u64,
-    /// How often the producer was short of credits because of this consumer.
+    /// How often the producer lacked credits because of this consumer.
     pub slow: u64,
     /// Frags that it skipped unread.
     pub filtered: u64,
@@ -109,22 +110,22 @@ impl Observer {
         &self.topology
     }
 
-    /// Every link with its counts, in the order of the plan.
+    /// Returns every link with its counts, in the order of the plan.
     pub fn links(&self) -> Vec<LinkView> {
         self.directory.links.iter().map(|link| self.link(link)).collect()
     }
 
-    /// The link of this number in the order of the plan.
+    /// Returns the link with this index in the plan.
     pub fn link_at(&self, index: usize) -> Option<LinkView> {
         self.directory.links.get(index).map(|link| self.link(link))
     }
 
-    /// The counters region called `name`. It is mapped read-only: load from it, never store.
+    /// Returns the counters region called `name`. It is mapped read-only: load from it, never store.
     pub fn counters(&self, name: &str) -> Option<&[AtomicU64]> {
         self.counters_at(self.counter_names().position(|region| region == name)?)
     }
 
-    /// As [`Observer::counters`], the region of this number among [`Observer::counter_names`].
+    /// Like [`Observer::counters`], for the region with this index in [`Observer::counter_names`].
     pub fn counters_at(&self, index: usize) -> Option<&[AtomicU64]> {
         let region = self.directory.counters.get(index)?;
         words(&self.region, region.start, region.words)
@@ -135,17 +136,17 @@ impl Observer {
         self.directory.counters.iter().map(|region| region.name.as_str())
     }
 
-    /// Whether the node that made this workspace still runs.
+    /// Whether the node that created this workspace is still running.
     pub fn is_alive(&self) -> bool {
         is_locked(&self.file)
     }
 
-    /// The node's process.
+    /// The node's process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// When the workspace was made, in nanoseconds since 1970.
+    /// When the workspace was created, in nanoseconds since 1970.
     pub fn started_unix_ns(&self) -> u64 {
         self.started_unix_ns
     }
@@ -156,7 +157,7 @@ impl Observer {
             let lines = unsafe {
                 &self.region.slice::<ConsumerLines>(consumer.lines, 1).expect("the directory was checked")[0]
             };
-            // Before the counts, so that these are at least as new.
+            // Read before the counts, so that these are at least as new.
             let seq = lines.progress.load(Ordering::Acquire);
             let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
             ConsumerView {
@@ -180,7 +181,7 @@ impl Observer {
         }
     }
 
-    /// The producer tells its sequence number now and then; from there the ring itself tells.
+    /// The producer publishes its sequence number from time to time; the ring entries provide the rest.
     fn producer_seq(&self, link: &LinkEntry) -> u64 {
         // SAFETY: used within this function; other processes write these ranges by atomics only.
         let (shared, entries) = unsafe {

@@ -1,13 +1,13 @@
-//! Larger pages for memory that is a process' own.
+//! pages: larger pages for a process's private memory.
 //!
 //! reads   nothing
-//! writes  nothing: the system is advised, and what lies there stays as it is
-//! memory  none by itself; where the system follows, what is touched first takes 2 MiB in the place of 4 KiB
-//! source  madvise(2), `MADV_HUGEPAGE`: who reads here and there in gigabytes else waits as long for where a page lies
-//!         as for what is in it
+//! writes  nothing: the system is advised, and the contents stay the same
+//! memory  none by itself; if the system follows the advice, a first touch takes 2 MiB instead of 4 KiB
+//! source  madvise(2), `MADV_HUGEPAGE`: random reads over gigabytes otherwise wait as long for the address translation
+//!         as for the data
 
-/// Asks the system to hold what `room` has room for in larger pages, as far as these are within it. Where it does not
-/// know them nothing changes; best before anything is put there.
+/// Asks the system to use larger pages for the capacity of `room`, as far as they are within it. Has no effect if the
+/// system does not support them; best called before anything is stored there.
 pub fn prefer_large_pages<T>(room: &Vec<T>) {
     const PAGE: usize = 4096;
     let size = room.capacity() * size_of::<T>();

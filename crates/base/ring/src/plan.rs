@@ -1,4 +1,4 @@
-//! What a workspace shall hold, and where in the file each part comes to lie.
+//! plan: what a workspace holds, and at which offset in the file each part is.
 //!
 //! reads   a plan, which the topology derives from the configuration
 //! writes  offsets, all multiples of 128 bytes so that no two writers share a pair of cache lines
@@ -9,31 +9,31 @@ use std::collections::HashSet;
 
 /// Bytes in a chunk, the unit of payload addresses.
 pub(crate) const CHUNK: usize = 64;
-/// Every part starts at a multiple of this: two cache lines, since processors fetch neighbours in pairs.
+/// Every part starts at a multiple of this: two cache lines, since processors prefetch neighbours in pairs.
 pub(crate) const ALIGN: u64 = 128;
 /// Bytes of the header at the start of the file.
 pub(crate) const HEADER: u64 = 4096;
-/// Bytes of the line that the producer keeps for observers.
+/// Bytes of the lines that the producer keeps for observers.
 pub(crate) const PRODUCER_LINES: u64 = 128;
 /// Bytes of the lines that a consumer and its producer keep about each other.
 pub(crate) const CONSUMER_LINES: u64 = 256;
 /// Bytes of one ring entry.
 pub(crate) const ENTRY: u64 = 32;
-/// Most entries of a ring.
+/// Maximum entries of a ring.
 const DEPTH_MAX: u32 = 1 << 26;
-/// Most bytes of a name.
+/// Maximum bytes of a name.
 const NAME_MAX: usize = 255;
 
-/// Everything that a workspace holds.
+/// Everything that a workspace contains.
 #[derive(Clone, Debug, Default)]
 pub struct WorkspacePlan {
     /// The links, each with its own ring and payload region.
     pub links: Vec<LinkPlan>,
     /// Regions of 64-bit counters.
     pub counters: Vec<CountersPlan>,
-    /// Opaque bytes for observers: how the node describes itself.
+    /// Opaque bytes for observers: the node's description of itself.
     pub topology: Vec<u8>,
-    /// The kind of pages to put it in.
+    /// The kind of pages to use.
     pub huge_pages: HugePages,
 }
 
@@ -44,9 +44,9 @@ pub struct LinkPlan {
     pub name: String,
     /// Frags in flight: a power of two from 2 to 2²⁶.
     pub depth: u32,
-    /// Most bytes of a payload, at most 65,535.
+    /// Maximum bytes of a payload, at most 65,535.
     pub mtu: u32,
-    /// Who reads it.
+    /// Its consumers.
     pub consumers: Vec<ConsumerPlan>,
 }
 
@@ -55,7 +55,7 @@ pub struct LinkPlan {
 pub struct ConsumerPlan {
     /// Unique among the consumers of the link, 1 to 255 bytes.
     pub name: String,
-    /// Whether the producer waits for it (`true`) or overtakes it.
+    /// Whether the producer waits for it (`true`) or may overtake it.
     pub reliable: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct ConsumerPlan {
 pub struct CountersPlan {
     /// Unique among the regions, 1 to 255 bytes.
     pub name: String,
-    /// How many 64-bit words.
+    /// Number of 64-bit words.
     pub words: usize,
 }
 
@@ -81,7 +81,7 @@ pub enum HugePages {
 }
 
 impl HugePages {
-    /// Bytes of a page; 4096 for [`HugePages::None`].
+    /// Size of a page in bytes; 4096 for [`HugePages::None`].
     pub fn page_size(self) -> u64 {
         match self {
             Self::None => 4096,
@@ -92,12 +92,12 @@ impl HugePages {
 }
 
 impl WorkspacePlan {
-    /// Bytes of the workspace file, pages rounded up.
+    /// Size of the workspace file in bytes, rounded up to whole pages.
     pub fn size(&self) -> u64 {
         Layout::of(self).size
     }
 
-    /// Each part's name and bytes, in file order; they sum to [`WorkspacePlan::size`].
+    /// Each part's name and size, in file order; the sizes sum to [`WorkspacePlan::size`].
     pub fn parts(&self) -> Vec<(String, u64)> {
         let layout = Layout::of(self);
         let links = layout.links.iter().map(|link| link.start);
@@ -147,12 +147,13 @@ impl WorkspacePlan {
 }
 
 impl LinkPlan {
-    /// Chunks from one payload slot to the next. Odd, so that slots of a power of two spread over all sets of a cache.
+    /// Chunks from one payload slot to the next. Odd, so that slots whose size is a power of two spread over all cache
+    /// sets.
     pub(crate) fn stride(&self) -> u64 {
         u64::from(self.mtu).div_ceil(CHUNK as u64) | 1
     }
 
-    /// Bytes of the payload region: the last `depth` frags and the one in preparation.
+    /// Bytes of the payload region: for the last `depth` frags and the one in preparation.
     pub(crate) fn payload_size(&self) -> u64 {
         (u64::from(self.depth) + 1).saturating_mul(self.stride()).saturating_mul(CHUNK as u64)
     }
@@ -206,7 +207,7 @@ impl Layout {
     }
 }
 
-/// Bytes of the directory of `plan`, in which each name has two bytes for its length before it.
+/// Bytes of the directory of `plan`, in which two bytes of length precede each name.
 fn directory_size(plan: &WorkspacePlan) -> u64 {
     let name = |name: &String| 2 + name.len() as u64;
     let consumers = |link: &LinkPlan| link.consumers.iter().map(|c| name(&c.name) + 1 + 8).sum::<u64>();
@@ -225,7 +226,7 @@ impl LinkLayout {
     }
 }
 
-/// Hands out aligned room, one part behind the other.
+/// Allocates aligned space, one part after another.
 struct Place(u64);
 
 impl Place {

@@ -1,9 +1,9 @@
-//! The producer's end of a link.
+//! producer: the producer's end of a link.
 //!
-//! reads   progress of reliable consumers, only when the credits it knows of run short
-//! writes  ring entries, payloads, the `slow` count of the consumer that holds it back, its own sequence number
-//! memory  `mtu` bytes of scratch where a consumer is lossy
-//! drops   nothing: without a credit it must not publish, and a lossy consumer counts what it misses
+//! reads   progress of reliable consumers, only when the cached credits run short
+//! writes  ring entries, payloads, the `slow` count of the limiting consumer, its own sequence number
+//! memory  `mtu` bytes of scratch if a consumer is lossy
+//! drops   nothing: without a credit it must not publish, and a lossy consumer counts its own losses
 
 use crate::error::WorkspaceError;
 use crate::lines::{ConsumerLines, ProducerLines};
@@ -15,34 +15,34 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Frags between two updates of the sequence number that observers start from; at most `depth`.
+/// Frags between two updates of the sequence number for observers; at most `depth`.
 const SEQ_EVERY: u64 = 64;
 
 /// The one producer of a link.
 ///
-/// Ask for [`Producer::credits`], fill [`Producer::buffer`], then [`Producer::publish`]; or [`Producer::send`] a
-/// payload that lies elsewhere.
+/// Check [`Producer::credits`], fill [`Producer::buffer`], then [`Producer::publish`]; or [`Producer::send`] a payload
+/// that is stored elsewhere.
 pub struct Producer {
     sender: Sender<'static>,
     payload: NonNull<u8>,
     mtu: usize,
-    /// Payloads in preparation, where a lossy consumer may look at the shared slot at any time. Empty otherwise.
+    /// Payload in preparation, if a lossy consumer may read the shared slot at any time. Otherwise empty.
     scratch: Box<[u8]>,
     lossy: bool,
     seq_mask: u64,
     shared: &'static ProducerLines,
     reliable: Vec<&'static ConsumerLines>,
     name: String,
-    // Keeps what the references above point into.
+    // Keeps the memory alive to which the references above point.
     _workspace: Workspace,
     _not_sync: PhantomData<Cell<()>>,
 }
 
-// SAFETY: `payload` points into the workspace, which the producer keeps and which is not tied to a thread.
+// SAFETY: `payload` points into the workspace, which the producer keeps alive and which is not tied to a thread.
 unsafe impl Send for Producer {}
 
 impl Workspace {
-    /// The producer of `link`. Each can be taken once.
+    /// Takes the producer of `link`. Each can be taken once.
     pub fn producer(&self, link: &str) -> Result<Producer, WorkspaceError> {
         let (index, plan) = self.link(link)?;
         self.take(index, None, || format!("the producer of link {link}"))?;
@@ -85,10 +85,10 @@ impl Producer {
         }
     }
 
-    /// Frags that may be published without overtaking a reliable consumer; [`usize::MAX`] when none is reliable.
+    /// How many frags may be published without overtaking a reliable consumer; [`usize::MAX`] if none is reliable.
     ///
-    /// Looks at the consumers only when fewer than `wanted` are known of. When it stays short, that is counted as
-    /// `slow` for the consumer that limits it.
+    /// Reads the consumers' progress only if fewer than `wanted` credits are cached. If they are still too few, that
+    /// counts as `slow` for the limiting consumer.
     #[inline(always)]
     pub fn credits(&mut self, wanted: usize) -> usize {
         if self.reliable.is_empty() {
@@ -98,7 +98,8 @@ impl Producer {
         if cached >= wanted { cached } else { self.refresh(wanted) }
     }
 
-    /// Frags that the slowest reliable consumer has not released; 0 when none is reliable. Looks at the consumers.
+    /// How many frags the slowest reliable consumer has not released; 0 if none is reliable. Reads the consumers'
+    /// progress.
     pub fn queued(&mut self) -> usize {
         if self.reliable.is_empty() {
             return 0;
@@ -107,7 +108,7 @@ impl Producer {
         self.depth() - credits
     }
 
-    /// Room for the payload of the next frag, `mtu` bytes. What it holds at first is left over from earlier frags.
+    /// The buffer for the payload of the next frag, `mtu` bytes. It initially contains remains of earlier frags.
     #[inline(always)]
     pub fn buffer(&mut self) -> &mut [u8] {
         if self.lossy {
@@ -120,7 +121,7 @@ impl Producer {
 
     /// Publishes the first `size` bytes of [`Producer::buffer`].
     ///
-    /// Panics when `size` is over `mtu` and when there is no credit.
+    /// Panics if `size` exceeds `mtu` or if there is no credit.
     #[inline]
     pub fn publish(&mut self, size: usize, tag: u64, control: u16, origin_us: u32, publish_ns: u32) {
         assert!(size <= self.mtu, "a payload larger than the link's mtu");
@@ -130,7 +131,7 @@ impl Producer {
         self.publish_label(Label { tag, size: size as u16, control, origin_us, publish_ns });
     }
 
-    /// Publishes a copy of `payload`. Panics as [`Producer::publish`] does.
+    /// Publishes a copy of `payload`. Panics like [`Producer::publish`].
     #[inline]
     pub fn send(&mut self, payload: &[u8], tag: u64, control: u16, origin_us: u32, publish_ns: u32) {
         assert!(payload.len() <= self.mtu, "a payload larger than the link's mtu");
@@ -148,13 +149,13 @@ impl Producer {
         self.sender.seq()
     }
 
-    /// Most bytes of a payload.
+    /// Maximum bytes of a payload.
     #[inline]
     pub fn mtu(&self) -> usize {
         self.mtu
     }
 
-    /// Frags in flight at most.
+    /// Maximum frags in flight.
     #[inline]
     pub fn depth(&self) -> usize {
         self.sender.depth()

@@ -1,16 +1,15 @@
-//! The lock-free core of a link, over nothing but slices of atomics, so that loom can model-check it.
+//! protocol: the lock-free core of a link, over slices of atomics alone, so that loom can model-check it.
 //!
-//! Entry `seq & (depth − 1)` of the ring describes frag `seq`. An entry's first word tells which frag it holds;
-//! a producer with lossy consumers first sets it to `seq − 1`, which neither the frag before (`seq − depth`) nor the
-//! new one matches, then writes the other words, then sets it to `seq`. Payload slots rotate over `depth + 1`
-//! places: the slot in preparation was last used by frag `seq − depth − 1`, whose ring entry has been
-//! overwritten since. Hence a payload is intact whenever its ring entry still is, which is what a lossy
-//! consumer rechecks after copying.
+//! Entry `seq & (depth − 1)` of the ring describes frag `seq`. An entry's first word says which frag it holds. A
+//! producer with lossy consumers first sets it to `seq − 1`, which matches neither the previous frag (`seq − depth`)
+//! nor the new one, then writes the other words, then sets it to `seq`. Payload slots rotate over `depth + 1` places:
+//! the slot in preparation was last used by frag `seq − depth − 1`, whose ring entry has been overwritten since. Hence
+//! a payload is intact whenever its ring entry still is, which a lossy consumer rechecks after copying.
 //!
 //! reads   ring entries, progress of reliable consumers
 //! writes  ring entries, payload words of links with a lossy consumer
 //! memory  none of its own
-//! drops   nothing; an overrun is reported to the caller, who counts it
+//! drops   nothing; an overrun is reported to the caller, which counts it
 
 use crate::frag::FragMeta;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -28,7 +27,7 @@ pub(crate) fn initial_seq(index: usize, depth: usize) -> u64 {
     (index as u64).wrapping_sub(depth as u64)
 }
 
-/// What a producer says about a frag; the link itself supplies `seq` and `chunk`.
+/// The producer's part of a frag's metadata; the link itself supplies `seq` and `chunk`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Label {
     pub(crate) tag: u64,
@@ -56,7 +55,7 @@ pub(crate) struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// A sender at frag 0 of a fresh ring. `stride` is in chunks; `lossy` and `reliable` say which kinds of
+    /// Creates a sender at frag 0 of a fresh ring. `stride` is in chunks; `lossy` and `reliable` say which kinds of
     /// consumer the link has.
     pub(crate) fn new(entries: &'a [Entry], stride: u32, lossy: bool, reliable: bool) -> Self {
         assert!(entries.len().is_power_of_two() && entries.len() >= 2);
@@ -81,14 +80,14 @@ impl<'a> Sender<'a> {
         self.entries.len()
     }
 
-    /// Frags that may be published by what is known without looking at the consumers.
+    /// How many frags may be published according to the cached limit, without reading the consumers' progress.
     #[inline(always)]
     pub(crate) fn cached_credits(&self) -> usize {
         usize::try_from(self.limit - self.seq).unwrap_or(usize::MAX)
     }
 
-    /// Reads the progress of every reliable consumer anew; returns the credits and the position in `progress` of
-    /// the consumer that limits them.
+    /// Rereads the progress of every reliable consumer; returns the credits, and the index in `progress` of the
+    /// limiting consumer.
     pub(crate) fn refresh_credits<'p>(
         &mut self,
         progress: impl Iterator<Item = &'p AtomicU64>,
@@ -109,7 +108,7 @@ impl<'a> Sender<'a> {
 
     /// Publishes the frag in preparation and moves to the next slot.
     ///
-    /// Panics when that would overtake a reliable consumer.
+    /// Panics if that would overtake a reliable consumer.
     #[inline(always)]
     pub(crate) fn publish(&mut self, label: Label) {
         assert!(self.seq != self.limit, "published without a credit");
@@ -126,8 +125,8 @@ impl<'a> Sender<'a> {
         let [seq, tag, place, times] = meta.to_words();
         if self.lossy {
             entry.0[0].store(seq.wrapping_sub(1), Ordering::Relaxed);
-            // Whoever sees one of the words written from here on, up to the payload of the frag after this one, sees
-            // that the old frag is gone. Loom shows that one fence is enough.
+            // A consumer that sees any word written from here on, up to the payload of the next frag, also sees that
+            // the old frag is gone. Loom shows that one fence is enough.
             fence(Ordering::Release);
         }
         entry.0[1].store(tag, Ordering::Relaxed);
@@ -147,14 +146,14 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// What is at a consumer's position.
+/// The result of a poll at a consumer's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Not published yet.
     Empty,
     /// The next frag.
     Ready(FragMeta),
-    /// The producer has overtaken the consumer, which was moved on by this many frags.
+    /// The producer has overtaken the consumer, which was moved forward by this many frags.
     Overrun(u64),
 }
 
@@ -168,7 +167,7 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// A receiver at frag 0.
+    /// Creates a receiver at frag 0.
     pub(crate) fn new(entries: &'a [Entry], lossy: bool) -> Self {
         assert!(entries.len().is_power_of_two() && entries.len() >= 2);
         Self { entries, mask: entries.len() - 1, seq: 0, lossy }
@@ -184,7 +183,7 @@ impl<'a> Receiver<'a> {
         self.seq += 1;
     }
 
-    /// Looks at the next frag without moving past it.
+    /// Looks at the next frag without advancing past it.
     #[inline(always)]
     pub(crate) fn poll(&mut self) -> Found {
         let entry = self.entry(self.seq);
@@ -208,14 +207,14 @@ impl<'a> Receiver<'a> {
         Found::Ready(FragMeta::from_words(words))
     }
 
-    /// The metadata of frag `seq` if the ring holds it whole at this moment, wherever this receiver stands.
+    /// Returns the metadata of frag `seq` if the ring currently holds it whole, wherever this receiver is.
     #[inline(always)]
     pub(crate) fn peek(&self, seq: u64) -> Option<FragMeta> {
         read_entry(self.entries, seq)
     }
 
-    /// Whether frag `seq` is still in the ring, and so every payload word read before this call is of that frag.
-    /// `Err` tells how many frags the receiver was moved on by.
+    /// Checks that frag `seq` is still in the ring, so that every payload word read before this call belongs to it.
+    /// `Err` says by how many frags the receiver was moved forward.
     #[inline(always)]
     pub(crate) fn recheck(&mut self, seq: u64) -> Result<(), u64> {
         fence(Ordering::Acquire);
@@ -225,13 +224,13 @@ impl<'a> Receiver<'a> {
 
     #[cold]
     fn not_next(&mut self, found: u64) -> Found {
-        // Signed distance: an entry that was never used holds a number below 0.
+        // Signed distance: an unused entry holds a number below 0.
         let ahead = found.wrapping_sub(self.seq) as i64;
         if ahead < 0 { Found::Empty } else { Found::Overrun(self.skip_behind(found)) }
     }
 
-    /// Moves on to half a lap behind frag `newest`, so that a slow consumer neither loses a whole lap at a time nor
-    /// is overtaken again at once. Returns how many frags that skips.
+    /// Moves forward to half a lap behind frag `newest`, so that a slow consumer neither loses a whole lap at a time
+    /// nor is overtaken again at once. Returns how many frags that skips.
     fn skip_behind(&mut self, newest: u64) -> u64 {
         let target = newest.wrapping_add(1).wrapping_sub(self.entries.len() as u64 / 2);
         let lost = target.wrapping_sub(self.seq) as i64;
@@ -248,7 +247,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// The metadata of frag `seq` if `entries` holds it whole at this moment.
+/// Returns the metadata of frag `seq` if `entries` currently holds it whole.
 #[inline(always)]
 pub(crate) fn read_entry(entries: &[Entry], seq: u64) -> Option<FragMeta> {
     let entry = &entries[seq as usize & (entries.len() - 1)];
@@ -265,9 +264,9 @@ pub(crate) fn read_entry(entries: &[Entry], seq: u64) -> Option<FragMeta> {
     (entry.0[0].load(Ordering::Relaxed) == seq).then(|| FragMeta::from_words(words))
 }
 
-/// Writes `bytes` into `words`, the last word filled up with zeros.
+/// Writes `bytes` into `words`, padding the last word with zeros.
 ///
-/// Panics when they do not fit.
+/// Panics if they do not fit.
 #[inline]
 pub(crate) fn store_words(words: &[AtomicU64], bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks::<8>();

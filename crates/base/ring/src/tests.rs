@@ -1,4 +1,4 @@
-//! Tests of the whole crate in one process, in heap memory, so that Miri can run them.
+//! Tests of the whole crate in one process, on heap memory, so that Miri can run them.
 
 mod stress;
 
@@ -11,7 +11,7 @@ fn plan(depth: u32, mtu: u32, consumers: &[(&str, bool)]) -> WorkspacePlan {
     WorkspacePlan { links: vec![LinkPlan { name: "a_b".into(), depth, mtu, consumers }], ..WorkspacePlan::default() }
 }
 
-/// One link in the heap, and its ends in the order of `consumers`.
+/// Makes one link on the heap; returns its ends in the order of `consumers`.
 fn link(depth: u32, mtu: u32, consumers: &[(&str, bool)]) -> (Producer, Vec<Consumer>) {
     let workspace = Workspace::in_heap(&plan(depth, mtu, consumers)).unwrap();
     let taken = consumers.iter().map(|(name, _)| workspace.consumer("a_b", name).unwrap()).collect();
@@ -288,7 +288,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// A reliable link is a bounded queue; a lossy consumer beside it loses only what is counted.
+    /// A reliable link is a bounded queue; a lossy consumer next to it loses only what is counted.
     #[test]
     fn matches_a_bounded_queue(steps in steps(), depth in 1..5u32, beside_lossy in any::<bool>()) {
         let depth = 1 << depth;

@@ -1,8 +1,8 @@
-//! A workspace that this process creates, and from which its tiles take their ends of links by [`Workspace::producer`]
-//! and [`Workspace::consumer`], which stand with these ends.
+//! workspace: a workspace that this process creates, and from which its tiles take their ends of links by
+//! [`Workspace::producer`] and [`Workspace::consumer`], which are defined with these ends.
 //!
 //! reads   a plan
-//! writes  the workspace file, removed again when the last handle goes
+//! writes  the workspace file, removed when the last handle is dropped
 //! memory  [`WorkspacePlan::size`] bytes, shared
 //! drops   nothing
 
@@ -20,16 +20,16 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Where the workspaces of this machine's nodes are, unless a configuration says otherwise: files in memory.
+/// The default folder for the workspaces of this machine's nodes: files in memory.
 pub const WORKSPACE_FOLDER: &str = "/dev/shm";
 
-/// Returns the workspace file of the node of this name: observers find it by that.
+/// Returns the workspace file of the node with this name, where observers look for it.
 pub fn workspace_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("hearth-{name}"))
 }
 
-/// A workspace held by this process. Clones share it; the file goes when the last clone, producer, consumer and
-/// counters handle has gone. After a crash it stays, for observers, until the next node of that path starts.
+/// A workspace held by this process. Clones share it; the file is removed when the last clone, producer, consumer and
+/// counters handle is dropped. After a crash it stays, for observers, until the next node with that path starts.
 #[derive(Clone, Debug)]
 pub struct Workspace(Arc<Inner>);
 
@@ -47,7 +47,7 @@ struct Inner {
 impl Workspace {
     /// Creates the workspace file at `path` with mode 0644, replacing one whose node no longer runs.
     ///
-    /// The file appears at `path` complete. All its room is reserved first, so a full file system is
+    /// The file is complete when it appears at `path`. All its space is reserved first, so a full file system is
     /// [`WorkspaceError::NoRoom`] and never a signal later. A running node there is [`WorkspaceError::InUse`].
     pub fn create(path: &Path, plan: &WorkspacePlan) -> Result<Self, WorkspaceError> {
         plan.check()?;
@@ -74,12 +74,12 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// The workspace file.
+    /// Path of the workspace file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The counters region called `name`; any number of handles may be taken.
+    /// Returns the counters region called `name`; any number of handles may be taken.
     pub fn counters(&self, name: &str) -> Result<Counters, WorkspaceError> {
         let position = self.0.plan.counters.iter().position(|plan| plan.name == name);
         let position = position.ok_or_else(|| WorkspaceError::Unknown { what: format!("counters region {name}") })?;
@@ -123,18 +123,18 @@ impl Workspace {
         crate::protocol::store_words(words, bytes);
     }
 
-    /// A link's place among the links, and its plan.
+    /// Returns a link's index and its plan.
     pub(crate) fn link(&self, name: &str) -> Result<(usize, &LinkPlan), WorkspaceError> {
         let found = self.0.plan.links.iter().enumerate().find(|(_, link)| link.name == name);
         found.ok_or_else(|| WorkspaceError::Unknown { what: format!("link {name}") })
     }
 
-    /// Where the parts of a link lie.
+    /// Returns the offsets of the parts of a link.
     pub(crate) fn layout_of(&self, link: usize) -> &LinkLayout {
         &self.0.layout.links[link]
     }
 
-    /// Takes an end of a link, which can be done once: the producer's, or that of a consumer.
+    /// Marks an end of a link, the producer's or a consumer's, as taken, which can be done once.
     pub(crate) fn take(
         &self,
         link: usize,
@@ -145,14 +145,14 @@ impl Workspace {
         if fresh { Ok(()) } else { Err(WorkspaceError::Taken { what: what() }) }
     }
 
-    /// Where the payloads of a link begin.
+    /// Returns the start of a link's payloads.
     pub(crate) fn payload(&self, link: usize) -> NonNull<u8> {
         let size = self.0.plan.links[link].payload_size() as usize;
         self.0.region.start_of(self.0.layout.links[link].payload, size).expect("the layout lies inside the region")
     }
 
     /// # Safety
-    /// The caller keeps the workspace as long as the slice, and the range is only ever used as atomics.
+    /// The caller must keep the workspace alive as long as the slice, and the range may only ever be used as atomics.
     pub(crate) unsafe fn slice<T: Shared>(&self, offset: u64, count: usize) -> &'static [T] {
         // SAFETY: passed on to our caller.
         unsafe { self.0.region.slice(offset, count) }.expect("the layout lies inside the region")
@@ -167,7 +167,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The counters, zero at start.
+    /// The counters, initially zero.
     pub fn words(&self) -> &[AtomicU64] {
         let inner = &self.workspace.0;
         // SAFETY: the returned borrow keeps `self` and so the workspace; the range is only ever used as atomics.

@@ -1,4 +1,4 @@
-//! The workspace file: who may make it, who may look at it, and what becomes of damaged ones.
+//! The workspace file: which processes may create or observe it, and what happens to damaged ones.
 
 use hearth_ring::{
     ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, Polled, Workspace, WorkspaceError, WorkspacePlan,
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const NODE_PATH: &str = "HEARTH_RING_TEST_NODE_PATH";
 
-/// A path of its own for each test, removed at the end.
+/// A unique path for each test, removed at the end.
 struct TestPath(PathBuf);
 
 impl TestPath {
@@ -42,7 +42,7 @@ fn plan() -> WorkspacePlan {
     WorkspacePlan { links, counters, topology: b"source -> sink".to_vec(), huge_pages: HugePages::None }
 }
 
-/// Publishes and consumes on a workspace at `path` until `go_on` says no; both ends in step.
+/// Publishes and consumes on a workspace at `path`, in lockstep, until `go_on` returns false.
 fn run_node(path: &Path, mut go_on: impl FnMut(u64) -> bool) -> Workspace {
     let workspace = Workspace::create(path, &plan()).unwrap();
     let mut producer = workspace.producer("source_sink").unwrap();
@@ -60,7 +60,7 @@ fn run_node(path: &Path, mut go_on: impl FnMut(u64) -> bool) -> Workspace {
     workspace
 }
 
-/// By itself a test of a node that ends cleanly; the child process that other tests start and kill when told a path.
+/// On its own, a test of a node that ends cleanly; given a path, the child process that other tests start and kill.
 #[test]
 fn node() {
     if let Some(path) = std::env::var_os(NODE_PATH) {
@@ -187,7 +187,7 @@ fn no_room_is_said_with_figures_and_costs_nothing() {
         assert!(error.to_string().contains(&needed.to_string()) && error.to_string().contains(&available.to_string()));
         assert!(!path.0.exists() && !path.0.with_extension("new").exists());
     }
-    // A crashed node's workspace is not given up for one that cannot be.
+    // A crashed node's workspace is not replaced by one that cannot be created.
     stale(&path.0);
     assert!(matches!(Workspace::create(&path.0, &vast), Err(WorkspaceError::NoRoom { .. })));
     assert!(Observer::attach(&path.0).is_ok());
@@ -214,7 +214,7 @@ fn huge_pages_need_a_file_system_that_has_them() {
     assert!(!path.0.exists());
 }
 
-/// Leaves at `path` what a crashed node leaves: a workspace that nobody holds.
+/// Leaves at `path` what a crashed node leaves: a workspace that no process holds.
 fn stale(path: &Path) {
     let live = TestPath::new();
     let workspace = Workspace::create(&live.0, &plan()).unwrap();
@@ -264,7 +264,7 @@ fn a_stale_workspace_of_another_version_is_replaced() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a header, a directory or the rings hold, an observer says so or shows something, and never faults.
+    /// Whatever a header, a directory or the rings contain, an observer reports an error or a value, and never faults.
     #[test]
     fn hostile_workspaces_do_no_harm(
         patches in proptest::collection::vec(

@@ -1,7 +1,7 @@
-//! The loop: what it costs a frag to pass through a tile that does nothing with it.
+//! The loop: the cost of passing a frag through a tile that does nothing with it.
 //!
 //! reads   frags of 200 bytes that the bench publishes
-//! writes  one line per figure; the yardstick is the same frags over the same two links without a loop
+//! writes  one line per figure; the baseline is the same frags over the same two links without a loop
 //! memory  two links of 4,096 frags
 
 use std::hint::black_box;
@@ -20,7 +20,7 @@ use hearth_tile::{Clock, Entropy, Filter, Frag, FragMeta, Host, In, InitError, L
 const DEPTH: usize = 4096;
 const PAYLOAD: [u8; 200] = [7; 200];
 
-/// Passes frags on whose tag is even.
+/// Forwards frags with an even tag.
 struct Relay(Port);
 
 impl Tile for Relay {
@@ -42,7 +42,7 @@ impl Tile for Relay {
     }
 }
 
-/// The bench's ends of the links, and the tile between or beside them.
+/// The bench's ends of the links, and the tile between them.
 struct Line {
     path: PathBuf,
     feed: Producer,
@@ -101,7 +101,7 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // A file that stays behind in the temporary folder harms nobody.
+        // A file left in the temporary folder does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -168,10 +168,11 @@ fn idle(bench: &Bench) {
     });
 }
 
-/// What telling a datagram's peer costs: runs of one, as many in turn as have a place, addresses that never come again.
+/// The cost of counting a datagram's peer: runs of one peer, as many alternating peers as places, addresses that never
+/// repeat.
 fn peers(bench: &Bench) {
     let address = |n: u32| SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 8001));
-    // Any length up to 1,063 bytes makes the lightest place be looked for almost each time.
+    // Lengths up to 1,063 bytes force a search for the lightest place almost every time.
     let any = |n: u32| 40 + u64::from(n.wrapping_mul(0x9e37_79b9) >> 22);
     for (name, runs, peers, same_length) in [
         ("datagram counted for its peer, one peer", DEPTH as u32, 1, true),

@@ -1,12 +1,12 @@
-//! Which tile runs on which core: affinity strings and the automatic layout.
+//! affinity: which tile runs on which core: affinity strings and the automatic layout.
 //!
-//! reads   the string of the configuration, the tiles in the order of the data flow, the cores there are
+//! reads   the configured string, the tiles in the order of the data flow, the available cores
 //! writes  a core (or none: floating) for each tile
-//! source  Firedancer's `layout.affinity`: a comma list of `N`, `A-B`, `A-B/S`, `fN`; and `Nh` in the blocklist.
-//!         `N*K` is ours: the next K tiles share core N.
+//! source  Firedancer's `layout.affinity`: a comma-separated list of `N`, `A-B`, `A-B/S`, `fN`; and `Nh` in the
+//!         blocklist. `N*K` is ours: the next K tiles share core N.
 //!
-//! A wrong string is refused with the assignment drawn as far as it goes, since counting tiles by hand is how
-//! such mistakes come about.
+//! An invalid string is rejected together with a drawing of the assignment as far as it goes, because such mistakes
+//! come from counting tiles by hand.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,25 +20,25 @@ pub struct Seat {
     pub name: String,
     /// Cost in CPU time per transaction, relative to the other tiles.
     pub weight: f64,
-    /// Observers float: they have little to do and must not take a core.
+    /// Whether it floats: such tiles have little to do and must not take a core.
     pub floats: bool,
-    /// One on each core in turn where cores are shared: the tiles that take what load is there.
+    /// Whether there is one per shared core: these tiles take whatever load there is.
     pub spread: bool,
-    /// On a core of its own, its hyperthread sibling is left free where there is room.
+    /// Whether its core's hyperthread sibling should stay free, if it has a core of its own and there is room.
     pub quiet: bool,
 }
 
-/// The machine's cores that may be used.
+/// The machine's usable cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// Cores that this process may run on, ascending.
+    /// Cores on which this process may run, ascending.
     pub allowed: Vec<usize>,
-    /// Hyperthread siblings of each core, itself excluded.
+    /// Hyperthread siblings of each core, except itself.
     pub siblings: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Cores {
-    /// Reads the machine. Siblings are empty where the kernel does not tell.
+    /// Reads the machine's cores. Siblings are empty if the kernel does not report them.
     pub fn of_machine() -> std::io::Result<Self> {
         let allowed = crate::sys::thread::allowed_cores()?;
         let sibling = |core: &usize| {
@@ -51,7 +51,7 @@ impl Cores {
         Ok(Self { allowed, siblings })
     }
 
-    /// Without the cores of a blocklist.
+    /// Removes the cores of a blocklist.
     pub fn without(mut self, blocklist: &Blocklist) -> Result<Self, Mistake> {
         if let Some(mistake) = &blocklist.mistake {
             return Err(mistake.clone());
@@ -68,13 +68,13 @@ impl Cores {
     }
 }
 
-/// Cores that no tile may have (`0`, `4-7`, `2h` for core 2 and its siblings), read once. What is wrong with the text
-/// is kept, so that it is reported with all else that is wrong with a layout.
+/// Cores that no tile may use (`0`, `4-7`, `2h` for core 2 and its siblings), parsed once. Mistakes in the text are
+/// kept, to be reported with everything else that is wrong with a layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Blocklist {
     text: String,
-    /// Cores, and whether their siblings are blocked, too.
+    /// Cores, and whether their siblings are blocked too.
     blocked: Vec<(Vec<usize>, bool)>,
     mistake: Option<Mistake>,
 }
@@ -97,8 +97,8 @@ impl From<&str> for Blocklist {
     }
 }
 
-/// Where the tiles are to run, read once: `auto`, or a place for each. What is wrong with the text is kept, so that it
-/// is reported with all else that is wrong with a layout.
+/// The places of the tiles, parsed once: `auto`, or a place for each. Mistakes in the text are kept, to be reported
+/// with everything else that is wrong with a layout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Affinity {
@@ -108,7 +108,7 @@ pub struct Affinity {
 }
 
 impl Default for Affinity {
-    /// `auto`
+    /// The string `auto`.
     fn default() -> Self {
         "auto".into()
     }
@@ -120,7 +120,7 @@ impl From<&str> for Affinity {
     }
 }
 
-/// Values that are read from a text and written as it.
+/// Implements parsing from a string and writing as one.
 macro_rules! as_text {
     ($($kind:ident),+) => {
         $(
@@ -141,19 +141,19 @@ macro_rules! as_text {
 
 as_text!(Blocklist, Affinity);
 
-/// Why an affinity string is refused: all that is wrong with it, and what it comes to.
+/// Why an affinity string is rejected: all mistakes, and the resulting assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AffinityError {
-    /// What is wrong, at least one thing.
+    /// The mistakes, at least one.
     pub mistakes: Vec<Mistake>,
-    /// The assignment as far as it goes; empty where there is none.
+    /// The assignment as far as it goes; empty if there is none.
     drawing: String,
 }
 
 impl std::error::Error for AffinityError {}
 
 impl std::fmt::Display for AffinityError {
-    /// After `layout.`, so it begins with the key.
+    /// The text follows `layout.`, so it starts with the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.mistakes[..] {
             [one] => write!(f, "affinity {one}")?,
@@ -173,17 +173,17 @@ impl std::fmt::Display for AffinityError {
     }
 }
 
-/// What a part may be.
+/// The valid forms of a part.
 const FORMS: &str =
     "the forms are `auto`, `3`, `1-16`, `0-10/2`, `f2` (two tiles float) and `0*6` (six tiles share core 0)";
 
-/// One thing that is wrong with an affinity string or a blocklist. Its text goes on after the key.
+/// One mistake in an affinity string or a blocklist. Its text follows the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
-    /// A part that is no form of the grammar.
+    /// A part that matches no form of the grammar.
     #[error("`{part}`: {why}")]
     Syntax {
-        /// The part.
+        /// The invalid part.
         part: String,
         /// What is wrong with it.
         why: String,
@@ -199,33 +199,33 @@ pub enum Mistake {
     /// A core that does not exist or that this process may not use.
     #[error("uses core {core}, but this process may use {allowed}")]
     NoSuchCore {
-        /// The core.
+        /// The core's number.
         core: usize,
-        /// What there is.
+        /// The available cores.
         allowed: String,
     },
     /// A core given to two tiles without the sharing form.
     #[error("gives core {core} to more than one tile; write `{core}*K` to share it")]
     Twice {
-        /// The core.
+        /// The core's number.
         core: usize,
     },
-    /// The blocklist leaves nothing.
+    /// The blocklist leaves no core.
     #[error("leaves no core to run on")]
     NoCores,
 }
 
 impl Affinity {
-    /// Whether every tile is placed by its share of the work, and not by hand.
+    /// Whether every tile is placed by its share of the work instead of by hand.
     pub fn is_auto(&self) -> bool {
         self.places.is_none()
     }
 
-    /// Assigns cores, `auto` included. Places beyond the last tile are not used: see [`Affinity::unused`].
+    /// Assigns cores, also for `auto`. Places beyond the last tile are not used: see [`Affinity::unused`].
     pub fn assign(&self, seats: &[Seat], cores: &Cores) -> Result<Vec<Option<usize>>, AffinityError> {
         let Some(places) = &self.places else { return Ok(auto(seats, cores)) };
         let Places { mut places, shared, mut mistakes } = places.clone();
-        // How many there are is not known where a part is wrong.
+        // The number of places is unknown if a part is invalid.
         if mistakes.is_empty() && places.len() < seats.len() {
             mistakes.push(Mistake::Count { given: places.len(), tiles: seats.len() });
         }
@@ -248,25 +248,25 @@ impl Affinity {
         }
     }
 
-    /// How many places there are no tiles for.
+    /// How many places have no tile.
     pub fn unused(&self, tiles: usize) -> usize {
         self.places.as_ref().map_or(0, |given| given.places.len().saturating_sub(tiles))
     }
 }
 
-/// The assignment, where it helps to see what is wrong.
+/// Draws the assignment if that helps to see the mistake.
 fn drawing(mistakes: &[Mistake], places: &[Option<usize>], seats: &[Seat]) -> String {
     let is_syntax = |mistake: &Mistake| matches!(mistake, Mistake::Syntax { .. });
     if mistakes.iter().any(is_syntax) { String::new() } else { draw(places, seats) }
 }
 
-/// What an affinity string says, part by part.
+/// The parsed parts of an affinity string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Places {
     places: Vec<Option<usize>>,
     /// Cores that may have several tiles.
     shared: Vec<usize>,
-    /// Parts that say nothing.
+    /// Invalid parts.
     mistakes: Vec<Mistake>,
 }
 
@@ -296,10 +296,10 @@ impl Places {
     }
 }
 
-/// The automatic layout. A core for each tile where there are enough (one is left to the operating system);
-/// otherwise tiles share cores. Where there is a tile that spreads for each core, those sit on every core in turn, and
-/// the line of the others is cut into runs of about equal weight. Else all are in the circle of the data flow, load,
-/// node and back, which is cut where the heaviest arc is as light as can be.
+/// Computes the automatic layout. Each tile gets a core if there are enough (one is left to the operating system);
+/// otherwise tiles share cores. If there is a spread tile for each core, those are placed on the cores in turn, and the
+/// remaining sequence is cut into runs of about equal weight. Otherwise all tiles form the circle of the data flow,
+/// load, node and back, which is cut so that the heaviest arc is as light as possible.
 pub fn auto(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
     let seated = seats.iter().filter(|s| !s.floats).count();
     if seated < cores.allowed.len() { alone(seats, cores) } else { together(seats, cores) }
@@ -307,7 +307,7 @@ pub fn auto(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
 
 fn alone(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
     let seated = seats.iter().filter(|s| !s.floats).count();
-    // The first core is where interrupts and everything else run.
+    // The first core also handles interrupts and everything else.
     let mut free: Vec<usize> = cores.allowed[1..].to_vec();
     let mut spare = free.len() - seated;
     let mut places = Vec::with_capacity(seats.len());
@@ -342,7 +342,8 @@ fn together(seats: &[Seat], cores: &Cores) -> Vec<Option<usize>> {
     seats.iter().map(&mut place).collect()
 }
 
-/// The run of each weight, where their line is cut into `count`: a weight belongs to the run in which its middle lies.
+/// Returns the run of each weight when their sequence is cut into `count` runs: a weight belongs to the run of its
+/// middle.
 fn runs(weights: &[f64], count: usize) -> Vec<usize> {
     let total = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
     let middles = weights.iter().scan(0.0, |before, weight| {
@@ -352,12 +353,11 @@ fn runs(weights: &[f64], count: usize) -> Vec<usize> {
     middles.map(|middle| ((middle / total * count as f64) as usize).min(count - 1)).collect()
 }
 
-/// The arc of each weight, where their circle is cut into at most `count` arcs whose heaviest is as light as can be.
-/// The
-/// first weight is in the first arc.
+/// Returns the arc of each weight when their circle is cut into at most `count` arcs whose heaviest is as light as
+/// possible. The first weight is in the first arc.
 fn arcs(weights: &[f64], count: usize) -> Vec<usize> {
     let circle = |start: usize| weights[start..].iter().chain(&weights[..start]);
-    // Cut wherever the next weight would make an arc heavier than this.
+    // Cut before any weight that would make an arc heavier than the bound.
     let cut = |start: usize, bound: f64| -> Option<Vec<usize>> {
         let (mut arc, mut sum) = (0, 0.0);
         let arc_of = |weight: &f64| {
@@ -380,7 +380,7 @@ fn arcs(weights: &[f64], count: usize) -> Vec<usize> {
     bounds.sort_by(f64::total_cmp);
     let heaviest = weights.iter().copied().fold(0.0, f64::max);
     let cut_anywhere = |bound: &f64| (0..weights.len()).find_map(|start| cut(start, *bound));
-    // All in one arc always is a way.
+    // A single arc with everything is always possible.
     let first = bounds.partition_point(|bound| *bound < heaviest || cut_anywhere(bound).is_none());
     let found = bounds.get(first).and_then(cut_anywhere).unwrap_or_default();
     let (begin, used) = (found.first().copied().unwrap_or(0), found.iter().max().map_or(1, |last| last + 1));
@@ -399,7 +399,7 @@ pub fn written(places: &[Option<usize>]) -> String {
     places.chunk_by(|a, b| a == b).map(part).collect::<Vec<_>>().join(",")
 }
 
-/// The assignment as a picture: a line a core, floating tiles last, tiles without a place named.
+/// Draws the assignment: one line per core, floating tiles last, then the tiles without a place.
 pub fn draw(places: &[Option<usize>], seats: &[Seat]) -> String {
     let mut cores: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut floating = vec![];
@@ -424,7 +424,7 @@ pub fn draw(places: &[Option<usize>], seats: &[Seat]) -> String {
     picture
 }
 
-/// `N`, `A-B` or `A-B/S`.
+/// Parses `N`, `A-B` or `A-B/S`.
 fn range(part: &str) -> Result<Vec<usize>, String> {
     let Some((first, rest)) = part.split_once('-') else {
         return number(part).map(|n| vec![n]);
@@ -563,7 +563,7 @@ mod tests {
         assert_eq!(places, [Some(0), Some(1), Some(1), Some(0), Some(1), Some(1), None]);
         let one = Affinity::default().assign(&seats, &cores(1)).unwrap();
         assert!(one.iter().flatten().all(|c| *c == 0));
-        // One for two cores is like the others.
+        // With one for two cores, it is placed like the others.
         seats.remove(4);
         seats[3].weight = 3.0;
         assert_eq!(auto(&seats, &cores(2)), [Some(0), Some(0), Some(0), Some(1), Some(1), None]);

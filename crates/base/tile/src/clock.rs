@@ -1,9 +1,9 @@
-//! The one source of time for tiles: nanoseconds, real or virtual.
+//! clock: the only source of time for tiles: nanoseconds, real or virtual.
 //!
 //! reads   the processor's time stamp counter (x86-64 with an invariant one), else the monotonic clock
-//! source  in production calibrated against CLOCK_MONOTONIC; in tests it is set by hand
+//! source  in production calibrated against CLOCK_MONOTONIC; in tests set by hand
 //!
-//! Reading the counter costs a few nanoseconds, so the loop can account every frag it handles.
+//! Reading the counter costs a few nanoseconds, so the loop can account for every frag that it handles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ pub use hearth_ring::unix_time;
 
 use crate::sys;
 
-/// A clock that can be cloned into every tile; all clones show the same time.
+/// A clock to clone into every tile; all clones show the same time.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -25,7 +25,7 @@ enum Source {
         origin: Origin,
     },
     Monotonic(Origin),
-    /// Time, and how far the wall clock was set since.
+    /// The time, and by how much the wall clock was set since.
     Virtual(Arc<AtomicU64>, Arc<AtomicI64>, Origin),
 }
 
@@ -41,7 +41,7 @@ impl Origin {
     }
 }
 
-/// The system's time, nanoseconds since the Unix epoch.
+/// The system's time in nanoseconds since the Unix epoch.
 fn system_ns() -> u64 {
     unix_time().as_nanos() as u64
 }
@@ -49,8 +49,8 @@ fn system_ns() -> u64 {
 /// Long enough that reading both clocks within a microsecond is exact to 20 parts in a million.
 const CALIBRATION: Duration = Duration::from_millis(50);
 
-/// The counter and the monotonic clock read together: of several tries the one that took least, so that a thread
-/// that is preempted in between does not bend the clock.
+/// Reads the counter and the monotonic clock together: uses the fastest of several tries, so that a preemption in
+/// between does not skew the clock.
 fn tightest_pair() -> (u64, Instant) {
     let read = |_| {
         let before = sys::tsc::read();
@@ -63,7 +63,7 @@ fn tightest_pair() -> (u64, Instant) {
 }
 
 impl Clock {
-    /// The machine's clock, zero at the time of the call. Takes about 50 ms to calibrate.
+    /// Creates the machine's clock, which is zero at the time of the call. Takes about 50 ms to calibrate.
     pub fn real() -> Self {
         if sys::tsc::read_if_invariant().is_none() {
             return Self(Source::Monotonic(Origin::now()));
@@ -80,7 +80,7 @@ impl Clock {
         Self(Source::Counter { start_ticks, ns_per_tick, origin })
     }
 
-    /// A clock that stands still until [`Clock::advance`] moves it.
+    /// Creates a clock that stands still until [`Clock::advance`] moves it.
     pub fn manual() -> Self {
         Self(Source::Virtual(Arc::default(), Arc::default(), Origin::now()))
     }
@@ -102,7 +102,7 @@ impl Clock {
         }
     }
 
-    /// Moves a virtual clock forward. Panics on a real one: time there is not ours to move.
+    /// Moves a virtual clock forward. Panics on a real one.
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Source::Virtual(now, ..) => {
@@ -112,23 +112,23 @@ impl Clock {
         }
     }
 
-    /// `now` of this clock as an [`Instant`], for libraries that want one.
+    /// Converts `now` of this clock to an [`Instant`], for libraries that require one.
     pub fn instant(&self, now: u64) -> Instant {
         self.origin().instant + Duration::from_nanos(now)
     }
 
-    /// An [`Instant`] as this clock's nanoseconds; zero for one before the clock was made.
+    /// Converts an [`Instant`] to this clock's nanoseconds; zero for one before the clock was created.
     pub fn at(&self, instant: Instant) -> u64 {
         instant.saturating_duration_since(self.origin().instant).as_nanos() as u64
     }
 
-    /// `now` of this clock as nanoseconds since the Unix epoch.
+    /// Converts `now` of this clock to nanoseconds since the Unix epoch.
     pub fn unix_ns(&self, now: u64) -> u64 {
         self.origin().unix_ns + now
     }
 
-    /// The time on the wall, nanoseconds since the Unix epoch: for what other machines hold against their own clocks.
-    /// Unlike [`Clock::unix_ns`] it follows the system's clock when that is corrected, so that it may go back.
+    /// Wall-clock time in nanoseconds since the Unix epoch: for values that other machines compare with their own
+    /// clocks. Unlike [`Clock::unix_ns`] it follows corrections of the system's clock, so it may step backwards.
     pub fn wall_ns(&self) -> u64 {
         match &self.0 {
             Source::Counter { .. } | Source::Monotonic(_) => system_ns(),
@@ -138,7 +138,7 @@ impl Clock {
         }
     }
 
-    /// Sets the wall clock of a virtual clock by so many nanoseconds. Panics on a real one.
+    /// Shifts the wall clock of a virtual clock by this many nanoseconds. Panics on a real one.
     pub fn set_wall(&self, by_ns: i64) {
         match &self.0 {
             Source::Virtual(_, set, _) => {
@@ -159,7 +159,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// A clock's time between two of the monotonic clock. A thread that loses its core in between only widens them.
+    /// Reads a clock's time between two readings of the monotonic clock. A preemption only widens the bracket.
     fn bracket(clock: &Clock) -> (Instant, u64, Instant) {
         let before = Instant::now();
         let now = clock.now();

@@ -1,13 +1,13 @@
-//! A core and the tiles on it: one thread that polls them in turn, in the order of the data flow.
+//! core: a core's thread, which polls its tiles in turn, in the order of the data flow.
 //!
-//! reads   its tiles; what the other cores show of their load
+//! reads   its tiles; the load of the other cores
 //! writes  the CPU time and context switches of its thread, attributed to the tiles by their busy time
-//! memory  a few words for each tile, and the lists of tiles that it borrows
+//! memory  a few words per tile, and the lists of tiles that it borrows
 //!
-//! Alone on a core a tile spins; several share it cooperatively: a bounded turn each, no context switch, so that
-//! one transaction's working set stays in cache from tile to tile. When every tile has been idle for a while the
-//! thread parks, until another core publishes to it, a descriptor becomes readable or a deadline passes; where there is
-//! little to do on all cores, it [lends](lend) its tiles to another.
+//! Alone on a core, a tile spins. Several tiles share a core cooperatively: each gets a bounded turn without a context
+//! switch, so one transaction's working set stays in cache from tile to tile. After every tile has been idle for a
+//! while the thread parks until another core publishes to it, a descriptor becomes readable or a deadline passes. While
+//! all cores have little to do, it [lends](lend) its tiles to another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,18 +33,18 @@ use turns::Thread;
 /// When an idle core parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
-    /// What one sleep and wake-up cost, expressed as spinning time, nanoseconds. An idle thread spins for at most this
-    /// long before it parks. `u64::MAX`: it never parks.
+    /// The cost of one sleep and wake-up, expressed as spinning time in nanoseconds. An idle thread spins for at most
+    /// this long before it parks. `u64::MAX`: it never parks.
     pub park_after_ns: u64,
-    /// The longest sleep, nanoseconds.
+    /// Maximum sleep in nanoseconds.
     pub sleep_max_ns: u64,
 }
 
 impl IdlePolicy {
-    /// The longest sleep, so that heartbeats go on in an idle node, nanoseconds.
+    /// Maximum sleep in nanoseconds, so that heartbeats continue in an idle node.
     pub const SLEEP_MAX_NS: u64 = 50_000_000;
-    /// The same of a thread that floats. It has one tile, which says itself when it has something to do; its
-    /// counters are read once a second.
+    /// The same for a floating thread. It has one tile, which sets its own deadlines; its counters are read once per
+    /// second.
     pub const FLOATING_SLEEP_MAX_NS: u64 = 200_000_000;
 
     /// The policy for a core that is pinned or floats.
@@ -55,13 +55,13 @@ impl IdlePolicy {
     }
 }
 
-/// One core's thread before it starts.
+/// The configuration of one core's thread.
 pub struct Core {
-    /// Shown as the thread's name, 15 bytes at most are kept by the kernel.
+    /// The thread's name; the kernel keeps at most 15 bytes.
     pub name: String,
     /// The core to run on; `None` floats.
     pub pin: Option<usize>,
-    /// Its tiles in the order of the data flow.
+    /// Its tiles, in the order of the data flow.
     pub tiles: Vec<Box<dyn Runnable>>,
     /// Wakes this core.
     pub waker: Waker,
@@ -69,31 +69,31 @@ pub struct Core {
     pub clock: Clock,
     /// When it parks.
     pub idle: IdlePolicy,
-    /// While one core suffices, one that lends runs the tiles of all that do.
+    /// Whether it takes part in lending: while one core suffices, it runs the tiles of all that do.
     pub lends: bool,
 }
 
-/// A tile's thread died of a panic.
+/// A tile's thread that died of a panic.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("tile {tile} died: {message}")]
 pub struct Died {
-    /// The tile.
+    /// The tile's full name.
     pub tile: String,
-    /// What the panic said.
+    /// The panic message.
     pub message: String,
 }
 
 struct Shared {
     stop: AtomicBool,
     died: Mutex<Option<Died>>,
-    /// By core.
+    /// One per core.
     desks: Vec<Desk>,
     /// The core that borrows the tiles of the others.
     borrower: Option<usize>,
 }
 
 impl Shared {
-    /// Tells every core to stop, the sleeping ones too.
+    /// Tells every core to stop, including sleeping ones.
     fn halt(&self) {
         self.stop.store(true, Ordering::Release);
         self.desks.iter().for_each(|desk| desk.waker().interrupt());
@@ -107,7 +107,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts a thread per core. Fails when a thread cannot be started or pinned.
+    /// Starts a thread per core. Fails if a thread cannot be started or pinned.
     pub fn start(cores: Vec<Core>) -> std::io::Result<Self> {
         let borrower = lend::choose_borrower(&cores);
         for (index, core) in cores.iter().enumerate().filter(|(_, core)| core.lends) {
@@ -123,7 +123,7 @@ impl Fleet {
             let thread = std::thread::Builder::new().name(core.name.clone()).spawn(move || {
                 let pinned = core.pin.map_or(Ok(()), |c| sys::thread::pin_to(&[c]));
                 let failed = pinned.is_err();
-                // The starter waits for this report, so it is there to receive it.
+                // The starting thread waits for this report.
                 let _ = report.send(pinned);
                 if !failed {
                     run(index, core, &shared);
@@ -140,7 +140,7 @@ impl Fleet {
         self.shared.died.lock().clone()
     }
 
-    /// Stops every core and waits for it. Tiles publish no more after this.
+    /// Stops every core and joins its thread. No tile publishes after this.
     pub fn stop(mut self) -> Result<(), Died> {
         self.halt();
         self.died().map_or(Ok(()), Err)
@@ -149,10 +149,10 @@ impl Fleet {
     fn halt(&mut self) {
         self.shared.halt();
         for thread in self.threads.drain(..) {
-            // `run` catches the panics of tiles; anything else was reported on standard error already.
+            // `run` catches the panics of tiles; anything else was already reported on standard error.
             let _ = thread.join();
         }
-        // A list may be on its way to a core that never began.
+        // A list may be on its way to a core that never started.
         let left = self.shared.desks.iter().flat_map(|desk| desk.close());
         left.flat_map(|tiles| tiles.list).for_each(|mut tile| tile.stop());
     }

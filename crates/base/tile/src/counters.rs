@@ -1,8 +1,8 @@
-//! Counters: declared once at the tile, flushed to the workspace, read by anyone.
+//! counters: declared once per tile, flushed to the workspace, readable by anyone.
 //!
 //! reads   a tile's plain struct of `u64` fields, made by [`counters!`](crate::counters!)
 //! writes  the tile's counters region in the workspace, at each housekeeping and at the end
-//! memory  one word a counter
+//! memory  one word per counter
 //!
 //! The hot loop adds to plain integers; only housekeeping touches shared memory.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a value only grows or moves both ways.
+/// Whether a value only grows or can also fall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CounterKind {
@@ -20,14 +20,14 @@ pub enum CounterKind {
     Gauge,
 }
 
-/// One counter's declaration: what `metric`, `monitor` and the docs show.
+/// One counter's declaration, which `metric`, `monitor` and the docs show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterDecl {
-    /// Snake case, units last.
+    /// Name in snake case, units last.
     pub name: &'static str,
     /// Counter or gauge.
     pub kind: CounterKind,
-    /// One sentence.
+    /// Help text, one sentence.
     pub help: &'static str,
 }
 
@@ -36,11 +36,11 @@ pub trait CounterSet: Default + Send + 'static {
     /// The declarations, in the order of the words.
     const DECLS: &'static [CounterDecl];
 
-    /// Writes each value into the word of its index. Panics when `words` is shorter than [`Self::DECLS`].
+    /// Writes each value into the word with its index. Panics if `words` is shorter than [`Self::DECLS`].
     fn flush(&self, words: &[AtomicU64]);
 }
 
-/// No counters.
+/// For tiles without counters.
 impl CounterSet for () {
     const DECLS: &'static [CounterDecl] = &[];
     fn flush(&self, _: &[AtomicU64]) {}
@@ -102,7 +102,7 @@ macro_rules! counters {
     };
 }
 
-/// A doc comment's text without the space that follows `///`.
+/// Returns a doc comment's text without the space after `///`.
 #[doc(hidden)]
 pub const fn trimmed(text: &'static str) -> &'static str {
     text.trim_ascii()

@@ -1,11 +1,11 @@
-//! Latency: how long ago the transaction in hand entered the node, told in histograms.
+//! latency: histograms of how long ago the current transaction entered the node.
 //!
 //! reads   the receipt time that travels with each frag ([`FragMeta::origin_us`](hearth_ring::FragMeta::origin_us))
-//! writes  [`WORDS`] words of the tile's counters region for each histogram that it declares, at each housekeeping
-//! memory  [`WORDS`] × 8 B a histogram
+//! writes  [`WORDS`] words of the tile's counters region per declared histogram, at each housekeeping
+//! memory  [`WORDS`] × 8 B per histogram
 //!
-//! A receipt time is a number of microseconds modulo 2³²: it comes round after 71 minutes, and a time that seems to lie
-//! in the next 35 is one that another core's clock has not reached yet, so that its age is nothing. A transaction dies
+//! A receipt time is a number of microseconds modulo 2³², which wraps after 71 minutes. A time that seems to be up to
+//! 35 minutes in the future comes from a core whose clock is slightly ahead, so its age is zero. A transaction dies
 //! with its blockhash, a minute or two after it was made; one with a nonce that waits longer than 35 minutes shows as
 //! new.
 
@@ -14,56 +14,57 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::counters::put;
 
-/// Steps to each doubling, so that a bucket is a quarter of its lower bound wide at most, and its middle an eighth off.
+/// Buckets per doubling: a bucket's width is at most a quarter of its lower bound, and its middle at most an eighth
+/// off.
 const STEPS: usize = 4;
-/// Doublings told apart, from 4 µs on: the last bucket begins at 117 s and has all that is longer.
+/// Doublings covered, from 4 µs on: the last bucket starts at 117 s and holds everything longer.
 const DOUBLINGS: usize = 25;
-/// Buckets of a histogram: 0, 1, 2 and 3 µs, then four to each doubling.
+/// Buckets of a histogram: 0, 1, 2 and 3 µs, then four per doubling.
 pub const BUCKETS: usize = STEPS + STEPS * DOUBLINGS;
-/// Words of a histogram: its buckets, the sum, and the longest ever.
+/// Words of a histogram: its buckets, the sum, and the maximum.
 pub const WORDS: usize = BUCKETS + 2;
 const SUM: usize = BUCKETS;
 const MAX: usize = BUCKETS + 1;
 
 const _: () = assert!(bucket_of(117_440_512) == BUCKETS - 1 && bucket_of(117_440_511) == BUCKETS - 2);
 
-/// A histogram's declaration: what `metric`, `monitor` and the docs show.
+/// A histogram's declaration, which `metric`, `monitor` and the docs show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyDecl {
-    /// Snake case, without a unit.
+    /// Name in snake case, without a unit.
     pub name: &'static str,
-    /// One sentence.
+    /// Help text, one sentence.
     pub help: &'static str,
-    /// The loop records it for each frag that it hands to the tile. Only the first of a tile may be so.
+    /// Whether the loop records it for each frag that it hands to the tile. Allowed only for the first of a tile.
     pub by_loop: bool,
 }
 
-/// Until a frag is handed to the tile; the loop records it.
+/// Latency until a frag is handed to the tile; recorded by the loop.
 pub const TAKEN: LatencyDecl = LatencyDecl {
     name: "received_to_taken",
     help: "Time from the receipt of a transaction until this tile takes it in hand.",
     by_loop: true,
 };
 
-/// The receipt time of what enters the node at `now`, nanoseconds on the host's clock. Never 0, which says that there
-/// is none.
+/// Returns the receipt time for an entry into the node at `now`, in nanoseconds on the host's clock. Never 0, which
+/// means "none".
 #[inline]
 pub fn stamp(now: u64) -> u32 {
     ((now / 1_000) as u32).max(1)
 }
 
-/// Microseconds from a receipt time until `now`; nothing where there is none.
+/// Microseconds from a receipt time until `now`; `None` if there is no receipt time.
 #[inline]
 pub fn age_us(origin_us: u32, now: u64) -> Option<u32> {
     let age = stamp(now).wrapping_sub(origin_us);
     (origin_us != 0).then_some(if age > u32::MAX / 2 { 0 } else { age })
 }
 
-/// How often which latency was seen: one that is recorded, one that an observer read, or the difference of two.
+/// A histogram of latencies: recorded, read by an observer, or the difference of two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     words: [u64; WORDS],
-    /// Something was recorded since the last flush.
+    /// Whether anything was recorded since the last flush.
     is_new: bool,
 }
 
@@ -74,7 +75,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one latency, microseconds.
+    /// Counts one latency in microseconds.
     #[inline]
     pub fn record(&mut self, us: u32) {
         self.words[bucket_of(us)] += 1;
@@ -83,7 +84,7 @@ impl Histogram {
         self.is_new = true;
     }
 
-    /// Writes what is new to the workspace. Panics when `words` are fewer than [`WORDS`].
+    /// Writes changes to the workspace. Panics if `words` are fewer than [`WORDS`].
     pub fn flush(&mut self, words: &[AtomicU64]) {
         assert!(words.len() >= WORDS, "counters region too small");
         if std::mem::take(&mut self.is_new) {
@@ -91,7 +92,7 @@ impl Histogram {
         }
     }
 
-    /// Reads what a tile has written; nothing where `words` are fewer than [`WORDS`].
+    /// Reads a tile's histogram; returns an empty one if `words` are fewer than [`WORDS`].
     pub fn read(words: &[AtomicU64]) -> Self {
         let mut read = Self::default();
         if words.len() >= WORDS {
@@ -100,7 +101,7 @@ impl Histogram {
         read
     }
 
-    /// What was recorded after `earlier`.
+    /// Returns what was recorded after `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         let counts = since.words[..=SUM].iter_mut().zip(&earlier.words);
@@ -108,28 +109,28 @@ impl Histogram {
         since
     }
 
-    /// Adds what another tile has recorded.
+    /// Adds another tile's histogram.
     pub fn add(&mut self, other: &Self) {
         self.words[..=SUM].iter_mut().zip(&other.words).for_each(|(sum, more)| *sum += more);
         self.words[MAX] = self.words[MAX].max(other.words[MAX]);
     }
 
-    /// How many latencies.
+    /// The number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.words[..BUCKETS].iter().sum()
     }
 
-    /// How many of less than `us`, which is a power of two from 4 up to 2²⁶, or more than all.
+    /// The number of latencies below `us`, which must be a power of two from 4 to 2²⁶, or above all.
     pub fn count_below(&self, us: u64) -> u64 {
         self.words[..bucket_of(us.try_into().unwrap_or(u32::MAX))].iter().sum()
     }
 
-    /// Their sum, microseconds.
+    /// The sum in microseconds.
     pub fn sum_us(&self) -> u64 {
         self.words[SUM]
     }
 
-    /// The quantile by nearest rank, microseconds, at most an eighth off; `None` where nothing was recorded.
+    /// The quantile by nearest rank in microseconds, at most an eighth off; `None` if nothing was recorded.
     pub fn quantile_us(&self, q: f64) -> Option<f64> {
         let rank = ((self.count() as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;
@@ -142,7 +143,7 @@ impl Histogram {
         Some(middle.min(self.max_us() as f64))
     }
 
-    /// The longest, microseconds: of a difference the end of the last bucket used, where nothing longer was ever seen.
+    /// The maximum in microseconds; for a difference, at most the end of the last used bucket.
     pub fn max_us(&self) -> u64 {
         let last = self.words[..BUCKETS].iter().rposition(|count| *count > 0);
         match last {
@@ -153,7 +154,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a latency.
+/// Returns the bucket of a latency.
 #[inline]
 const fn bucket_of(us: u32) -> usize {
     if us < STEPS as u32 {
@@ -165,7 +166,7 @@ const fn bucket_of(us: u32) -> usize {
     if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
 }
 
-/// From which latency to below which a bucket reaches, microseconds.
+/// Returns the range of latencies in a bucket, in microseconds.
 fn bounds(bucket: usize) -> Range<u64> {
     let start = |bucket: usize| match bucket {
         0..STEPS => bucket as u64,
@@ -178,7 +179,7 @@ fn bounds(bucket: usize) -> Range<u64> {
 mod tests {
     use super::*;
 
-    /// Latencies of all sizes: numbers of 27 bits and fewer.
+    /// Latencies of all sizes: numbers of up to 27 bits.
     fn latencies() -> impl Iterator<Item = u32> {
         let mut random = fastrand::Rng::with_seed(1);
         std::iter::repeat_with(move || random.u32(..1 << 27) >> random.u32(..27))
@@ -192,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Against the sorted list, to an eighth.
+    /// Compares with the sorted list, to an eighth.
     #[test]
     fn quantiles_are_those_of_the_list() {
         let mut all = latencies().filter(|us| *us < 100_000_000);
@@ -237,7 +238,7 @@ mod tests {
     fn receipt_times_come_round() {
         let second = 1_000_000_000;
         assert_eq!(age_us(stamp(5 * second), 7 * second), Some(2_000_000));
-        // 2^32 µs and a bit: the stamps are on either side of the turn.
+        // 2^32 µs and a bit: the stamps are on either side of the wrap.
         let turn = (1u64 << 32) * 1_000;
         assert_eq!(age_us(stamp(turn - second), turn + second), Some(2_000_000));
         assert_eq!(age_us(stamp(5 * second + 9_000), 5 * second), Some(0), "another core's clock is ahead");

@@ -1,13 +1,13 @@
-//! tile: what turns a job into a thread on a core.
+//! tile: runs jobs as tiles on the threads of pinned cores.
 //!
-//! A *tile* is one job: it reads frags from links, writes frags to links and counts. This crate holds the
-//! [`Tile`] trait, the loop that runs tiles on a core (alone, or several in turn on a shared one), the
-//! topology as data, affinity strings, counters and the accounting of time in regimes. It knows no tile.
+//! A *tile* is one job: it reads frags from links, writes frags to links, and counts. This crate holds the [`Tile`]
+//! trait, the loop that runs tiles on a core (alone, or several in turn on a shared one), the topology as data,
+//! affinity strings, counters, and the accounting of time in regimes. It knows no particular tile.
 //!
-//! Read in this order: [`tile`](mod@tile) (what a tile is), [`runner`] (one tile's loop), [`core`] (a core and the
-//! tiles on it), [`topology`] (which tiles, which links), [`affinity`] (which cores).
+//! Read in this order: [`tile`](mod@tile) (what a tile is), [`runner`] (one tile's loop), [`core`] (a core and its
+//! tiles), [`topology`] (which tiles, which links), [`affinity`] (which cores).
 
-// Loom models wake-ups alone: nothing else of this crate.
+// Loom models only wake-ups, nothing else of this crate.
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(not(loom))]

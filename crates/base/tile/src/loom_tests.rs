@@ -1,9 +1,9 @@
-//! Model checks of wake-ups between a core that lends its tiles and the one that borrows them: with at most
-//! three preemptions, what a producer publishes is seen by the thread that holds the tiles.
+//! Model checks of wake-ups between a core that lends its tiles and the one that borrows them: with at most three
+//! preemptions, the thread that holds the tiles sees whatever a producer publishes.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test --release -p hearth-tile --lib`. A lost wake-up leaves all threads
-//! asleep, which loom reports as a deadlock: sleeps of these models have no end. The threads lend and give
-//! back by the functions that those of `core/turns.rs` call.
+//! asleep, which loom reports as a deadlock, because sleeps in these models never end. The threads lend and give back
+//! by the same functions as those of `core/turns.rs`.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::wake::Waker;
 const OWNER: usize = 0;
 const BORROWER: usize = 1;
 
-/// What the owner sends the borrower.
+/// A message from the owner to the borrower.
 #[derive(Debug)]
 enum Mail {
     /// Its tiles.
     Tiles,
-    /// That it keeps them: the model is at its end.
+    /// It keeps them: the model ends.
     Kept,
 }
 
 struct World {
     desks: [Desk<Mail>; 2],
-    /// What is on a link to the owner's tiles.
+    /// Whether there is work on a link to the owner's tiles.
     work: AtomicBool,
 }
 
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// The owner sleeps until its tiles are back.
+    /// Sleeps as the owner until its tiles are back.
     fn sleep_while_lent(&self) {
         let desk = &self.desks[OWNER];
         while !desk.has_mail() {
@@ -113,7 +113,7 @@ fn no_wake_up_is_lost_while_tiles_are_given_back() {
         world.desks[OWNER].waker().set_lent(true);
         let (producing, borrowing) = (Arc::clone(&world), Arc::clone(&world));
         let producer = thread::spawn(move || producing.publish());
-        // It does not see the work, and never looks again.
+        // It does not see the work, and never checks again.
         let borrower = thread::spawn(move || borrowing.give_back());
         world.sleep_while_lent();
         world.park(OWNER, World::has_work);

@@ -1,11 +1,11 @@
-//! A tile that no core of this crate runs: a stage of work on threads of its own that tells of itself as tiles do.
+//! outside: a stage that no core of this crate runs: it works on its own threads and reports as a tile does.
 //!
-//! reads   what the stage has counted: time at work, what came and what went, its own counters
+//! reads   the stage's totals: time at work, items received and passed on, its own counters
 //! writes  the counters region that a tile of its kind would have
 //! memory  its histograms
 //!
-//! Whoever measures such a stage learns of a long piece of work when it has ended. Its regimes sum to all of its time
-//! at every moment nevertheless: what was worked is told at the pace of the clock, and what is yet to be told follows.
+//! A long piece of work is reported only when it has ended. The regimes nevertheless sum to all of the time at every
+//! moment: work is credited at the pace of the clock, and the surplus follows later.
 
 use std::marker::PhantomData;
 
@@ -17,25 +17,25 @@ use crate::latency::{Histogram, WORDS};
 use crate::regime::{REGIMES, Regime};
 use crate::topology::TileSpec;
 
-/// What a stage has done since it began.
+/// Totals of a stage since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Time at work, of all its threads together, nanoseconds.
+    /// Time at work in nanoseconds, summed over all of its threads.
     pub busy_ns: u64,
-    /// CPU time attributed to it, nanoseconds.
+    /// CPU time attributed to it, in nanoseconds.
     pub cpu_ns: u64,
-    /// Items that came.
+    /// Items received.
     pub came: u64,
-    /// Items that it passed on.
+    /// Items passed on.
     pub went: u64,
 }
 
-/// A stage that reports.
+/// Reports on behalf of a stage.
 #[derive(Debug)]
 pub struct Outside<C: CounterSet> {
     words: Counters,
     latencies: Vec<Histogram>,
-    /// Threads that may work at once: so many seconds of work fit into one.
+    /// Threads that may work at once: this many seconds of work fit into one second.
     threads: u64,
     shared: LoopCounters,
     line: [u64; REGIMES],
@@ -46,8 +46,8 @@ pub struct Outside<C: CounterSet> {
 }
 
 impl<C: CounterSet> Outside<C> {
-    /// A stage of `threads` threads that tells of itself in `words`, the region of the tile that `spec` declares.
-    /// Panics where the region is too small.
+    /// Creates the reporter of a stage with `threads` threads, which writes to `words`, the region of the tile that
+    /// `spec` declares. Panics if the region is too small.
     pub fn new(spec: &TileSpec, words: Counters, threads: usize, clock: &Clock) -> Self {
         assert!(words.words().len() >= spec.words(), "{}: counters region too small", spec.name());
         assert_eq!(spec.counters.len(), C::DECLS.len(), "{}: counters of another kind", spec.name());
@@ -64,12 +64,12 @@ impl<C: CounterSet> Outside<C> {
         }
     }
 
-    /// Counts one time, microseconds, in the histogram of this number.
+    /// Counts one time in microseconds in the histogram with this index.
     pub fn record(&mut self, number: usize, us: u32) {
         self.latencies[number].record(us);
     }
 
-    /// Tells where the stage stands; ten times a second or more, so that its heart is seen to beat.
+    /// Reports the state of the stage; call it at least ten times per second, so that its heartbeat stays fresh.
     pub fn tell(&mut self, clock: &Clock, done: &Done, counters: &C) {
         let now = clock.now();
         let elapsed = now.saturating_sub(self.last) * self.threads;
@@ -87,7 +87,7 @@ impl<C: CounterSet> Outside<C> {
         self.flush(counters);
     }
 
-    /// The stage has ended; what it told last stays.
+    /// Ends the reports; the last values stay.
     pub fn stop(&mut self) {
         self.shared.state = 2;
         self.shared.flush(&self.words.words()[..LoopCounters::DECLS.len()]);

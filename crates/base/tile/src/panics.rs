@@ -1,9 +1,9 @@
-//! Panics that are caught, and how a panic hook knows them.
+//! panics: catches panics, and lets a panic hook recognize caught ones.
 //!
-//! writes  whether the calling thread is at work under a catch
-//! memory  a word a thread
+//! writes  whether the calling thread runs under a catch
+//! memory  one word per thread
 //!
-//! A tile's panic ends its node in order, and the error names the tile. A panic that is not caught leaves a process
+//! A tile's panic ends its node in an orderly way, and the error names the tile. An uncaught panic leaves a process
 //! without one of its threads. The hook, which runs before either, asks here which of the two it is.
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ thread_local! {
     static CAUGHT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Does the work; a panic in it is an error. What the work leaves half done is for the caller to judge.
+/// Runs `work`; a panic in it becomes an error. The caller must judge what the panic left half done.
 pub fn catch<T>(work: impl FnOnce() -> T) -> std::thread::Result<T> {
     CAUGHT.set(CAUGHT.get() + 1);
     let done = catch_unwind(AssertUnwindSafe(work));
@@ -21,7 +21,7 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> std::thread::Result<T> {
     done
 }
 
-/// Whether a panic of the calling thread would be caught by [`catch`].
+/// Whether [`catch`] would catch a panic of the calling thread.
 pub fn is_caught() -> bool {
     CAUGHT.get() > 0
 }

@@ -1,8 +1,8 @@
-//! Where a tile's time goes: nine exclusive regimes that sum to all of it.
+//! regime: where a tile's time goes: nine exclusive regimes that sum to all of it.
 //!
 //! writes  nanoseconds per regime into the tile's counters
 //! source  the columns of Firedancer's monitor (hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish), and
-//!         `elsewhere`: the time a shared core gave to the other tiles on it
+//!         `elsewhere`: the time that a shared core gave to its other tiles
 
 /// What a tile was doing during a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,9 +10,9 @@
 pub enum Regime {
     /// Housekeeping: flushing counters, heartbeats, timers of the loop itself.
     Housekeeping,
-    /// A reliable consumer downstream has no room, parked included.
+    /// A reliable consumer downstream has no room; includes parked time.
     Backpressure,
-    /// Nothing to do, parked included.
+    /// Nothing to do; includes parked time.
     Wait,
     /// Lapped by a producer while looking for the next frag.
     OverrunPolling,
@@ -61,7 +61,7 @@ impl Regime {
     }
 }
 
-/// A tile's time line: every nanosecond since the start lies in exactly one regime.
+/// A tile's time line: every nanosecond since the start belongs to exactly one regime.
 #[derive(Debug)]
 pub struct TimeLine {
     ns: [u64; REGIMES],
@@ -74,15 +74,15 @@ impl TimeLine {
         Self { ns: [0; REGIMES], last: now }
     }
 
-    /// The time since the last call was spent in `regime`.
+    /// Assigns the time since the last call to `regime`.
     #[inline]
     pub fn spent(&mut self, regime: Regime, now: u64) {
         self.ns[regime as usize] += now.saturating_sub(self.last);
         self.last = self.last.max(now);
     }
 
-    /// The time since the last call: `parked_ns` of it asleep, for want of work or of room as `parked` says, the rest
-    /// given to other tiles.
+    /// Assigns the time since the last call: `parked_ns` of it to `parked`, for lack of work or of room, and the rest
+    /// to other tiles.
     pub fn resumed(&mut self, parked: Regime, parked_ns: u64, now: u64) {
         let gap = now.saturating_sub(self.last);
         let parked_ns = parked_ns.min(gap);
@@ -96,7 +96,7 @@ impl TimeLine {
         &self.ns
     }
 
-    /// Nanoseconds spent in regimes in which the tile itself used the core.
+    /// Nanoseconds in the regimes in which the tile itself used the core.
     pub fn busy_ns(&self) -> u64 {
         [
             Regime::Housekeeping,

@@ -1,8 +1,8 @@
-//! The rig for tile tests: frags in, frags out, no sockets, time by hand.
+//! rig: runs one tile in a test: frags in, frags out, no sockets, time set by hand.
 //!
 //! reads   frags that the test gives
 //! writes  frags that the tile publishes, for the test to take
-//! memory  one small workspace in a file that is removed at the end
+//! memory  one small workspace in a file, which is removed at the end
 //!
 //! ```
 //! # use hearth_tile::{rig::Rig, *};
@@ -37,7 +37,7 @@ use crate::tile::{Entropy, InitError, Tile};
 use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
 use crate::wake::{Neighbours, Waker};
 
-/// Frags each link of a rig holds.
+/// Frags that each link of a rig holds.
 pub const DEPTH: u32 = 256;
 
 /// A tile between links whose other ends the test holds.
@@ -50,17 +50,17 @@ pub struct Rig<T: Tile> {
 }
 
 impl<T: Tile> Rig<T> {
-    /// A tile that reads `inputs` and writes `outputs`, all reliable. Panics when it cannot be made.
+    /// Creates a tile that reads `inputs` and writes `outputs`, all reliable. Panics if the tile cannot be created.
     pub fn new(config: T::Config, inputs: &[&str], outputs: &[&str]) -> Self {
         Self::try_new(config, inputs, outputs).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Rig::new`], with links whose payloads have at most `mtu` bytes.
+    /// Like [`Rig::new`], with links whose payloads have at most `mtu` bytes.
     pub fn with_mtu(config: T::Config, inputs: &[&str], outputs: &[&str], mtu: usize) -> Self {
         Self::build(config, inputs, outputs, mtu as u32).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Rig::new`], with the tile's own error.
+    /// Like [`Rig::new`], but returns the tile's error.
     pub fn try_new(config: T::Config, inputs: &[&str], outputs: &[&str]) -> Result<Self, InitError> {
         Self::build(config, inputs, outputs, u32::from(u16::MAX))
     }
@@ -111,12 +111,12 @@ impl<T: Tile> Rig<T> {
         Ok(Self { runner, clock, feeds, drains, path })
     }
 
-    /// Publishes a frag on an input. Panics when the link is full.
+    /// Publishes a frag on an input. Panics if the link is full.
     pub fn give(&mut self, link: &str, tag: u64, payload: &[u8]) {
         self.give_control(link, tag, 0, payload);
     }
 
-    /// As [`Rig::give`], with a control word.
+    /// Like [`Rig::give`], with a control word.
     pub fn give_control(&mut self, link: &str, tag: u64, control: u16, payload: &[u8]) {
         let now = self.clock.now();
         let feed = self.feeds.iter_mut().find(|f| f.name() == link).expect("no such input");
@@ -124,7 +124,7 @@ impl<T: Tile> Rig<T> {
         feed.send(payload, tag, control, stamp(now), now as u32);
     }
 
-    /// Lets the tile take turns until it has nothing to do.
+    /// Runs turns until the tile has nothing to do.
     pub fn run(&mut self) {
         for _ in 0..1_000_000 {
             if self.runner.turn(0) == Activity::Idle {
@@ -134,46 +134,46 @@ impl<T: Tile> Rig<T> {
         panic!("{} never becomes idle", T::NAME);
     }
 
-    /// Lets the tile take one turn.
+    /// Runs one turn.
     pub fn turn(&mut self) -> Activity {
         self.runner.turn(0)
     }
 
-    /// Lets the tile take one turn after its core has slept for so long.
+    /// Runs one turn after the core has slept for this long.
     pub fn turn_after(&mut self, sleep: Duration) -> Activity {
         self.clock.advance(sleep);
         self.runner.turn(sleep.as_nanos() as u64)
     }
 
-    /// Takes what the tile has published on an output: tag and payload.
+    /// Takes the frags that the tile has published on an output: tag and payload.
     pub fn take(&mut self, link: &str) -> Vec<(u64, Vec<u8>)> {
         let mut taken = vec![];
         self.drain(link, |tag, payload| taken.push((tag, payload.to_vec())));
         taken
     }
 
-    /// As [`Rig::take`], control words in place of the tags.
+    /// Like [`Rig::take`], with control words instead of tags.
     pub fn take_control(&mut self, link: &str) -> Vec<(u16, Vec<u8>)> {
         let mut taken = vec![];
         self.drain_frags(link, |meta, payload| taken.push((meta.control, payload.to_vec())));
         taken
     }
 
-    /// As [`Rig::take`], with the control words: tag, control word and payload.
+    /// Like [`Rig::take`], with control words: tag, control word and payload.
     pub fn take_frags(&mut self, link: &str) -> Vec<(u64, u16, Vec<u8>)> {
         let mut taken = vec![];
         self.drain_frags(link, |meta, payload| taken.push((meta.tag, meta.control, payload.to_vec())));
         taken
     }
 
-    /// As [`Rig::take`], the frags' receipt times alone.
+    /// Like [`Rig::take`], but only the frags' receipt times.
     pub fn take_origins(&mut self, link: &str) -> Vec<u32> {
         let mut taken = vec![];
         self.drain_frags(link, |meta, _| taken.push(meta.origin_us));
         taken
     }
 
-    /// As [`Rig::take`], without copies: calls `each` with tag and payload. Returns how many frags there were.
+    /// Like [`Rig::take`], without copies: calls `each` with tag and payload. Returns how many frags there were.
     pub fn drain(&mut self, link: &str, mut each: impl FnMut(u64, &[u8])) -> usize {
         self.drain_frags(link, |meta, payload| each(meta.tag, payload))
     }
@@ -196,7 +196,7 @@ impl<T: Tile> Rig<T> {
         count
     }
 
-    /// Moves the tile's clock.
+    /// Advances the tile's clock.
     pub fn advance(&mut self, by: Duration) {
         self.clock.advance(by);
     }
@@ -206,17 +206,17 @@ impl<T: Tile> Rig<T> {
         &self.clock
     }
 
-    /// What the tile has counted.
+    /// The tile's counters.
     pub fn count(&self) -> &T::Counters {
         self.runner.count()
     }
 
-    /// The latencies that the tile has told, in the order of [`Tile::LATENCIES`].
+    /// The latencies recorded by the tile, in the order of [`Tile::LATENCIES`].
     pub fn latencies(&self) -> &[Histogram] {
         self.runner.latencies()
     }
 
-    /// What the tile has told of its peers until the last housekeeping.
+    /// The tile's bytes by peer, as of the last housekeeping.
     pub fn bandwidth(&self) -> Tally {
         let mut tally = Tally::default();
         tally.add(self.runner.peer_words(), T::PEERS);
@@ -233,7 +233,7 @@ impl<T: Tile> Rig<T> {
         self.runner.time_line().ns()
     }
 
-    /// Whether the tile now waits for room on an output, and how often that began.
+    /// Whether the tile is waiting for room on an output, and how often such a wait started.
     pub fn backpressure(&self) -> (bool, u64) {
         self.runner.backpressure()
     }
@@ -246,7 +246,7 @@ impl<T: Tile> Rig<T> {
 
 impl<T: Tile> Drop for Rig<T> {
     fn drop(&mut self) {
-        // A file that stays behind in the temporary folder harms nobody.
+        // A file left in the temporary folder does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
 }

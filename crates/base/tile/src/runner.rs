@@ -1,13 +1,13 @@
-//! One tile's loop, a bounded turn at a time.
+//! runner: one tile's loop, a bounded turn at a time.
 //!
 //! reads   the tile's links
 //! writes  the tile's links, its counters, its regimes
 //! memory  the tile's own
 //!
-//! A turn: housekeeping when due, room on the outputs checked, [`Tile::poll`], then at most
-//! [`Tile::FRAGS_PER_RUN`] frags over the inputs in turn, [`Tile::end_burst`], progress released. Each of these is
-//! called only with room for a burst on every output that is not elective; a burst that finds none at its end stays
-//! open, and nothing else is done until it is ended. The core decides when the next turn comes.
+//! A turn consists of: housekeeping if due, a check for room on the outputs, [`Tile::poll`], at most
+//! [`Tile::FRAGS_PER_RUN`] frags over the inputs in turn, [`Tile::end_burst`], and the release of progress. Each
+//! callback requires room for a burst on every output that is not elective. A burst that finds no room at its end stays
+//! open, and nothing else is called until it has ended. The core decides when the next turn comes.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -23,85 +23,85 @@ use crate::sys;
 use crate::tile::{Entropy, Filter, Frag, Host, In, InitError, Out, OutPort, Poll, Tile, WaitFor};
 use crate::wake::{Neighbours, Waker};
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// Something was done.
     Worked,
-    /// Nothing to do, or no room to do it.
+    /// Nothing to do, or no room for it.
     Idle,
 }
 
-/// The time between two housekeepings, nanoseconds.
+/// Interval between two housekeepings, in nanoseconds.
 pub const HOUSEKEEPING_NS: u64 = 1_000_000;
 
-/// What a tile's loop is given.
+/// What a tile's loop is built from.
 pub struct Parts {
     /// Full name, `verify:1`.
     pub name: String,
-    /// Which of its kind, from 0.
+    /// Index among its kind, from 0.
     pub index: usize,
-    /// How many of its kind.
+    /// How many tiles of its kind there are.
     pub peers: usize,
     /// The host's clock.
     pub clock: Clock,
-    /// Inputs in the topology's order.
+    /// Inputs, in the topology's order.
     pub inputs: Vec<Consumer>,
-    /// Outputs in the topology's order.
+    /// Outputs, in the topology's order.
     pub outputs: Vec<hearth_ring::Producer>,
-    /// Counters: [`LoopCounters`] first, the tile's own after, then its latencies and peers.
+    /// Counters: [`LoopCounters`] first, then the tile's own, its latencies and its peers.
     pub counters: Counters,
     /// Wakes the core that runs this tile.
     pub waker: Waker,
     /// Cores at the other ends of the tile's links.
     pub neighbours: Neighbours,
-    /// Where the tile's secrets come from.
+    /// The source of the tile's secrets.
     pub entropy: Entropy,
 }
 
-/// A tile of any kind, as its core sees it.
+/// A tile of any kind, as its core's thread sees it.
 pub trait Runnable: Send {
-    /// Full name.
+    /// The tile's full name.
     fn name(&self) -> &str;
-    /// The thread that runs the turns has started.
+    /// Called when the thread that runs the turns has started.
     fn started(&mut self);
-    /// The calling thread runs the turns from here on.
+    /// Called when the calling thread takes over the turns.
     fn moved(&mut self);
-    /// One bounded turn. `parked_ns` of the time since the last one was spent asleep.
+    /// Runs one bounded turn. The core slept for `parked_ns` of the time since the last one.
     fn turn(&mut self, parked_ns: u64) -> Activity;
     /// What to wait for while parked.
     fn wait_for(&self) -> WaitFor;
-    /// Wakes the cores at the other ends if the last turns moved anything.
+    /// Wakes the cores at the other ends of its links if the last turns moved anything.
     fn wake_neighbours(&mut self);
-    /// Time the tile has used the core, nanoseconds.
+    /// Time for which the tile has used the core, in nanoseconds.
     fn busy_ns(&self) -> u64;
     /// Attributes CPU time, and what the kernel counted for the thread since the last time.
     fn charge(&mut self, cpu_ns: u64, thread: OfThread);
-    /// Counters to shared memory, now.
+    /// Writes the counters to shared memory now.
     fn flush(&mut self);
-    /// Counters to shared memory, where the tile has worked since they were written. What an idle turn has changed is
+    /// Writes the counters to shared memory if the tile has worked since the last write. Changes of idle turns are
     /// written at the next housekeeping.
     fn flush_work(&mut self);
-    /// The node stops.
+    /// Called when the node stops.
     fn stop(&mut self);
-    /// The tile's thread died of a panic.
+    /// Called after the tile has panicked.
     fn died(&mut self);
 }
 
-/// What the kernel counted for a core's thread over some time.
+/// What the kernel counted for a core's thread over an interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfThread {
-    /// Voluntary and involuntary context switches.
+    /// Number of voluntary and involuntary context switches.
     pub switches: (u64, u64),
-    /// Time in which it was ready and its core ran something else, nanoseconds.
+    /// Time for which it was ready while its core ran something else, in nanoseconds.
     pub waited_for_core_ns: u64,
 }
 
-/// How far the cores at the other ends have been woken for.
+/// Up to where the cores at the other ends were woken.
 struct Told {
-    /// By input: sequence number of the next frag.
+    /// By input: the sequence number of the next frag.
     read: Vec<u64>,
-    /// By output: frags published.
+    /// By output: the number of published frags.
     published: Vec<u64>,
 }
 
@@ -122,27 +122,27 @@ pub struct Runner<T: Tile> {
     told: Told,
     next_housekeeping: u64,
     next_input: usize,
-    /// Frags were read and [`Tile::end_burst`] has not been called yet.
+    /// Whether frags were read and [`Tile::end_burst`] was not called yet.
     burst_open: bool,
     moved: bool,
     blocked: bool,
-    /// The last turn found no room: nothing is called until there is some.
+    /// Whether the last turn found no room: nothing is called until there is some.
     without_room: bool,
-    /// The tile said in this turn that an elective output held it up.
+    /// Whether the tile reported in this turn that an elective output held it up.
     held_up: bool,
-    /// It has worked, or begun or ceased to wait for room, since the counters were written.
+    /// Whether it has worked, or started or stopped waiting for room, since the counters were written.
     is_unwritten: bool,
 }
 
 impl<T: Tile> Runner<T> {
     /// Whether the loop records a latency for each frag.
     const RECORDS: bool = !T::LATENCIES.is_empty() && T::LATENCIES[0].by_loop;
-    /// Where the latencies begin among the words.
+    /// Index of the first latency word.
     const FIRST_LATENCY: usize = LoopCounters::DECLS.len() + T::Counters::DECLS.len();
-    /// Where the table of peers begins among them.
+    /// Index of the first word of the table of peers.
     const FIRST_PEER: usize = Self::FIRST_LATENCY + T::LATENCIES.len() * latency::WORDS;
 
-    /// Makes the tile and its loop.
+    /// Creates the tile and its loop.
     pub fn new(config: T::Config, mut parts: Parts) -> Result<Self, InitError> {
         let need = Self::FIRST_PEER + bandwidth::words(T::PEERS);
         assert!(parts.counters.words().len() >= need, "{}: counters region too small", parts.name);
@@ -203,7 +203,7 @@ impl<T: Tile> Runner<T> {
         &mut self.tile
     }
 
-    /// The tile's counters as they stand.
+    /// The tile's counters so far.
     pub fn count(&self) -> &T::Counters {
         &self.count
     }
@@ -223,7 +223,7 @@ impl<T: Tile> Runner<T> {
         &self.line
     }
 
-    /// Whether the tile now waits for room on an output, and how often that began.
+    /// Whether the tile is waiting for room on an output, and how often such a wait started.
     pub fn backpressure(&self) -> (bool, u64) {
         (self.blocked, self.shared.backpressures)
     }
@@ -273,7 +273,7 @@ impl<T: Tile> Runner<T> {
         self.ports.iter().map(|p| p.published).sum()
     }
 
-    /// Notes whether the tile now waits for room on an output.
+    /// Records whether the tile is waiting for room on an output.
     fn note_room(&mut self, room: bool) {
         if !room {
             self.shared.backpressures += u64::from(!self.blocked);
@@ -297,7 +297,7 @@ impl<T: Tile> Runner<T> {
         busy
     }
 
-    /// Ends the burst that is under way, if any. False when there is no room for what that may publish.
+    /// Ends the current burst, if any. Returns false if there is no room for what that may publish.
     fn end_burst(&mut self) -> bool {
         if !self.burst_open {
             return true;
@@ -347,7 +347,7 @@ impl<T: Tile> Runner<T> {
         (passed, true)
     }
 
-    /// Hands one frag to the tile. False when the producer overran it first.
+    /// Hands one frag to the tile. Returns false if the producer overran it first.
     fn take(&mut self, input: usize, meta: &FragMeta) -> bool {
         let now = self.clock.now();
         let Ok(payload) = self.inputs[input].payload(meta) else {
@@ -435,7 +435,8 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 
     fn wait_for(&self) -> WaitFor {
-        // A deadline that has passed, or a descriptor that nobody reads, would keep the core awake for nothing.
+        // A deadline that has passed, or a descriptor that the tile does not read, would keep the core awake for
+        // nothing.
         if self.without_room { WaitFor::default() } else { self.tile.wait_for() }
     }
 
@@ -444,8 +445,7 @@ impl<T: Tile> Runnable for Runner<T> {
             return;
         }
         fence(Ordering::SeqCst);
-        // A core is woken for what it was given or for room that it was made, and for nothing else: every wake-up
-        // takes the core from somebody.
+        // A core is woken only for new frags or new room: every wake-up takes the core from another user.
         for ((producer, input), told) in self.neighbours.producers.iter().zip(&self.inputs).zip(&mut self.told.read) {
             if std::mem::replace(told, input.seq()) != input.seq() {
                 producer.iter().for_each(Waker::wake_fenced);
@@ -484,7 +484,7 @@ impl<T: Tile> Runnable for Runner<T> {
 
     fn stop(&mut self) {
         let now = self.clock.now();
-        // A tile that fails while it stops must not keep the others from stopping.
+        // A tile that panics while it stops must not prevent the others from stopping.
         let result = panics::catch(|| self.call(now, |tile, out| tile.stop(out)));
         self.shared.state = if result.is_ok() { 2 } else { 3 };
         self.flush();

@@ -1,4 +1,4 @@
-//! The atomics and the lock of wake-ups: the machine's own, or loom's when they are model-checked.
+//! sync: the atomics and the lock of wake-ups: the machine's own, or loom's in model checks.
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::Mutex;
@@ -8,7 +8,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-/// Loom's lock, with the interface of `parking_lot`'s: a panic while it is held ends the model.
+/// Loom's lock with the interface of `parking_lot`'s: a panic while it is held ends the model.
 #[cfg(loom)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 

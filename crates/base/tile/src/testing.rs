@@ -1,4 +1,4 @@
-//! What the tests of the loop and of cores share: a workspace between tiles, and a tile that does as it is told.
+//! testing: shared by the tests of the loop and of cores: a workspace between tiles, and a scripted tile.
 //!
 //! reads   a [`Script`], which the test may change while the tile runs
 //! writes  a workspace file, removed at the end
@@ -38,7 +38,7 @@ pub struct Wires {
 }
 
 impl Wires {
-    /// A workspace for `tiles` (full names), joined by `wires`.
+    /// Creates a workspace for `tiles` (full names), joined by `wires`.
     pub fn new(clock: Clock, tiles: &[&str], wires: &[Wire]) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let unique = format!("hearth-wires-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -61,28 +61,28 @@ impl Wires {
         Self { clock, path, workspace, topology }
     }
 
-    /// The test's end of a link that it writes.
+    /// Takes the test's end of a link that it writes.
     pub fn feed(&self, link: &str) -> Producer {
         self.workspace.producer(link).expect("link")
     }
 
-    /// The test's end of a link that it reads.
+    /// Takes the test's end of a link that it reads.
     pub fn drain(&self, link: &str) -> Consumer {
         self.workspace.consumer(link, "test:0").expect("link")
     }
 
-    /// One counter in shared memory: the loop's by its name.
+    /// Reads one of the loop's counters from shared memory, by name.
     pub fn word(&self, tile: &str, counter: &str) -> u64 {
         let index = LoopCounters::DECLS.iter().position(|d| d.name == counter).expect("a loop counter");
         self.counters(tile).words()[index].load(Ordering::Relaxed)
     }
 
-    /// A tile's counters in shared memory.
+    /// The shared counters of a tile.
     pub fn counters(&self, tile: &str) -> Counters {
         self.workspace.counters(tile).expect("counters")
     }
 
-    /// A tile's loop. `others` are the cores of other tiles, by tile.
+    /// Creates a tile's loop. `others` are the cores of other tiles, by tile.
     pub fn runner<T: Tile>(
         &self,
         tile: &str,
@@ -113,7 +113,7 @@ impl Wires {
 
 impl Drop for Wires {
     fn drop(&mut self) {
-        // A file that stays behind in the temporary folder harms nobody.
+        // A file left in the temporary folder does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -129,19 +129,19 @@ crate::counters! {
 type FilterFn = Box<dyn FnMut(&FragMeta, In) -> Filter + Send>;
 type FragFn = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
-/// What a scripted tile does, and what was done to it.
+/// What a scripted tile does, and a record of what happened to it.
 pub struct Script {
-    /// The answer of `filter`, which may do anything besides.
+    /// Called by `filter`, whose answer it returns.
     pub filter: FilterFn,
-    /// Called with the payload; true drops the frag as filtered.
+    /// Called with the payload; returns true to drop the frag as filtered.
     pub on_frag: FragFn,
     /// Called by `poll`.
     pub on_poll: Box<dyn FnMut() -> Poll + Send>,
     /// Frags published to each output by each `on_frag`, `end_burst` and busy `poll`.
     pub publish: [usize; 3],
-    /// What the tile waits for.
+    /// What the tile's core waits for.
     pub wait_for: Box<dyn FnMut() -> WaitFor + Send>,
-    /// Nanoseconds by which a callback moves the (virtual) clock: frag, burst, poll, housekeep.
+    /// Nanoseconds by which each callback advances the (virtual) clock: frag, burst, poll, housekeep.
     pub costs: [u64; 4],
     /// The first byte of each frag taken, in order.
     pub taken: Vec<u8>,
@@ -154,7 +154,7 @@ pub struct Script {
 /// A script shared by a tile and its test.
 pub type Shared = Arc<Mutex<Script>>;
 
-/// A script that takes every frag and does nothing.
+/// Creates a script that takes every frag and does nothing.
 pub fn script() -> Shared {
     Arc::new(Mutex::new(Script {
         filter: Box::new(|_, _| Filter::Take),
@@ -169,13 +169,13 @@ pub fn script() -> Shared {
     }))
 }
 
-/// Reads or changes a script, also after its tile has panicked.
+/// Locks a script to read or change it, even after its tile has panicked.
 pub fn look(script: &Shared) -> MutexGuard<'_, Script> {
     script.lock()
 }
 
-/// A tile that does as its script says. `BURST` frags at most are published at a time; what it publishes are
-/// consecutive numbers per output, from 0 (the payload is the lowest byte).
+/// A tile that follows its script. It publishes at most `BURST` frags at a time; their payloads count up per output,
+/// from 0 (the payload is the lowest byte).
 pub struct Scripted<const BURST: usize> {
     script: Shared,
     clock: Clock,

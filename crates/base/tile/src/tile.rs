@@ -1,8 +1,11 @@
-//! What a tile is: the [`Tile`] trait and what it is given.
+//! tile: what a tile is: the [`Tile`] trait, and what the loop gives to a tile.
 //!
-//! A tile reads frags ([`Tile::on_frag`]), works on its own account ([`Tile::poll`]: sockets, timers, hashing),
-//! writes frags and counts through [`Out`]. It never blocks, never logs in the loop, never learns which core
-//! it is on. [`Host`] is what it may ask for when it is made.
+//! A tile reads frags ([`Tile::on_frag`]), does work of its own ([`Tile::poll`]: sockets, timers, hashing), writes
+//! frags and counts through [`Out`]. It never blocks, never logs in the loop, and never learns which core it runs on.
+//! [`Host`] is what it may ask for when it is created.
+//!
+//! The frags of one input arrive in the order in which they were published, one at a time. Between inputs no order is
+//! guaranteed: the loop starts each turn with another input, so that none starves.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -15,69 +18,69 @@ use crate::counters::CounterSet;
 use crate::latency::{self, Histogram, LatencyDecl};
 use crate::wake::Waker;
 
-/// A job on a thread on a core.
+/// A job that a core's thread runs in bounded turns.
 pub trait Tile: Sized + Send + 'static {
-    /// The kind, as topology, configuration and monitor name it.
+    /// The name of its kind in the topology, configuration and monitor.
     const NAME: &'static str;
-    /// The most frags that one callback ([`Tile::on_frag`], [`Tile::end_burst`], [`Tile::poll`]) publishes to any
-    /// one output. The loop calls only when every output that is not elective has so much room.
+    /// Maximum frags that one callback ([`Tile::on_frag`], [`Tile::end_burst`], [`Tile::poll`]) publishes to any one
+    /// output. The loop calls only when every output that is not elective has this much room.
     const BURST: usize = 1;
-    /// The most frags read between two calls of [`Tile::end_burst`].
+    /// Maximum frags read between two calls of [`Tile::end_burst`].
     const FRAGS_PER_RUN: usize = 128;
-    /// The latencies that it tells, in histograms of their own. The loop records the first itself where that is
+    /// The latencies that it reports, one histogram each. The loop records the first one itself if that is
     /// [`latency::TAKEN`].
     const LATENCIES: &'static [LatencyDecl] = &[];
-    /// The peers that it tells apart where it counts their bytes: [`bandwidth::PLACES`] of a tile that talks to any.
+    /// Peers to distinguish when it counts their bytes: [`bandwidth::PLACES`] for a tile that talks to peers.
     const PEERS: usize = 0;
-    /// What the tile is made from: each tile has one of its own.
+    /// What the tile is built from: one value per tile.
     type Config: Send;
-    /// What it counts, declared with [`counters!`](crate::counters!).
+    /// Its counters, declared with [`counters!`](crate::counters!).
     type Counters: CounterSet;
 
-    /// Makes the tile: takes all its memory, opens its sockets, looks up its links. The tile owns what it is given.
+    /// Creates the tile: allocates all its memory, opens its sockets, looks up its links. The tile owns its `config`.
     fn new(config: Self::Config, host: &mut Host<'_>) -> Result<Self, InitError>;
 
-    /// Decides by metadata alone whether the frag is taken, skipped, or left in place to be offered again.
+    /// Decides by metadata alone whether to take the frag, skip it, or leave it in place to be offered again.
     fn filter(&mut self, _meta: &FragMeta, _input: In) -> Filter {
         Filter::Take
     }
 
-    /// Handles one frag. The payload is gone after the call.
+    /// Handles one frag. The payload is invalid after the call.
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>);
 
-    /// Called once after at most [`Tile::FRAGS_PER_RUN`] frags, if any was taken: the place for work in batches. With
-    /// no room on an output the loop waits for it first, and neither polls nor reads frags meanwhile.
+    /// Called once after at most [`Tile::FRAGS_PER_RUN`] frags, if any was taken: the place for work in batches.
+    /// Without room on an output the loop waits for it first, and neither polls nor reads frags meanwhile.
     fn end_burst(&mut self, _out: &mut Out<'_, Self>) {}
 
-    /// Work that no frag brings. Called once a turn, before frags are read. Must be bounded (a few tens of
+    /// Does work that no frag triggers. Called once per turn, before frags are read. Must be bounded (a few tens of
     /// microseconds), since other tiles may share the core.
     fn poll(&mut self, _out: &mut Out<'_, Self>) -> Poll {
         Poll::Idle
     }
 
-    /// Called now and then (about every millisecond while running), before counters are flushed: gauges, ageing. No
-    /// room is promised: ask [`Out::credits`] before publishing.
+    /// Called about every millisecond while running, before counters are flushed: for gauges and ageing. No room is
+    /// promised: check [`Out::credits`] before publishing.
     fn housekeep(&mut self, _out: &mut Out<'_, Self>) {}
 
-    /// What besides a frag gives this tile something to do. Asked before its core parks.
+    /// Returns what besides a frag gives this tile something to do. Called before its core parks.
     fn wait_for(&self) -> WaitFor {
         WaitFor::default()
     }
 
-    /// The node stops: last chance to publish (where [`Out::credits`] has room) or to flush to disk. Called once.
+    /// Called once when the node stops: the last chance to publish (if [`Out::credits`] has room) or to flush to disk.
     fn stop(&mut self, _out: &mut Out<'_, Self>) {}
 }
 
-/// An input of a tile, in the order in which the topology lists them.
+/// An input of a tile, by its position in the topology's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct In(pub(crate) u16);
 
-/// An output of a tile, in the order in which the topology lists them.
+/// An output of a tile, by its position in the topology's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Port(pub(crate) u16);
 
 impl In {
-    /// Position among the tile's inputs.
+    /// The position among the tile's inputs.
     pub fn index(self) -> usize {
         self.0.into()
     }
@@ -88,9 +91,9 @@ impl In {
 pub enum Filter {
     /// Read it.
     Take,
-    /// Pass over it; it will not be offered again.
+    /// Pass over it; it is not offered again.
     Skip,
-    /// Leave it; it will be offered again. Other inputs go on.
+    /// Leave it; it is offered again. Other inputs continue.
     Later,
 }
 
@@ -106,13 +109,13 @@ pub enum Poll {
 /// What a parked core waits for on behalf of a tile, besides frags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitFor {
-    /// Descriptors that become readable.
+    /// Descriptors to wait for until they are readable.
     pub readable: Vec<RawFd>,
-    /// A time on the host's clock, in nanoseconds.
+    /// A deadline on the host's clock, in nanoseconds.
     pub deadline: Option<u64>,
 }
 
-/// One frag as a tile sees it.
+/// One frag, as a tile sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Frag<'a> {
     pub(crate) meta: FragMeta,
@@ -121,12 +124,12 @@ pub struct Frag<'a> {
 }
 
 impl<'a> Frag<'a> {
-    /// The bytes.
+    /// The payload's bytes.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// The input it came by.
+    /// The input on which it arrived.
     pub fn input(&self) -> In {
         self.input
     }
@@ -141,7 +144,7 @@ impl<'a> Frag<'a> {
         self.meta.control
     }
 
-    /// Sequence number on its link.
+    /// The sequence number on its link.
     pub fn seq(&self) -> u64 {
         self.meta.seq
     }
@@ -153,7 +156,7 @@ pub(crate) struct OutPort {
     pub(crate) published: u64,
 }
 
-/// What a callback may do: publish, count, read the time.
+/// What a callback may use: it publishes, counts and reads the time.
 pub struct Out<'a, T: Tile> {
     /// The tile's counters: plain integers, flushed by the loop.
     pub count: &'a mut T::Counters,
@@ -168,7 +171,7 @@ pub struct Out<'a, T: Tile> {
 }
 
 impl<T: Tile> Out<'_, T> {
-    /// The time at which this callback began, on the host's clock.
+    /// The start time of this callback, on the host's clock.
     pub fn now(&self) -> u64 {
         self.now
     }
@@ -178,24 +181,24 @@ impl<T: Tile> Out<'_, T> {
         self.clock.now()
     }
 
-    /// Nanoseconds since the Unix epoch at `now`.
+    /// `now` in nanoseconds since the Unix epoch.
     pub fn unix_ns(&self) -> u64 {
         self.clock.unix_ns(self.now)
     }
 
-    /// The time on the wall, nanoseconds since the Unix epoch, which may go back: see [`Clock::wall_ns`].
+    /// Wall-clock time in nanoseconds since the Unix epoch, which may step backwards: see [`Clock::wall_ns`].
     pub fn wall_ns(&self) -> u64 {
         self.clock.wall_ns()
     }
 
-    /// Publishes a copy of `payload`. Panics when the output has no room: more than [`Tile::BURST`] frags were
-    /// published, or an elective output was not asked for its [`Out::credits`].
+    /// Publishes a copy of `payload`. Panics if the output has no room: more than [`Tile::BURST`] frags were published,
+    /// or the [`Out::credits`] of an elective output were not checked.
     #[inline]
     pub fn publish(&mut self, port: Port, tag: u64, payload: &[u8]) {
         self.publish_control(port, tag, 0, payload);
     }
 
-    /// As [`Out::publish`], with control bits.
+    /// Like [`Out::publish`], with control bits.
     #[inline]
     pub fn publish_control(&mut self, port: Port, tag: u64, control: u16, payload: &[u8]) {
         let (origin, now) = (self.origin_us, self.now as u32);
@@ -204,7 +207,7 @@ impl<T: Tile> Out<'_, T> {
         port.published += 1;
     }
 
-    /// Publishes what `fill` writes into the link's own memory; it gets `mtu` bytes and returns how many it used.
+    /// Publishes what `fill` writes into the link's own memory: it gets `mtu` bytes and returns how many it used.
     #[inline]
     pub fn publish_with(&mut self, port: Port, tag: u64, fill: impl FnOnce(&mut [u8]) -> usize) {
         let (origin, now) = (self.origin_us, self.now as u32);
@@ -214,36 +217,36 @@ impl<T: Tile> Out<'_, T> {
         port.published += 1;
     }
 
-    /// How many frags the output has room for, at least when it is `wanted` or fewer.
+    /// How many frags the output has room for; exact if the result is `wanted` or fewer.
     #[inline]
     pub fn credits(&mut self, port: Port, wanted: usize) -> usize {
         self.ports[usize::from(port.0)].producer.credits(wanted)
     }
 
-    /// Largest payload of an output, bytes.
+    /// Maximum payload of an output, in bytes.
     pub fn mtu(&self, port: Port) -> usize {
         self.ports[usize::from(port.0)].producer.mtu()
     }
 
-    /// How many frags of the output its slowest reliable consumer has not released yet. Reads what consumers write:
-    /// once a turn is enough.
+    /// How many frags of the output its slowest reliable consumer has not released yet. Reads lines that consumers
+    /// write: once per turn is enough.
     pub fn queued(&mut self, port: Port) -> usize {
         self.ports[usize::from(port.0)].producer.queued()
     }
 
-    /// Says that the frag in hand was dropped after looking at it, so that its time counts as filtered.
+    /// Marks the current frag as dropped after looking at it, so that its time counts as filtered.
     pub fn filtered(&mut self) {
         self.filtered = true;
     }
 
-    /// Says that there is something to publish and an elective output has no room for it: the turn counts as
-    /// backpressure, as the loop itself sees it of other outputs.
+    /// Reports that there is something to publish and an elective output has no room for it: the turn counts as
+    /// backpressure, which the loop detects by itself for other outputs.
     pub fn held_up(&mut self) {
         self.held_up = true;
     }
 
-    /// When the transaction in hand entered the node, a [`latency::stamp`]; 0 where it is not known, or where there is
-    /// none, as when no frag is in hand.
+    /// When the current transaction entered the node, a [`latency::stamp`]; 0 if unknown, or if there is none, as
+    /// outside [`Tile::on_frag`].
     pub fn origin_us(&self) -> u32 {
         self.origin_us
     }
@@ -253,25 +256,25 @@ impl<T: Tile> Out<'_, T> {
         self.origin_us = origin_us;
     }
 
-    /// What is published next enters the node now.
+    /// Marks what is published next as entering the node now.
     pub fn set_received(&mut self) {
         self.origin_us = latency::stamp(self.now);
     }
 
-    /// Counts a datagram's bytes for the peer that it came from.
+    /// Counts a datagram's bytes for the peer that sent it.
     #[inline]
     pub fn received_from(&mut self, peer: SocketAddr, bytes: usize) {
         self.bandwidth.received(peer, bytes as u64);
     }
 
-    /// Counts bytes for the peer that they went to.
+    /// Counts bytes for the peer that they were sent to.
     #[inline]
     pub fn sent_to(&mut self, peer: SocketAddr, bytes: usize) {
         self.bandwidth.sent(peer, bytes as u64);
     }
 
-    /// Records how old a transaction is at `now`, by the histogram of this number in [`Tile::LATENCIES`]; nothing
-    /// where its origin is not known.
+    /// Records the age of a transaction at `now` in the histogram with this index in [`Tile::LATENCIES`]; does nothing
+    /// if its origin is unknown.
     #[inline]
     pub fn record_latency(&mut self, which: usize, origin_us: u32, now: u64) {
         if let Some(age) = latency::age_us(origin_us, now) {
@@ -280,33 +283,33 @@ impl<T: Tile> Out<'_, T> {
     }
 }
 
-/// Why a tile could not be made. Shown to the operator: says what failed and what to try.
+/// Why a tile could not be created. Shown to the operator: says what failed and what to try.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// The topology gives the tile no such link.
+    /// The topology has no such link for the tile.
     #[error("tile {tile} has no {direction} named `{link}` in the topology")]
     NoLink {
-        /// The tile.
+        /// The tile's full name.
         tile: String,
         /// `input` or `output`.
         direction: &'static str,
-        /// The link's name.
+        /// Name of the link.
         link: String,
     },
     /// A socket could not be opened.
     #[error("tile {tile} cannot open {what}: {source}{}", hint(source))]
     Socket {
-        /// The tile.
+        /// The tile's full name.
         tile: String,
-        /// Address and protocol.
+        /// Address and protocol of the socket.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Anything else, said by the tile.
+    /// Any other failure, described by the tile.
     #[error("tile {tile}: {why}")]
     Other {
-        /// The tile.
+        /// The tile's full name.
         tile: String,
         /// What failed and what to try.
         why: String,
@@ -323,16 +326,16 @@ fn hint(source: &std::io::Error) -> &'static str {
     }
 }
 
-/// Where a tile's secrets come from.
+/// The source of a tile's secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
     /// The operating system.
     System,
-    /// A seed: for tests.
+    /// A seed, for tests.
     Seeded(u64),
 }
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -341,7 +344,7 @@ fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a tile may ask for while it is made.
+/// What a tile may ask for while it is created.
 pub struct Host<'a> {
     pub(crate) name: &'a str,
     pub(crate) index: usize,
@@ -359,7 +362,7 @@ impl Host<'_> {
         self.name
     }
 
-    /// Which of its kind the tile is, from 0.
+    /// The tile's index among its kind, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -399,45 +402,45 @@ impl Host<'_> {
         bytes
     }
 
-    /// The output named `link` (`dedup_pack`), the first where there are several.
+    /// Returns the output named `link` (`dedup_pack`), or the first if there are several.
     pub fn output(&self, link: &str) -> Result<Port, InitError> {
         self.outputs(link).first().copied().ok_or_else(|| self.no_link("output", link))
     }
 
-    /// All outputs named `link` or `link:0`, `link:1`, …, in order.
+    /// Returns all outputs named `link` or `link:0`, `link:1`, …, in order.
     pub fn outputs(&self, link: &str) -> Vec<Port> {
         let names = self.ports.iter().map(|p| p.producer.name());
         names.enumerate().filter(|(_, n)| kind_of(n) == link).map(|(i, _)| Port(i as u16)).collect()
     }
 
-    /// The input named `link`, the first where there are several.
+    /// Returns the input named `link`, or the first if there are several.
     pub fn input(&self, link: &str) -> Result<In, InitError> {
         self.inputs_named(link).first().copied().ok_or_else(|| self.no_link("input", link))
     }
 
-    /// All inputs named `link` or `link:0`, `link:1`, …, in order.
+    /// Returns all inputs named `link` or `link:0`, `link:1`, …, in order.
     pub fn inputs_named(&self, link: &str) -> Vec<In> {
         let names = self.inputs.iter().map(|c| c.link());
         names.enumerate().filter(|(_, n)| kind_of(n) == link).map(|(i, _)| In(i as u16)).collect()
     }
 
-    /// Largest payload of an output, bytes.
+    /// Maximum payload of an output, in bytes.
     pub fn mtu(&self, port: Port) -> usize {
         self.ports[usize::from(port.0)].producer.mtu()
     }
 
-    /// The tile itself asks for [`Out::credits`] of this output before publishing and says when it is
-    /// [`Out::held_up`]; the loop does not hold it up when the output is full.
+    /// Makes this output elective: the tile checks [`Out::credits`] itself before publishing and reports when it is
+    /// [`Out::held_up`]; the loop does not block the tile when the output is full.
     pub fn elective(&mut self, port: Port) {
         self.ports[usize::from(port.0)].elective = true;
     }
 
-    /// An error that carries the tile's name.
+    /// Creates an error that carries the tile's name.
     pub fn error(&self, why: impl std::fmt::Display) -> InitError {
         InitError::Other { tile: self.name.into(), why: why.to_string() }
     }
 
-    /// A socket error that carries the tile's name.
+    /// Creates a socket error that carries the tile's name.
     pub fn socket_error(&self, what: impl std::fmt::Display, source: std::io::Error) -> InitError {
         InitError::Socket { tile: self.name.into(), what: what.to_string(), source }
     }
@@ -447,7 +450,7 @@ impl Host<'_> {
     }
 }
 
-/// `quic_verify` of `quic_verify:3`.
+/// Strips the index: `quic_verify` for `quic_verify:3`.
 pub(crate) fn kind_of(name: &str) -> &str {
     name.split(':').next().unwrap_or(name)
 }

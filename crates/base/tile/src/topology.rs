@@ -1,9 +1,9 @@
-//! The topology as data: which tiles there are, which links join them, which core runs which tile.
+//! topology: which tiles there are, which links join them, and which core runs which tile, as data.
 //!
 //! reads   what the pipeline declares
 //! writes  the workspace's plan, and a description of itself in the workspace for observers
 //!
-//! Whatever shows or wires tiles (monitor, metrics, docs, launch) derives from this value.
+//! Everything that shows or connects tiles (monitor, metrics, docs, launch) derives from this value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,58 +15,58 @@ use crate::counters::{CounterDecl, CounterKind, CounterSet, LoopCounters};
 use crate::latency::{self, LatencyDecl};
 use crate::tile::Tile;
 
-/// All of a node.
+/// The tiles, links and services of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
     /// The tiles, in the order of the data flow.
     pub tiles: Vec<TileSpec>,
-    /// The links.
+    /// The links between them.
     pub links: Vec<LinkSpec>,
-    /// Threads outside the pipeline that count.
+    /// Threads outside the pipeline that have counters.
     pub services: Vec<ServiceSpec>,
 }
 
-/// Something that runs beside the tiles, on threads of its own.
+/// A service that runs next to the tiles, on its own threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
     /// Its name, and that of its counters region.
     pub name: String,
-    /// Its counters.
+    /// Its declared counters.
     pub counters: Vec<CounterSpec>,
 }
 
-/// One tile.
+/// One tile of a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TileSpec {
-    /// Its kind, `verify`.
+    /// Its kind, such as `verify`.
     pub kind: String,
-    /// Which of its kind, from 0.
+    /// Its index among its kind, from 0.
     pub index: usize,
     /// The core it runs on; `None` floats.
     pub core: Option<usize>,
-    /// Whether it belongs to the load generator and not to the node.
+    /// Whether it belongs to the load generator instead of the node.
     pub load: bool,
-    /// The configuration's key that says how many of its kind there are; `None` where there is always one.
+    /// The configuration key for the number of its kind; `None` if there is always exactly one.
     #[serde(default)]
     pub count_key: Option<String>,
     /// Its own counters, after the loop's.
     pub counters: Vec<CounterSpec>,
-    /// Its histograms of latency, after the counters: [`latency::WORDS`] words each.
+    /// Its latency histograms, after the counters: [`latency::WORDS`] words each.
     #[serde(default)]
     pub latencies: Vec<LatencySpec>,
-    /// Places of its table of peers, after the histograms: [`bandwidth::words`] in all.
+    /// Places in its table of peers, after the histograms: [`bandwidth::words`] in all.
     #[serde(default)]
     pub peers: usize,
 }
 
-/// One histogram, as an observer needs it.
+/// A histogram's declaration, for observers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencySpec {
-    /// Snake case, without a unit.
+    /// Name in snake case, without a unit.
     pub name: String,
-    /// One sentence.
+    /// Help text, one sentence.
     pub help: String,
 }
 
@@ -76,14 +76,14 @@ impl From<&LatencyDecl> for LatencySpec {
     }
 }
 
-/// One counter, as an observer needs it.
+/// A counter's declaration, for observers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterSpec {
-    /// Snake case, units last.
+    /// Name in snake case, units last.
     pub name: String,
     /// Counter or gauge.
     pub kind: CounterKind,
-    /// One sentence.
+    /// Help text, one sentence.
     pub help: String,
 }
 
@@ -94,7 +94,7 @@ impl From<&CounterDecl> for CounterSpec {
 }
 
 impl TileSpec {
-    /// A floating tile of `kind` that counts `C`.
+    /// Creates a floating tile of `kind` with the counters `C`.
     pub fn new<C: CounterSet>(kind: &str, index: usize) -> Self {
         let counters = C::DECLS.iter().map(CounterSpec::from).collect();
         Self {
@@ -109,7 +109,7 @@ impl TileSpec {
         }
     }
 
-    /// A floating tile of the kind that `T` is, with all that it tells.
+    /// Creates a floating tile of the kind of `T`, with everything that it declares.
     pub fn of<T: Tile>(index: usize) -> Self {
         let latencies = T::LATENCIES.iter().map(LatencySpec::from).collect();
         Self { latencies, peers: T::PEERS, ..Self::new::<T::Counters>(T::NAME, index) }
@@ -125,33 +125,33 @@ impl TileSpec {
         self.peers_at() + bandwidth::words(self.peers)
     }
 
-    /// Where the words of its table of peers begin in its counters region.
+    /// Index of the first word of its table of peers in its counters region.
     pub fn peers_at(&self) -> usize {
         self.latency_at(self.latencies.len())
     }
 
-    /// Where the words of the histogram of this number begin in its counters region.
+    /// Index of the first word of the histogram with this number in its counters region.
     pub fn latency_at(&self, number: usize) -> usize {
         LoopCounters::DECLS.len() + self.counters.len() + number * latency::WORDS
     }
 }
 
-/// One link.
+/// One link of a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSpec {
-    /// `producer_consumer`, with `:index` where there are several.
+    /// `producer_consumer`, with `:index` if there are several.
     pub name: String,
     /// Frags it holds; a power of two.
     pub depth: u32,
-    /// Largest payload, bytes.
+    /// Maximum payload in bytes.
     pub mtu: u32,
-    /// The producing tile's full name. A name that is no tile is a thread outside the pipeline (`rpc`).
+    /// The producing tile's full name. Any other name is a thread outside the pipeline (`rpc`).
     pub producer: String,
     /// The consuming tiles.
     pub consumers: Vec<Consumption>,
 }
 
-/// One end of a link.
+/// A consumer's end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumption {
     /// The consuming tile's full name.
@@ -160,26 +160,26 @@ pub struct Consumption {
     pub reliable: bool,
 }
 
-/// A topology that cannot run. Always a mistake of the program that made it.
+/// Why a topology cannot run. Always a bug in the program that built it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// Two tiles or two links of the same name.
+    /// Two tiles or two links have the same name.
     #[error("{0} is declared twice")]
     Twice(String),
-    /// A link names a consumer that is not there.
+    /// A link names a consumer that does not exist.
     #[error("link {link} is read by {tile}, which the topology does not have")]
     NoSuchTile {
-        /// The link.
+        /// Name of the link.
         link: String,
-        /// The tile.
+        /// Name of the missing tile.
         tile: String,
     },
-    /// A depth that is not a power of two.
+    /// A link's depth is not a power of two.
     #[error("link {link} has depth {depth}, which is not a power of two")]
     Depth {
-        /// The link.
+        /// Name of the link.
         link: String,
-        /// Its depth.
+        /// The invalid depth.
         depth: u32,
     },
 }
@@ -206,7 +206,7 @@ impl Topology {
         Ok(())
     }
 
-    /// The workspace that holds it.
+    /// Builds the plan of a workspace for it.
     pub fn workspace_plan(&self, huge_pages: HugePages) -> WorkspacePlan {
         let links = self.links.iter().map(|l| LinkPlan {
             name: l.name.clone(),
@@ -229,12 +229,12 @@ impl Topology {
         }
     }
 
-    /// Reads the description that a workspace carries.
+    /// Decodes the description in a workspace.
     pub fn from_workspace(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
 
-    /// The tile of that full name.
+    /// Returns the tile with this full name.
     pub fn tile(&self, name: &str) -> Option<&TileSpec> {
         self.tiles.iter().find(|t| t.name() == name)
     }
@@ -254,7 +254,7 @@ impl Topology {
         self.links.iter().filter(move |l| l.consumers.iter().any(|c| c.tile == tile))
     }
 
-    /// The tiles by core, in the order of the data flow; each floating tile on a core of its own.
+    /// Groups the tiles by core, in the order of the data flow; each floating tile has a group of its own.
     pub fn by_core(&self) -> Vec<(Option<usize>, Vec<&TileSpec>)> {
         let mut pinned: BTreeMap<usize, Vec<&TileSpec>> = BTreeMap::new();
         for tile in &self.tiles {

@@ -1,11 +1,11 @@
-//! Parking and waking: a core whose tiles are all idle sleeps, and whoever gives them work wakes it.
+//! wake: parking and waking: a core whose tiles are all idle sleeps, and any thread that gives them work wakes it.
 //!
-//! reads   an eventfd, and the descriptors its tiles wait for
+//! reads   an eventfd, and the descriptors that its tiles wait for
 //! writes  the eventfd of a parked core
-//! memory  one descriptor a core
-//! source  Dekker's handshake: the sleeper raises `parked`, then looks once more at its inputs; the waker
-//!         publishes, then looks at `parked`. Both have a sequentially consistent fence in between, so at least
-//!         one of them sees the other.
+//! memory  one descriptor per core
+//! source  Dekker's handshake: the sleeper sets `parked`, then checks its inputs once more; the waker publishes, then
+//!         checks `parked`. Both have a sequentially consistent fence in between, so at least one of them sees the
+//!         other.
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock};
@@ -17,29 +17,29 @@ use crate::sys::event::{EventFd, wait_readable};
 struct Inner {
     parked: AtomicBool,
     event: EventFd,
-    /// The core's tiles run on the borrower's thread, which is woken in its place.
+    /// Whether the core's tiles run on the borrower's thread, which is woken in its place.
     lent: AtomicBool,
     borrower: OnceLock<Waker>,
 }
 
-/// The longest sleep of a core whose tiles are lent: it has nothing to do until it is interrupted.
+/// Maximum sleep of a core whose tiles are lent: it has nothing to do until it is interrupted.
 const LENT_SLEEP_NS: u64 = 10_000_000_000;
 
 /// Wakes one core. Cheap to clone, and cheap to call when the core is awake.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Inner>);
 
-/// The cores at the other ends of a tile's links. A link that stays on the tile's core has nobody to wake.
+/// The cores at the other ends of a tile's links. A link within the tile's own core needs no wake-up.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
-    /// By input, in the topology's order: who waits for room.
+    /// By input, in the topology's order: the producer's core, which waits for room.
     pub producers: Vec<Option<Waker>>,
-    /// By output, in the topology's order: who waits for frags.
+    /// By output, in the topology's order: the consumers' cores, which wait for frags.
     pub consumers: Vec<Vec<Waker>>,
 }
 
 impl Waker {
-    /// A waker for a core that is awake. Fails when the process is out of descriptors.
+    /// Creates a waker for a core that is awake. Fails if the process is out of descriptors.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self(Arc::new(Inner {
             parked: AtomicBool::new(false),
@@ -55,7 +55,7 @@ impl Waker {
         self.wake_fenced();
     }
 
-    /// As [`Waker::wake`] where the caller has fenced since it published.
+    /// Like [`Waker::wake`], for a caller that has fenced since it published.
     #[inline]
     pub(crate) fn wake_fenced(&self) {
         let core = self.runs_on();
@@ -64,7 +64,7 @@ impl Waker {
         }
     }
 
-    /// The core whose thread runs the tiles now.
+    /// The core whose thread currently runs the tiles.
     #[inline]
     fn runs_on(&self) -> &Inner {
         match self.0.lent.load(Ordering::Relaxed) {
@@ -73,14 +73,14 @@ impl Waker {
         }
     }
 
-    /// Names the core that may borrow this one's tiles. Once, before any thread runs.
+    /// Names the core that may borrow this one's tiles. Call once, before any thread runs.
     pub(crate) fn set_borrower(&self, borrower: &Waker) {
         let is_first = self.0.borrower.set(borrower.clone()).is_ok();
         assert!(is_first, "a core has one borrower");
     }
 
     /// From here on the borrower is woken in place of this core, or no longer. A producer that published before this
-    /// call may have woken the other one, so the caller must see to it that the inputs are looked at once more.
+    /// call may have woken the other one, so the caller must ensure that the inputs are checked once more.
     pub(crate) fn set_lent(&self, lent: bool) {
         self.0.lent.store(lent, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -92,38 +92,38 @@ impl Waker {
         self.0.event.signal();
     }
 
-    /// Sleeps until [`Waker::interrupt`], of a core whose tiles are lent.
+    /// Sleeps until [`Waker::interrupt`]; for a core whose tiles are lent.
     pub(crate) fn sleep_while_lent(&self) {
         wait_readable(&self.0.event, &[], LENT_SLEEP_NS);
     }
 
-    /// Two handles of the same core?
+    /// Whether both handles belong to the same core.
     pub fn same_core(&self, other: &Waker) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Is the core that runs the tiles asleep, or about to be?
+    /// Whether the core that runs the tiles is asleep or about to be.
     #[cfg(test)]
     pub(crate) fn is_parked(&self) -> bool {
         self.runs_on().parked.load(Ordering::Acquire)
     }
 
-    /// Are the core's tiles lent?
+    /// Whether the core's tiles are lent.
     #[cfg(test)]
     pub(crate) fn is_lent(&self) -> bool {
         self.0.lent.load(Ordering::Acquire)
     }
 
-    /// The sleeper: says that it is about to sleep. It must look at all its inputs again before [`Waker::sleep`].
+    /// Announces that the caller is about to sleep. It must check all its inputs again before [`Waker::sleep`].
     ///
-    /// An exchange and not a store: loom knows the order of two exchanges, and not that of a store beside the exchange
-    /// of a late waker.
+    /// This is an exchange rather than a store: loom orders two exchanges, but not a store next to the exchange of a
+    /// late waker.
     pub(crate) fn announce(&self) {
         self.0.parked.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
-    /// The sleeper changed its mind.
+    /// Cancels an announced sleep.
     pub(crate) fn cancel(&self) {
         if !self.0.parked.swap(false, Ordering::AcqRel) {
             self.0.event.drain();

@@ -1,7 +1,7 @@
-//! pack and dedup: how many transactions a second they carry on one core.
+//! pack and dedup: how many transactions per second they carry on one core.
 //!
-//! reads   made-up transfers of 215 bytes between random accounts
-//! writes  one line per figure, beside the floor it must keep
+//! reads   synthetic transfers of 215 bytes between random accounts
+//! writes  one line per figure, next to its required minimum
 //! memory  a pool of 65,536 transactions; 2^22 tags
 
 use std::hint::black_box;
@@ -18,7 +18,7 @@ const CAPACITY: usize = 1 << 16;
 const BANKS: usize = 4;
 /// Compute units reserved for a transfer; half of them are used.
 const COST: u32 = 1_900;
-/// Transactions in one piece of work.
+/// Transactions per iteration.
 const ROUND: usize = 1 << 14;
 
 fn account(n: u64) -> Pubkey {
@@ -60,7 +60,7 @@ struct Transfers {
 const SYSTEM_PROGRAM: Pubkey = [0; 32];
 
 impl Transfers {
-    /// Payers and receivers by `pick`, which gets a source of random words.
+    /// Creates transfers whose payers and receivers come from `pick`, which gets a source of random words.
     fn new(count: usize, mut pick: impl FnMut(&mut Random) -> (u64, u64), random_rewards: bool) -> Self {
         let mut state = Random(7);
         let mut keys = || {
@@ -105,9 +105,9 @@ impl Transfers {
     }
 }
 
-/// What a bank gets: the bytes are copied out, as into a link.
+/// Microblocks in flight at the banks: the bytes are copied out, as into a link.
 struct Banks {
-    /// Slot, id, transactions.
+    /// Slot, id and number of transactions.
     flights: [std::collections::VecDeque<(u64, u64, usize)>; BANKS],
     bank: usize,
     link: Vec<u8>,
@@ -118,7 +118,7 @@ impl Banks {
         Self { flights: Default::default(), bank: 0, link: Vec::with_capacity(60_000) }
     }
 
-    /// One microblock for the next bank, which completes an older one when it has two.
+    /// Schedules one microblock for the next bank, which completes an older one if it has two.
     fn turn(&mut self, scheduler: &mut Scheduler) -> u64 {
         let bank = self.bank;
         self.bank = (bank + 1) % BANKS;
@@ -148,7 +148,7 @@ impl Banks {
     }
 }
 
-/// Insert, schedule and complete, with about `depth` transactions pending all the time.
+/// Insert, schedule and complete, with about `depth` transactions pending at all times.
 fn whole_way(transfers: &mut Transfers, depth: usize) -> impl FnMut() -> u64 {
     let (mut scheduler, mut banks) = (scheduler(), Banks::new());
     for _ in 0..depth {
@@ -156,7 +156,7 @@ fn whole_way(transfers: &mut Transfers, depth: usize) -> impl FnMut() -> u64 {
     }
     let mut slot = 1;
     move || {
-        // A block each time: else one hot account would reach its limit for good.
+        // One block per iteration: otherwise one hot account would reach its limit permanently.
         (0..2 * BANKS).for_each(|bank| banks.complete(bank % BANKS, &mut scheduler));
         scheduler.end_slot();
         slot += 1;
@@ -171,13 +171,13 @@ fn whole_way(transfers: &mut Transfers, depth: usize) -> impl FnMut() -> u64 {
     }
 }
 
-/// A number from 0 to `count` - 1, the lower the likelier: odds of n about 1 / (n + 1).
+/// Draws a number from 0 to `count` - 1 with odds of n about 1 / (n + 1).
 fn zipf(state: &mut Random, count: u64) -> u64 {
     let uniform = (state.word() >> 11) as f64 / (1u64 << 53) as f64;
     ((count as f64).powf(uniform) - 1.0) as u64
 }
 
-/// Admission alone; the clock then drops everything.
+/// Admission alone; the clock then expires everything.
 fn insert_and_expire(bench: &Bench) {
     let mut transfers = Transfers::new(ROUND, |s| (s.word(), s.word()), true);
     let mut scheduler = scheduler();
@@ -191,7 +191,7 @@ fn insert_and_expire(bench: &Bench) {
     });
 }
 
-/// What the memory of this machine gives now: the figures below are made of such loads.
+/// The current memory latency of this machine: the figures below consist of such loads.
 fn memory(bench: &Bench) {
     let words: Vec<u64> = (0..1 << 23).map(|n| n * 3).collect();
     let (mut state, mut last) = (Random(1), 0);

@@ -1,9 +1,9 @@
-//! poh: the chain as its tile drives it, and the verifying of a block.
+//! poh: the chain as its tile drives it, and the verification of a block.
 //!
 //! reads   the bench's name filter
-//! writes  one line for each figure
+//! writes  one line per figure
 //! memory  one block of 64 ticks
-//! source  the mainnet's chain is 10 M hashes a second: 62,500 a tick, 160 ticks a second
+//! source  mainnet's chain is 10 M hashes per second: 62,500 per tick, 160 ticks per second
 //!
 //! cargo bench -p hearth-pipeline --bench poh
 
@@ -16,7 +16,7 @@ use hearth_wire::entry::{Entries, write_batch_header, write_entry};
 const HASHES_PER_TICK: u64 = 62_500;
 fn main() {
     let bench = Bench::from_args();
-    // The clock runs ahead by a tick's time whenever there is nothing to do.
+    // The clock advances by a tick's time whenever there is nothing to do.
     let mut chain = PohChain::new(Config::default(), 1, 0, [7; 32], 0).expect("the rules are the mainnet's");
     let mut now = 0;
     let as_the_tile = || {
@@ -36,10 +36,10 @@ fn main() {
         hash = sha256_chain(hash, HASHES_PER_TICK);
         HASHES_PER_TICK
     };
-    // The chain's own cost beside the hashing; the hashing itself has its bench in crypto.
+    // The chain's own overhead besides the hashing, which has its own bench in crypto.
     bench.paired("poh hash as the tile does, hashes", Unit::PerSecond, Some(0.9), as_the_tile, bare);
 
-    // In low power, where nothing is hashed but what is mixed in.
+    // In low power, only microblocks are hashed.
     now = 0;
     let low_power = Config { hashes_per_tick: None, ..Config::default() };
     let mut chain = PohChain::new(low_power, 1, 0, [7; 32], 0).expect("low power has no rules to break");
@@ -71,7 +71,7 @@ fn main() {
     }
 }
 
-/// A block of 64 ticks and no transactions.
+/// Makes a block of 64 ticks without transactions.
 fn block() -> Vec<u8> {
     let mut hash = [7; 32];
     let mut block = vec![];

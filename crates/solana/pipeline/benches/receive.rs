@@ -1,15 +1,16 @@
-//! receive: for how many transfers a second a follower takes their shreds, on one thread.
+//! receive: how many transfers per second a follower can receive as shreds, on one thread.
 //!
-//! reads   sets as a leader makes them of entries of 64 transfers, each tenth shred of which is lost; made-up nodes,
-//!         stake of the k-th as 1/k^0.9
+//! reads   sets as a leader makes them from entries of 64 transfers, with every tenth shred lost; synthetic nodes,
+//!         where the k-th has a stake of 1/k^0.9
 //! writes  one line per figure
 //! memory  64 sets
 //!
 //! cargo bench -p hearth-pipeline --bench receive
 //!
-//! A shred is filtered, hashed, its proof followed to what is known of its set's tree, kept, and its children in the
-//! tree are found; a set's signature is checked, and what was lost is recovered and held against the root. What comes
-//! when its set is complete is compared with what is there. The unit is transfers in the sets that became complete.
+//! Each shred is filtered, hashed, its proof followed to the known nodes of its set's tree, and kept, and its children
+//! in the Turbine tree are computed; a set's signature is verified, and lost shreds are recovered and checked against
+//! the root. A shred that arrives after its set is complete is compared with the stored one. The unit is transfers in
+//! completed sets.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_pipeline::shred::{FecSet, Receiver, ReceiverConfig, ShredSource, Shredder, ShredderConfig, ShredderError};
@@ -19,18 +20,18 @@ use hearth_wire::entry::write_entry;
 use hearth_wire::shred::{DATA_PER_SET, INDEX, SET_INDEX, ShredKind, VARIANT, Variant};
 use hearth_wire::transfer::TRANSFER_SIZE;
 
-/// Transfers of an entry.
+/// Transfers per entry.
 const TRANSFERS: usize = 64;
-/// Entries of the block.
+/// Entries per block.
 const ENTRIES: usize = 128;
-/// One shred of so many is lost.
+/// One shred out of this many is lost.
 const LOST: usize = 10;
-/// What followers of a leader that makes a million transfers a second must take.
+/// What a follower of a leader with a million transfers per second must receive.
 const GOAL: f64 = 1e6;
-/// What the first node has, lamports.
+/// Stake of the first node, in lamports.
 const STAKE_MAX: f64 = 1e14;
 
-/// The shreds of a block that come.
+/// Makes the shreds of a block that arrive.
 fn shreds(key: &SigningKey) -> Vec<Vec<u8>> {
     let mut shredder = Shredder::new(ShredderConfig { batch_sets: 8, ..ShredderConfig::default() }, [0; 32]);
     let (mut set, mut all, mut entry) = (FecSet::new(), vec![], vec![]);
@@ -54,7 +55,7 @@ fn shreds(key: &SigningKey) -> Vec<Vec<u8>> {
     all.into_iter().enumerate().filter(|(place, _)| place % LOST != 7).map(|(_, shred)| shred).collect()
 }
 
-/// So many nodes, of which the middle one by stake is asked, and who leads.
+/// Makes `count` nodes with the given leader; this node has the median stake.
 fn nodes(count: usize, leader: [u8; 32]) -> NodeSet {
     let name = |node: usize| {
         let mut name = [0; 32];
@@ -68,7 +69,7 @@ fn nodes(count: usize, leader: [u8; 32]) -> NodeSet {
     NodeSet::new(contact(count / 2), &known, &stakes, Cipher::ChaCha8, false)
 }
 
-/// Takes all; with `tree` it finds each shred's children too. Returns the transfers that came.
+/// Receives all shreds; with `tree` it also computes each shred's children. Returns the transfers received.
 fn take(shreds: &[Vec<u8>], leader: [u8; 32], tree: Option<(&NodeSet, &mut Scratch, &mut Vec<usize>)>) -> u64 {
     let config = ReceiverConfig {
         version: 0,
@@ -81,7 +82,7 @@ fn take(shreds: &[Vec<u8>], leader: [u8; 32], tree: Option<(&NodeSet, &mut Scrat
     let mut receiver = Receiver::new(config, 0);
     let (mut tree, mut sets) = (tree, 0);
     for shred in shreds {
-        // What comes when the set is recovered already is a duplicate, which is what it costs then.
+        // A shred of an already recovered set is a duplicate, and costs what a duplicate costs.
         let source = ShredSource::Turbine;
         let Ok(resolved) = receiver.take(shred, source, 0, |_| Some(leader), |_| false) else { continue };
         sets += u64::from(resolved.progress.completes);
@@ -90,7 +91,7 @@ fn take(shreds: &[Vec<u8>], leader: [u8; 32], tree: Option<(&NodeSet, &mut Scrat
         let Some((nodes, scratch, children)) = &mut tree else { continue };
         let kind = Variant::from_byte(shred[VARIANT]).expect("a shred").kind;
         let index = u32::from_le_bytes(shred[INDEX..INDEX + 4].try_into().expect("4 bytes"));
-        // Those that were recovered go on as well.
+        // Recovered shreds are retransmitted as well.
         for extra in 0..=recovered.count_ones() {
             let id = ShredId { slot, kind, index: index + extra };
             nodes.retransmit(&id, &leader, scratch, children).expect("another leads");

@@ -1,9 +1,9 @@
-//! How fast entries become FEC sets: headers, parity, Merkle trees and chaining, without signing.
+//! shred: how fast entries become FEC sets: headers, parity, Merkle trees and chaining, without signing.
 //!
 //! reads   the bench's name filter
 //! writes  one line per figure
-//! memory  a slot's worth of entries
-//! source  the floor is Firedancer's shredder on a machine of the same class
+//! memory  the entries of one slot
+//! source  the required minimum is Firedancer's shredder on a machine of the same class
 
 use hearth_pipeline::shred::{FecSet, SET_CAPACITY, SetHeader, Shredder, ShredderConfig, ShredderError};
 use hearth_testkit::bench::{Bench, Unit};

@@ -1,7 +1,7 @@
-//! The tiles at the edges: net, sign and metric, each alone on a rig.
+//! The tiles at the edges of a node: net, sign and metric, each alone on a rig.
 //!
-//! reads   loopback sockets, made-up Merkle roots, a node's empty workspace
-//! writes  one line per figure; yardsticks are bare sockets and stock ed25519-dalek
+//! reads   loopback sockets, synthetic Merkle roots, a node's empty workspace
+//! writes  one line per figure; baselines are bare sockets and stock ed25519-dalek
 //! memory  a node's workspace
 //!
 //! cargo bench -p hearth-pipeline --bench tiles
@@ -22,7 +22,7 @@ use hearth_tile::affinity::Cores;
 use hearth_tile::rig::Rig;
 use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
 
-/// What a QUIC client on this machine sends at a time: few enough for a socket's buffer of 208 KiB.
+/// Datagrams that a local QUIC client sends at a time: few enough for a socket's buffer of 208 KiB.
 const RUN: usize = 32;
 const DATAGRAM: usize = 1200;
 
@@ -31,7 +31,7 @@ fn socket() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0".parse().expect("an address"), options).expect("a loopback socket")
 }
 
-/// Sends a run of datagrams: as one that the kernel cuts, or one by one in one system call.
+/// Sends a run of datagrams: as one buffer that the kernel splits, or one by one in one system call.
 fn send_run(from: &UdpSocket, to: SocketAddr, joined: bool) {
     let data = [7; RUN * DATAGRAM];
     let whole = [Message { to, data: &data, segment: Some(DATAGRAM as u16) }];
@@ -40,7 +40,7 @@ fn send_run(from: &UdpSocket, to: SocketAddr, joined: bool) {
     assert_eq!(from.send(messages).expect("loopback takes it"), messages.len());
 }
 
-/// Takes a run of datagrams from a bare socket.
+/// Receives a run of datagrams from a bare socket.
 fn receive_run(socket: &UdpSocket, batch: &mut RecvBatch) -> u64 {
     let mut got = 0;
     while got < RUN {
@@ -50,7 +50,7 @@ fn receive_run(socket: &UdpSocket, batch: &mut RecvBatch) -> u64 {
     got as u64
 }
 
-/// A free port on loopback: bound once and given back.
+/// Returns a free loopback port, found by binding it once.
 fn free_port() -> SocketAddr {
     socket().local_addr()
 }

@@ -1,10 +1,10 @@
-//! What a tile knows of the other nodes of its cluster.
+//! cluster_view: what a tile knows of the other nodes of its cluster.
 //!
-//! reads   [`Peer`]s: gossip sends one when something of a node has changed
-//! writes  the nodes, by what they are for
-//! memory  some 120 B a node
+//! reads   [`Peer`]s: gossip sends one whenever a node changes
+//! writes  the nodes, by their role
+//! memory  about 120 B per node
 //!
-//! Each tile has a view of its own, so that none of them waits for another.
+//! Each tile has its own view, so that no tile waits for another.
 
 use std::net::SocketAddrV4;
 
@@ -12,20 +12,20 @@ use hearth_gossip::Peer;
 use hearth_turbine::Contact;
 use hearth_wire::Pubkey;
 
-/// A node that can be asked for shreds.
+/// A node that serves repair requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairPeer {
-    /// Who.
+    /// Its identity.
     pub identity: Pubkey,
-    /// Where it takes requests.
+    /// The address for requests.
     pub serve_repair: SocketAddrV4,
-    /// Its stake, lamports.
+    /// Its stake in lamports.
     pub stake: u64,
-    /// The lowest slot of which it says that it has shreds; 0 where it says nothing.
+    /// The lowest slot for which it claims to have shreds; 0 if it claims nothing.
     pub lowest: u64,
 }
 
-/// The nodes that take shreds and serve them.
+/// The nodes that receive shreds and those that serve them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     own: Pubkey,
@@ -36,12 +36,12 @@ pub struct View {
 }
 
 impl View {
-    /// A view of the node `own`, which knows no node yet.
+    /// Creates the view of the node `own`, without any other nodes.
     pub fn new(own: Pubkey) -> Self {
         Self { own, own_tvu: None, tvu: vec![], repair: vec![], number: 0 }
     }
 
-    /// Takes note of what gossip says of a node now.
+    /// Applies gossip's latest state of a node.
     pub fn put(&mut self, peer: &Peer) {
         let identity = peer.identity;
         if identity == self.own {
@@ -50,7 +50,7 @@ impl View {
             return;
         }
         let contact = peer.tvu.map(|tvu| Contact { identity, address: Some(tvu.into()) });
-        // What takes no shreds has none to serve.
+        // A node that receives no shreds has none to serve.
         let server = peer.tvu.and(peer.serve_repair);
         let &Peer { stake, lowest, .. } = peer;
         let server = server.map(|serve_repair| RepairPeer { identity, serve_repair, stake, lowest });
@@ -64,28 +64,28 @@ impl View {
         set(&mut self.repair, identity, None, |server| &server.identity);
     }
 
-    /// How often the nodes that take shreds have changed.
+    /// How often the set of nodes that receive shreds has changed.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Where this node takes shreds.
+    /// Where this node receives shreds.
     pub fn own_tvu(&self) -> Option<SocketAddrV4> {
         self.own_tvu
     }
 
-    /// The other nodes that take shreds, by their keys.
+    /// The other nodes that receive shreds, sorted by key.
     pub fn tvu(&self) -> &[Contact] {
         &self.tvu
     }
 
-    /// The other nodes that serve shreds, by their keys.
+    /// The other nodes that serve shreds, sorted by key.
     pub fn repair(&self) -> &[RepairPeer] {
         &self.repair
     }
 }
 
-/// Sets the item of a key in a list that is sorted by keys, or takes it out. Returns whether that changes anything.
+/// Sets or removes the item of a key in a list sorted by key. Returns whether that changes anything.
 fn set<T: PartialEq>(list: &mut Vec<T>, key: &Pubkey, item: Option<T>, key_of: impl Fn(&T) -> &Pubkey) -> bool {
     match (list.binary_search_by(|other| key_of(other).cmp(key)), item) {
         (Ok(at), Some(item)) if list[at] == item => return false,

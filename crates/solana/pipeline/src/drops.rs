@@ -1,11 +1,11 @@
-//! How tiles tell what they drop, so that it can be asked afterwards.
+//! drops: how tiles record dropped transactions, so that clients can ask about them later.
 //!
-//! reads   a drop: the tag of the signature, the reason
-//! writes  the node's [`Fates`], where it keeps them
+//! reads   a drop: the tag of the signature, and the reason
+//! writes  the node's [`Fates`], if it keeps them
 //! memory  none of its own
 //! drops   nothing
 //!
-//! It is called for drops alone: what lands passes it by.
+//! It is called for drops only: transactions that land never reach it.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use hearth_ledger::drop_log::{DropReason, Fates};
 use hearth_ledger::{Outcome, TransactionError};
 use hearth_tile::{Out, Tile};
 
-/// Where a tile tells of drops. By default nowhere.
+/// Records drops for tiles. By default it records nothing.
 #[derive(Clone, Debug, Default)]
 pub struct DropLog(Option<Arc<Fates>>);
 
 impl DropLog {
-    /// Tells these.
+    /// Records drops in this table.
     pub fn new(fates: Arc<Fates>) -> Self {
         Self(Some(fates))
     }
 
-    /// Tells that the transaction of this tag was dropped.
+    /// Records that the transaction with this tag was dropped.
     #[cold]
     pub fn tell<T: Tile>(&self, tag: u64, reason: DropReason, out: &Out<'_, T>) {
         self.note(tag, reason, None, out);
     }
 
-    /// Tells of bytes that may be no transaction, if a signature can be found in them.
+    /// Records a drop of bytes that may be no transaction, if they contain a signature.
     #[cold]
     pub fn tell_bytes<T: Tile>(&self, bytes: &[u8], reason: DropReason, out: &Out<'_, T>) {
         if let Some(tag) = self.0.as_ref().and_then(|fates| fates.tag_of_bytes(bytes)) {
@@ -37,7 +37,7 @@ impl DropLog {
         }
     }
 
-    /// Tells what a bank did not take into the block; the signature is its first.
+    /// Records a transaction that a bank kept out of the block, by its first signature.
     #[cold]
     pub fn tell_outcome<T: Tile>(&self, signature: &[u8; 64], outcome: &Outcome, out: &Out<'_, T>) {
         let Some(fates) = &self.0 else { return };

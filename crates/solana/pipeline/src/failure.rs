@@ -1,15 +1,15 @@
-//! failure: why a tile does nothing more, for whoever runs the node.
+//! failure: why a tile has stopped working, for the operator of the node.
 //!
 //! memory  one reason
 //!
-//! A tile that panics is a defect of the program. One that finds that the node can no longer be in its cluster says why
-//! here and stays idle: whoever runs the node looks into that, and ends it.
+//! A tile that panics is a bug in the program. A tile that finds that the node can no longer follow its cluster reports
+//! the reason here and stays idle; code outside the pipeline reads it and ends the node.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// A place for a reason; copies share it.
+/// A slot for the reason; clones share it.
 pub struct Failure<E>(Arc<Mutex<Option<E>>>);
 
 impl<E> Clone for Failure<E> {
@@ -25,12 +25,12 @@ impl<E> Default for Failure<E> {
 }
 
 impl<E> Failure<E> {
-    /// Takes the reason, once there is one.
+    /// Takes the reason, if there is one.
     pub fn take(&self) -> Option<E> {
         self.0.lock().take()
     }
 
-    /// Says why.
+    /// Sets the reason.
     pub(crate) fn set(&self, why: E) {
         *self.0.lock() = Some(why);
     }

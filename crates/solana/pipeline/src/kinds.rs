@@ -1,4 +1,4 @@
-//! The kinds of tiles: each is declared here once, and everything that lists tiles derives from it.
+//! kinds: the kinds of tiles: each is declared here once, and everything that lists tiles derives from it.
 //!
 //! reads   what the tiles declare of themselves
 //! writes  [`KINDS`]
@@ -17,26 +17,26 @@ use crate::{
 /// One kind of tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// As topology, configuration, counters and monitor name it.
+    /// Its name in the topology, configuration, counters and monitor.
     pub name: &'static str,
     /// Which nodes have it.
     pub role: Role,
-    /// How many of it a node has.
+    /// How many such tiles a node has.
     pub count: Count,
-    /// CPU time per transfer, in microseconds: the automatic layout balances cores by it. From the shares that
-    /// `hearth bench --json` reports; only the proportions matter.
+    /// CPU time per transfer, in microseconds: the automatic layout balances cores by it. From the shares that `hearth
+    /// bench --json` reports; only the proportions matter.
     pub weight_us: f64,
-    /// The weight where poh hashes at the cluster's rate, if it is another.
+    /// The weight if poh hashes at the cluster's rate, if different.
     pub hashing_weight_us: Option<f64>,
-    /// Works so little that the kernel may place it: it gets no core of its own.
+    /// It works so little that the kernel may place it: it gets no core of its own.
     pub floats: bool,
-    /// Its tiles are spread over the cores, and take whatever time each core has left.
+    /// Its tiles are spread over the cores and use the time that is left on each.
     pub spread: bool,
-    /// Wants a physical core for itself: there is one of it, and everything waits for it.
+    /// It needs a physical core of its own: there is only one such tile, and everything waits for it.
     pub quiet: bool,
     /// Outside a cluster its tile shares the core of this kind's tile, and has no place in `layout.affinity`.
     pub shares_core_outside_cluster: Option<&'static str>,
-    /// Its tiles take work as they have time for it; of other kinds each tile has its share of the connections.
+    /// Its tiles take work as they have time; tiles of other kinds have a fixed share of the connections.
     pub is_elastic: bool,
     /// Isolation policy: what it needs besides its links.
     pub needs: &'static [Need],
@@ -61,29 +61,29 @@ pub enum Role {
 /// How many tiles of a kind there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// One.
+    /// Exactly one.
     One,
-    /// As many as [`Kind::count_key`] says; where that is 0, as many as this.
+    /// As many as [`Kind::count_key`] configures; if that is 0, as many as this.
     Several(Auto),
 }
 
-/// How many tiles of a kind the automatic layout takes.
+/// How many tiles of a kind the automatic layout creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auto {
-    /// One.
+    /// Exactly one.
     One,
-    /// By the kind's share of the work.
+    /// In proportion to the kind's share of the work.
     Share,
-    /// All cores that the others leave, where that is at least its share of the work; else one on every core.
+    /// All cores left by the others, if that is at least its share of the work; else one per core.
     Rest,
 }
 
-/// What a tile needs besides its links, the clock and chance: what a process of its own would have to be given.
+/// What a tile needs besides its links, the clock and randomness: what its own process would have to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Sockets.
+    /// Network sockets.
     Network,
-    /// Files that are not the block store's.
+    /// Files other than the block store's.
     Files,
     /// The block store: its files, and its index, which its readers share with `store`.
     Blocks,
@@ -93,9 +93,9 @@ pub enum Need {
     Drops,
     /// The board on which gossip posts what it knows of nodes, for the RPC.
     Board,
-    /// The place where consensus says why the node can no longer be in its cluster.
+    /// The slot in which consensus reports why the node can no longer follow its cluster.
     Failure,
-    /// What the bench's main thread hands to its load and reads of it.
+    /// Data shared with the bench's main thread.
     Bench,
     /// The counters of all tiles.
     Counters,
@@ -103,8 +103,8 @@ pub enum Need {
     Key,
 }
 
-/// All kinds, in the order of the data flow: load first, then as a packet meets them. It is the order of
-/// `layout.affinity`, and that in which a core polls its tiles.
+/// All kinds, in the order of the data flow: the load first, then as a packet meets them. `layout.affinity` uses this
+/// order, and a core polls its tiles in it.
 pub const KINDS: [Kind; 21] = [
     Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
     Kind {
@@ -125,7 +125,7 @@ pub const KINDS: [Kind; 21] = [
     Kind {
         count: Count::Several(Auto::Share),
         weight_us: 0.4,
-        // The file is that of the emulated links.
+        // The file describes the emulated links.
         needs: &[Need::Network, Need::Files],
         ..Kind::of::<net::Net>()
     },
@@ -177,7 +177,7 @@ pub const KINDS: [Kind; 21] = [
         ..Kind::of::<shred::Shred>()
     },
     Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Blocks, Need::Ledger], ..Kind::of::<repair::Repair>() },
-    // The other files are those of the history.
+    // The other files are the history's.
     Kind { weight_us: 0.4, needs: &[Need::Files, Need::Blocks, Need::Ledger], ..Kind::of::<store::Store>() },
     // It reads whole slots of the store in a turn, so it has a thread of its own.
     Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Blocks], ..Kind::of::<rserve::Rserve>() },
@@ -190,7 +190,7 @@ pub const KINDS: [Kind; 21] = [
     Kind {
         role: Role::Cluster,
         count: Count::Several(Auto::Share),
-        // About 9 of a follower; a node that makes blocks needs it only in others' slots.
+        // About 9 for a follower; a node that makes blocks needs it only in other leaders' slots.
         weight_us: 2.0,
         is_elastic: true,
         needs: &[Need::Ledger],
@@ -199,9 +199,9 @@ pub const KINDS: [Kind; 21] = [
     Kind {
         role: Role::Voter,
         weight_us: 0.2,
-        // Outside a cluster it works once a slot, on what store has done. Published layouts have no place for it.
+        // Outside a cluster it works once per slot, after store. Published layouts have no place for it.
         shares_core_outside_cluster: Some("store"),
-        // Files in a cluster, the ledger where the node is alone.
+        // Files in a cluster, the ledger if the node is alone.
         needs: &[Need::Files, Need::Ledger, Need::Failure],
         ..Kind::of::<tower::Tower>()
     },
@@ -240,13 +240,13 @@ impl Kind {
         }
     }
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         const ALL: &[Kind] = &KINDS;
         ALL.iter().find(|kind| kind.name == name)
     }
 
-    /// The configuration's key for the number of its tiles, of a kind that may have several.
+    /// The configuration key for the number of its tiles, if a kind may have several.
     pub fn count_key(&self) -> Option<String> {
         let table = if self.role == Role::Load { "development.bench" } else { "layout" };
         matches!(self.count, Count::Several(_)).then(|| format!("{table}.{}_tile_count", self.name))
@@ -257,7 +257,7 @@ impl Kind {
         self.hashing_weight_us.filter(|_| hashing).unwrap_or(self.weight_us)
     }
 
-    /// A tile of it, not yet placed.
+    /// Describes a tile of this kind, not yet placed.
     pub fn spec(&self, index: usize) -> TileSpec {
         TileSpec { load: self.role == Role::Load, count_key: self.count_key(), ..(self.spec)(index) }
     }
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Every need, and the words that a tile's code uses where it has it.
+    /// Every need, and the words by which a tile's code uses it.
     const MARKS: [(Need, &[&str]); 10] = [
         (Need::Network, &["UdpSocket", "TcpStream", "TcpListener"]),
         (Need::Files, &["std::fs", "History"]),
@@ -342,7 +342,7 @@ mod tests {
         (Need::Key, &["Keypair"]),
     ];
 
-    /// The code of a folder and those below it, without comments and tests.
+    /// Reads the code of a folder and its subfolders, without comments and tests.
     fn code(folder: &std::path::Path) -> String {
         let mut code = String::new();
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -359,7 +359,7 @@ mod tests {
         code
     }
 
-    /// Whether the code uses a word that is no part of a longer one.
+    /// Whether the code uses a word that is not part of a longer one.
     fn uses(code: &str, word: &str) -> bool {
         let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
         code.match_indices(word)

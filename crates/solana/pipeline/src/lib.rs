@@ -1,12 +1,13 @@
 //! pipeline: the tiles, one folder each, in the order in which a packet meets them.
 //!
 //! `net` → `quic` → `verify` → `dedup` → `pack` → `bank` → `poh` → `shred` → `store`; in a cluster `store` → `replay` ⇄
-//! `exec`, `replay` ⇄ `tower` → `txsend`; `gossip` says who is there, and `tower` what they vote for; `repair` asks for
-//! what `shred` lacks, `rserve` serves that from what `store` has; `sign` answers `shred`, `repair`, `rserve`, `tower`,
-//! `txsend` and `gossip`, `metric` reads everyone's counters; `benchg` → `benchs` make load, `bencho` observes it.
+//! `exec`, `replay` ⇄ `tower` → `txsend`; `gossip` learns which nodes there are and what they vote for, on behalf of
+//! `tower`; `repair` requests what `shred` lacks, and `rserve` serves it from `store`; `sign` answers `shred`,
+//! `repair`, `rserve`, `tower`, `txsend` and `gossip`, `metric` reads every tile's counters; `benchg` → `benchs`
+//! generate load, `bencho` observes it.
 //!
-//! [`kinds`] declares each kind of tile; [`topology`] says which links join them; [`links`] says what travels on each
-//! link.
+//! [`kinds`] declares each kind of tile; [`topology`] defines which links join them; [`links`] defines the messages on
+//! each link.
 
 pub mod bank;
 pub mod benchg;

@@ -1,7 +1,7 @@
-//! What travels on the links: names, and the shape of each message.
+//! links: names of the links, and the format of their messages.
 //!
-//! All integers are little endian. Writers fill a link's own memory; readers borrow from it. The links join tiles
-//! of one build, so a message that does not decode is a broken invariant and panics.
+//! All integers are little endian. Writers fill a link's own memory; readers borrow from it. Both ends of a link belong
+//! to the same build, so a message that does not decode is a broken invariant and panics.
 //!
 //! | link | payload |
 //! |---|---|
@@ -18,23 +18,23 @@
 //! | `shred_shred` | a 32-byte Merkle root; the tag is the slot that is chained to it |
 //! | `shred_repair` | [`SlotGaps`], with [`SLOT_GAPS`], [`SLOT_WHOLE`] or [`SLOT_GONE`] |
 //! | `shred_sign` | a 32-byte Merkle root; the tag comes back with the answer |
-//! | `repair_sign` | what a repair request signs, or a ping's token behind [`PONG`]; the tag comes back with the answer |
+//! | `repair_sign` | the signed part of a repair request, or a ping's token after [`PONG`]; the tag comes back with the answer |
 //! | `tower_sign` | the message of a vote; the tag comes back with the answer |
-//! | `gossip_sign` | what gossip has signed, of the [kind](hearth_gossip::SignKind) in the control word; the tag comes back with the answer |
+//! | `gossip_sign` | a message of the [kind](hearth_gossip::SignKind) in the control word, to sign; the tag comes back with the answer |
 //! | `gossip_shred`, `gossip_repair`, `gossip_txsend` | [`PeerNews`] |
 //! | `gossip_tower` | [`TowerNews`] |
 //! | `shred_gossip` | [`SlotNews`] |
 //! | `tower_gossip` | [`Statement`] |
 //! | `txsend_quic` | [`StakesPiece`] |
-//! | `rserve_sign` | the 8 bytes of a ping's token that are drawn: [`ping_token`]; the tag comes back with the answer |
+//! | `rserve_sign` | the 8 random bytes of a ping's token: [`ping_token`]; the tag comes back with the answer |
 //! | `txsend_sign` | what a TLS client signs in its handshake; the tag comes back with the answer |
-//! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, `sign_tower` | a 64-byte signature; nothing where `sign` refuses the request. The tag is the request's |
+//! | `sign_shred`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, `sign_tower` | a 64-byte signature; nothing if `sign` refuses the request. The tag is the request's |
 //! | `shred_store` | [`FecSetRecord`](hearth_ledger::blockstore::FecSetRecord), a set as the block store keeps it |
 //! | `store_replay`, `replay_shred`, `tower_shred`, `rpc_poh` | nothing; the tag is the slot |
 //! | `store_poh` | nothing, with [`DISK_FULL`] or without |
 //! | `store_tower` | the 32-byte id of a block, the Merkle root of its last FEC set; the tag is its slot |
 //! | `tower_rserve` | the 32-byte bank hash of a confirmed block; the tag is its slot |
-//! | `replay_tower` | pieces of an [`Event`](crate::tower::Event), all but the last with [`MORE`]; nothing with [`FAILED`] |
+//! | `replay_tower` | chunks of an [`Event`](crate::tower::Event), all but the last with [`MORE`]; nothing with [`FAILED`] |
 //! | `tower_replay` | a [`Command`](crate::tower::Command) |
 //! | `tower_txsend` | a signed vote |
 //! | `tower_repair` | an [`AncestorQuestion`]; nothing with [`VOTED`], and the tag is the slot |
@@ -42,8 +42,8 @@
 //! | `replay_poh` | a [`LeaderOrder`](crate::poh::LeaderOrder) |
 //! | `poh_replay` | a [`LeaderAnswer`](crate::poh::LeaderAnswer) |
 //! | `replay_exec` | an [`ExecOrder`](crate::exec::ExecOrder); the tag is its id |
-//! | `exec_replay` | pieces of a batch of transaction metadata with [`MORE`], then an [`ExecVerdict`](crate::exec::ExecVerdict); the tag is the order's id |
-//! | `bank_store` | a piece of a batch of transaction metadata; [`MORE`] when others follow |
+//! | `exec_replay` | chunks of a batch of transaction metadata with [`MORE`], then an [`ExecVerdict`](crate::exec::ExecVerdict); the tag is the order's id |
+//! | `bank_store` | a chunk of a batch of transaction metadata; [`MORE`] if others follow |
 //! | `replay_store` | the same; 8 bytes, a number of transactions, with [`HISTORY_BEGINS`]; nothing with [`CONFIRMED`]. The tag is the slot |
 
 use hearth_wire::repair::{HASHES_SIZE_MAX, REQUEST_SIZE_MAX};
@@ -78,23 +78,23 @@ pub const NET_SHRED: &str = "net_shred";
 pub const QUIC_NET: &str = "quic_net";
 /// Transactions received.
 pub const QUIC_VERIFY: &str = "quic_verify";
-/// Transactions handed in over RPC.
+/// Transactions submitted over RPC.
 pub const RPC_VERIFY: &str = "rpc_verify";
-/// Transactions handed in over RPC where others make blocks too: to be sent to the leaders.
+/// Transactions submitted over RPC if other nodes make blocks too: to be sent to the leaders.
 pub const RPC_TXSEND: &str = "rpc_txsend";
 /// The node's own votes, to be sent to the leaders.
 pub const TOWER_TXSEND: &str = "tower_txsend";
 /// Transactions and votes for the node itself, when it leads.
 pub const TXSEND_VERIFY: &str = "txsend_verify";
-/// Who has stake in the present epoch.
+/// The stakes of the current epoch.
 pub const TXSEND_QUIC: &str = "txsend_quic";
 /// Datagrams received from leaders.
 pub const NET_TXSEND: &str = "net_txsend";
 /// Datagrams to send to leaders.
 pub const TXSEND_NET: &str = "txsend_net";
-/// Handshakes with leaders that are to be signed.
+/// Handshakes with leaders, to be signed.
 pub const TXSEND_SIGN: &str = "txsend_sign";
-/// Their signatures.
+/// Signatures of handshakes.
 pub const SIGN_TXSEND: &str = "sign_txsend";
 /// Transactions whose signatures are valid.
 pub const VERIFY_DEDUP: &str = "verify_dedup";
@@ -104,81 +104,81 @@ pub const DEDUP_PACK: &str = "dedup_pack";
 pub const PACK_BANK: &str = "pack_bank";
 /// Executed microblocks.
 pub const BANK_POH: &str = "bank_poh";
-/// Microblocks finished: locks and unused compute given back.
+/// Finished microblocks: locks and unused compute are returned.
 pub const BANK_PACK: &str = "bank_pack";
-/// Slots that somebody waits for, where slots come on demand.
+/// Requested slots, if slots come on demand.
 pub const RPC_POH: &str = "rpc_poh";
-/// Slots begin and end.
+/// Starts and ends of slots.
 pub const POH_PACK: &str = "poh_pack";
-/// All microblocks of a slot are scheduled.
+/// Announces that all microblocks of a slot are scheduled.
 pub const PACK_POH: &str = "pack_poh";
-/// Entries.
+/// Entries of the current block.
 pub const POH_SHRED: &str = "poh_shred";
-/// The last root of a slot, from the shred tile that has made it to the one that makes the next.
+/// The last root of a slot, from the shred tile that made it to the one that makes the next.
 pub const SHRED_SHRED: &str = "shred_shred";
 /// Merkle roots to sign.
 pub const SHRED_SIGN: &str = "shred_sign";
 /// Signatures of Merkle roots.
 pub const SIGN_SHRED: &str = "sign_shred";
-/// The messages of votes that consensus wants signed.
+/// Messages of votes, to be signed.
 pub const TOWER_SIGN: &str = "tower_sign";
-/// Their signatures.
+/// Signatures of votes.
 pub const SIGN_TOWER: &str = "sign_tower";
-/// The votes of a node alone, straight to pack: they are no work that a slot begins for, and never wait for room.
+/// The votes of a lone node, straight to pack: they do not count as work that starts a slot, and never wait for room.
 pub const TOWER_PACK: &str = "tower_pack";
 /// Signed FEC sets.
 pub const SHRED_STORE: &str = "shred_store";
-/// What became of transactions, for the history; only where one is kept.
+/// Outcomes of transactions, for the history; only if one is kept.
 pub const BANK_STORE: &str = "bank_store";
-/// Slots of which the store has something new.
+/// Slots with new data in the store.
 pub const STORE_REPLAY: &str = "store_replay";
-/// Transaction metadata of the blocks of others, and which slots the cluster has confirmed.
+/// Transaction metadata of other nodes' blocks, and which slots the cluster has confirmed.
 pub const REPLAY_STORE: &str = "replay_store";
-/// Whether the disk has room for blocks: while it has none, no slot begins.
+/// Whether the disk has room for blocks: while it has none, no slot starts.
 pub const STORE_POH: &str = "store_poh";
-/// The newest block that is durable, with all before it, of a node alone.
+/// The newest block of a lone node that is durable with all before it.
 pub const STORE_TOWER: &str = "store_tower";
-/// Slots of which another block is to be taken than the one that is here.
+/// Slots whose block must be replaced by another.
 pub const REPLAY_SHRED: &str = "replay_shred";
-/// Which block to build on, and which slot to make.
+/// Which block to build on, and which slot to produce.
 pub const REPLAY_POH: &str = "replay_poh";
-/// What became of that.
+/// The outcome of such an order.
 pub const POH_REPLAY: &str = "poh_replay";
-/// What comes to gossip.
+/// Datagrams received at the gossip port.
 pub const NET_GOSSIP: &str = "net_gossip";
-/// The nodes of the cluster, to the tiles that take shreds and send them on.
+/// The nodes of the cluster, for the tiles that receive and retransmit shreds.
 pub const GOSSIP_SHRED: &str = "gossip_shred";
-/// The same, to the tile that asks for shreds.
+/// The same, for the tile that requests missing shreds.
 pub const GOSSIP_REPAIR: &str = "gossip_repair";
-/// The same, to the tile that sends transactions to leaders.
+/// The same, for the tile that sends transactions to leaders.
 pub const GOSSIP_TXSEND: &str = "gossip_txsend";
-/// What other nodes say, to consensus.
+/// Other nodes' news, for consensus.
 pub const GOSSIP_TOWER: &str = "gossip_tower";
-/// What is known of slots, to be said by gossip.
+/// Whole slots and equivocating leaders, for gossip to publish.
 pub const SHRED_GOSSIP: &str = "shred_gossip";
-/// The node's own votes, to be said by gossip, and its root.
+/// The node's own votes, for gossip to publish, and its root.
 pub const TOWER_GOSSIP: &str = "tower_gossip";
-/// What gossip sends.
+/// Datagrams that gossip sends.
 pub const GOSSIP_NET: &str = "gossip_net";
-/// What gossip has signed.
+/// Gossip's messages to sign.
 pub const GOSSIP_SIGN: &str = "gossip_sign";
-/// The signatures.
+/// Signatures for gossip.
 pub const SIGN_GOSSIP: &str = "sign_gossip";
 /// Parts of a block to execute, one link per exec tile.
 pub const REPLAY_EXEC: &str = "replay_exec";
-/// What became of them.
+/// Their records and verdicts.
 pub const EXEC_REPLAY: &str = "exec_replay";
-/// What replay tells tower: blocks that were executed, what is stored.
+/// Replay's reports to tower: executed blocks, what is stored.
 pub const REPLAY_TOWER: &str = "replay_tower";
-/// What tower wants of replay.
+/// Tower's commands to replay.
 pub const TOWER_REPLAY: &str = "tower_replay";
 /// Own blocks to send again.
 pub const TOWER_SHRED: &str = "tower_shred";
-/// Confirmed blocks, for nodes that ask for ancestors.
+/// Confirmed blocks, for requests about ancestors.
 pub const TOWER_RSERVE: &str = "tower_rserve";
 /// Shreds to send to followers.
 pub const SHRED_NET: &str = "shred_net";
-/// Pings of nodes that were asked for shreds, and hashes of ancestors.
+/// Pings of repair servers, and hashes of ancestors.
 pub const NET_REPAIR: &str = "net_repair";
 /// Requests for shreds, and pongs.
 pub const REPAIR_NET: &str = "repair_net";
@@ -188,13 +188,13 @@ pub const REPAIR_SIGN: &str = "repair_sign";
 pub const SIGN_REPAIR: &str = "sign_repair";
 /// What is missing of slots.
 pub const SHRED_REPAIR: &str = "shred_repair";
-/// Slots that others have voted for, to be asked for, and which nodes to ask for the ancestors of which block.
+/// Slots with votes, to be requested, and which nodes to ask for the ancestors of which block.
 pub const TOWER_REPAIR: &str = "tower_repair";
-/// What they answer.
+/// Their answers.
 pub const REPAIR_TOWER: &str = "repair_tower";
-/// Requests and pongs of nodes that ask for shreds.
+/// Repair requests and pongs of other nodes.
 pub const NET_RSERVE: &str = "net_rserve";
-/// What they are answered with.
+/// Responses to repair requests, and pings.
 pub const RSERVE_NET: &str = "rserve_net";
 /// Pings to sign.
 pub const RSERVE_SIGN: &str = "rserve_sign";
@@ -205,42 +205,42 @@ pub const BENCHO_BENCHG: &str = "bencho_benchg";
 /// Signed transfers of the load generator.
 pub const BENCHG_BENCHS: &str = "benchg_benchs";
 
-/// What stands before a ping's token where a pong is to be signed.
+/// Prefix of a ping's token in a request to sign a pong.
 pub const PONG: [u8; 4] = *b"PONG";
-/// Longest question of repair to sign, bytes: a request without its signature.
+/// Longest message of repair to sign, in bytes: a request without its signature.
 pub const REPAIR_SIGN_MTU: usize = REQUEST_SIZE_MAX - 64;
-/// Longest datagram of repair's servers that is no shred, bytes: hashes of ancestors.
+/// Longest datagram of a repair server other than a shred, in bytes: hashes of ancestors.
 pub const REPAIR_DATAGRAM_MTU: usize = Datagram::HEADER + HASHES_SIZE_MAX;
 /// Longest datagram of repair, bytes: a request.
 pub const REPAIR_OUTGOING_MTU: usize = Outgoing::HEADER + REQUEST_SIZE_MAX;
-/// Longest datagram to the server of repair, bytes: no request is longer, and what is longer is none.
+/// Longest datagram to the repair server, in bytes: a longer one is no request.
 pub const RSERVE_DATAGRAM_MTU: usize = Datagram::HEADER + REQUEST_SIZE_MAX;
-/// Longest answer of the server of repair, bytes.
+/// Longest response of the repair server, in bytes.
 pub const RSERVE_OUTGOING_MTU: usize = Outgoing::HEADER + TXN_MTU;
-/// Bytes of a ping's token that are drawn.
+/// Random bytes of a ping's token.
 pub const PING_NONCE: usize = 8;
-/// Longest datagram with a shred, bytes: the largest shred, and the nonce of repair.
+/// Longest datagram with a shred, in bytes: the largest shred, and the repair nonce.
 pub const SHRED_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
 
-/// Longest datagram of gossip as it comes in, bytes.
+/// Longest incoming gossip datagram, in bytes.
 pub const GOSSIP_DATAGRAM_MTU: usize = Datagram::HEADER + TXN_MTU;
-/// Longest datagram of gossip as it goes out, bytes.
+/// Longest outgoing gossip datagram, in bytes.
 pub const GOSSIP_OUTGOING_MTU: usize = Outgoing::HEADER + TXN_MTU;
-/// Requests of gossip that may be with sign at once: as many answers as their link holds, so that sign never waits for
-/// gossip to take them.
+/// Maximum requests of gossip in flight to sign: as many answers as their link holds, so that sign never waits for
+/// gossip.
 pub const GOSSIP_SIGN_DEPTH: usize = 64;
-/// What a TLS client signs, bytes.
+/// Bytes that a TLS client signs.
 pub const TXSEND_SIGN_MTU: usize = hearth_quic::deferred::TO_SIGN_BYTES;
-/// Longest QUIC datagram from a leader, bytes: an Ethernet frame's.
+/// Longest QUIC datagram from a leader, in bytes: an Ethernet frame's.
 pub const TXSEND_DATAGRAM_MTU: usize = Datagram::HEADER + 1_472;
 
-/// Control word of a frag without payload from shred to store: what is stored of the slot that the tag names is void.
+/// Control word of a frag without payload from shred to store: void what is stored of the tag's slot.
 pub const DUMP: u16 = 1;
 
-/// Control word of a frag from store to poh: the disk has no room for blocks. Without it: it has room again.
+/// Control word of a frag from store to poh: the disk has no room for blocks. Without it: there is room again.
 pub const DISK_FULL: u16 = 1;
 
-/// Control word of a transaction that was handed over before and has not landed: it is no duplicate.
+/// Control word of a resubmitted transaction that has not landed: it is no duplicate.
 pub const AGAIN: u16 = 1;
 
 /// Largest transaction on a link, bytes: the cluster's packet size.
@@ -249,7 +249,7 @@ pub const TXN_MTU: usize = 1232;
 pub const DATAGRAM_MTU: usize = 9000;
 /// Largest run of datagrams in one send, bytes: the server sends one at a time.
 pub const OUTGOING_MTU: usize = DATAGRAM_MTU;
-/// Most transactions in a microblock, the cluster's batch size.
+/// Maximum transactions in a microblock, the cluster's batch size.
 pub const MICROBLOCK_TXNS: usize = 64;
 /// Largest microblock, executed microblock or entry on a link, bytes.
 pub const MICROBLOCK_MTU: usize = 60_000;
@@ -258,30 +258,30 @@ pub const COMPLETION_MTU: usize = Completion::HEADER + 4 * MICROBLOCK_TXNS;
 /// Largest FEC set on a link, bytes: its header and 32 × 963 data bytes.
 pub const STORED_SET_MTU: usize = SET_HEADER + 32 * 963;
 
-/// Largest piece of a batch of transaction metadata on a link, bytes: a microblock of transfers takes a third.
+/// Largest chunk of a batch of transaction metadata on a link, in bytes: a microblock of transfers takes a third.
 pub const HISTORY_MTU: usize = 32_768;
-/// Control bit of a piece of a batch, or of an event: it is not the last.
+/// Control bit of a chunk of a batch, or of an event: it is not the last.
 pub const MORE: u16 = 1;
-/// Control word of a frag without payload from replay to store: the cluster has confirmed the block of the slot that
-/// the tag names, and those below it. All metadata of those blocks came before.
+/// Control word of a frag without payload from replay to store: the cluster has confirmed the block of the tag's slot
+/// and its ancestors. All metadata of those blocks came before.
 pub const CONFIRMED: u16 = 2;
-/// Control word of a frag from replay to store: batches of a block of the slot that the tag names follow, and replace
-/// those of any other block of it. The payload is the number of its transactions whose metadata was dropped.
+/// Control word of a frag from replay to store: batches of a block of the tag's slot follow, and replace those of any
+/// other block of it. The payload is the number of its transactions whose metadata was dropped.
 pub const HISTORY_BEGINS: u16 = 4;
-/// Control word of a frag without payload from tower to repair: others have voted for the slot that the tag names.
+/// Control word of a frag without payload from tower to repair: other nodes have voted for the tag's slot.
 pub const VOTED: u16 = 1;
-/// Control word of a frag without payload from replay to tower: the node can no longer be in its cluster. No vote may
-/// leave, and no slot be begun.
+/// Control word of a frag without payload from replay to tower: the node can no longer follow its cluster. No vote may
+/// leave, and no slot may start.
 pub const FAILED: u16 = 2;
-/// Largest piece of an event of replay: a block's has all the vote accounts that it changed.
+/// Largest chunk of an event of replay: that of a block has all the vote accounts that it changed.
 pub const REPLAY_TOWER_MTU: usize = 8_192;
 /// Largest command of tower: a vote of another node.
 pub const TOWER_REPLAY_MTU: usize = 1 + 8 + 3 * 32;
-/// Largest message of a vote that is to be signed.
+/// Largest message of a vote to be signed.
 pub const TOWER_SIGN_MTU: usize = TXN_MTU;
 
-/// The token of a ping of the server of repair. A token is 32 bytes, as a Merkle root is: by its zeros it can be
-/// neither that nor anything else that the identity key signs.
+/// Builds the token of a ping of the repair server. It is 32 bytes long, like a Merkle root, but its zeros distinguish
+/// it from a root and from everything else that the identity key signs.
 pub fn ping_token(nonce: &[u8; PING_NONCE]) -> [u8; 32] {
     let mut token = [0; 32];
     token[..PING_NONCE].copy_from_slice(nonce);

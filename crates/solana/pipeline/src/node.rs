@@ -1,11 +1,11 @@
-//! A node: the topology brought to life.
+//! node: boots a node from its topology.
 //!
 //! reads   each tile's configuration
 //! writes  the workspace file; starts a thread per core
-//! memory  the workspace, and what each tile takes in its `new`
+//! memory  the workspace, and what each tile allocates in its `new`
 //!
-//! Tiles are made before any thread starts, so that a port in use or a wrong file is one clear error and nothing
-//! is half running.
+//! All tiles are created before any thread starts, so that a port in use or an invalid file is one clear error and
+//! nothing is half running.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,22 +20,22 @@ use hearth_tile::{Clock, Entropy, InitError, Tile};
 
 use crate::links::AGAIN;
 
-/// Makes one tile of what was given for it.
+/// Creates one tile from its configuration.
 type Maker = Box<dyn FnOnce(Parts) -> Result<Box<dyn Runnable>, InitError>>;
 
-/// What the tiles of a topology are made from: a configuration for each, which is the tile's own from then on.
+/// A configuration for each tile of a topology, which the tile then owns.
 #[derive(Default)]
 pub struct TileConfigs(BTreeMap<String, Maker>);
 
 impl TileConfigs {
-    /// The configuration of the first tile of a kind, or the only one. It is dropped where the topology has no such
+    /// Adds the configuration of the first tile of a kind, or the only one. It is dropped if the topology has no such
     /// tile.
     #[must_use]
     pub fn one<T: Tile>(self, config: T::Config) -> Self {
         self.add::<T>(0, config)
     }
 
-    /// A configuration for each tile of a kind that the topology has, by its index.
+    /// Adds a configuration, by index, for each tile of a kind that the topology has.
     #[must_use]
     pub fn each<T: Tile>(self, topology: &Topology, mut config: impl FnMut(usize) -> T::Config) -> Self {
         (0..topology.count(T::NAME)).fold(self, |configs, index| configs.add::<T>(index, config(index)))
@@ -51,28 +51,28 @@ impl TileConfigs {
     }
 }
 
-/// How a node is brought up.
+/// How to boot a node.
 pub struct NodeConfig {
-    /// The workspace file.
+    /// Path of the workspace file.
     pub workspace: PathBuf,
-    /// Pages of the workspace.
+    /// Page size of the workspace.
     pub huge_pages: HugePages,
     /// When idle cores park.
     pub idle: IdlePolicy,
-    /// The tiles.
+    /// The tiles' configurations.
     pub tiles: TileConfigs,
 }
 
-/// Why a node did not come up.
+/// Why a node did not boot.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The workspace.
+    /// The workspace could not be created.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// A tile.
+    /// A tile could not be created.
     #[error(transparent)]
     Tile(#[from] InitError),
-    /// A thread or a descriptor.
+    /// A thread or a descriptor could not be created.
     #[error("cannot start the node's threads: {0}")]
     Threads(#[from] std::io::Error),
 }
@@ -112,39 +112,40 @@ impl SteppedNode {
 
 /// A running node.
 pub struct Node {
-    /// What runs.
+    /// The topology that runs.
     pub topology: Topology,
-    /// Its clock.
+    /// The clock of all tiles.
     pub clock: Clock,
     workspace: Workspace,
     fleet: Fleet,
     inlets: BTreeMap<String, Inlet>,
 }
 
-/// The way onto a link for what is no tile: the RPC's threads.
+/// A producer for threads that are not tiles, such as the RPC's.
 pub struct Inlet {
     producer: Producer,
     waker: Waker,
     clock: Clock,
 }
 
-/// There is no room: the node is saturated.
+/// The link is full because the node is saturated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node is busy: no room for the transaction; try again")]
 pub struct Busy;
 
 impl Inlet {
-    /// Hands a transaction's wire bytes to the pipeline.
+    /// Submits a transaction's wire bytes to the pipeline.
     pub fn send(&mut self, transaction: &[u8]) -> Result<(), Busy> {
         self.send_frag(transaction, 0, 0)
     }
 
-    /// As [`Inlet::send`], of a transaction that was sent before and has not landed: it is no duplicate.
+    /// Like [`Inlet::send`], for a transaction that was sent before and has not landed: it does not count as a
+    /// duplicate.
     pub fn send_again(&mut self, transaction: &[u8]) -> Result<(), Busy> {
         self.send_frag(transaction, 0, AGAIN)
     }
 
-    /// Hands over a tag alone.
+    /// Sends a tag without payload.
     pub fn send_tag(&mut self, tag: u64) -> Result<(), Busy> {
         self.send_frag(&[], tag, 0)
     }
@@ -161,9 +162,9 @@ impl Inlet {
 }
 
 impl Node {
-    /// Makes every tile and starts every core.
+    /// Creates every tile and starts every core.
     ///
-    /// Panics where the topology has a tile without a configuration.
+    /// Panics if the topology has a tile without a configuration.
     pub fn boot(topology: Topology, clock: Clock, config: NodeConfig) -> Result<Self, BootError> {
         let NodeConfig { workspace, huge_pages, idle, tiles: configs } = config;
         let workspace = Workspace::create(&workspace, &topology.workspace_plan(huge_pages))?;
@@ -190,7 +191,7 @@ impl Node {
         Ok(Self { topology, clock, workspace, fleet, inlets })
     }
 
-    /// The way onto a link that no tile writes, if the topology has it. There is one.
+    /// Takes the producer of a link that no tile writes, if the topology has it. There is only one.
     pub fn take_inlet(&mut self, link: &str) -> Option<Inlet> {
         self.inlets.remove(link)
     }
@@ -205,7 +206,7 @@ impl Node {
         self.fleet.died()
     }
 
-    /// Stops every tile and waits for it.
+    /// Stops every tile and joins its thread.
     pub fn stop(self) -> Result<(), Died> {
         self.fleet.stop()
     }

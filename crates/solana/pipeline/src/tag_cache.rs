@@ -1,37 +1,36 @@
-//! The set of the most recent tags: what `dedup` and each `verify` ask whether a transaction was seen.
+//! tag_cache: the set of the most recent tags, by which `dedup` and each `verify` detect duplicates.
 //!
 //! reads   64-bit tags, by [`hearth_wire::hash64()`] of a transaction's first signature
-//! writes  nothing but itself
-//! memory  [`TagCache::bytes`]: history × 24 B + 8 B, taken and touched in [`TagCache::new`]
-//! drops   nothing; forgets the oldest tag when a new one comes to a full history, and what is older than [`AGE_NS`]
-//! source  a FIFO of the last `history` distinct tags; oracle `matches_model` below. That an age ends a memory:
-//!         `Deduper` of `solana-perf` 4.2
+//! writes  nothing but its own state
+//! memory  [`TagCache::bytes`]: history × 24 B + 8 B, allocated and touched in [`TagCache::new`]
+//! drops   nothing; forgets the oldest tag when the history is full, and tags older than [`AGE_NS`]
+//! source  a FIFO of the last `history` distinct tags; oracle `matches_model` below. Expiry by age: `Deduper` of
+//!         `solana-perf` 4.2
 //!
-//! Open addressing with linear probing over 2 × history words, half full, so a probe rarely
-//! leaves its cache line. A tag that leaves is taken out by shifting its followers back, so there
-//! are no tombstones and nothing to rebuild. A ring in order of arrival says which tag leaves next,
-//! and therefore which cache line the next insert will need: it is loaded ahead of time.
+//! Open addressing with linear probing over 2 × history words, half full, so a probe rarely leaves its cache line.
+//! Removal shifts the followers back, so there are no tombstones and nothing to rebuild. A ring in order of arrival
+//! shows which tag leaves next, and therefore which cache line the next insert will need: it is prefetched.
 //!
-//! Two signatures of one 64-bit tag make a false duplicate: odds history / 2^64 for each insert, and
-//! a sender cannot look for one, because the tags depend on a secret.
+//! Two signatures with the same 64-bit tag are a false duplicate: odds history / 2^64 per insert. A sender cannot
+//! search for one, because the tags depend on a secret.
 
 use std::collections::{TryReserveError, VecDeque};
 use std::hint::black_box;
 
 use thiserror::Error;
 
-/// How long a tag is remembered, and [`MARK_NS`] more at most: copies in flight arrive within that time. Senders repeat
-/// a transaction after two seconds because they have not seen it in a block: its block may have been left for another
-/// fork. Whether the current fork has it is known to the bank alone.
+/// How long a tag is remembered, plus at most [`MARK_NS`]: copies in flight arrive within that time. Senders repeat a
+/// transaction after two seconds if they have not seen it in a block, because its block may have been abandoned for
+/// another fork. Only the bank knows whether the current fork has it.
 const AGE_NS: u64 = 1_000_000_000;
-/// How often the cache notes which tags there are.
+/// How often the cache records its position, to forget by age.
 const MARK_NS: u64 = 250_000_000;
 const _: () = assert!(AGE_NS + MARK_NS < 2_000_000_000, "what senders send again passes");
-/// Tags forgotten for their age at a time.
+/// Maximum tags forgotten by age at a time.
 const FORGOTTEN_MAX: usize = 1024;
-/// How many inserts ahead of its turn a leaving tag's cache line is loaded.
+/// How many inserts in advance the cache line of a leaving tag is loaded.
 const LOOKAHEAD: usize = 32;
-/// The word of a free place. A tag of this value is stored as [`ZERO_TAG`].
+/// The word of a free place. A tag with this value is stored as [`ZERO_TAG`].
 const FREE: u64 = 0;
 const ZERO_TAG: u64 = 0x9e37_79b9_7f4a_7c15;
 const WORDS_PER_PAGE: usize = 4096 / size_of::<u64>();
@@ -42,12 +41,12 @@ pub enum TagCacheError {
     /// A history of no tags would pass every duplicate.
     #[error("a tag cache needs a history of at least one tag")]
     NoHistory,
-    /// The memory for it is not to be had.
+    /// The memory cannot be allocated.
     #[error("no memory for a tag cache of {history} tags ({bytes} bytes)")]
     NoMemory {
-        /// The history asked for, in tags.
+        /// The requested history, in tags.
         history: usize,
-        /// What it takes.
+        /// The bytes that it needs.
         bytes: u64,
     },
 }
@@ -60,9 +59,9 @@ pub struct TagCache {
     next: usize,
     len: usize,
     secret: u64,
-    /// Tags taken in since the beginning.
+    /// Number of tags inserted so far.
     taken: u64,
-    /// Times, and how many tags were taken in until then; the oldest first.
+    /// Times, and the number of tags inserted until then; the oldest first.
     marks: VecDeque<(u64, u64)>,
 }
 
@@ -72,8 +71,8 @@ impl TagCache {
         (map_words(history) + history) as u64 * size_of::<u64>() as u64
     }
 
-    /// An empty cache of the last `history` tags. `secret` decides which places collide; take it
-    /// from the host's entropy.
+    /// Creates an empty cache of the last `history` tags. `secret` decides which places collide; take it from the
+    /// host's entropy.
     pub fn new(history: usize, secret: u64) -> Result<Self, TagCacheError> {
         if history == 0 {
             return Err(TagCacheError::NoHistory);
@@ -107,7 +106,7 @@ impl TagCache {
         self.map[self.find(tag)] == tag
     }
 
-    /// Forgets tags that are older than [`AGE_NS`], a part of them at a time; call it each millisecond or so.
+    /// Forgets tags older than [`AGE_NS`], a part of them at a time; call it about every millisecond.
     pub fn forget_old(&mut self, now: u64) {
         if self.marks.back().is_none_or(|(at, _)| now >= at + MARK_NS) {
             self.marks.push_back((now, self.taken));
@@ -128,8 +127,8 @@ impl TagCache {
         }
     }
 
-    /// Remembers `tag`: true when it is new, false when it is among the last `history` (its age
-    /// stays as it was). The oldest tag leaves when the history is full.
+    /// Inserts `tag`: returns true if it is new, false if it is among the last `history` (its age is unchanged). The
+    /// oldest tag leaves when the history is full.
     #[inline]
     pub fn insert(&mut self, tag: u64) -> bool {
         let tag = stored(tag);
@@ -153,8 +152,8 @@ impl TagCache {
         true
     }
 
-    /// Loads the cache lines that inserting `tags` will need, all at once. Call it with the tags of
-    /// a burst before inserting them: their cache misses then overlap instead of adding up.
+    /// Loads the cache lines that inserting `tags` will need, all at once. Call it with the tags of a burst before
+    /// inserting them: their cache misses then overlap instead of adding up.
     #[inline]
     pub fn prefetch(&self, tags: &[u64]) {
         let mut any = 0;
@@ -198,13 +197,13 @@ impl TagCache {
         if next == self.map.len() { 0 } else { next }
     }
 
-    /// How far `place` lies behind `from`, around the end of the map.
+    /// The distance of `place` from `from`, around the end of the map.
     #[inline]
     fn distance(&self, from: usize, place: usize) -> usize {
         if place >= from { place - from } else { place + self.map.len() - from }
     }
 
-    /// Takes `tag` out and moves back each follower whose chain ran over the gap.
+    /// Removes `tag` and shifts back each follower whose chain crossed the gap.
     #[inline]
     fn remove(&mut self, tag: u64) {
         let mut gap = self.find(tag);
@@ -225,7 +224,7 @@ impl TagCache {
     }
 }
 
-/// Half full at most, and never without a free place while an insert holds one tag too many.
+/// At most half full, and never without a free place while an insert holds one extra tag.
 const fn map_words(history: usize) -> usize {
     history.saturating_mul(2).saturating_add(1)
 }
@@ -235,11 +234,11 @@ fn stored(tag: u64) -> u64 {
     if tag == FREE { ZERO_TAG } else { tag }
 }
 
-/// `len` words, each page of them written to, so that no page fault is left for later.
+/// Allocates `len` words and writes to each page, so that no page fault is left for later.
 pub(crate) fn resident_words(len: usize) -> Result<Vec<u64>, TryReserveError> {
     let mut words: Vec<u64> = Vec::new();
     words.try_reserve_exact(len)?;
-    // A lookup goes anywhere: with small pages most of its time is the address translation.
+    // Lookups are random: with small pages most of their time would be address translation.
     hearth_tile::sys::memory::advise_huge_pages(words.spare_capacity_mut());
     words.resize(len, FREE);
     for word in words.iter_mut().step_by(WORDS_PER_PAGE) {
@@ -257,9 +256,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the plain definition: a queue of the last `history` accepted tags. Small tags
-        /// and histories, so that duplicates, wrap-around and leaving tags all happen often; steps of
-        /// time, so that some leave for their age.
+        /// Compares with the plain definition: a queue of the last `history` accepted tags. Small tags and histories,
+        /// so that duplicates, wrap-around and leaving tags are all frequent; steps of time, so that some tags expire.
         #[test]
         fn matches_model(
             history in 1usize..40,
@@ -310,7 +308,7 @@ mod tests {
         cache.forget_old(MARK_NS + AGE_NS);
         assert_eq!(cache.len(), 1);
         assert!(!cache.insert(1 << 32) && cache.insert(0));
-        // A long time in which nothing new comes: all of it is old.
+        // A long time without new tags: all tags expire.
         for mark in 0..3600 {
             cache.forget_old(mark * MARK_NS + AGE_NS * 2);
         }

@@ -1,10 +1,10 @@
-//! timer: the instants at which tiles look for work though nothing comes.
+//! timer: aligns the deadlines at which tiles poll without any input.
 //!
 //! reads   the time of a tile's host
-//! writes  the next instant
+//! writes  the next deadline
 //!
-//! A core sleeps until the first deadline of its tiles. Tiles that look at multiples of the same interval, or of a part
-//! of it, have their deadlines at the same instants, so that one wake-up serves all of them.
+//! A core sleeps until the first deadline of its tiles. Tiles that poll at multiples of the same interval, or of a
+//! fraction of it, have their deadlines at the same instants, so that one wake-up serves all of them.
 
 /// The next instant after `now` that is a multiple of `every`. Both are in the same unit.
 pub(crate) fn next_look(now: u64, every: u64) -> u64 {

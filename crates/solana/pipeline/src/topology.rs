@@ -1,9 +1,9 @@
-//! Which tiles a node has, by their [kinds](crate::kinds), and which links join them.
+//! topology: which tiles a node has, by their [kinds](crate::kinds), and which links join them.
 //!
 //! reads   the kinds of tiles, tile counts and affinity strings
-//! writes  the [`Topology`] that everything else derives from
+//! writes  the [`Topology`] from which everything else derives
 //!
-//! Counts of 0 mean "choose": [`Counts::auto`] fits them to the cores there are.
+//! A count of 0 means "choose": [`Counts::auto`] fits it to the available cores.
 
 use hearth_tile::affinity::{self, AffinityError, Cores, Seat};
 use hearth_tile::topology::{Consumption, LinkSpec, TileSpec, Topology};
@@ -12,35 +12,35 @@ use crate::kinds::{Auto, Count, KINDS, Kind, Role};
 use crate::links::*;
 use crate::poh::{LeaderAnswer, LeaderOrder};
 
-/// How many tiles of each kind there are, and what else decides which links join them.
+/// The number of tiles of each kind, and the settings that decide which links join them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// In the order of [`KINDS`]. Of kinds of which there may be several 0 means "choose" until
-    /// [`Counts::auto`] or [`Counts::at_least_one`] has chosen.
+    /// In the order of [`KINDS`]. For kinds with several tiles, 0 means "choose" until [`Counts::auto`] or
+    /// [`Counts::at_least_one`] has chosen.
     tiles: [usize; KINDS.len()],
-    /// Whether a transaction history is kept: then banks, and replay for the blocks of others, tell store of each
-    /// transaction.
+    /// Whether a transaction history is kept: then banks, and replay for other nodes' blocks, report each transaction
+    /// to store.
     pub history: bool,
     /// `consensus.vote`: there is a tower tile, in a cluster or not.
     pub votes: bool,
-    /// `gossip.enabled`: net takes shreds for shred, and there is a gossip tile.
+    /// `gossip.enabled`: net receives shreds, and there is a gossip tile.
     pub cluster: bool,
 }
 
 impl Counts {
-    /// How many tiles of this kind there are. Panics where there is no such kind.
+    /// Returns the number of tiles of this kind. Panics if there is no such kind.
     pub fn of(&self, kind: &str) -> usize {
         self.tiles[position(kind)]
     }
 
-    /// Sets how many tiles of this kind there are.
+    /// Sets the number of tiles of this kind.
     pub fn set(&mut self, kind: &str, count: usize) {
         self.tiles[position(kind)] = count;
     }
 
-    /// Fills in the zeros for a machine of `cores` cores, with or without a load generator on it: each kind by its
-    /// share of the work. Where a core for each tile leaves verify its share, it gets all that is left; else cores are
-    /// shared, and a verify tile on every core takes whatever that core has left. On two cores one does better: see
+    /// Fills in the zeros for a machine with `cores` cores, with or without a load generator on it: each kind gets its
+    /// share of the work. If one core per tile leaves verify its share, verify gets all remaining cores; otherwise
+    /// cores are shared, and a verify tile on every core uses its remaining time. Two cores are a special case: see
     /// `docs/decisions/0011-auto-on-two-cores.md`.
     pub fn auto(self, cores: usize, load: bool) -> Self {
         let kinds = KINDS.iter().filter(|kind| self.has(kind.role, true));
@@ -66,12 +66,12 @@ impl Counts {
         counts
     }
 
-    /// One of each kind that is not counted, for a layout whose places are counted by hand: more would not fit.
+    /// Sets uncounted kinds to one, for a layout whose places are counted by hand: more would not fit.
     pub fn at_least_one(self, load: bool) -> Self {
         self.filled(load, |_| 1)
     }
 
-    /// With as many as `choose` says of each kind that is to be there and not counted.
+    /// Fills in the uncounted kinds that the node has, as `choose` decides.
     fn filled(self, load: bool, choose: impl Fn(&Kind) -> usize) -> Self {
         let mut counts = self;
         for (kind, count) in KINDS.iter().zip(&mut counts.tiles) {
@@ -93,7 +93,7 @@ impl Counts {
         }
     }
 
-    /// Without the kinds of other roles.
+    /// Removes the kinds with other roles.
     fn only(self, roles: &[Role]) -> Self {
         let mut counts = self;
         for (kind, count) in KINDS.iter().zip(&mut counts.tiles) {
@@ -110,29 +110,29 @@ fn position(kind: &str) -> usize {
     found.unwrap_or_else(|| panic!("there is no kind of tile named {kind}"))
 }
 
-/// Affinity of the node's tiles and of the load's.
+/// Affinity of the node's tiles and of the load generator's.
 #[derive(Clone, Debug)]
 pub struct Affinity {
-    /// `layout.affinity`
+    /// The value of `layout.affinity`.
     pub node: affinity::Affinity,
-    /// `development.bench.affinity`
+    /// The value of `development.bench.affinity`.
     pub load: affinity::Affinity,
 }
 
 impl Affinity {
-    /// Whether the node's tiles are placed by their share of the work, and not by hand.
+    /// Whether the node's tiles are placed by their share of the work instead of by hand.
     pub fn is_auto(&self) -> bool {
         self.node.is_auto()
     }
 }
 
-/// Why a layout cannot be had.
+/// Why a layout is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// `layout.affinity` is wrong.
+    /// `layout.affinity` is invalid.
     #[error("layout.{0}")]
     Node(AffinityError),
-    /// `development.bench.affinity` is wrong.
+    /// `development.bench.affinity` is invalid.
     #[error("development.bench.{0}")]
     Load(AffinityError),
     /// One is `auto` and the other is not.
@@ -142,7 +142,7 @@ pub enum LayoutError {
     HalfAuto,
 }
 
-/// The topology of a node named `name`; `hashing` says whether poh hashes or runs at low power.
+/// Builds the topology of a node named `name`; `hashing` says whether poh hashes or runs in low power.
 pub fn build(
     name: &str,
     counts: Counts,
@@ -153,7 +153,7 @@ pub fn build(
     let mut tiles: Vec<_> = KINDS.iter().flat_map(|kind| (0..counts.of(kind.name)).map(|i| kind.spec(i))).collect();
     place(&mut tiles, affinity, cores, hashing)?;
     let mut links = links(&counts);
-    // A name that is no tile's is a thread's, which is always there.
+    // A name that is no tile's is a thread's, which always exists.
     let is_there = |tile: &str| {
         let kind = tile.split(':').next().and_then(Kind::named);
         kind.is_none_or(|kind| counts.of(kind.name) > 0)
@@ -164,7 +164,7 @@ pub fn build(
     Ok(topology)
 }
 
-/// The topology of a node that makes no blocks, and follows those who do.
+/// Builds the topology of a node that makes no blocks and follows the nodes that do.
 pub fn build_follower(
     name: &str,
     counts: Counts,
@@ -179,11 +179,11 @@ pub fn build_follower(
     build(name, counts, &Affinity { node: affinity.clone(), load: affinity.clone() }, cores, false)
 }
 
-/// Exec tiles of a node that makes no blocks, at most, where `auto` chooses: few blocks have work for more.
+/// Maximum exec tiles that `auto` gives a node without block production: few blocks have work for more.
 const FOLLOWER_EXECS_MAX: usize = 8;
-/// What a node has that makes no blocks.
+/// The roles of a node that makes no blocks.
 const FOLLOWER: [Role; 3] = [Role::Node, Role::Cluster, Role::Voter];
-/// The RPC's threads, which hand transactions in.
+/// The RPC's threads, which submit transactions.
 pub const RPC: &str = "rpc:0";
 
 /// The `layout.affinity` of a node in a cluster whose tiles share `core`, but for the kinds in `floating`, which have a
@@ -201,7 +201,7 @@ pub fn on_one_core(core: usize, follows: bool, execs: usize, floating: &[&str]) 
     affinity::written(&KINDS.iter().flat_map(places).collect::<Vec<_>>())
 }
 
-/// The topology of a load generator alone, which drives a node somewhere else.
+/// Builds the topology of a load generator alone, which drives a node on another machine.
 pub fn build_load(
     name: &str,
     counts: Counts,
@@ -209,12 +209,12 @@ pub fn build_load(
     cores: &Cores,
 ) -> Result<Topology, LayoutError> {
     let counts = counts.only(&[Role::Load]);
-    // With no tiles of a node beside them, theirs are the only places there are.
+    // Without a node's tiles next to them, theirs are the only places.
     build(name, counts, &Affinity { node: affinity.clone(), load: affinity.clone() }, cores, false)
 }
 
-/// The links, in the order of the data flow. All are reliable: a full link holds its producer, and at the edge of
-/// the node it is the network that waits. Those of which an end is missing in this node are left out later.
+/// Returns the links, in the order of the data flow. All are reliable: a full link blocks its producer, and at the edge
+/// of the node the network waits. Links of which this node lacks an end are removed later.
 fn links(c: &Counts) -> Vec<LinkSpec> {
     let mut links = vec![];
     load_links(c, &mut links);
@@ -238,7 +238,7 @@ fn tile(kind: &str, i: usize) -> String {
     format!("{kind}:{i}")
 }
 
-/// In the load generator.
+/// Links within the load generator.
 fn load_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     let benchg = c.of("benchg");
     let benchs = c.of("benchs");
@@ -251,7 +251,7 @@ fn load_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     }
 }
 
-/// From the network to pack.
+/// Links from the network to pack.
 fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     let net = c.of("net");
     let quic = c.of("quic");
@@ -268,7 +268,7 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         }
     }
     if c.cluster {
-        // Whose turn it is, txsend knows.
+        // Txsend knows whose turn it is.
         link(links, RPC_TXSEND.into(), 1024, TXN_MTU, RPC.into(), vec![tile("txsend", 0)]);
         link(links, TOWER_TXSEND.into(), 64, TXN_MTU, tile("tower", 0), vec![tile("txsend", 0)]);
         link(links, NET_TXSEND.into(), 256, TXSEND_DATAGRAM_MTU, tile("net", 0), vec![tile("txsend", 0)]);
@@ -290,7 +290,7 @@ fn transaction_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, DEDUP_PACK.into(), 1024, TXN_MTU, tile("dedup", 0), vec![tile("pack", 0)]);
 }
 
-/// Between pack, banks and poh, and from poh to shred.
+/// Links between pack, banks and poh, and from poh to shred.
 fn block_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     let bank = c.of("bank");
     let shred = c.of("shred");
@@ -309,7 +309,7 @@ fn block_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, POH_SHRED.into(), 64, MICROBLOCK_MTU, tile("poh", 0), shreds);
 }
 
-/// Of shreds, made here and received.
+/// Links of shreds, made here and received.
 fn shred_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     let net = c.of("net");
     let shred = c.of("shred");
@@ -330,7 +330,7 @@ fn shred_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     }
 }
 
-/// Of gossip, where the node is in a cluster.
+/// Links of gossip, if the node is in a cluster.
 fn gossip_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     if !c.cluster {
         return;
@@ -354,7 +354,7 @@ fn gossip_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, GOSSIP_NET.into(), 256, GOSSIP_OUTGOING_MTU, gossip, vec![tile("net", 0)]);
 }
 
-/// From tower to sign and back; and of a node alone, from blocks on disk to votes in blocks to come.
+/// Links from tower to sign and back; for a lone node, from durable blocks to votes in later blocks.
 fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     let (tower, sign) = (tile("tower", 0), tile("sign", 0));
     if !c.cluster {
@@ -365,7 +365,7 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, SIGN_TOWER.into(), 16, 64, sign, vec![tower]);
 }
 
-/// Of a node in a cluster: from blocks on disk to consensus.
+/// Links of a node in a cluster: from stored blocks to consensus.
 fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     if !c.cluster {
         return;
@@ -388,7 +388,7 @@ fn replay_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     link(links, TOWER_RSERVE.into(), 64, 32, tower, vec![tile("rserve", 0)]);
 }
 
-/// Of repair: asking, and asked by others.
+/// Links of repair: its own requests, and those of other nodes.
 fn repair_links(c: &Counts, links: &mut Vec<LinkSpec>) {
     for n in 0..c.of("net") {
         link(links, tile(NET_REPAIR, n), 256, REPAIR_DATAGRAM_MTU, tile("net", n), vec![tile("repair", 0)]);
@@ -439,7 +439,8 @@ fn place(tiles: &mut [TileSpec], affinity: &Affinity, cores: &Cores, hashing: bo
     Ok(())
 }
 
-/// The tile whose core `guest` shares, where `guest` has no place of its own in a layout; `tiles` are all of the node.
+/// Returns the tile whose core `guest` shares, if `guest` has no place of its own in a layout; `tiles` are all of the
+/// node.
 pub fn core_host<'a>(tiles: &'a [TileSpec], guest: &TileSpec) -> Option<&'a TileSpec> {
     let kind = |tile: &TileSpec| Kind::named(&tile.kind).expect("a tile of this pipeline");
     let host = kind(guest).shares_core_outside_cluster?;
@@ -447,7 +448,7 @@ pub fn core_host<'a>(tiles: &'a [TileSpec], guest: &TileSpec) -> Option<&'a Tile
     tiles.iter().find(|tile| !is_in_cluster && tile.kind == host)
 }
 
-/// What the automatic layout needs to know of a tile; `hashing` says whether poh hashes.
+/// Returns what the automatic layout needs to know of a tile; `hashing` says whether poh hashes.
 pub fn seat(tile: &TileSpec, hashing: bool) -> Seat {
     let kind = Kind::named(&tile.kind).expect("a tile of this pipeline");
     Seat {

@@ -1,5 +1,5 @@
-//! Two consumers and a producer on threads of their own, payloads of random sizes with their checksum in the tag: the
-//! reliable consumer gets every frag, the lossy one is overtaken again and again and accepts nothing torn.
+//! Two consumers and a producer on their own threads, with payloads of random sizes whose checksum is the tag: the
+//! reliable consumer gets every frag; the lossy one is overtaken repeatedly and accepts nothing torn.
 
 use super::{Consumer, Polled, link};
 use hearth_testkit::random::Random;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const MTU: usize = if cfg!(miri) { 100 } else { 1232 };
 const FRAGS: u64 = if cfg!(miri) { 300 } else { 100_000 };
-/// The longest that nothing comes. The threads yield and never rest: they are to meet at the ring's ends.
+/// Maximum time without progress. The threads yield but never sleep, because they should meet at the ring's ends.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 fn mix(seed: u64) -> u64 {
@@ -36,7 +36,7 @@ fn consume(consumer: &mut Consumer, done: &AtomicBool, mut before_each: impl FnM
     let mut since = Instant::now();
     loop {
         before_each(consumer.seq());
-        // Read before polling: when it is set, `Empty` means that nothing comes any more.
+        // Read before polling: if it is set, `Empty` means that no more frags come.
         let finished = done.load(Ordering::Acquire);
         match consumer.poll() {
             Polled::Ready(meta) => {

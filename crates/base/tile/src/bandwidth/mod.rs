@@ -1,16 +1,16 @@
-//! Bandwidth: how many bytes came from whom and went to whom, for the few who have most of them.
+//! bandwidth: bytes received from and sent to each peer, for the few peers with most of them.
 //!
-//! reads   each datagram's address and length, from the tile that takes and sends them
+//! reads   each datagram's address and length, from the tile that receives and sends them
 //! writes  [`words`] of the tile's counters region, at each housekeeping
-//! memory  60 B for each peer told apart, and 48 B in the workspace; [`PLACES`] of them
-//! drops   nothing: what is counted for nobody in particular is counted for the others
-//! source  heavy hitters by decrements (Misra and Gries, 1982), with weights that fade, beside places that are kept
+//! memory  60 B per distinguished peer, and 48 B in the workspace; [`PLACES`] of them
+//! drops   nothing: bytes without a peer of their own count for "others"
+//! source  heavy hitters by decrements (Misra and Gries, 1982), with fading weights, next to places that are kept
 //!
-//! A peer is an IP address, as the limits on connections have it: one that opens many ports is one peer still. On
-//! loopback everybody shares the address, so that there the port belongs to it.
+//! A peer is an IP address, as in the limits on connections: one that opens many ports is still one peer. On loopback
+//! all peers share the address, so there the port is included.
 //!
-//! [`Table`] is the tile's side, [`Tally`] what an observer reads. Observers take a place for what it says only where
-//! its check word fits the rest, so that none is needed to order the stores.
+//! [`Table`] is the tile's side, [`Tally`] what an observer reads. Observers accept a place only if its check word
+//! matches the rest, so the stores need no ordering.
 
 mod table;
 
@@ -21,30 +21,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use table::Table;
 
-/// Places of a table: what a tile that talks to peers tells apart. Whoever has more than a 33rd of all bytes of late
-/// has one, whatever the others do, and the heaviest 32 keep theirs.
+/// Places in a table: how many peers a tile distinguishes. A peer with more than 1/33 of all recent bytes has a place,
+/// whatever the others do, and the heaviest 32 keep theirs.
 pub const PLACES: usize = 64;
-/// Words of a place: the peer's three, bytes received, bytes sent, the check.
+/// Words of a place: three for the peer, bytes received, bytes sent, the check.
 const PLACE_WORDS: usize = 6;
 /// Words before the places: bytes received from the others, and sent to them.
 const HEAD_WORDS: usize = 2;
-/// A place is read again while it is being written, so often, with the core given away in between.
+/// How often to reread a place that is being written, yielding the core in between.
 const READS: usize = 1_000;
 
-/// Words of a table of so many places.
+/// Words of a table with this many places.
 pub const fn words(places: usize) -> usize {
     if places == 0 { 0 } else { HEAD_WORDS + places * PLACE_WORDS }
 }
 
-/// Whom bytes are counted for.
+/// Identifies a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer([u64; 3]);
 
 impl Peer {
-    /// In a place's third word, where somebody has it.
+    /// Bit in a place's third word that marks it as taken.
     const IS_SOMEBODY: u64 = 1 << 16;
 
-    /// The peer at an address.
+    /// Returns the peer at an address.
     #[inline]
     pub fn at(address: SocketAddr) -> Self {
         let (ip, is_loopback) = match address.ip() {
@@ -69,38 +69,38 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What came and what went, bytes of datagrams without the headers of IP and UDP.
+/// Received and sent bytes of datagrams, without IP and UDP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// From the peer.
+    /// Bytes from the peer.
     pub received: u64,
-    /// To the peer.
+    /// Bytes to the peer.
     pub sent: u64,
 }
 
 impl Bytes {
-    /// With others' beside them.
+    /// Adds another count.
     pub fn plus(self, other: Self) -> Self {
         Self { received: self.received + other.received, sent: self.sent + other.sent }
     }
 
-    /// What came after `earlier`.
+    /// The difference from an earlier count.
     pub fn since(self, earlier: Self) -> Self {
         Self { received: self.received.saturating_sub(earlier.received), sent: self.sent.saturating_sub(earlier.sent) }
     }
 }
 
-/// What tables of one or several tiles say at a moment.
+/// A snapshot of the tables of one or several tiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Those who have a place, since they have it.
+    /// Peers with a place, counted since they got it.
     pub peers: BTreeMap<Peer, Bytes>,
-    /// All others, and what peers had who lost their place.
+    /// All others, including earlier bytes of peers that lost their place.
     pub others: Bytes,
 }
 
 impl Tally {
-    /// Adds a table that a tile has written; nothing where `words` are fewer than a table takes.
+    /// Adds a table that a tile has written; ignores `words` that are too short for it.
     pub fn add(&mut self, words: &[AtomicU64], places: usize) {
         if places == 0 || words.len() < self::words(places) {
             return;
@@ -114,13 +114,13 @@ impl Tally {
         }
     }
 
-    /// Everybody's bytes.
+    /// The sum over all peers and the others.
     pub fn total(&self) -> Bytes {
         self.peers.values().fold(self.others, |sum, bytes| sum.plus(*bytes))
     }
 
-    /// What came after `earlier`. Who has lost a place since and got one again has only what came after that; the rest
-    /// is the others', so that the total is right.
+    /// The difference from `earlier`. A peer that lost its place and regained it has only the bytes since then; the
+    /// rest counts for the others, so that the total is right.
     pub fn since(&self, earlier: &Self) -> Self {
         let of_peer = |(peer, now): (&Peer, &Bytes)| {
             let then = earlier.peers.get(peer).copied().unwrap_or_default();
@@ -133,7 +133,7 @@ impl Tally {
     }
 }
 
-/// What a place says; `None` where nobody has it.
+/// Reads a place; `None` if it is free.
 fn read_place(words: &[AtomicU64]) -> Option<(Peer, Bytes)> {
     for _ in 0..READS {
         let [high, low, port, received, sent, check] = std::array::from_fn(|at| words[at].load(Ordering::Relaxed));
@@ -142,11 +142,11 @@ fn read_place(words: &[AtomicU64]) -> Option<(Peer, Bytes)> {
         }
         std::thread::yield_now();
     }
-    // Its writer died while it wrote.
+    // Its writer died during a write.
     None
 }
 
-/// 0 for zeros, as a workspace begins.
+/// Computes the check word: 0 for zeros, as in a fresh workspace.
 fn check(words: [u64; PLACE_WORDS - 1]) -> u64 {
     words.iter().fold(0, |mixed: u64, word| (mixed ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }

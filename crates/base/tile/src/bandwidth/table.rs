@@ -1,13 +1,14 @@
-//! The tile's side: a table of fixed size, which the heaviest peers keep.
+//! table: the tile's side: a table of fixed size that the heaviest peers keep.
 //!
 //! reads   addresses and lengths
 //! writes  the places that changed, at each flush
 //! memory  [`PLACES`](super::PLACES) places and a tag of 4 B for each
 //!
-//! Runs of one peer cost a comparison of addresses. Half of the places are kept: the heaviest have them, and lose one
-//! only to somebody heavier, into the other half. There whoever is new wears down all weights alike, at once by
-//! raising the floor that they are counted from, and takes a place whose weight is gone. However many addresses are
-//! spoofed, they wear down no more than their bytes divided by the places of that half and one; who has more bytes
+//! Runs of one peer cost a comparison of addresses. Half of the places are kept: the heaviest peers have them, and lose
+//! one only to a heavier peer, moving to the other half. There a new peer wears down all weights equally, all at once
+//! by raising the floor from which they are counted, and takes a place whose weight is gone. However many addresses are
+//! spoofed, they wear down at most their bytes divided by the number of places in that half plus one; a peer with more
+//! bytes than that stays.
 //! than that stays.
 
 use std::net::SocketAddr;
@@ -16,26 +17,26 @@ use std::sync::atomic::AtomicU64;
 use super::{Bytes, HEAD_WORDS, PLACE_WORDS, Peer, check};
 use crate::counters::put;
 
-/// Weights are halved so often, nanoseconds: who fell silent gives way to who sends now.
+/// Interval at which weights are halved, in nanoseconds, so that silent peers give way to current ones.
 const FADES_EVERY_NS: u64 = 8_000_000_000;
 
-/// Bytes by peer.
+/// Bytes by peer, as the tile counts them.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// So that nobody can choose addresses of equal tags.
+    /// Keys the tags, so that attackers cannot choose addresses with equal tags.
     secret: [u64; 2],
     tags: Vec<u32>,
     places: Vec<Place>,
-    /// Of each place: bytes that fade; where it is not kept, above the floor.
+    /// Per place: its fading bytes; if it is not kept, counted above the floor.
     weights: Vec<u64>,
-    /// Bits of places: those that nobody wears down, and those whose weight was gone when it was looked for.
+    /// Bit sets of places: the kept ones, and those found with no weight left.
     kept: u64,
     free: u64,
     floor: u64,
-    /// No weight is less of a place that is neither kept nor free.
+    /// Lower bound of the weights of places that are neither kept nor free.
     least: u64,
     others: Bytes,
-    /// Whom the last datagram came from, and to whom the last one went: mostly the next does too.
+    /// The last datagram's sender and the last one's destination: usually the next ones are the same.
     runs: [Option<(SocketAddr, usize)>; 2],
     fades_at: u64,
 }
@@ -47,7 +48,7 @@ struct Place {
     is_new: bool,
 }
 
-/// Where a datagram goes.
+/// Direction of a datagram.
 #[derive(Clone, Copy)]
 enum Way {
     In,
@@ -55,7 +56,7 @@ enum Way {
 }
 
 impl Table {
-    /// A table of so many places, 64 at most; `secret` is known to nobody else.
+    /// Creates a table with at most 64 places; `secret` must be unpredictable.
     pub fn new(places: usize, secret: [u64; 2]) -> Self {
         assert!(places <= u64::BITS as usize, "more places than bits");
         Self {
@@ -73,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Counts bytes that came.
+    /// Counts received bytes.
     #[inline]
     pub fn received(&mut self, from: SocketAddr, bytes: u64) {
         match self.place(from, bytes, Way::In) {
@@ -82,7 +83,7 @@ impl Table {
         }
     }
 
-    /// Counts bytes that went.
+    /// Counts sent bytes.
     #[inline]
     pub fn sent(&mut self, to: SocketAddr, bytes: u64) {
         match self.place(to, bytes, Way::Out) {
@@ -91,7 +92,7 @@ impl Table {
         }
     }
 
-    /// Writes what is new to the workspace, and lets weights fade. Panics when `words` are fewer than a table takes.
+    /// Writes changes to the workspace, and lets weights fade. Panics if `words` are too short for the table.
     pub fn flush(&mut self, words: &[AtomicU64], now: u64) {
         if self.places.is_empty() {
             return;
@@ -115,7 +116,7 @@ impl Table {
         self.keep();
     }
 
-    /// The place that counts them; `None` where the others do.
+    /// Returns the place that counts the bytes; `None` if the others do.
     #[inline]
     fn place(&mut self, address: SocketAddr, bytes: u64, way: Way) -> Option<usize> {
         let place = match self.runs[way as usize] {
@@ -136,7 +137,7 @@ impl Table {
         let Peer(peer) = Peer::at(address);
         let tag = self.tag(peer);
         for (at, tags) in self.tags.chunks(16).enumerate() {
-            // All at once is quicker than up to the first.
+            // Comparing all is faster than stopping at the first match.
             if tags.iter().fold(false, |is_there, other| is_there | (*other == tag)) {
                 let here = (16 * at..16 * at + tags.len()).find(|place| self.places[*place].peer == peer);
                 if here.is_some() {
@@ -147,7 +148,7 @@ impl Table {
         self.take(peer, tag, bytes)
     }
 
-    /// A place for who has none, if one is free or can be worn down.
+    /// Takes a place for a peer without one, if one is free or can be worn down.
     fn take(&mut self, peer: [u64; 3], tag: u32, bytes: u64) -> Option<usize> {
         let floor = self.floor;
         let place = match self.free_place() {
@@ -157,7 +158,7 @@ impl Table {
         self.others = self.others.plus(self.places[place].bytes);
         self.places[place] = Place { peer, ..Place::default() };
         self.tags[place] = tag;
-        // What was spent on wearing others down is not its own: the caller adds all bytes.
+        // Bytes spent on wearing others down do not count as its weight: the caller adds all bytes.
         self.weights[place] = floor;
         self.least = self.least.min(floor + bytes);
         for run in &mut self.runs {
@@ -166,7 +167,7 @@ impl Table {
         Some(place)
     }
 
-    /// A place whose weight is gone. The floor stays while there is any.
+    /// Returns a place without weight. The floor stays while there is any.
     fn free_place(&mut self) -> Option<usize> {
         while self.free != 0 {
             let place = self.free.trailing_zeros() as usize;
@@ -175,13 +176,13 @@ impl Table {
             if weight == self.floor {
                 return Some(place);
             }
-            // Its peer has come again.
+            // Its peer has sent again.
             self.least = self.least.min(weight);
         }
         None
     }
 
-    /// Raises the floor by so many bytes, or until a place is free.
+    /// Raises the floor by this many bytes, or until a place is free.
     fn wear_down(&mut self, bytes: u64) -> Option<usize> {
         let floor = self.floor + bytes;
         if floor > self.least {
@@ -196,7 +197,7 @@ impl Table {
         None
     }
 
-    /// The least weight that can be worn down, the places that have it, and the least of the other weights.
+    /// Returns the least weight that can be worn down, the places that have it, and the least of the other weights.
     fn lightest(&self) -> (u64, u64, u64) {
         let weight = |place: usize| if self.kept >> place & 1 == 0 { self.weights[place] } else { u64::MAX };
         let least = (0..self.weights.len()).map(weight).fold(u64::MAX, u64::min);
@@ -219,8 +220,8 @@ impl Table {
         self.least = (self.least - floor) / 2;
     }
 
-    /// Lets the heaviest place that can be worn down be kept, in place of a lighter one where half are. One at a time
-    /// is enough: it is done at each flush.
+    /// Lets the heaviest place that can be worn down be kept, replacing a lighter kept one if half are kept. One per
+    /// flush is enough.
     fn keep(&mut self) {
         let (mut rises, mut falls) = ((0, None), (u64::MAX, None));
         for (place, weight) in self.weights.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Tables against floods, and what observers read of them.
+//! Tables under floods, and how observers read them.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ fn v4(number: u32) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + number), 8001))
 }
 
-/// Random numbers.
+/// Generates random numbers.
 fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     std::iter::repeat_with(move || random.u64(..))
@@ -65,11 +65,11 @@ fn what_fits_is_counted_exactly_in_both_directions() {
     (0..4).for_each(|peer| assert_eq!(of(peer), Bytes { received: 1_000 + 10 * u64::from(peer), sent: 45 }));
     assert_eq!((tally.peers.len(), tally.others), (4, Bytes::default()));
     assert_eq!(tally.total(), Bytes { received: 4_060, sent: 180 });
-    // Two tiles' tables are one.
+    // Two tiles' tables add up.
     let mut both = tally.clone();
     both.add(&words, 4);
     assert_eq!((both.peers.len(), both.total()), (4, tally.total().plus(tally.total())));
-    // A workspace that is too short says nothing.
+    // Words that are too short are ignored.
     assert_eq!(read(&words[1..], 4), Tally::default());
 }
 
@@ -106,7 +106,7 @@ fn a_flood_of_addresses_drives_nobody_out_and_all_is_counted() {
     assert!(tally.others.received > total * 8 / 10, "{:?}", tally.others);
 }
 
-/// All places are taken by peers that go on with 45 % of the bytes; a flood has 50 %, who comes late 5 %.
+/// All places are taken by peers that continue with 45 % of the bytes; a flood has 50 %, a late peer 5 %.
 #[test]
 fn who_comes_late_with_much_gets_a_place_in_a_flood_and_keeps_it() {
     const STEP_NS: u64 = 20_000;
@@ -139,7 +139,7 @@ fn who_comes_late_with_much_gets_a_place_in_a_flood_and_keeps_it() {
             let tally = read(&words, PLACES);
             assert_eq!(tally.total().received, total, "step {step}");
             let bytes = tally.peers.get(&late_peer).map(|bytes| bytes.received);
-            // One second to get it: no later is it lost, nor begun anew.
+            // It takes at most one second to get a place; after that the place is never lost or restarted.
             if at > 50_000 {
                 assert!(bytes.is_some_and(|bytes| bytes > last), "step {step}: {bytes:?} after {last}");
                 first.get_or_insert(at);
@@ -164,7 +164,7 @@ fn who_falls_silent_gives_way_to_who_sends() {
     table.received(late, 1_000);
     table.flush(&words, SECOND);
     assert!(!read(&words, 2).peers.contains_key(&Peer::at(late)), "both places are heavy yet");
-    // Eight seconds halve a weight.
+    // A weight halves in eight seconds.
     for second in 2..400 {
         table.received(late, 1_000);
         table.flush(&words, second * SECOND);
@@ -174,7 +174,7 @@ fn who_falls_silent_gives_way_to_who_sends() {
     assert_eq!(tally.total().received, (2 << 40) + 399 * 1_000);
 }
 
-/// The lightest place is found again when it has grown, and at every moment the sum is right.
+/// The lightest place is found again after it has grown, and the sum is always right.
 #[test]
 fn the_sum_is_right_whatever_comes() {
     for seed in 0..50 {
@@ -218,14 +218,14 @@ fn who_comes_back_has_what_came_since() {
             .collect(),
         others: Bytes { received: others, sent: 0 },
     };
-    // Peer 1 goes on; 2 has lost its place with 500 and got one again; 3 is gone with 70; 4 is new.
+    // Peer 1 continues; 2 has lost its place with 500 and regained one; 3 is gone with 70; 4 is new.
     let since = peers(&[(1, 150), (2, 40), (4, 7)], 1_000).since(&peers(&[(1, 100), (2, 500), (3, 70)], 300));
     assert_eq!(since.peers.values().map(|bytes| bytes.received).collect::<Vec<_>>(), [50, 40, 7]);
     assert_eq!(since.total().received, 1_197 - 970);
     assert_eq!(since.others.received, 227 - 97);
 }
 
-/// A reader beside a writer sees no peer that was never there, and none with another's bytes.
+/// A reader concurrent with a writer sees no peer that never existed, and none with another's bytes.
 #[test]
 fn a_place_that_is_being_written_is_not_mistaken() {
     let (mut table, words) = table(1);
@@ -233,7 +233,8 @@ fn a_place_that_is_being_written_is_not_mistaken() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1.. {
-                // One wears down the place of the one before, the next takes it: 7 bytes a time from peers below 100.
+                // Each round wears down the previous peer's place, and the next one takes it: 7 bytes each from 100
+                // peers.
                 table.received(v4(round % 100), 7);
                 table.flush(&words, 0);
                 if stop.load(Ordering::Relaxed) {
@@ -243,7 +244,7 @@ fn a_place_that_is_being_written_is_not_mistaken() {
         });
         let known: BTreeSet<Peer> = (0..100).map(|who| Peer::at(v4(who))).collect();
         let mut seen = BTreeSet::new();
-        // It never rests: it is to read while the other writes.
+        // It never sleeps, because it must read while the other thread writes.
         let deadline = std::time::Instant::now() + hearth_testkit::PATIENCE;
         while seen.len() < 20 && std::time::Instant::now() < deadline {
             for (peer, bytes) in read(&words, 1).peers {

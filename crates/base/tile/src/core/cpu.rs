@@ -1,4 +1,4 @@
-//! The CPU time and the context switches of a core's thread, attributed to the tiles that it runs.
+//! cpu: attributes the CPU time and context switches of a core's thread to its tiles.
 
 use super::lend::Tiles;
 use crate::runner::OfThread;
@@ -7,7 +7,8 @@ use crate::sys::thread::CoreWait;
 
 /// How often the thread's CPU time is read and attributed.
 const CHARGE_NS: u64 = 10_000_000;
-/// How often it is read how long the thread has waited for its core: a file of the kernel's, some microseconds.
+/// How often to read for how long the thread has waited for its core: from a kernel file, which takes some
+/// microseconds.
 const WAIT_NS: u64 = 200_000_000;
 
 /// Attributes a thread's CPU time to its tiles by their share of busy time.
@@ -21,19 +22,19 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Begins to count for the calling thread.
+    /// Starts counting for the calling thread.
     pub fn new(now: u64) -> Self {
         let wait = CoreWait::of_this_thread();
         Self { next: now, cpu_ns: 0, switches: (0, 0), wait, waited_ns: 0, next_wait: now }
     }
 
-    /// Whether it is time to attribute what was used.
+    /// Whether an attribution is due.
     #[inline]
     pub fn is_due(&self, now: u64) -> bool {
         now >= self.next
     }
 
-    /// Attributes what was used since the last time, and says how much that is, nanoseconds.
+    /// Attributes the CPU time used since the last call, and returns it in nanoseconds.
     pub fn charge(&mut self, held: &mut [Tiles], now: u64) -> u64 {
         self.next = now + CHARGE_NS;
         let cpu_ns = sys::thread::cpu_ns();
@@ -41,7 +42,7 @@ impl Cpu {
         let thread = self.of_thread(now);
         let count: usize = held.iter().map(|tiles| tiles.list.len()).sum();
         let spent: Vec<u64> = held.iter_mut().flat_map(Tiles::take_busy).collect();
-        // Spinning on an empty link is the node's CPU time too: with nobody busy it is shared out evenly.
+        // Spinning on an empty link is the node's CPU time too: if no tile was busy it is shared evenly.
         let total: u64 = spent.iter().sum();
         for (tile, spent) in held.iter_mut().flat_map(|tiles| &mut tiles.list).zip(spent) {
             let share = match total {

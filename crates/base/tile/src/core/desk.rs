@@ -1,21 +1,21 @@
-//! What one core's thread shows the others, and how lists of tiles change threads.
+//! desk: what one core's thread exposes to the others, and how lists of tiles move between threads.
 //!
 //! reads   lists on their way to a core
 //! writes  the same; which core is woken for the tiles of a list
 //! memory  the lists themselves
 //!
-//! Wake-ups follow the tiles, see [`Waker::set_lent`]. The order is what makes sure that none is lost: the lender
-//! [redirects them first, then looks at its inputs once more, then gives its tiles away](lend); the borrower
-//! [redirects them first, then returns the tiles and wakes their owner](give_back), which looks at its inputs as it
-//! begins. Loom checks that order.
+//! Wake-ups follow the tiles, see [`Waker::set_lent`]. The order of steps ensures that none is lost: the lender [first
+//! redirects them, then checks its inputs once more, then gives its tiles away](lend); the borrower [first redirects
+//! them, then returns the tiles and wakes their owner](give_back), which starts by checking its inputs. Loom verifies
+//! that order.
 
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
 use crate::wake::Waker;
 
-/// What one core's thread shows the others; `L` is a list of tiles.
+/// The shared state of one core's thread; `L` is a list of tiles.
 pub struct Desk<L> {
     waker: Waker,
-    /// Whether it takes part.
+    /// Whether it takes part in lending.
     pub lends: bool,
     /// Thousandths of its time for which it worked.
     pub share: AtomicU32,
@@ -25,13 +25,13 @@ pub struct Desk<L> {
 }
 
 impl<L> Desk<L> {
-    /// Makes the desk of a core that takes part in lending or does not.
+    /// Creates the desk of a core; `lends` says whether it takes part in lending.
     pub fn new(waker: Waker, lends: bool) -> Self {
         let (inbox, has_mail) = (Mutex::new(Some(vec![])), AtomicBool::new(false));
         Self { waker, lends, share: AtomicU32::new(0), inbox, has_mail }
     }
 
-    /// Wakes it.
+    /// Returns its waker.
     pub fn waker(&self) -> &Waker {
         &self.waker
     }
@@ -42,19 +42,19 @@ impl<L> Desk<L> {
         self.has_mail.load(Ordering::Acquire)
     }
 
-    /// Takes what has come.
+    /// Takes the lists that have arrived.
     pub fn open(&self) -> Vec<L> {
         let mut inbox = self.inbox.lock();
         self.has_mail.store(false, Ordering::Release);
         inbox.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes what has come, and no more.
+    /// Takes the lists that have arrived, and accepts no more.
     pub fn close(&self) -> Vec<L> {
         self.inbox.lock().take().unwrap_or_default()
     }
 
-    /// Sends a list; it comes back where the core has stopped.
+    /// Sends a list; returns it if the core has stopped.
     fn send(&self, list: L) -> Result<(), L> {
         match &mut *self.inbox.lock() {
             None => return Err(list),
@@ -65,11 +65,11 @@ impl<L> Desk<L> {
     }
 }
 
-/// Lends the list of `owner`: redirects wake-ups to the borrower, looks at the inputs once more, gives the list away.
-/// `look` returns the list, or none where there is work after all.
+/// Lends the list of `owner`: redirects wake-ups to the borrower, checks the inputs once more, gives the list away.
+/// `look` returns the list, or `None` if there is work after all.
 ///
 /// # Errors
-/// Nothing was lent, and wake-ups are as before. What `look` returned comes back where the borrower has stopped.
+/// Nothing was lent, and wake-ups are as before. Contains the list from `look` if the borrower has stopped.
 pub fn lend<L>(owner: &Waker, borrower: &Desk<L>, look: impl FnOnce() -> Option<L>) -> Result<(), Option<L>> {
     owner.set_lent(true);
     let lent = match look() {
@@ -82,14 +82,14 @@ pub fn lend<L>(owner: &Waker, borrower: &Desk<L>, look: impl FnOnce() -> Option<
     lent
 }
 
-/// Sends a list and wakes the core that gets it. The list comes back where that one has stopped.
+/// Sends a list and wakes the receiving core. Returns the list if that core has stopped.
 pub fn give<L>(list: L, to: &Desk<L>) -> Result<(), L> {
     to.send(list)?;
     to.waker.wake();
     Ok(())
 }
 
-/// Gives a list back to its owner. It comes back where that one has stopped.
+/// Returns a list to its owner. Fails with the list if the owner has stopped.
 pub fn give_back<L>(list: L, owner: &Desk<L>) -> Result<(), L> {
     owner.waker.set_lent(false);
     owner.send(list)?;

@@ -1,14 +1,14 @@
-//! Lending: while one core suffices it runs the tiles of the others, which sleep.
+//! lend: while one core suffices, it runs the tiles of the others, which sleep.
 //!
-//! reads   how much of its time each core works
-//! writes  the lists of tiles that change threads
+//! reads   the share of its time that each core works
+//! writes  the lists of tiles that move between threads
 //! memory  the lists themselves
 //!
-//! Waking a core costs more than a transaction does: an interrupt of another processor, a sleep, caches that have gone
-//! cold; and each hop of a transaction from core to core is such a wake-up while there is little to do. So a core that
-//! has nothing to do, and had little lately, gives its tiles to the *borrower*, the core that waits for the network.
-//! That one polls them behind its own, and gives all back as soon as it works for most of its time. Only whole lists
-//! move, and only while none of their tiles has a turn, so a tile notices nothing.
+//! Waking a core costs more than a transaction: an interrupt of another processor, a sleep, cold caches; and at low
+//! load each hop of a transaction from core to core is such a wake-up. So a core that is idle, and was mostly idle
+//! lately, gives its tiles to the *borrower*, the core that waits for the network. The borrower polls them after its
+//! own, and gives all back as soon as it works for most of its time. Only whole lists move, and only while none of
+//! their tiles has a turn, so a tile notices nothing.
 //!
 //! Wake-ups follow the tiles: [`desk`].
 
@@ -18,40 +18,41 @@ use crate::runner::Runnable;
 use crate::sync::Ordering;
 use crate::sys::event::MAX_WAIT;
 
-/// A core lends where it and the borrower together have worked for less than this of their time, thousandths.
+/// A core lends while it and the borrower together work for less than this share of their time, in thousandths.
 const LEND_BELOW: u32 = 500;
-/// The borrower gives back where it works for more of its time than this, thousandths.
+/// The borrower gives back when it works for more than this share of its time, in thousandths.
 const RETURN_ABOVE: u32 = 750;
-/// A core that works for more of its time than this is full, thousandths, though others had it meanwhile.
+/// A core that works for more than this share of its time is full, in thousandths, even if other programs used it
+/// meanwhile.
 const FULL: u32 = 950;
-/// The borrower gives back where it was full for so many windows one after the other.
+/// The borrower gives back after it was full for this many consecutive windows.
 const FULL_WINDOWS_MAX: u32 = 5;
-/// The time over which a core's share of work is measured, nanoseconds.
+/// Window over which a core's share of work is measured, in nanoseconds.
 const WINDOW_NS: u64 = 10_000_000;
-/// A core whose tiles were returned keeps them for this long, nanoseconds; each time for twice as long as the last
-/// time, up to the maximum, while they come back within [`KEEP_MAX_NS`].
+/// How long a core keeps returned tiles, in nanoseconds; the time doubles up to the maximum with each return within
+/// [`KEEP_MAX_NS`].
 const KEEP_NS: u64 = 50_000_000;
-/// The longest time for which a core keeps tiles that were returned, nanoseconds.
+/// The longest time for which a core keeps returned tiles, in nanoseconds.
 const KEEP_MAX_NS: u64 = 2_000_000_000;
 
 /// The tiles of one core, in the order of the data flow.
 pub struct Tiles {
-    /// The tiles.
+    /// The core's tiles.
     pub list: Vec<Box<dyn Runnable>>,
-    /// The number of the core whose tiles these are.
+    /// Index of the core that owns the tiles.
     pub owner: usize,
-    /// What each had been busy for at the last charge.
+    /// Each tile's busy time at the last charge.
     busy_ns: Vec<u64>,
 }
 
 impl Tiles {
-    /// Makes the list of core `owner`.
+    /// Creates the list of core `owner`.
     pub fn new(owner: usize, list: Vec<Box<dyn Runnable>>) -> Self {
         let busy_ns = vec![0; list.len()];
         Self { list, owner, busy_ns }
     }
 
-    /// What each has been busy for since the last call.
+    /// Returns each tile's busy time since the last call.
     pub fn take_busy(&mut self) -> impl Iterator<Item = u64> {
         let busy = self.list.iter().zip(&mut self.busy_ns);
         busy.map(|(tile, last)| {
@@ -61,11 +62,11 @@ impl Tiles {
     }
 }
 
-/// What one core's thread shows the others.
+/// The shared state of one core's thread.
 pub type Desk = desk::Desk<Tiles>;
 
-/// Which core borrows: the first that waits for descriptors, else the first of all. None where one thread cannot wait
-/// for the descriptors of all.
+/// Chooses the borrower: the first core that waits for descriptors, else the first of all. `None` if one thread cannot
+/// wait for the descriptors of all.
 pub fn choose_borrower(cores: &[super::Core]) -> Option<usize> {
     let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.wait_for().readable.len()).sum::<usize>();
     let lending = cores.iter().enumerate().filter(|(_, core)| core.lends);
@@ -77,7 +78,7 @@ pub fn choose_borrower(cores: &[super::Core]) -> Option<usize> {
     waits.map(|(index, _)| *index)
 }
 
-/// How much of its time a core works, and what follows from it.
+/// How much of its time a core works, and whether it should lend or give back.
 pub struct Pace {
     own: usize,
     borrower: Option<usize>,
@@ -92,7 +93,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Makes the pace of core `own`.
+    /// Creates the pace of core `own`.
     pub fn new(own: usize, borrower: Option<usize>, now: u64) -> Self {
         Self {
             own,
@@ -108,13 +109,13 @@ impl Pace {
         }
     }
 
-    /// A pass of `ns` has worked or not.
+    /// Records a pass of `ns`, and whether it worked.
     #[inline]
     pub fn passed(&mut self, worked: bool, ns: u64) {
         self.worked_ns += if worked { ns } else { 0 };
     }
 
-    /// `cpu_ns`: CPU time of the thread since the last call. Work that took longer than that waited for the core.
+    /// Measures the work against `cpu_ns`, the thread's CPU time since the last call: longer work waited for the core.
     pub fn measure(&mut self, cpu_ns: u64, now: u64, desks: &[Desk]) {
         self.cpu_ns += cpu_ns;
         let passed = now.saturating_sub(self.window_start);
@@ -133,7 +134,7 @@ impl Pace {
         (self.window_start, self.worked_ns, self.cpu_ns) = (now, 0, 0);
     }
 
-    /// The core to which an idle core gives its tiles, if it does.
+    /// Returns the core to which an idle core should lend its tiles, if any.
     pub fn lend_to<'a>(&self, now: u64, desks: &'a [Desk]) -> Option<&'a Desk> {
         let borrower = self.borrower.filter(|borrower| *borrower != self.own && now >= self.keep_until)?;
         let desk = &desks[borrower];
@@ -141,18 +142,18 @@ impl Pace {
         (takes_part && self.share + desk.share.load(Ordering::Relaxed) < LEND_BELOW).then_some(desk)
     }
 
-    /// Whether the borrower has too much to do for one core.
+    /// Whether the borrower has too much work for one core.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.share > RETURN_ABOVE || self.full_windows >= FULL_WINDOWS_MAX
     }
 
-    /// The core has given its tiles away.
+    /// Records that the core has lent its tiles.
     pub fn lent(&mut self, now: u64) {
         self.lent_at = now;
     }
 
-    /// The core has its tiles back.
+    /// Records that the core has its tiles back.
     pub fn returned(&mut self, now: u64) {
         let is_soon = now.saturating_sub(self.lent_at) < KEEP_MAX_NS;
         self.keep_ns = if is_soon { (self.keep_ns * 2).min(KEEP_MAX_NS) } else { KEEP_NS };
@@ -162,7 +163,7 @@ impl Pace {
     }
 }
 
-/// Gives `tiles` back to their core. They come back where it has stopped.
+/// Gives `tiles` back to their core. Fails with the tiles if that core has stopped.
 pub fn give_back(tiles: Tiles, desks: &[Desk]) -> Result<(), Tiles> {
     let owner = &desks[tiles.owner];
     desk::give_back(tiles, owner)
@@ -190,7 +191,7 @@ mod tests {
             Self { desks, borrower: pace(0), owner: pace(1), now: 0 }
         }
 
-        /// One window in which the borrower's tiles work for `worked_ms`, and its thread runs for `cpu_ms`.
+        /// Simulates a window in which the borrower's tiles work for `worked_ms`, and its thread runs for `cpu_ms`.
         fn window(&mut self, worked_ms: u64, cpu_ms: u64) {
             self.now += WINDOW_NS;
             self.borrower.passed(true, worked_ms * MS);

@@ -1,26 +1,26 @@
-//! Patience: how long an idle core spins before it parks.
+//! patience: how long an idle core spins before it parks.
 //!
-//! reads   how long it was until work came
-//! writes  a time
+//! reads   the lengths of idle times
+//! writes  a spinning time
 //! memory  a count for each power of two
 //! source  Karlin, Manasse, McGeoch, Owicki, "Competitive randomized algorithms for nonuniform problems" (1994): the
-//!         best time to wait follows from how long waits are
+//!         best time to wait follows from the distribution of waits
 //!
-//! To park and be woken costs as much as to spin for [`IdlePolicy::park_after_ns`](super::IdlePolicy). Work comes in
-//! bursts: what follows within a burst comes soon, and the next burst late, so the best time lies just behind the gaps
-//! of a burst. A core that slept cannot tell when it would have found work, since it takes time to wake up; so one idle
-//! time of [`SAMPLE_EVERY`] is spun through for as long as any, and only these count.
+//! Parking and waking cost as much as spinning for [`IdlePolicy::park_after_ns`](super::IdlePolicy). Work arrives in
+//! bursts: gaps within a burst are short and gaps between bursts long, so the best time is just above the gaps within a
+//! burst. A core that slept cannot tell when it would have found work, because waking up takes time. So one idle time
+//! of [`SAMPLE_EVERY`] spins for the maximum, and only these are counted.
 
-/// Every so many idle times one is a sample.
+/// One idle time of this many is a sample.
 const SAMPLE_EVERY: u32 = 32;
-/// The spin time is chosen again after this many samples.
+/// The spin time is recomputed after this many samples.
 const CHOOSE_EVERY: u32 = 8;
-/// Counts are halved when there are so many samples.
+/// Counts are halved at this many samples.
 const SAMPLES_MAX: u32 = 128;
-/// Counts by power of two, nanoseconds; the last is of all that was longer.
+/// Counts by power of two of nanoseconds; the last one holds everything longer.
 const BUCKETS: usize = 37;
 
-/// How long an idle core spins.
+/// Chooses how long an idle core spins.
 pub struct Patience {
     most_ns: u64,
     chosen_ns: u64,
@@ -30,7 +30,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Spins for `most_ns` until it knows better.
+    /// Spins for `most_ns` until enough samples exist.
     pub fn new(most_ns: u64) -> Self {
         Self { most_ns, chosen_ns: most_ns, counts: [0; BUCKETS], samples: 0, idle_times: 0 }
     }
@@ -41,7 +41,7 @@ impl Patience {
         if self.idle_times.is_multiple_of(SAMPLE_EVERY) { self.most_ns } else { self.chosen_ns }
     }
 
-    /// Work came after `idle_ns`; what comes without a gap tells nothing.
+    /// Records that work arrived after `idle_ns`; work without a gap is no sample.
     pub fn worked_after(&mut self, idle_ns: u64) {
         if idle_ns == 0 {
             return;
@@ -63,11 +63,11 @@ impl Patience {
         }
     }
 
-    /// Takes the time that would have cost the least: each gap costs its length where that is shorter, else the time
-    /// and a sleep.
+    /// Chooses the time that would have cost least: each gap costs its length if it is shorter than the time, else the
+    /// time and a sleep.
     fn choose(&mut self) {
         let (mut shorter_ns, mut longer) = (0, u64::from(self.samples));
-        // Not to spin at all costs a sleep for each.
+        // Never spinning costs a sleep for each gap.
         let (mut least_ns, mut chosen_ns) = (longer.saturating_mul(self.most_ns), 0);
         for (bits, count) in self.counts.iter().enumerate() {
             // All gaps counted so far are shorter than this.

@@ -11,7 +11,7 @@ use crate::testing::{Scripted, Shared as Script, Wire, Wires, look, script};
 
 const NEVER_PARK: IdlePolicy = IdlePolicy { park_after_ns: u64::MAX, sleep_max_ns: IdlePolicy::SLEEP_MAX_NS };
 const PARK_AT_ONCE: IdlePolicy = IdlePolicy { park_after_ns: 0, ..NEVER_PARK };
-/// A core that nothing wakes sleeps for longer than a test waits.
+/// Without a wake-up, a core sleeps for longer than a test waits.
 const SLEEP_UNTIL_WOKEN: IdlePolicy = IdlePolicy { sleep_max_ns: 10 * PATIENCE.as_nanos() as u64, ..PARK_AT_ONCE };
 
 fn waker() -> Waker {
@@ -37,7 +37,7 @@ struct Pair {
     fleet: Fleet,
     wakers: [Waker; 2],
     taken: Script,
-    /// The producer publishes until it has published so many.
+    /// The producer publishes until it has published this many.
     wanted: Arc<AtomicU64>,
 }
 
@@ -75,7 +75,7 @@ impl Pair {
         Self { fleet: Fleet::start(cores).unwrap(), wires, wakers, taken, wanted }
     }
 
-    /// Asks for frags until there are `count` in all, and waits for them.
+    /// Requests frags until `count` were moved in all, and waits for them.
     fn move_until(&self, count: u64) {
         self.wanted.store(count, Ordering::Release);
         self.wakers[0].wake();
@@ -96,8 +96,8 @@ fn two_spinning_cores_move_every_frag() {
     assert_eq!((wires.word("a:0", "state"), wires.word("b:0", "state")), (2, 2));
 }
 
-/// Many times: both cores asleep, the producer is told to go on, more frags than the link holds pass. None would if
-/// one of the four wake-ups in there were missed.
+/// Repeatedly: both cores sleep, the producer continues, and more frags than the link holds must pass. One
+/// missed wake-up of the four involved would block them.
 #[test]
 fn sleeping_cores_are_woken_by_frags_and_by_room() {
     let pair = Pair::start(SLEEP_UNTIL_WOKEN);
@@ -217,7 +217,7 @@ fn an_idle_fleet_uses_nearly_no_cpu() {
     let used = || pair.wires.word("a:0", "cpu_ns") + pair.wires.word("b:0", "cpu_ns");
     wait_until("both sleep", || pair.wakers.iter().all(Waker::is_parked));
     let (before, beat) = (used(), pair.wires.word("a:0", "heartbeat_unix_ns"));
-    // Heartbeats go on: 300 ms of them, or more where something else has the cores.
+    // Heartbeats continue: for 300 ms, or longer if other programs use the cores.
     let beats = || pair.wires.word("a:0", "heartbeat_unix_ns").min(pair.wires.word("b:0", "heartbeat_unix_ns"));
     wait_until("300 ms pass", || beats() >= beat + 300_000_000);
     let (used, passed) = (used() - before, beats() - beat);
@@ -242,7 +242,7 @@ fn a_core_that_is_not_there_is_an_error_and_stops_what_ran() {
         let mut first = core("a", vec![tile(&wires, "a:0", &scripts[0])], &waker(), &wires, PARK_AT_ONCE);
         let mut second = core("b", vec![tile(&wires, "b:0", &scripts[1])], &waker(), &wires, PARK_AT_ONCE);
         second.pin = Some(missing);
-        // The first may lend its tiles to the second, which never begins.
+        // The first may lend its tiles to the second, which never starts.
         (first.lends, second.lends) = (true, true);
         let (_here, there) = std::os::unix::net::UnixStream::pair().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&there);
@@ -291,9 +291,10 @@ fn no_wake_up_is_lost_while_tiles_change_threads() {
     let pair = Pair::lending(SLEEP_UNTIL_WOKEN);
     let mut count = 0;
     for round in 0..30u64 {
-        // Some while the tiles are on their way, some when all is asleep, and some until one core has too much to do.
+        // Some frags arrive while the tiles are on their way, some while everything sleeps, and some until one core is
+        // overloaded.
         if round % 3 == 0 {
-            // Whether to lend is decided before a sleep, which here has no end.
+            // The decision to lend precedes a sleep, which is endless here.
             wait_until("the second core lends", || {
                 pair.wakers.iter().for_each(Waker::wake);
                 pair.wakers[1].is_lent()
@@ -301,7 +302,7 @@ fn no_wake_up_is_lost_while_tiles_change_threads() {
         }
         count += [1, 7, 3_000][(round % 3) as usize];
         pair.move_until(count);
-        // Where other programs have the cores, it may never have too much to do.
+        // If other programs use the cores, it may never be overloaded.
         for _ in 0..if round % 9 == 2 { 50 } else { 0 } {
             if !pair.wakers[1].is_lent() {
                 break;

@@ -1,4 +1,4 @@
-//! The loop of a core's thread: passes over the tiles that it holds, spinning, lending, sleeping.
+//! turns: the loop of a core's thread: passes over its tiles, spinning, lending, sleeping.
 
 use std::sync::atomic::Ordering;
 
@@ -10,15 +10,15 @@ use crate::clock::Clock;
 use crate::runner::Activity;
 use crate::wake::Waker;
 
-/// A core's thread.
+/// The state of a core's thread.
 pub struct Thread<'a> {
-    /// The number of the core.
+    /// Index of the core.
     pub index: usize,
-    /// The tiles that it runs: its own, then those that it borrows; none while its own are lent.
+    /// The tiles that it runs: its own, then borrowed ones; none while its own are lent.
     pub held: Vec<Tiles>,
-    /// Which tile has its turn, by list and place.
+    /// The tile that has its turn, by list and position.
     pub running: (usize, usize),
-    /// What the cores share.
+    /// State shared by the cores.
     pub shared: &'a Shared,
     clock: Clock,
     idle: IdlePolicy,
@@ -28,7 +28,7 @@ pub struct Thread<'a> {
 }
 
 impl<'a> Thread<'a> {
-    /// The thread of core `index`, which is the calling one.
+    /// Creates the state for core `index`, which the calling thread runs.
     pub fn new(index: usize, tiles: Tiles, shared: &'a Shared, clock: Clock, idle: IdlePolicy) -> Self {
         let now = clock.now();
         let pace = Pace::new(index, shared.borrower, now);
@@ -70,7 +70,7 @@ impl<'a> Thread<'a> {
                     self.return_all(now);
                 }
             }
-            // A pass that found nothing has looked for work already.
+            // A pass that found nothing has already looked for work.
             let since = *idle_since.get_or_insert(if worked { now } else { began });
             if now.saturating_sub(since) < self.patience.ns() {
                 std::hint::spin_loop();
@@ -79,7 +79,7 @@ impl<'a> Thread<'a> {
             match self.pace.lend_to(now, &self.shared.desks) {
                 Some(borrower) => {
                     self.lend(borrower);
-                    // The time for which they were lent says nothing about how soon work comes.
+                    // The time for which they were lent says nothing about how soon work arrives.
                     idle_since = None;
                 }
                 None => parked_ns = self.park(),
@@ -88,7 +88,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Attributes CPU time and measures how much of it was work, where that is due.
+    /// Attributes CPU time and measures how much of it was work, if that is due.
     #[inline]
     fn charge_if_due(&mut self, now: u64) {
         if self.cpu.is_due(now) {
@@ -101,7 +101,7 @@ impl<'a> Thread<'a> {
         self.pace.measure(cpu_ns, now, &self.shared.desks);
     }
 
-    /// One turn of each tile. Whether any worked.
+    /// Gives each tile one turn. Returns whether any worked.
     fn pass(&mut self, parked_ns: u64) -> bool {
         let mut worked = false;
         for (i, tiles) in self.held.iter_mut().enumerate() {
@@ -114,7 +114,7 @@ impl<'a> Thread<'a> {
         worked
     }
 
-    /// The pass before a sleep. Whether there was work after all.
+    /// Runs the pass before a sleep. Returns whether there was work after all.
     fn last_pass(&mut self) -> bool {
         let began = self.clock.now();
         let worked = self.pass(0);
@@ -122,7 +122,7 @@ impl<'a> Thread<'a> {
         worked
     }
 
-    /// Sleeps, unless there is work after all. Returns for how long.
+    /// Sleeps unless there is work after all. Returns for how long.
     fn park(&mut self) -> u64 {
         let waker = self.waker();
         waker.announce();
@@ -130,7 +130,7 @@ impl<'a> Thread<'a> {
             waker.cancel();
             return 0;
         }
-        // What is not attributed yet is so after the sleep.
+        // Anything not attributed yet is attributed after the sleep.
         self.charge_if_due(self.clock.now());
         let (mut readable, mut deadline) = (vec![], None::<u64>);
         for (i, tiles) in self.held.iter_mut().enumerate() {
@@ -149,7 +149,7 @@ impl<'a> Thread<'a> {
         self.clock.now().saturating_sub(start)
     }
 
-    /// Gives its tiles to `borrower`, unless there is work after all, and sleeps until they are back.
+    /// Lends its tiles to `borrower` unless there is work after all, and sleeps until they are back.
     fn lend(&mut self, borrower: &Desk) {
         let waker = self.waker();
         let lent = lend::lend(waker, borrower, || {
@@ -172,7 +172,7 @@ impl<'a> Thread<'a> {
         self.pace.returned(self.clock.now());
     }
 
-    /// Takes the lists that were sent to it.
+    /// Takes the lists sent to it.
     fn take_mail(&mut self) {
         for mut tiles in self.desk().open() {
             tiles.list.iter_mut().for_each(|tile| tile.moved());
@@ -180,7 +180,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Gives back all that it borrowed.
+    /// Gives back everything that it borrowed.
     fn return_all(&mut self, now: u64) {
         self.charge(now);
         for tiles in self.held.split_off(1) {

@@ -1,4 +1,4 @@
-//! The run loop of one tile: regimes, room, bursts and counters.
+//! The loop of one tile: regimes, room, bursts and counters.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::tile::Port;
 const IN: Wire = Wire { name: "in", from: "test:0", to: "scripted:0", reliable: true };
 const OUT: Wire = Wire { name: "out", from: "scripted:0", to: "test:0", reliable: true };
 
-/// A scripted tile between links whose other ends the test holds, on a virtual clock.
+/// A scripted tile on a virtual clock, between links whose other ends the test holds.
 struct Stage<const BURST: usize> {
     wires: Wires,
     runner: Runner<Scripted<BURST>>,
@@ -38,7 +38,7 @@ impl<const BURST: usize> Stage<BURST> {
         self.runner.time_line().ns()[regime as usize]
     }
 
-    /// Frags taken, and bursts ended.
+    /// The number of frags taken, and of bursts ended.
     fn seen(&self) -> (usize, usize) {
         let script = look(&self.script);
         (script.taken.len(), script.bursts)
@@ -56,7 +56,7 @@ fn give(feed: &mut Producer, numbers: impl IntoIterator<Item = u8>) {
     }
 }
 
-/// Takes at most `most` frags: their numbers.
+/// Takes at most `most` frags; returns their numbers.
 fn take(drain: &mut Consumer, most: usize) -> Vec<u64> {
     let mut taken = vec![];
     while taken.len() < most {
@@ -135,7 +135,7 @@ fn time_without_room_is_backpressure() {
     look(&stage.script).publish = [1, 0, 0];
     give(&mut feed, 0..DEPTH as u8);
     stage.settle();
-    // Only a turn that begins with room asks the filter; of its two frags, one fits.
+    // Only a turn that starts with room calls the filter; one of its two frags fits.
     look(&stage.script).filter = Box::new(move |_, _| {
         clock.advance(Duration::from_nanos(9));
         Filter::Take
@@ -149,7 +149,7 @@ fn time_without_room_is_backpressure() {
     stage.settle();
     assert_eq!(stage.regime(Regime::Backpressure), 9);
     assert_eq!(stage.regime(Regime::Finish), 9);
-    // Blocked, it sleeps; and again, with another tile's turn before the next of its own.
+    // While blocked, it sleeps; and again, with another tile's turn before its own next one.
     let wait = stage.regime(Regime::Wait);
     for (gap, parked) in [(50_000, 50_000), (6_000, 5_000)] {
         stage.wires.clock.advance(Duration::from_nanos(gap));
@@ -157,7 +157,7 @@ fn time_without_room_is_backpressure() {
     }
     assert_eq!((stage.regime(Regime::Backpressure), stage.regime(Regime::Elsewhere)), (55_009, 1_000));
     assert_eq!(stage.regime(Regime::Wait), wait);
-    // The sleep from which room woke it is the stall's, too; the next is a wait for work.
+    // The sleep that ended when room appeared also counts as backpressure; the next one is a wait for work.
     take(&mut drain, usize::MAX);
     for _ in 0..2 {
         stage.wires.clock.advance(Duration::from_nanos(700));
@@ -191,8 +191,8 @@ fn backpressure_is_entered_left_and_counted() {
     assert!(received.iter().copied().eq(0..stage.word("frags_in")), "each frag once and in order");
 }
 
-/// Every callback publishes as much as it may. Publishing without room panics, so this passes only when the loop
-/// has looked for room before each call.
+/// Every callback publishes as much as it may. Publishing without room panics, so this passes only if the loop checks
+/// for room before each call.
 #[test]
 fn no_callback_is_called_without_room_for_its_burst() {
     let mut stage = Stage::<3>::new(&[IN, OUT, Wire { name: "out:1", ..OUT }]);
@@ -237,7 +237,7 @@ fn a_burst_without_room_at_its_end_is_ended_before_anything_else() {
     let mut stage = Stage::<1>::new(&[IN, OUT]);
     let (mut feed, mut drain) = (stage.wires.feed("in"), stage.wires.drain("out"));
     look(&stage.script).publish = [1, 1, 0];
-    // The eighth frag out is the fourth's of the second run; its burst finds the link full.
+    // The eighth output frag is the fourth one's of the second run; its burst finds the link full.
     for number in 0..DEPTH as u8 {
         give(&mut feed, [number]);
         stage.runner.turn(0);
@@ -388,7 +388,7 @@ fn before_a_sleep_counters_are_written_where_there_was_work() {
     assert_eq!(written(&stage, "frags_in"), 0, "no housekeeping was due");
     stage.runner.flush_work();
     assert_eq!(written(&stage, "frags_in"), 1);
-    // An idle turn changes how long it has waited, which can wait.
+    // An idle turn changes only how long it has waited, whose write can wait.
     let waited = written(&stage, "regime_wait_ns");
     look(&stage.script).costs[2] = 10;
     stage.runner.turn(0);
@@ -425,7 +425,7 @@ fn a_tile_without_inputs_is_polled() {
     assert_eq!(stage.word("in_backpressure"), 1);
 }
 
-/// Passes frags on, and publishes three of its own at the start: two that nothing caused, one that has just come in.
+/// Forwards frags, and publishes three of its own at the start: two without an origin, one just received.
 struct Relay {
     port: Port,
     own: u64,

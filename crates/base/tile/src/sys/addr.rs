@@ -1,4 +1,4 @@
-//! Socket addresses as the kernel has them.
+//! addr: converts socket addresses to and from the kernel's format.
 //!
 //! reads   `sockaddr_storage`
 //! writes  `sockaddr_storage`
@@ -8,7 +8,7 @@
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// An address as the kernel takes it, and its size.
+/// Converts an address to the kernel's format; returns it with its size.
 pub fn to_raw(addr: SocketAddr) -> (libc::sockaddr_storage, u32) {
     // SAFETY: an all-zero sockaddr_storage is a valid empty address.
     let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
@@ -40,7 +40,7 @@ pub fn to_raw(addr: SocketAddr) -> (libc::sockaddr_storage, u32) {
     (storage, len as u32)
 }
 
-/// An address as the kernel gives it; `None` of another family than IP.
+/// Converts an address from the kernel's format; `None` if it is not an IP address.
 pub fn from_raw(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {

@@ -1,20 +1,20 @@
-//! The file system that a path lies on.
+//! disk: the size and free space of the file system that holds a path.
 
 use std::ffi::CString;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How big a file system is, and what is left of it.
+/// Size and free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes in all.
+    /// Total bytes.
     pub size_bytes: u64,
-    /// Bytes that a process without privileges may still write.
+    /// Bytes that an unprivileged process may still write.
     pub free_bytes: u64,
 }
 
-/// The space of the file system that `path` lies on.
+/// Returns the space of the file system that holds `path`.
 pub fn space(path: &Path) -> Result<Space> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::from(ErrorKind::InvalidInput))?;
     // SAFETY: an all-zero statvfs is a valid value to be overwritten.

@@ -1,13 +1,13 @@
-//! An event descriptor and waiting for it.
+//! event: an event descriptor, and waiting for it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// A Linux eventfd: signalled from any thread, waited for by one.
+/// A Linux eventfd: any thread signals it, one thread waits for it.
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// Opens one. Fails when the process is out of descriptors.
+    /// Opens an eventfd. Fails if the process is out of descriptors.
     pub fn new() -> std::io::Result<Self> {
         // SAFETY: eventfd takes no pointers; the result is checked before use.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
@@ -33,11 +33,11 @@ impl EventFd {
     }
 }
 
-/// The most descriptors one core waits for besides its own event.
+/// Maximum descriptors that one core waits for besides its own event.
 pub const MAX_WAIT: usize = 31;
 
-/// Sleeps until `event` or one of `others` is readable, or `timeout_ns` has passed. Looks at the first
-/// [`MAX_WAIT`] of `others`.
+/// Sleeps until `event` or one of `others` is readable, or `timeout_ns` has passed. Checks only the first [`MAX_WAIT`]
+/// of `others`.
 pub fn wait_readable(event: &EventFd, others: &[RawFd], timeout_ns: u64) {
     let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_WAIT + 1];
     fds[0].fd = event.0.as_raw_fd();

@@ -1,6 +1,6 @@
-//! Memory for a secret: a page that is never written to swap, to a core dump or into a child process.
+//! locked: memory for a secret: a page that never reaches swap, a core dump or a child process.
 //!
-//! memory  a page for each secret, of those that the user may lock (`ulimit -l`)
+//! memory  one page per secret, of those that the user may lock (`ulimit -l`)
 //! source  mlock(2), madvise(2): `MADV_DONTDUMP`, `MADV_DONTFORK`
 
 use std::io;
@@ -8,12 +8,12 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut, write_volatile};
 
-/// Bytes of a page, at least, on every system that this runs on: no secret is longer.
+/// Minimum page size on every supported system: no secret is longer.
 const PAGE_MIN: usize = 4_096;
-/// How deep below its caller [`wipe_stack`] reaches, bytes.
+/// How far below its caller's frame [`wipe_stack`] reaches, in bytes.
 const STACK_WIPED: usize = 64 << 10;
 
-/// A mapped page; wiped before it is given back.
+/// A mapped page, which is wiped before it is unmapped.
 struct Page {
     at: NonNull<u8>,
     bytes: usize,
@@ -55,7 +55,7 @@ impl Drop for Page {
     }
 }
 
-/// A value in a locked page of its own, which is wiped when it is dropped. Moving this moves a pointer.
+/// A value in its own locked page, which is wiped on drop. Moving this moves only a pointer.
 pub struct Locked<T> {
     page: Page,
     value: PhantomData<T>,
@@ -67,11 +67,11 @@ unsafe impl<T: Send> Send for Locked<T> {}
 unsafe impl<T: Sync> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
-    /// Moves a value into a page. The caller's copy stays where it was: begin with a value that is no secret, and write
+    /// Moves a value into a page. The caller's copy remains in memory: start with a value that is no secret, and write
     /// the secret in place.
     ///
     /// # Errors
-    /// No page is to be had, or none may be locked.
+    /// No page can be mapped or locked.
     pub fn new(value: T) -> io::Result<Self> {
         const { assert!(size_of::<T>() <= PAGE_MIN && align_of::<T>() <= PAGE_MIN) };
         let page = Page::map()?;
@@ -104,8 +104,8 @@ impl<T> Drop for Locked<T> {
     }
 }
 
-/// Overwrites what functions that have returned left on the stack of this thread: call it where the function was called
-/// that handled a secret, which must not be inlined there.
+/// Overwrites what returned functions left on this thread's stack. Call it from the caller of the function that handled
+/// a secret, which must not be inlined there.
 #[inline(never)]
 pub fn wipe_stack() {
     let mut bytes = [0u8; STACK_WIPED];
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// The flags of the mapping that an address lies in.
+    /// Returns the flags of the mapping that contains an address.
     fn flags(at: usize) -> String {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut is_there = false;

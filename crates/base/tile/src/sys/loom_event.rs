@@ -1,4 +1,4 @@
-//! An event descriptor in loom's models: a flag that is waited for without an end, so that a lost wake-up is a
+//! loom_event: an event descriptor for loom's models: a flag with an endless wait, so that a lost wake-up is a
 //! deadlock, which loom reports.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use loom::sync::{Condvar, Mutex};
 
-/// Signalled from any thread, waited for by one.
+/// An event that any thread signals and one thread waits for.
 pub struct EventFd {
     is_readable: Mutex<bool>,
     changed: Condvar,
@@ -19,7 +19,7 @@ impl fmt::Debug for EventFd {
 }
 
 impl EventFd {
-    /// Opens one.
+    /// Creates an event that is not signalled.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { is_readable: Mutex::new(false), changed: Condvar::new() })
     }

@@ -1,7 +1,7 @@
-//! Large tables: fewer address translations.
+//! memory: huge pages for large tables, which need fewer address translations.
 
-/// Asks the kernel to back `words` with huge pages (2 MiB) where they span whole ones. Advice only: nothing is
-/// promised and nothing can fail.
+/// Asks the kernel to back `words` with huge pages (2 MiB) as far as they span whole ones. This is only advice: nothing
+/// is promised and nothing can fail.
 pub fn advise_huge_pages<T>(words: &mut [T]) {
     const HUGE: usize = 2 << 20;
     let start = (words.as_mut_ptr() as usize).next_multiple_of(HUGE);

@@ -1,6 +1,6 @@
-//! Secrets from the operating system.
+//! random: secrets from the operating system.
 
-/// Fills `bytes` from the kernel's generator. Panics when the kernel has none (before Linux 3.17).
+/// Fills `bytes` from the kernel's generator. Panics if the kernel has none (before Linux 3.17).
 pub fn fill(bytes: &mut [u8]) {
     let mut done = 0;
     while done < bytes.len() {

@@ -1,8 +1,8 @@
-//! TCP connections that are begun and not waited for.
+//! tcp: starts TCP connections without waiting for them.
 //!
-//! writes  one SYN for each connection
+//! writes  one SYN per connection
 //! memory  none
-//! source  connect(2): on a non-blocking socket it returns while the connection is being made
+//! source  connect(2): on a non-blocking socket it returns while the connection is being established
 
 use std::io::{Error, Result};
 use std::net::{SocketAddr, TcpStream};
@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::addr::to_raw;
 
-/// Begins a connection to `to` and returns at once. The stream is non-blocking: until the connection is made it answers
-/// a write with [`WouldBlock`](std::io::ErrorKind::WouldBlock), and with the reason when it cannot be made.
+/// Starts a connection to `to` and returns at once. The stream is non-blocking: until the connection is established,
+/// writes return [`WouldBlock`](std::io::ErrorKind::WouldBlock), or the reason if it cannot be established.
 pub fn connect(to: SocketAddr) -> Result<TcpStream> {
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: socket takes no pointers; the result is checked before use.
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes once the connection is made, or cannot be.
+    /// Writes once the connection is established or has failed.
     fn write_in_time(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize> {
         hearth_testkit::wait_for("the connection", || match stream.write(bytes) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(error.to_string()),
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
         let addr = listener.local_addr().unwrap();
         let mut streams: Vec<TcpStream> = (0..8).map(|_| connect(addr).unwrap()).collect();
-        // It was not waited for: the connection is still being made, and never will be.
+        // `connect` did not wait: the connection is still being established, and never will be.
         let last = streams.last_mut().unwrap();
         assert_eq!(last.write(b"x").unwrap_err().kind(), ErrorKind::WouldBlock);
     }

@@ -1,11 +1,11 @@
-//! The calling thread: where it may run, and what it has used.
+//! thread: where the calling thread may run, and what it has used.
 
 use std::fs::File;
 use std::io::{Error, Result};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// The cores this process may run on, ascending.
+/// Returns the cores on which this process may run, ascending.
 pub fn allowed_cores() -> Result<Vec<usize>> {
     // SAFETY: an all-zero cpu_set_t is a valid empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -32,8 +32,8 @@ pub fn pin_to(cores: &[usize]) -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
-/// Asks the kernel to run the calling thread for no longer than `slice` at a time, and so the sooner when it wakes: a
-/// thread that has slept goes before those on its core that run longer. Kernels before 6.12 do not change anything.
+/// Asks the kernel to run the calling thread for at most `slice` at a time, and to schedule it sooner in return when it
+/// wakes: it then precedes threads on its core with longer slices. Has no effect on kernels before 6.12.
 pub fn prefer_short_slices(slice: Duration) -> Result<()> {
     // SAFETY: an all-zero sched_attr is a valid value to be overwritten.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -50,18 +50,18 @@ pub fn prefer_short_slices(slice: Duration) -> Result<()> {
     if rc == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
-/// The calling thread's id as the kernel counts it.
+/// The kernel's id of the calling thread.
 pub fn id() -> u64 {
     // SAFETY: gettid has no arguments and cannot fail.
     (unsafe { libc::gettid() }) as u64
 }
 
-/// CPU time the calling thread has used, nanoseconds.
+/// CPU time of the calling thread, in nanoseconds.
 pub fn cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time the whole process has used, nanoseconds.
+/// CPU time of the whole process, in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -82,21 +82,21 @@ pub fn context_switches() -> (u64, u64) {
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
 }
 
-/// The kernel's account of how long a thread was ready to run while its core ran something else.
+/// The kernel's account of how long a thread was ready while its core ran something else.
 #[derive(Debug)]
 pub struct CoreWait(Option<File>);
 
 impl CoreWait {
-    /// Of the calling thread.
+    /// Opens the account of the calling thread.
     pub fn of_this_thread() -> Self {
         Self(File::open("/proc/thread-self/schedstat").ok())
     }
 
-    /// So far, nanoseconds; 0 where the kernel does not tell.
+    /// Nanoseconds so far; 0 if the kernel does not report it.
     pub fn ns(&self) -> u64 {
         let mut text = [0; 96];
         let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-        // It ran, it waited, it was given the core so often.
+        // The fields are: time running, time waiting, number of time slices.
         let waited = std::str::from_utf8(&text[..read]).ok().and_then(|text| text.split_whitespace().nth(1));
         waited.and_then(|waited| waited.parse().ok()).unwrap_or(0)
     }
@@ -111,7 +111,7 @@ mod tests {
         for micros in [200, 1_000] {
             match prefer_short_slices(Duration::from_micros(micros)) {
                 Ok(()) => {}
-                // A kernel or a container that does not know the call.
+                // A kernel or container without this system call.
                 Err(why) if matches!(why.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
                 Err(why) => panic!("an ordinary thread may ask: {why}"),
             }

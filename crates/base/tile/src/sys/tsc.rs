@@ -1,4 +1,4 @@
-//! The processor's time stamp counter.
+//! tsc: the processor's time stamp counter.
 
 /// Reads the counter. Meaningful only where [`read_if_invariant`] returned a value.
 #[cfg(target_arch = "x86_64")]
@@ -8,7 +8,7 @@ pub fn read() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The counter if it runs at a constant rate in all power states (CPUID 8000_0007h, EDX bit 8).
+/// Reads the counter if it runs at a constant rate in all power states (CPUID 8000_0007h, EDX bit 8).
 #[cfg(target_arch = "x86_64")]
 pub fn read_if_invariant() -> Option<u64> {
     use core::arch::x86_64::__cpuid;
@@ -17,13 +17,13 @@ pub fn read_if_invariant() -> Option<u64> {
     invariant.then(read)
 }
 
-/// No such counter is used here; the clock falls back to the monotonic one.
+/// Not supported on this processor; the clock falls back to the monotonic one.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn read() -> u64 {
     unreachable!("the clock asks `read_if_invariant` first")
 }
 
-/// No such counter is used here; the clock falls back to the monotonic one.
+/// Not supported on this processor; the clock falls back to the monotonic one.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn read_if_invariant() -> Option<u64> {
     None

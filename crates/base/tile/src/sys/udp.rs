@@ -1,9 +1,9 @@
-//! UDP in batches: `recvmmsg` with GRO, `sendmmsg` with GSO.
+//! udp: sends and receives UDP in batches: `recvmmsg` with GRO, `sendmmsg` with GSO.
 //!
-//! reads   datagrams of one socket into buffers taken once
+//! reads   datagrams of one socket into preallocated buffers
 //! memory  [`RecvBatch`]: its slots × 64 KiB (a GRO buffer holds a whole run of datagrams)
-//! drops   nothing by itself: a full kernel buffer makes `send` take fewer; what the kernel drops is in
-//!         [`UdpSocket::kernel_drops`]
+//! drops   nothing by itself: with a full kernel buffer `send` takes fewer; [`UdpSocket::kernel_drops`] counts what the
+//!         kernel dropped
 //! source  udp(7), recvmmsg(2), sendmmsg(2), SO_REUSEPORT in socket(7)
 
 use std::io::{Error, ErrorKind, Result};
@@ -13,33 +13,33 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::addr::{from_raw, to_raw};
 
-/// A buffer's size: the largest UDP payload, which is also the largest run that GRO joins.
+/// Size of a buffer: the largest UDP payload, which is also the largest run that GRO joins.
 const SLOT: usize = 65_536;
-/// The most sockets that one call of [`readable`] polls.
+/// Maximum sockets polled by one call of [`readable`].
 pub const MAX_POLLED: usize = 16;
-/// The most messages one system call moves.
+/// Maximum messages per system call.
 pub const MAX_BATCH: usize = 64;
 const CONTROL: usize = 128;
-/// More than a socket's buffer holds, so that a sender that is faster cannot keep [`UdpSocket::discard`] from its end.
+/// More than a socket's buffer holds: bounds [`UdpSocket::discard`] even if a sender is faster.
 const DISCARDED_MAX: usize = 1 << 17;
 
-/// How a socket is opened.
+/// How to open a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether other sockets have the same port.
+    /// Whether other sockets share the port.
     pub sharing: Sharing,
-    /// Kernel buffer asked for in each direction, bytes. The kernel may give less.
+    /// Kernel buffer to request in each direction, in bytes. The kernel may grant less.
     pub buffer_bytes: usize,
 }
 
-/// How a socket shares its port: the kernel spreads flows over the sockets that do.
+/// How a socket shares its port: the kernel spreads flows over the sharing sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// The port is the socket's alone.
+    /// The socket has the port to itself.
     None,
-    /// The first of several. Somebody else's socket on the port is an error, though it be willing to share.
+    /// The first of several. A foreign socket on the port is an error, even if it is willing to share.
     First,
-    /// One of the others, after the first.
+    /// A further socket, after the first.
     Joins,
 }
 
@@ -80,24 +80,24 @@ impl UdpSocket {
             return Err(Error::last_os_error());
         }
         if options.sharing == Sharing::First {
-            // Bound alone, so that nobody else has the port; from here on others may join.
+            // Bound exclusively, so no foreign socket has the port; from here on others may join.
             share()?;
         }
         let local = local_addr(raw)?;
         Ok(Self { fd, local, gso })
     }
 
-    /// The address it is bound to, the port filled in.
+    /// The bound address, with the port filled in.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// The same socket again: both take datagrams out of one buffer.
+    /// Duplicates the socket: both take datagrams out of one buffer.
     pub fn try_clone(&self) -> Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, local: self.local, gso: self.gso })
     }
 
-    /// Drops the datagrams that came before anybody read them, [`DISCARDED_MAX`] runs of them at most.
+    /// Drops datagrams received before the node was ready, at most [`DISCARDED_MAX`] runs of them.
     pub fn discard(&self) {
         let mut byte = 0u8;
         for _ in 0..DISCARDED_MAX {
@@ -109,17 +109,17 @@ impl UdpSocket {
         }
     }
 
-    /// Whether the kernel cuts a long buffer into datagrams by itself.
+    /// Whether the kernel splits a long buffer into datagrams by itself.
     pub fn gso(&self) -> bool {
         self.gso
     }
 
-    /// The descriptor, to wait for.
+    /// The descriptor, to poll.
     pub fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Datagrams that the kernel dropped since the socket was opened because its buffer was full.
+    /// Datagrams that the kernel dropped since the socket was opened, because its buffer was full.
     pub fn kernel_drops(&self) -> u64 {
         const DROPS: usize = 8;
         let mut info = [0u32; DROPS + 1];
@@ -131,7 +131,7 @@ impl UdpSocket {
         if rc == 0 && len as usize == size_of_val(&info) { info[DROPS].into() } else { 0 }
     }
 
-    /// Receives what is there, at most the batch's size. Zero when there is nothing.
+    /// Receives available datagrams, at most the batch's size. Returns zero if there are none.
     pub fn receive(&self, batch: &mut RecvBatch) -> Result<usize> {
         batch.received = 0;
         let count = batch.slots();
@@ -157,7 +157,7 @@ impl UdpSocket {
         if got < 0 {
             let error = Error::last_os_error();
             return match error.kind() {
-                // A reset is an ICMP answer to something sent earlier; it says nothing about receiving.
+                // A reset is an ICMP response to an earlier send; it says nothing about receiving.
                 ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused => Ok(0),
                 _ => Err(error),
             };
@@ -170,7 +170,7 @@ impl UdpSocket {
         Ok(batch.received)
     }
 
-    /// Sends `messages` in order; returns how many the kernel took (fewer when its buffer is full). An error is about
+    /// Sends `messages` in order; returns how many the kernel took (fewer if its buffer is full). An error refers to
     /// the first of them; see [`is_unreachable`].
     pub fn send(&self, messages: &[Message<'_>]) -> Result<usize> {
         let count = messages.len().min(MAX_BATCH);
@@ -212,8 +212,8 @@ impl UdpSocket {
     }
 }
 
-/// Polls the first [`MAX_POLLED`] of these sockets with one system call: a bit for each that has something, the lowest
-/// for the first. A bit is also set where a receive would return an error, and all bits are set if `poll` fails.
+/// Polls the first [`MAX_POLLED`] of these sockets with one system call. Returns a bit for each that has datagrams, the
+/// lowest for the first. A bit is also set if a receive would return an error, and all bits are set if `poll` fails.
 pub fn readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> u16 {
     let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_POLLED];
     let mut count = 0;
@@ -227,8 +227,8 @@ pub fn readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> u16 {
     fds.iter().take(count as usize).enumerate().map(bit).sum()
 }
 
-/// Whether a send failed for its address alone: the kernel knows no way there or may not send there (a rule of this
-/// machine, a broadcast address), or the host has answered that nobody listens. The next message may go.
+/// Whether a send failed only because of its address: the kernel has no route or may not send there (a rule of this
+/// machine, a broadcast address), or the host has replied that the port is closed. The next message may still succeed.
 pub fn is_unreachable(error: &Error) -> bool {
     use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied)
@@ -237,11 +237,11 @@ pub fn is_unreachable(error: &Error) -> bool {
 /// One send: a datagram, or a run of equal datagrams (the last may be shorter) to one address.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// Where to.
+    /// The destination.
     pub to: SocketAddr,
-    /// The bytes of all datagrams, one after the other.
+    /// The bytes of all datagrams, concatenated.
     pub data: &'a [u8],
-    /// Size of each datagram but the last; `None` where `data` is one datagram.
+    /// Size of each datagram except the last; `None` if `data` is a single datagram.
     pub segment: Option<u16>,
 }
 
@@ -249,7 +249,7 @@ pub struct Message<'a> {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Buffers for [`UdpSocket::receive`], taken once.
+/// Preallocated buffers for [`UdpSocket::receive`].
 pub struct RecvBatch {
     buffers: Vec<u8>,
     names: Vec<libc::sockaddr_storage>,
@@ -260,7 +260,7 @@ pub struct RecvBatch {
 }
 
 impl RecvBatch {
-    /// Takes `slots` buffers, 1 to [`MAX_BATCH`].
+    /// Allocates `slots` buffers, 1 to [`MAX_BATCH`].
     pub fn new(slots: usize) -> Self {
         assert!((1..=MAX_BATCH).contains(&slots), "a batch has 1 to {MAX_BATCH} slots");
         Self {
@@ -278,12 +278,12 @@ impl RecvBatch {
         self.names.len()
     }
 
-    /// The datagrams of the last receive, with their sender, in order.
+    /// The datagrams of the last receive with their senders, in order.
     pub fn datagrams(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
         (0..self.received).filter_map(|i| Some((i, from_raw(&self.names[i])?))).flat_map(|(i, from)| {
             let data = &self.buffers[i * SLOT..][..self.lengths[i]];
             let segment = if self.segments[i] == 0 { data.len().max(1) } else { self.segments[i] };
-            // An empty datagram is one, too: it must be counted.
+            // An empty datagram must be counted too.
             data.chunks(segment).chain(data.is_empty().then_some(data)).map(move |datagram| (from, datagram))
         })
     }
@@ -306,7 +306,7 @@ fn local_addr(fd: RawFd) -> Result<SocketAddr> {
     from_raw(&name).ok_or_else(|| Error::from(ErrorKind::Unsupported))
 }
 
-/// The datagram size in a run that GRO joined.
+/// Returns the datagram size in a run that GRO joined.
 fn gro_segment(header: &libc::msghdr) -> Option<usize> {
     // SAFETY: the kernel filled `header` and its control buffer, which is alive; the CMSG macros stay within
     // msg_controllen. UDP_GRO carries an int.
@@ -323,7 +323,7 @@ fn gro_segment(header: &libc::msghdr) -> Option<usize> {
     None
 }
 
-/// Writes the GSO segment size as a control message; returns the control's length.
+/// Writes the GSO segment size as a control message; returns the length of the control data.
 fn put_gso_segment(control: &mut Control, segment: u16) -> usize {
     // SAFETY: CMSG_SPACE and CMSG_LEN are arithmetic. The buffer is CONTROL (≥ CMSG_SPACE(2)) bytes, aligned to 8,
     // so it holds one header and the u16.
@@ -417,12 +417,12 @@ mod tests {
         let ours = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), first).unwrap();
         let addr = ours.local_addr();
         let other = UdpSocket::bind(addr, joins).unwrap();
-        // Whoever comes first where somebody is already, willing to share or not.
+        // A `First` socket fails if the port is in use, by a sharing socket or not.
         assert_eq!(UdpSocket::bind(addr, first).unwrap_err().kind(), ErrorKind::AddrInUse);
         assert_eq!(UdpSocket::bind(addr, OPTIONS).unwrap_err().kind(), ErrorKind::AddrInUse);
         let stranger = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), joins).unwrap();
         assert_eq!(UdpSocket::bind(stranger.local_addr(), first).unwrap_err().kind(), ErrorKind::AddrInUse);
-        // Odds of 2^-63 that all of 64 flows go to one.
+        // Odds of 2^-63 that all of 64 flows reach the same socket.
         let senders: Vec<_> = (0..64).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         senders.iter().for_each(|sender| assert_eq!(sender.send_to(b"x", addr).unwrap(), 1));
         let (mut batch, mut got) = (RecvBatch::new(8), [0, 0]);

@@ -1,17 +1,17 @@
-//! bank: executes microblocks and commits what lands.
+//! bank: executes microblocks and commits the transactions that land.
 //!
-//! reads   `pack_bank`, reliable: a microblock that conflicts with nothing in flight
-//! writes  `bank_poh`, reliable: what was committed, in order, and its mix-in; `bank_pack`, reliable: the
-//!         microblock is finished, and what each of its transactions really cost
-//!         where a history is kept, `bank_store`, reliable: what became of each transaction that landed
-//! memory  the accounts of one microblock; what store has not taken of it; the ledger is shared by all banks
-//! drops   transactions that may not land, each counted by its error; nothing of them is in the block
+//! reads   `pack_bank`, reliable: microblocks that conflict with nothing in flight
+//! writes  `bank_poh`, reliable: the committed transactions, in order, and their mixin; `bank_pack`, reliable: the
+//!         microblock's completion, with the compute units that each transaction used; with a transaction history,
+//!         `bank_store`, reliable: the outcome of each transaction that landed
+//! memory  the accounts of one microblock; records that store has not accepted yet; the ledger is shared by all banks
+//! drops   transactions that may not land, each counted by its error; they leave no trace in the block
 //! source  [`hearth_ledger::Bank`]
 //!
-//! Between microblocks it works at the hash of the bank that ended last, a piece a turn.
+//! Between microblocks, bank hashes the accounts of the last frozen slot, a bounded piece per turn.
 //!
-//! poh hears of a microblock before pack does: a microblock that conflicts with this one is scheduled only after
-//! this one is on its way into the block.
+//! poh receives a microblock before pack receives its completion. Pack therefore schedules a conflicting microblock
+//! only after this one is on its way into the block, and the block's order is the order of execution.
 
 mod recorder;
 
@@ -64,32 +64,32 @@ hearth_tile::counters! {
     }
 }
 
-/// Until a transaction is committed.
+/// Latency from a transaction's entry into the node to its commit.
 pub const EXECUTED: LatencyDecl = LatencyDecl {
     name: "received_to_executed",
     help: "Time from the receipt of a transaction until it is executed and what it changed is committed.",
     by_loop: false,
 };
 
-/// Changed accounts that are hashed in one turn, about a quarter of a millisecond.
+/// Changed accounts hashed per turn: about a quarter of a millisecond.
 const HASHED_IN_TURN: usize = 128;
 
-/// Compute units after which a turn ends, a millisecond or two: eight microblocks of transfers, fewer of
-/// programs. Other tiles may wait for the core.
+/// Compute units after which a turn ends, so that other tiles on the core get their turn: one to two milliseconds,
+/// eight microblocks of transfers or fewer of programs.
 const UNITS_IN_TURN: u64 = 1_000_000;
 
-/// The ledger.
+/// What a bank tile is built from.
 #[derive(Clone)]
 pub struct Config {
     /// Shared by all banks, poh, store and the RPC.
     pub ledger: Arc<Ledger>,
-    /// Where a history is kept.
+    /// Set if a transaction history is kept.
     pub recording: Option<Recording>,
-    /// Where drops are told.
+    /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
 }
 
-/// The tile.
+/// Executes microblocks against the shared ledger.
 pub struct Bank {
     ledger: Arc<Ledger>,
     drops: DropLog,
@@ -97,9 +97,9 @@ pub struct Bank {
     executor: Executor,
     recorder: Option<Recorder>,
     outcomes: Vec<Outcome>,
-    /// What each transaction of the microblock took, in compute units.
+    /// Compute units that each transaction of the microblock used.
     costs: Vec<u32>,
-    /// Compute units of this turn.
+    /// Compute units spent in this turn.
     turn_units: u64,
     mixin: MixinTree,
     poh: Port,
@@ -197,13 +197,13 @@ impl Tile for Bank {
             }
             Executed::write_header(buffer, slot, id, &mixin, txn_count, at - Executed::HEADER)
         });
-        // A completion is about no transaction.
+        // A completion belongs to no single transaction.
         out.set_origin(0);
         out.publish_with(self.pack, id, |buffer| Completion::write(buffer, slot, id, self.costs.iter().copied()));
     }
 }
 
-/// The bank of `slot`; it changes once a slot.
+/// Returns the bank of `slot`, cached because it changes once per slot.
 fn bank_of<'a>(
     current: &'a mut Option<Arc<hearth_ledger::Bank>>,
     ledger: &Ledger,
@@ -215,7 +215,7 @@ fn bank_of<'a>(
     current.as_deref()
 }
 
-/// Of each transaction: a frag has many, so that the loop cannot.
+/// Records the latency of each transaction. The tile's loop cannot, because one frag carries many transactions.
 fn tell_latencies(microblock: &Microblock<'_>, outcomes: &[Outcome], out: &mut Out<'_, Bank>) {
     let (taken, executed) = (out.now(), out.fresh_now());
     for (txn, outcome) in microblock.txns().zip(outcomes) {

@@ -1,9 +1,9 @@
-//! recorder: tells store what became of each transaction, where a history is kept.
+//! recorder: sends each transaction's outcome to store, if a history is kept.
 //!
 //! reads   a microblock's transactions, their outcomes and records
-//! writes  `bank_store`: one batch a microblock, in pieces of the link's size
+//! writes  `bank_store`: one batch per microblock, split into frags of the link's size
 //! memory  one batch, at most 16 MiB
-//! drops   nothing: while pieces wait for room the bank takes no microblock
+//! drops   nothing: while frags wait for room the bank accepts no microblock
 //! source  [`hearth_ledger::history`]
 
 use hearth_ledger::bank::Record;
@@ -15,22 +15,22 @@ use hearth_wire::txn::Txn;
 use super::Bank;
 use crate::links::MORE;
 
-/// What a bank needs to tell of transactions.
+/// How a bank records transactions.
 #[derive(Clone)]
 pub struct Recording {
-    /// What the history hashes under.
+    /// Key under which the history hashes addresses and signatures.
     pub key: HistoryKey,
     /// Whether logs, calls and return data are kept too.
     pub extended: bool,
 }
 
-/// Tells of transactions.
+/// Sends the outcomes of one microblock to store.
 pub(super) struct Recorder {
     writer: BatchWriter,
     extended: bool,
     port: Port,
     pub mtu: usize,
-    /// The microblock's id, and bytes of its batch that are still to be sent, from this one on.
+    /// The microblock's id, and the offset in its batch of the first byte not yet sent.
     id: u64,
     sent: usize,
     size: usize,
@@ -42,12 +42,12 @@ impl Recorder {
         Self { writer, extended: recording.extended, port, mtu, id: 0, sent: 0, size: 0 }
     }
 
-    /// Whether all has been sent.
+    /// Whether the whole batch has been sent.
     pub fn is_idle(&self) -> bool {
         self.sent == self.size
     }
 
-    /// Takes what became of a microblock.
+    /// Builds the batch for a microblock's outcomes.
     pub fn record(&mut self, (slot, id): (u64, u64), txns: &[Txn<'_>], outcomes: &[Outcome], executor: &Executor) {
         self.writer.begin(slot, id);
         for ((txn, outcome), record) in txns.iter().zip(outcomes).zip(executor.records()) {
@@ -58,7 +58,7 @@ impl Recorder {
         self.size = self.writer.finish().map_or(0, <[u8]>::len);
     }
 
-    /// Sends as much as there is room for. Whether something was sent.
+    /// Sends as many frags as there is room for; returns whether it sent any.
     pub fn send(&mut self, out: &mut Out<'_, Bank>) -> bool {
         let before = self.sent;
         while self.sent < self.size && out.credits(self.port, 1) > 0 {
@@ -72,7 +72,7 @@ impl Recorder {
     }
 }
 
-/// Adds a transaction, if it landed, to a batch.
+/// Appends a transaction to a batch if it landed.
 pub fn push(writer: &mut BatchWriter, extended: bool, txn: &Txn<'_>, outcome: &Outcome, record: Option<&Record>) {
     let Outcome::Committed(landed) = outcome else { return };
     let record = record.expect("what landed has a record while recording");

@@ -1,4 +1,4 @@
-//! Tile tests: microblocks in, what landed and completions out.
+//! Tile tests: microblocks in, committed transactions and completions out.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use hearth_tile::rig::Rig;
 use super::*;
 use crate::links::MicroblockTxn;
 
-/// When what is given entered the node.
+/// When the given transactions entered the node.
 const RECEIVED_US: u32 = 1_000;
 
 fn ledger() -> Arc<Ledger> {
@@ -128,7 +128,7 @@ fn a_table_that_gives_other_accounts_than_were_locked_is_refused() {
         rig.run();
         (rig.count().dropped_unsupported, rig.count().dropped_other)
     };
-    // This ledger has no engine for what is not a plain transfer: as far as that it came.
+    // This ledger has no engine for anything but plain transfers, so the transaction gets exactly this far.
     assert_eq!(run(0), (1, 0));
     table([21; 32]);
     assert_eq!(run(1), (1, 1), "refused before anything is loaded");

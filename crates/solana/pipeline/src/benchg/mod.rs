@@ -1,12 +1,12 @@
 //! benchg: generates and signs transfers.
 //!
-//! reads   `bencho_benchg`, reliable: the latest blockhash; [`Control`]: what to do
+//! reads   `bencho_benchg`, reliable: the latest blockhash; [`Control`]: the current phase
 //! writes  `benchg_benchs`, reliable: signed transfers
-//! memory  the keys of the accounts (shared by all benchg); with signing ahead, 215 B a transfer
-//! drops   nothing: with no room downstream it stops generating; at a fixed rate it is then late, and catches up
+//! memory  the keys of the accounts (shared by all benchg); when signing ahead, 215 B per transfer
+//! drops   nothing: without room downstream it stops generating; at a fixed rate it then lags, and catches up
 //!
-//! Each benchg sends from accounts of its own (every `peers`-th), so that no two make the same transfer; amounts
-//! count up, so that no transfer is a duplicate while its blockhash lives.
+//! Each benchg sends from its own accounts (every `peers`-th), so that no two make the same transfer; amounts count up,
+//! so that no transfer repeats within the lifetime of its blockhash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -31,7 +31,7 @@ hearth_tile::counters! {
     }
 }
 
-/// What the load generator is to do; shared by whoever steers it and all benchg.
+/// The phase and progress of the load generator, shared by the controlling thread and all benchg.
 #[derive(Debug, Default)]
 pub struct Control {
     phase: AtomicU8,
@@ -39,25 +39,25 @@ pub struct Control {
     exhausted: AtomicU64,
 }
 
-/// See [`Control::set`].
+/// What all benchg currently do, set by [`Control::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Do nothing.
+    /// Generate nothing.
     Idle = 0,
     /// Sign ahead, send nothing.
     Presign = 1,
-    /// Send.
+    /// Send transfers, signed ahead or as they are made.
     Run = 2,
 }
 
 impl Control {
-    /// Tells every benchg what to do from now on.
+    /// Sets the phase of every benchg.
     pub fn set(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// What they are told to do.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             1 => Phase::Presign,
@@ -66,12 +66,12 @@ impl Control {
         }
     }
 
-    /// Transfers signed ahead so far, all benchg together.
+    /// Transfers signed ahead so far by all benchg.
     pub fn presigned(&self) -> u64 {
         self.presigned.load(Ordering::Relaxed)
     }
 
-    /// How many benchg have sent all that they had signed ahead.
+    /// How many benchg have sent all transfers that they signed ahead.
     pub fn exhausted(&self) -> u64 {
         self.exhausted.load(Ordering::Relaxed)
     }
@@ -79,43 +79,43 @@ impl Control {
 
 /// An account that the generator can sign for.
 pub struct Account {
-    /// Its key.
+    /// Its signing key.
     pub key: SigningKey,
     /// Its address.
     pub address: [u8; 32],
 }
 
-/// What is generated.
+/// The transfers to generate.
 #[derive(Clone)]
 pub struct Config {
-    /// All accounts; shared.
+    /// All accounts, shared by all benchg.
     pub accounts: Arc<Vec<Account>>,
-    /// The first so many send.
+    /// This many accounts, from the first on, send.
     pub senders: usize,
-    /// The first so many receive.
+    /// This many accounts, from the first on, receive.
     pub receivers: usize,
-    /// Share of transfers, 0 to 1, that pay to one and the same account and so conflict with each other.
+    /// Fraction of transfers, 0 to 1, that pay to the same account and so conflict with each other.
     pub conflict: f64,
-    /// Transfers a second, all benchg together; `None` is flat out.
+    /// Transfers per second over all benchg; `None` is as fast as possible.
     pub rate: Option<f64>,
-    /// Transfers to sign ahead, all benchg together; 0 signs while sending.
+    /// Transfers to sign ahead over all benchg; 0 signs while sending.
     pub presign: u64,
-    /// What to do.
+    /// The phase and progress.
     pub control: Arc<Control>,
 }
 
-/// Transfers made in one turn, at most; signatures are made fastest many times four at once.
+/// Maximum transfers per turn; signing is fastest in multiples of four.
 const BATCH: usize = 32;
-/// How long a transfer waits for the others of its batch where a rate is asked for. One at a time costs several times
-/// the signing and sending of a batch, which a node on the same cores would pay for.
+/// At a fixed rate, how long a transfer waits for the others of its batch. Signing and sending one at a time costs
+/// several times as much, which a node on the same cores would pay for.
 const BATCH_NS: f64 = 500_000.0;
-/// Amounts count from 1 to this and begin again; see the module's comment.
+/// Amounts count from 1 to this and start again; see the module's comment.
 const AMOUNTS: u64 = 1_000_000;
 
-/// Where a transfer's message begins: after a count and one signature.
+/// Start of a transfer's message: after a count and one signature.
 const MESSAGE: usize = 65;
 
-/// The tile.
+/// Generates transfers in batches.
 pub struct Benchg {
     config: Config,
     template: TransferTemplate,
@@ -125,7 +125,7 @@ pub struct Benchg {
     step: usize,
     sequence: u64,
     random: fastrand::Rng,
-    /// Transfers signed and not yet sent: a batch, or all that was signed ahead.
+    /// Transfers signed and not yet sent: a batch, or everything signed ahead.
     pool: Vec<[u8; TRANSFER_SIZE]>,
     signatures: Vec<[u8; 64]>,
     sent_from_pool: usize,
@@ -189,12 +189,12 @@ impl Tile for Benchg {
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         out.count.presigned_left = (self.pool.len() - self.sent_from_pool) as u64;
-        // Also while no room keeps it from sending.
+        // Also while lack of room keeps it from sending.
         out.count.lag_ns = self.next_due_ns().map_or(0, |due| out.now().saturating_sub(due));
     }
 
     fn wait_for(&self) -> hearth_tile::WaitFor {
-        // A phase change comes from outside the links, and a rate from the clock: look again soon.
+        // A phase change comes from outside the links, and a rate from the clock: check again soon.
         let deadline = self.next_due_ns();
         hearth_tile::WaitFor { deadline, ..Default::default() }
     }
@@ -248,7 +248,7 @@ impl Benchg {
         made
     }
 
-    /// Makes and signs `count` transfers, at most [`BATCH`], at the pool's end.
+    /// Makes and signs `count` transfers, at most [`BATCH`], at the end of the pool.
     fn sign(&mut self, count: usize) {
         let first = self.pool.len();
         let mut senders = [0; BATCH];
@@ -269,7 +269,7 @@ impl Benchg {
         }
     }
 
-    /// Puts the next transfer, without its signature, into the pool; returns who sends it.
+    /// Appends the next transfer, without its signature, to the pool; returns its sender.
     fn make(&mut self) -> usize {
         let own = self.config.senders.saturating_sub(self.first).div_ceil(self.step);
         let from = self.first + self.step * (self.sequence % own as u64) as usize;
@@ -282,7 +282,7 @@ impl Benchg {
         from
     }
 
-    /// Another account than `from`: the hot one for the conflicting share, else any.
+    /// Chooses an account other than `from`: the hot one for the conflicting fraction, else any.
     fn receiver(&mut self, from: usize) -> usize {
         let hot = self.random.f64() >= 1.0 - self.config.conflict;
         let other = self.random.usize(..self.config.receivers - 1);
@@ -301,7 +301,7 @@ impl Benchg {
     }
 }
 
-/// How many transfers are sent together at this rate.
+/// How many transfers to send together at this rate.
 fn batch_at(rate: f64) -> u64 {
     ((rate * BATCH_NS / 1e9) as u64).clamp(1, BATCH as u64)
 }
@@ -393,7 +393,7 @@ mod tests {
         config.control.set(Phase::Run);
         rig.run();
         assert_eq!(rig.count().lag_ns, 0);
-        // Nobody reads: what the link holds is sent of the thousand that fall due.
+        // With no consumer, only as many of the thousand due transfers are sent as the link holds.
         for _ in 0..100 {
             rig.advance(Duration::from_millis(1));
             rig.run();

@@ -1,9 +1,9 @@
-//! A JSON-RPC caller that never waits: one keep-alive connection, one request at a time.
+//! http: a JSON-RPC client that never blocks: one keep-alive connection, one request at a time.
 //!
-//! reads   one HTTP response with a Content-Length, 64 KiB at most
+//! reads   one HTTP response with a Content-Length, at most 64 KiB
 //! writes  one HTTP request
 //! memory  the request's buffer and the response's
-//! drops   the connection, on anything that is not such a response
+//! drops   the connection, on anything but such a response
 //! source  RFC 9112
 
 use std::io::{ErrorKind, Read, Write};
@@ -14,43 +14,43 @@ use hearth_tile::sys::tcp;
 
 const MAX_RESPONSE: usize = 64 << 10;
 
-/// What has come of a request.
+/// State of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Not all there yet.
+    /// The response is incomplete.
     Waiting,
     /// The response's body.
     Body(Vec<u8>),
-    /// The connection broke, or the response is none.
+    /// The connection broke, or the response is invalid.
     Broken,
 }
 
-/// A connection to one server, made when needed.
+/// A connection to one server, established on demand.
 pub struct HttpClient {
     server: SocketAddr,
     stream: Option<TcpStream>,
-    /// What is left to send.
+    /// The part of the request not sent yet.
     request: Vec<u8>,
     response: Vec<u8>,
 }
 
 impl HttpClient {
-    /// A client of `server`, not yet connected.
+    /// Creates a client of `server`, not yet connected.
     pub fn new(server: SocketAddr) -> Self {
         Self { server, stream: None, request: vec![], response: Vec::with_capacity(1024) }
     }
 
-    /// The socket, to wait for.
+    /// The socket, to poll.
     pub fn raw_fd(&self) -> Option<RawFd> {
         self.stream.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Whether a part of the request is not sent yet, most often since the connection is being made.
+    /// Whether a part of the request is not sent yet, usually because the connection is being established.
     pub fn is_sending(&self) -> bool {
         !self.request.is_empty()
     }
 
-    /// Takes a JSON body to send. An earlier request must be answered or given up by [`HttpClient::disconnect`].
+    /// Starts to send a JSON body. An earlier request must be answered, or abandoned by [`HttpClient::disconnect`].
     pub fn ask(&mut self, body: &str) -> std::io::Result<()> {
         if !self.stream.as_mut().is_some_and(is_idle) {
             let stream = tcp::connect(self.server)?;
@@ -67,7 +67,7 @@ impl HttpClient {
         Ok(())
     }
 
-    /// Sends and reads what can be without waiting.
+    /// Sends and reads as much as possible without blocking.
     pub fn poll(&mut self) -> Answer {
         let Some(stream) = &mut self.stream else { return Answer::Broken };
         while !self.request.is_empty() {
@@ -100,14 +100,14 @@ impl HttpClient {
         }
     }
 
-    /// Gives the connection up.
+    /// Closes the connection.
     pub fn disconnect(&mut self) {
         self.stream = None;
         self.request.clear();
     }
 }
 
-/// Whether a kept connection can take a request: the server has neither hung up nor said what nobody asked for.
+/// Whether a kept connection can take a request: the server has neither closed it nor sent unsolicited bytes.
 fn is_idle(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock)
 }

@@ -1,10 +1,10 @@
 //! bencho: observes the chain from outside, through the node's own RPC.
 //!
-//! reads   its TCP connection: `getLatestBlockhash` and `getTransactionCount`, once a second each
-//! writes  `bencho_benchg`, reliable: the latest blockhash; [`Sample`]s to whoever asked for them
+//! reads   its TCP connection: `getLatestBlockhash` and `getTransactionCount`, once per second each
+//! writes  `bencho_benchg`, reliable: the latest blockhash; [`Sample`]s, through the configured channel
 //! memory  one request and one response of at most 64 KiB
-//! drops   responses that are no JSON-RPC answer; the connection is made anew. Counted
-//! source  Solana's JSON-RPC; the count is of processed transactions, as peers' benches read it
+//! drops   invalid JSON-RPC responses, after which it reconnects. Counted
+//! source  Solana's JSON-RPC; the count is of processed transactions, as other benchmark clients read it
 
 mod http;
 
@@ -28,27 +28,27 @@ hearth_tile::counters! {
     }
 }
 
-/// What was observed at a moment.
+/// One observation of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When the answer came, on the host's clock, nanoseconds.
+    /// When the answer arrived, on the host's clock, in nanoseconds.
     pub at_ns: u64,
     /// Transactions executed since genesis.
     pub transaction_count: u64,
 }
 
-/// Whom to ask.
+/// Which RPC to observe, and where samples go.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The RPC's HTTP address.
     pub rpc: SocketAddr,
-    /// Takes the samples; one that is gone is no fault.
+    /// Receives the samples; a closed channel is not an error.
     pub samples: Sender<Sample>,
 }
 
 const EVERY_NS: u64 = 1_000_000_000;
 const TIMEOUT_NS: u64 = 2_000_000_000;
-/// How soon a connection in the making is looked at again.
+/// How soon to check again whether a connection is established.
 const RETRY_NS: u64 = 1_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ enum Question {
     Count,
 }
 
-/// The tile.
+/// Polls the RPC on a fixed schedule.
 pub struct Bencho {
     http: HttpClient,
     samples: Sender<Sample>,
@@ -105,7 +105,7 @@ impl Tile for Bencho {
         let Some(due) = self.next.iter_mut().filter(|(_, at)| *at <= now).min_by_key(|(_, at)| *at) else {
             return Poll::Idle;
         };
-        // On a fixed grid, so that the seconds do not drift by the answers' latency.
+        // On a fixed grid, so that the seconds do not drift by the responses' latency.
         due.1 = (due.1 + EVERY_NS).max(now.saturating_sub(EVERY_NS));
         let question = due.0;
         let body = match question {
@@ -125,7 +125,7 @@ impl Tile for Bencho {
 
     fn wait_for(&self) -> WaitFor {
         let deadline = match self.asked {
-            // That a connection is made is no event to wait for.
+            // The end of a TCP connect is not an event to wait for.
             Some((_, since)) if self.http.is_sending() => Some((since + TIMEOUT_NS).min(self.last_poll_ns + RETRY_NS)),
             Some((_, since)) => Some(since + TIMEOUT_NS),
             None => self.next.iter().map(|(_, at)| *at).min(),
@@ -142,7 +142,7 @@ impl Bencho {
             Question::Count => {
                 let transaction_count = result.as_u64()?;
                 out.count.chain_transactions = transaction_count;
-                // Whoever took the samples may have stopped listening.
+                // The receiver of the samples may be gone.
                 let _ = self.samples.send(Sample { at_ns: out.now(), transaction_count });
             }
             Question::Blockhash => {

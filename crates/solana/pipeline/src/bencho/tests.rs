@@ -1,4 +1,4 @@
-//! Tile tests: a made-up RPC server, samples and blockhashes out.
+//! Tile tests: a fake RPC server, samples and blockhashes out.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use hearth_tile::rig::Rig;
 
 use super::*;
 
-/// The tile, and a server that answers by hand. The clock is virtual; sockets are not.
+/// The tile, and a server answered by hand. The clock is virtual; sockets are real.
 struct World {
     rig: Rig<Bencho>,
     samples: Receiver<Sample>,
@@ -27,7 +27,7 @@ impl World {
         Self { rig, samples, listener, stream: None }
     }
 
-    /// Turns until `done`.
+    /// Runs turns until `done`.
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let deadline = Instant::now() + hearth_testkit::PATIENCE;
         while !done(self) {
@@ -69,8 +69,8 @@ impl World {
         self.rig.count().answers + self.rig.count().failed
     }
 
-    /// Waits for a request, lets `reply` deal with it, waits until the tile has made up its mind. True when it counts
-    /// as an answer.
+    /// Waits for a request, lets `reply` handle it, and waits until the tile has decided. Returns whether it counts as
+    /// an answer.
     fn exchange(&mut self, reply: impl FnOnce(&mut Self, &str)) -> bool {
         let (before, answers) = (self.settled(), self.rig.count().answers);
         let question = self.request();
@@ -99,7 +99,7 @@ fn asks_both_questions_every_second_over_one_connection() {
     for second in 0..3u64 {
         for _ in 0..2 {
             assert!(world.exchange(|world, question| world.answer(&good(question))));
-            // Answers that take their time do not move the grid.
+            // Slow responses do not shift the grid.
             world.rig.advance(Duration::from_millis(100));
         }
         world.rig.run();
@@ -150,7 +150,7 @@ fn broken_answers_are_counted_and_the_next_one_counts_again() {
     let mut failed = 0;
     for reply in &replies {
         for _ in 0..2 {
-            // The tile may hang up before it has read all of a reply that is too long.
+            // The tile may close the connection before it has read all of an oversized reply.
             assert!(!world.exchange(|world, _| drop(world.stream.as_mut().unwrap().write_all(reply))));
             failed += 1;
         }
@@ -200,7 +200,7 @@ fn silence_is_given_up_after_two_seconds() {
     assert_eq!(world.settled(), 0);
     world.rig.advance(Duration::from_millis(1));
     world.until("it gives up", |world| world.rig.count().failed == 1);
-    // A late answer on the old connection is not taken for one on the new.
+    // A late response on the old connection is not taken for one on the new.
     let old = world.stream.take();
     assert!(world.exchange(|world, question| world.answer(&good(question))));
     drop(old);
@@ -218,7 +218,7 @@ fn a_server_that_is_not_there_costs_two_failures_a_second() {
     }
 }
 
-/// The server's queue of connections is full: the tile goes on, looks again soon, and gives up in the end.
+/// The server's connection queue is full: the tile continues, checks again soon, and finally gives up.
 #[test]
 fn a_connection_that_is_not_made_holds_nobody_up() {
     let mut world = World::new();
@@ -233,7 +233,7 @@ fn a_connection_that_is_not_made_holds_nobody_up() {
             break;
         }
     }
-    // The connection is never made: a tile that waited for it would come back with a failure.
+    // The connection never succeeds: a tile that waited for it would return with a failure.
     world.rig.run();
     assert_eq!(world.settled(), 0);
     let now = world.rig.clock().now();

@@ -3,7 +3,7 @@
 //! reads   `benchg_benchs`, reliable: signed transactions; its UDP socket
 //! writes  its UDP socket
 //! memory  the client's send window per connection; 16 receive buffers × 64 KiB
-//! drops   nothing by itself: with no room it stops reading. What the transport gave up is counted as lost or
+//! drops   nothing by itself: without room it stops reading. Transactions that the transport gave up count as lost or
 //!         stopped, so sent = acknowledged + stopped + lost + in flight
 //! source  [`hearth_quic::Client`]
 
@@ -43,25 +43,25 @@ hearth_tile::counters! {
     }
 }
 
-/// Where to send.
+/// Where to send, and how.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The TPU's QUIC port.
     pub target: SocketAddr,
-    /// Connections of each benchs.
+    /// Connections per benchs tile.
     pub connections: usize,
-    /// The client's tuning.
+    /// Settings of the QUIC client.
     pub client: ClientConfig,
-    /// The seed of the key that the connections present; without one, a key of their own.
+    /// The seed of the key that the connections present; `None` uses a key of their own.
     pub identity: Option<[u8; 32]>,
 }
 
 const SLOTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Runs of datagrams handed to the kernel in one turn, at most.
+/// Maximum runs of datagrams passed to the kernel per turn.
 const SENDS_PER_TURN: usize = 8;
 
-/// The tile.
+/// Sends transactions through its QUIC client.
 pub struct Benchs {
     client: Client,
     clock: Clock,

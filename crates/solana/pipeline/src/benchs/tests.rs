@@ -1,4 +1,4 @@
-//! Tile tests: transfers in, a QUIC server on loopback gets them.
+//! Tile tests: transfers in, received by a QUIC server on loopback.
 
 use std::net::UdpSocket as StdSocket;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ impl World {
         self.server = Some(Server::new(ServerConfig::local(), &[1; 32], &[2; 32], now).unwrap());
     }
 
-    /// One turn of everybody, then `tick` of virtual time.
+    /// Gives everything one turn, then advances virtual time by `tick`.
     fn step(&mut self, tick: Duration) {
         self.rig.turn();
         let now = self.rig.clock().instant(self.rig.clock().now());
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// Gives numbered transactions of 200 bytes. At most a link's depth may wait there.
+    /// Gives numbered transactions of 200 bytes, at most a link's depth at a time.
     fn give(&mut self, numbers: std::ops::Range<u64>) {
         for number in numbers {
             let mut bytes = [9; 200];
@@ -119,7 +119,7 @@ fn a_server_that_does_not_read_stops_the_tile_and_nothing_is_lost() {
     let mut world = World::new(1);
     world.reads = false;
     world.until("it is connected", TICK, |w| w.rig.count().connected == 1);
-    // 512 streams at once are open at most; with two links' worth more, the link fills up and stays full.
+    // At most 512 streams are open at once; with two more links' worth, the link fills up and stays full.
     let mut given = 0;
     while given < 512 + 100 {
         world.give(given..given + 100);

@@ -1,11 +1,14 @@
-//! dedup: drop a transaction whose first signature was seen in the last second.
+//! dedup: drops a transaction whose first signature was seen in the last second.
 //!
-//! reads   `verify_dedup` ×V, reliable: one verified transaction per frag, tag = keyed hash of its
-//!         first signature, under the same key in every verify tile
+//! reads   `verify_dedup` ×V, reliable: one verified transaction per frag, tag = keyed hash of its first signature,
+//!         under the same key in every verify tile
 //! writes  `dedup_pack`, reliable: the same bytes and tag
-//! memory  [`TagCache::bytes`] of `history`, taken in `new`
+//! memory  [`TagCache::bytes`] of `history`, allocated in `new`
 //! drops   duplicates, counted; false-drop odds history / 2^64 per transaction
 //! source  the oracle `matches_model` beside [`TagCache`]
+//!
+//! All verify tiles lead here, because copies of a transaction may pass through different ones. No order is guaranteed
+//! among their transactions: pack orders by pay.
 
 use hearth_ledger::drop_log::DropReason;
 use hearth_tile::latency::TAKEN;
@@ -30,20 +33,20 @@ hearth_tile::counters! {
 /// How much dedup remembers.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Transactions remembered, the latest, each for about a second at most.
+    /// Maximum transactions remembered, the latest, each for about a second at most.
     pub history: usize,
-    /// Where drops are told.
+    /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
 }
 
 impl Default for Config {
-    /// As `tiles.dedup` has it where the file says nothing.
+    /// The defaults of `tiles.dedup`.
     fn default() -> Self {
         Self { history: 1 << 20, drops: DropLog::default() }
     }
 }
 
-/// The tile.
+/// Filters duplicates by tag.
 pub struct Dedup {
     seen: TagCache,
     drops: DropLog,
@@ -63,7 +66,7 @@ impl Tile for Dedup {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        // What is handed over again has not landed the first time.
+        // A resubmitted transaction did not land the first time.
         if self.seen.insert(frag.tag()) || frag.control() & AGAIN != 0 {
             out.publish(self.pack, frag.tag(), frag.payload());
             out.count.forwarded += 1;

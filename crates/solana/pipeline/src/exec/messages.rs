@@ -1,8 +1,8 @@
-//! messages: orders on their way to an exec tile, and its reports.
+//! messages: the wire format of orders to an exec tile and of its reports.
 //!
 //! reads   messages
 //! writes  messages
-//! memory  the link's; an order's places
+//! memory  the link's; the places of one order
 
 use hearth_ledger::{Outcome, TransactionError};
 
@@ -11,24 +11,24 @@ use crate::links::MICROBLOCK_MTU;
 use crate::links::codec::{Reader, TRUSTED, Writer, writer};
 use crate::poh::check::ChainEntry;
 
-/// An order: what a worker has to do for a block.
+/// An order: work on a block for one worker.
 pub struct ExecOrder;
 
 impl ExecOrder {
     /// Bytes before the transactions or the entries.
     const HEADER: usize = 8 + 8 + 1 + 2;
-    /// Bytes before each transaction's own.
+    /// Bytes before each transaction.
     pub const TXN_HEADER: usize = 2;
-    /// Most bytes of an order's transactions, [`ExecOrder::TXN_HEADER`] of each included.
+    /// Maximum bytes of an order's transactions, each with its [`ExecOrder::TXN_HEADER`].
     pub const TXNS_MAX: usize = MICROBLOCK_MTU - Self::HEADER;
-    /// An entry's.
+    /// Bytes of one entry.
     const ENTRY: usize = 8 + 1 + 32 + 32;
 
     const IS_HASH: u8 = 1;
     const IS_KNOWN: u8 = 2;
     const RECORDS: u8 = 4;
 
-    /// Writes an order whose places lie in `data`; returns its size.
+    /// Writes an order whose places refer to `data`; returns its size.
     pub fn write(buffer: &mut [u8], order: &Order, data: &[u8]) -> usize {
         let mut w = writer(buffer);
         w.u64(order.slot).u64(order.id);
@@ -52,7 +52,7 @@ impl ExecOrder {
         w.at
     }
 
-    /// Reads an order; its places lie in `payload`.
+    /// Reads an order whose places refer to `payload`.
     pub fn read(payload: &[u8]) -> Order {
         let mut r = Reader(payload);
         let (slot, id, flags, count) = (r.u64(), r.u64(), r.u8(), r.u16());
@@ -80,7 +80,7 @@ impl ExecOrder {
 
 const _: () = assert!(ExecOrder::HEADER + 32 + ORDER_ENTRIES * ExecOrder::ENTRY <= MICROBLOCK_MTU);
 
-/// What became of an order, its history apart: the frags before it with the same tag, which is the order's id.
+/// The outcome of an order. The history, if any, precedes it in frags with the same tag, which is the order's id.
 pub struct ExecVerdict;
 
 impl ExecVerdict {
@@ -103,7 +103,7 @@ impl ExecVerdict {
         Writer { buffer, at: 0 }.u8(kind).u32(place).u64(error).at
     }
 
-    /// Reads a verdict.
+    /// Reads a verdict: `None` if the order succeeded.
     pub fn read(payload: &[u8]) -> Option<Failure> {
         let mut r = Reader(payload);
         let (kind, place, error) = (r.u8(), r.u32(), r.u64());

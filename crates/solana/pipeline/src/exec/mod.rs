@@ -1,13 +1,14 @@
-//! exec: executes a part of a block of another node's, and checks its signatures and hashes.
+//! exec: executes parts of another node's block, and verifies its signatures and hashes.
 //!
-//! reads   `replay_exec`, reliable: an order, transactions that conflict with none in flight, or entries to hash
-//! writes  `exec_replay`, reliable: where a history is kept what the transactions did, in pieces; then the verdict
-//! memory  one order and its report; the tables of keys that sign often, `table_bytes` at most
-//! drops   transactions behind one that is wrong: the verdict names it, and the block is not executed
-//! source  [`crate::replay`] makes the orders and takes the verdicts
+//! reads   `replay_exec`, reliable: orders, each with transactions that conflict with none in flight, or entries to
+//!         hash
+//! writes  `exec_replay`, reliable: with a history, the transactions' records in several frags; then the verdict
+//! memory  one order and its report; precomputed tables for keys that sign often, at most `table_bytes`
+//! drops   the transactions of an order after the first wrong one: the verdict names it, and replay discards the block
+//! source  [`crate::replay`] issues the orders and collects the verdicts
 //!
-//! A turn does a bounded piece: 32 signatures, 32 transactions or 4,096 hashes. So a tile that shares its core lets
-//! others have it in between. It takes the next order when the report of the one before is on its way.
+//! A turn is bounded to 32 signatures, 32 transactions or 4,096 hashes, so that a tile on a shared core yields in
+//! between. The tile takes its next order once the previous report has been sent.
 
 mod messages;
 mod order;
@@ -41,24 +42,24 @@ hearth_tile::counters! {
     }
 }
 
-/// What the tile is made from.
+/// What an exec tile is built from.
 pub struct Config {
     /// Shared with banks, poh, store and the RPC.
     pub ledger: Arc<Ledger>,
-    /// Tables, and the history.
+    /// Key tables and the history.
     pub worker: WorkerConfig,
 }
 
-/// The tile.
+/// Works on one order at a time.
 pub struct Exec {
     ledger: Arc<Ledger>,
     bank: Option<Arc<hearth_ledger::Bank>>,
     worker: Worker,
     order: Option<Order>,
-    /// The order's message, which its places lie in.
+    /// The order's message; its places refer to these bytes.
     payload: Vec<u8>,
     report: Option<Report>,
-    /// Bytes of the report's history that were sent.
+    /// Bytes of the report's history already sent.
     sent: usize,
     replay: Port,
     mtu: usize,
@@ -95,7 +96,7 @@ impl Tile for Exec {
         self.payload.clear();
         self.payload.extend_from_slice(frag.payload());
         let order = ExecOrder::read(&self.payload);
-        // The bank changes with the block, and a block may be begun again.
+        // The bank changes with the block, and replay may restart a block.
         if let Work::Execute { .. } = order.work
             && self.bank.as_ref().is_none_or(|bank| bank.slot() != order.slot || bank.has_ended())
         {
@@ -125,8 +126,8 @@ impl Tile for Exec {
 }
 
 impl Exec {
-    /// Sends what there is room for of the report; the order is done with its last frag. `false` where there is none:
-    /// replay announces room.
+    /// Sends as much of the report as there is room for; its last frag completes the order. Returns `false` if the link
+    /// is full: replay wakes this tile when it has room.
     fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
         let Some(Report { id, failure, history }) = &self.report else { return true };
         while out.credits(self.replay, 1) > 0 {

@@ -1,94 +1,94 @@
-//! order: what a worker is given, and what it reports.
+//! order: a worker's input and its report.
 //!
-//! memory  at most 64 transactions' places or 256 entries' hashes; a report holds the batch's history
-//! drops   nothing: each order has one report
+//! memory  at most 64 transactions' places or 256 entries' hashes; a report holds the history of its batch
+//! drops   nothing: every order gets exactly one report
 
 use hearth_ledger::Outcome;
 use hearth_wire::Hash;
 
 use crate::poh::check::ChainEntry;
 
-/// Most entries whose hashes are checked by one order.
+/// Maximum entries whose hashes one order verifies.
 pub const ORDER_ENTRIES: usize = 256;
 
 /// Work for one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Comes back with the report.
+    /// Identifies the order; the report repeats it.
     pub id: u64,
     /// The block's slot.
     pub slot: u64,
-    /// What to do.
+    /// The work to do.
     pub work: Work,
 }
 
 /// The two kinds of work on a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Checks the signatures of transactions and executes them, in order.
+    /// Verify the signatures of transactions and execute them, in order.
     Execute {
-        /// Where their bytes are.
+        /// Where the transactions' bytes are.
         txns: Vec<Place>,
-        /// Whether the signatures need no check.
+        /// Whether the signatures are already verified.
         is_known: bool,
         /// Whether to report the history.
         records: bool,
     },
-    /// Checks the hashes of entries.
+    /// Verify the hashes of entries.
     Hash {
-        /// The hash before the first.
+        /// The hash before the first entry.
         before: Hash,
-        /// The entries.
+        /// The entries, in order.
         entries: Vec<ChainEntry>,
     },
 }
 
-/// Where a transaction's bytes are.
+/// Where a transaction's bytes are within the order's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The first byte.
+    /// Offset of the first byte.
     pub at: u32,
-    /// How many.
+    /// Length in bytes.
     pub len: u16,
 }
 
 impl Place {
-    /// The bytes, out of all that the order is about.
+    /// Returns the bytes from the order's data.
     #[inline]
     pub fn of(self, data: &[u8]) -> &[u8] {
         &data[self.at as usize..][..self.len.into()]
     }
 }
 
-/// What became of an order.
+/// The outcome of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The order's.
+    /// The id of the order.
     pub id: u64,
     /// Why the block is wrong, if it is.
     pub failure: Option<Failure>,
-    /// A batch of the history: every transaction before the failure. Empty where none is recorded.
+    /// The history of every transaction before the failure, as one batch; empty if none is recorded.
     pub history: Vec<u8>,
 }
 
-/// Why a block is wrong. Everything before it in the order is right.
+/// Why a block is invalid. Everything before this point in the order is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An entry's hash.
+    /// An entry's hash is wrong.
     Hash {
-        /// Its place in the order.
+        /// The entry's index in the order.
         entry: u32,
     },
-    /// A transaction's signature.
+    /// A transaction's signature is wrong.
     Signature {
-        /// Its place in the order.
+        /// The transaction's index in the order.
         txn: u32,
     },
-    /// A transaction does not land.
+    /// A transaction cannot land.
     Outcome {
-        /// Its place in the order.
+        /// The transaction's index in the order.
         txn: u32,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
 }

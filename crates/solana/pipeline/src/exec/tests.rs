@@ -1,4 +1,4 @@
-//! The tile on a rig: orders in, verdicts out.
+//! Tile tests: orders in, verdicts out.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::sha256::sha256_chain;
@@ -99,7 +99,7 @@ fn the_first_fault_ends_an_order() {
     assert_eq!(trial.verdicts(), [(1, Some(Failure::Signature { txn: 40 }))]);
     assert!(trial.ledger.account(&key(139).public_key()).is_some(), "what is before it is executed");
     assert!(trial.ledger.account(&key(140).public_key()).is_none());
-    // It has landed before, which comes before the signature.
+    // It has landed before, which is checked before the signature.
     txns.rotate_left(39);
     trial.give(2, 1, &txns, false);
     let outcome = Outcome::NotCommitted(TransactionError::AlreadyProcessed);

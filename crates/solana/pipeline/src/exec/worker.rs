@@ -1,9 +1,9 @@
-//! worker: checks signatures in bursts, executes transactions, checks hashes, a piece at a time.
+//! worker: verifies signatures in bursts, executes transactions and verifies hashes, one bounded step at a time.
 //!
-//! reads   an order, the bytes that it is about
+//! reads   an order and the bytes that it refers to
 //! writes  the bank; a report
-//! memory  the tables of keys that sign often, at most `table_bytes`; an executor; the history of one order
-//! drops   transactions behind one that is wrong: its block is not executed
+//! memory  precomputed tables for keys that sign often, at most `table_bytes`; an executor; the history of one order
+//! drops   the transactions after the first wrong one: their block is not executed
 //! source  `blockstore_processor.rs` of `solana-ledger` 4.2
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
@@ -15,32 +15,32 @@ use super::order::{Failure, Order, Place, Report, Work};
 use crate::bank::{Recording, record_transaction};
 use crate::poh::check::ChainCheck;
 
-/// Transactions of a step: their signatures take up to half a millisecond where no key has a table.
+/// Transactions per step: their signatures take up to half a millisecond when no key has a table.
 const STEP_TXNS: usize = 32;
-/// Hashes of a step, about a quarter of a millisecond.
+/// Hashes per step: about a quarter of a millisecond.
 const STEP_HASHES: u64 = 4_096;
 
-/// What a worker is made from.
+/// What a worker is built from.
 #[derive(Clone)]
 pub struct WorkerConfig {
-    /// Bytes for the tables of keys that sign again and again.
+    /// Memory in bytes for the tables of keys that sign repeatedly.
     pub table_bytes: usize,
-    /// Where a history is kept.
+    /// Set if a history is kept.
     pub recording: Option<Recording>,
 }
 
-/// What a step did.
+/// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// Checked so many signatures.
+    /// Verified this many signatures.
     Signatures(usize),
-    /// Executed so many transactions.
+    /// Executed this many transactions.
     Transactions(usize),
-    /// Checked hashes.
+    /// Verified hashes.
     Hashes,
 }
 
-/// Works at one order at a time.
+/// Works on one order at a time, in bounded steps.
 pub struct Worker {
     verifier: Verifier,
     verdicts: Vec<Result<(), VerifyError>>,
@@ -48,16 +48,16 @@ pub struct Worker {
     outcomes: Vec<Outcome>,
     recorder: Option<(BatchWriter, bool)>,
     chain: ChainCheck,
-    /// Transactions whose signatures are right, and those that were executed.
+    /// How many transactions have verified signatures, and how many were executed.
     checked: usize,
     executed: usize,
-    /// Where the order ends: before the first transaction with a wrong signature.
+    /// Where execution stops: before the first transaction with a wrong signature.
     end: usize,
     report: Option<Report>,
 }
 
 impl Worker {
-    /// A worker that has met no key.
+    /// Creates a worker without any key tables.
     pub fn new(config: &WorkerConfig) -> Self {
         let tables = VerifierConfig { cache_bytes: config.table_bytes, ..VerifierConfig::default() };
         let recorder = |recording: &Recording| (BatchWriter::new(recording.key.clone()), recording.extended);
@@ -75,7 +75,7 @@ impl Worker {
         }
     }
 
-    /// Begins an order.
+    /// Starts an order.
     pub fn begin(&mut self, order: &Order) {
         self.report = None;
         match &order.work {
@@ -92,8 +92,8 @@ impl Worker {
         }
     }
 
-    /// Works at the order that was begun. `data` is what its places lie in; `bank` is its slot's, if that is in the
-    /// making.
+    /// Advances the current order by one step. `data` holds the bytes that the order's places refer to; `bank` is the
+    /// bank of its slot, if that slot is in progress.
     pub fn step(&mut self, order: &Order, data: &[u8], bank: Option<&Bank>) -> Did {
         match &order.work {
             Work::Hash { entries, .. } => {
@@ -111,12 +111,12 @@ impl Worker {
         }
     }
 
-    /// The report, when the order is done.
+    /// Returns the report once the order is complete.
     pub fn take_report(&mut self) -> Option<Report> {
         self.report.take()
     }
 
-    /// Checks the signatures of the next transactions; how many those were.
+    /// Verifies the signatures of the next transactions; returns how many.
     fn check(&mut self, txns: &[Place], data: &[u8]) -> usize {
         let from = self.checked;
         self.checked = self.end.min(from + STEP_TXNS);
@@ -131,7 +131,7 @@ impl Worker {
         items.len()
     }
 
-    /// Executes the next transactions; how many those were.
+    /// Executes the next transactions; returns how many.
     fn execute(&mut self, id: u64, txns: &[Place], data: &[u8], bank: Option<&Bank>, records: bool) -> usize {
         let from = self.executed;
         self.executed = self.end.min(from + STEP_TXNS);
@@ -153,7 +153,7 @@ impl Worker {
         let failure = match refused {
             Some(at) => Some(Failure::Outcome { txn: (from + at) as u32, outcome: self.outcomes[at] }),
             None if self.executed < self.end => return slice.len(),
-            // All before it has landed.
+            // Everything before it has landed.
             None => (self.end < txns.len()).then_some(Failure::Signature { txn: self.end as u32 }),
         };
         let recorder = self.recorder.as_mut().filter(|_| records);

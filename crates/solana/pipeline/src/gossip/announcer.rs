@@ -1,11 +1,11 @@
-//! announcer: keeps one reader up to date about the nodes of the cluster.
+//! announcer: keeps one consumer up to date about the nodes of the cluster.
 //!
 //! reads   the nodes that gossip knows
-//! writes  one message for each that is new, has changed, or is gone
-//! memory  [`PEER_BYTES`] for each node that the reader knows
-//! drops   states of a node that a newer one follows before there is room: the reader learns the newest
+//! writes  one message for each node that is new, has changed, or is gone
+//! memory  [`PEER_BYTES`] for each node that the consumer knows
+//! drops   states superseded before there is room: the consumer gets the newest
 //!
-//! Each reader has an announcer of its own, so that one that does not read holds up no other.
+//! Each consumer has its own announcer, so that a stalled one does not delay the others.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use hearth_wire::Pubkey;
 use super::Gossip;
 use crate::links::PeerNews;
 
-/// What a node takes, with its place in the map, bytes.
+/// Bytes per node, including its place in the map.
 pub(super) const PEER_BYTES: u64 = 160;
-// Nodes of a B-tree are two thirds full or more, as a rule.
+// B-tree nodes are usually at least two thirds full.
 const _: () = assert!(size_of::<Peer>() + size_of::<Pubkey>() <= PEER_BYTES as usize / 6 * 5);
 
-/// What a reader knows.
+/// The node news that a consumer has received, and its link.
 pub(super) struct Announcer {
     port: Port,
     known: BTreeMap<Pubkey, Peer>,
@@ -34,12 +34,12 @@ impl Announcer {
         Self { port, known: BTreeMap::new(), is_behind: false }
     }
 
-    /// Whether something is left to say that there was no room for.
+    /// Whether news remains for which there was no room.
     pub fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Says what has changed, as far as there is room.
+    /// Announces what has changed, as far as there is room.
     pub fn announce(&mut self, peers: &BTreeMap<Pubkey, Peer>, out: &mut Out<'_, Gossip>) {
         self.is_behind = false;
         let gone: Vec<Pubkey> = self.known.keys().filter(|node| !peers.contains_key(*node)).copied().collect();

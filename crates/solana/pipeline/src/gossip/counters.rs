@@ -1,8 +1,8 @@
-//! What the tile counts: first what the state machine does, then the tile itself.
+//! counters: the tile's counters: those of the state machine, then its own.
 //!
 //! reads   the counters of the state machine
 //! writes  words of the workspace
-//! memory  a word a counter
+//! memory  one word per counter
 
 use std::sync::atomic::AtomicU64;
 
@@ -23,9 +23,9 @@ hearth_tile::counters! {
 /// All counters of the tile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
-    /// Those of the state machine, as of the last housekeeping.
+    /// The state machine's, as of the last housekeeping.
     pub protocol: protocol::Counters,
-    /// Those of the tile.
+    /// The tile's own.
     pub own: Own,
 }
 

@@ -1,21 +1,22 @@
 //! gossip: who is in the cluster and what each node says, with the state machine of [`hearth_gossip`].
 //!
 //! reads   `net_gossip` ×N, reliable: datagrams; `sign_gossip`, reliable: signatures; `shred_gossip` ×S, reliable:
-//!         slots that are whole here, and leaders that made two blocks; `tower_gossip`, reliable: the node's votes and
-//!         its root; stakes, leaders and snapshots, in the ledger
-//! writes  `gossip_net`, elective: datagrams to send; `gossip_sign`, elective: what is to be signed; `gossip_shred`,
-//!         `gossip_repair`, `gossip_txsend`, elective: the nodes of the cluster, each again when something of it
-//!         changes; `gossip_tower`, elective: the same, votes and slots of others, and slots whose leaders made two
-//!         blocks; the [`Board`], for the RPC
-//! memory  the table and what else [`protocol::Config::bytes_max`] sums up; the datagrams of one message's answer,
-//!         while net has no room; 160 B a node for each of four readers; [`WHOLE_MAX`] and [`DUPLICATES_MAX`] slots
-//! drops   what the state machine refuses, by its counters; votes and slots of nodes without stake, and slots whose
-//!         leaders made two blocks while consensus does not read, counted. Without room at net it takes no datagram,
-//!         and net drops what comes to it. A vote that was replaced before consensus had room for it is not given to it
+//!         slots that are whole here, and equivocating leaders; `tower_gossip`, reliable: the node's votes and its
+//!         root; the ledger's stakes, leaders and snapshots
+//! writes  `gossip_net`, elective: datagrams to send; `gossip_sign`, elective: messages to sign; `gossip_shred`,
+//!         `gossip_repair`, `gossip_txsend`, elective: the nodes of the cluster, each again when it changes;
+//!         `gossip_tower`, elective: the same, other nodes' votes and slots, and slots with equivocating leaders; the
+//!         [`Board`], for the RPC
+//! memory  the table and everything else that [`protocol::Config::bytes_max`] sums up; the datagrams of one message's
+//!         response, while net has no room; 160 B per node for each of four consumers; [`WHOLE_MAX`] and
+//!         [`DUPLICATES_MAX`] slots
+//! drops   what the state machine refuses, by its counters; votes and slots of nodes without stake, and slots with
+//!         equivocating leaders while consensus does not read, counted. Without room on the link to net it takes no
+//!         datagrams, and net drops what arrives. A vote that is replaced before consensus has room for it is skipped
 //! source  `docs/gossip.md`
 //!
-//! The tile holds no key: see `crate::sign`. It stamps what it says by the wall clock of its host, and sleeps by the
-//! clock that never goes back.
+//! The tile holds no key: see `crate::sign`. It timestamps its values by the wall clock of its host, and sleeps by the
+//! monotonic clock.
 
 mod announcer;
 mod counters;
@@ -45,50 +46,50 @@ use announcer::Announcer;
 pub use counters::Counters;
 
 const MS: u64 = 1_000_000;
-/// Changes of nodes and slots wait no longer than this for others, so that many are one piece of work.
+/// How long changes of nodes and slots wait for others, so that many are handled at once.
 const NEWS_NS: u64 = 100 * MS;
-/// How often the stakes are looked at, and the lowest slot that is kept.
+/// How often to refresh the stakes and the lowest available slot.
 const STAKES_NS: u64 = 5_000 * MS;
-/// The longest sleep, ms: a wall clock that was set back is noticed after that.
+/// Maximum sleep in milliseconds, so that a wall clock that was set back is noticed.
 const SLEEP_MAX_MS: u64 = 500;
-/// Timers are rounded up to a multiple of this, like those of tower and repair, so that one wake-up serves all. Half
-/// the interval between two pushes.
+/// Timers are rounded up to a multiple of this, like those of tower and repair, so that one wake-up serves all. It is
+/// half the interval between two pushes.
 const GRID_NS: u64 = 5 * MS;
-/// Milliseconds of a slot as the cluster counts them for timeouts.
+/// Slot length in milliseconds, as the cluster counts it for timeouts.
 const SLOT_MS: u64 = 400;
-/// Whole slots that wait to be said at most: more are said at once.
+/// Maximum whole slots that wait to be published: beyond that they are published at once.
 const WHOLE_MAX: usize = 4_096;
-/// Slots of leaders that made two blocks that wait for room at most.
+/// Maximum slots with equivocating leaders that wait for room.
 const DUPLICATES_MAX: usize = 4_096;
-/// Values that consensus is told in one turn: a list of slots may take 50 µs.
+/// Values passed to consensus per turn: a list of slots may take 50 µs.
 const TOLD_AT_ONCE: usize = 16;
 
-/// Tiles that it keeps up to date about nodes.
+/// Number of consumers of node news.
 const READERS: u64 = 4;
 
-/// What the tile takes at most, bytes, beside its links.
+/// Maximum bytes of the tile, besides its links.
 pub fn bytes_max(config: &protocol::Config) -> u64 {
-    // A tenth more nodes for a moment, and what is gone is gone from every reader.
+    // The table may briefly exceed its limit by a tenth; removed nodes are removed for every consumer.
     let nodes = (config.origins_max + config.origins_max / 10) as u64;
     config.bytes_max() + READERS * nodes * announcer::PEER_BYTES + 8 * (WHOLE_MAX + DUPLICATES_MAX) as u64
 }
 
-/// What the tile is made of.
+/// What gossip is built from.
 #[derive(Clone)]
 pub struct Config {
-    /// Whom to begin with, and what bounds the tables.
+    /// Entrypoints and limits of the tables.
     pub protocol: protocol::Config,
-    /// What the node says of itself.
+    /// This node's contact info.
     pub own: ContactInfo,
-    /// Whose stakes count, who leads, what is final.
+    /// The ledger, for stakes, leaders and the final slot.
     pub ledger: Arc<Ledger>,
-    /// The blocks that the node serves to others.
+    /// Reads the blocks that the node serves to others.
     pub blocks: Reader,
-    /// Where it posts the nodes that it knows.
+    /// Receives the known nodes, for the RPC.
     pub board: Arc<Board>,
 }
 
-/// The tile.
+/// Runs the state machine between its links.
 pub struct Gossip {
     machine: protocol::Gossip,
     ledger: Arc<Ledger>,
@@ -102,37 +103,37 @@ pub struct Gossip {
     slot_news: Vec<In>,
     announcers: Vec<Announcer>,
     outbox: Outbox,
-    /// Datagrams of the outbox that net has.
+    /// How many datagrams of the outbox were sent to net.
     sent: usize,
-    /// When these are due, on the host's clock; news only where there are any.
+    /// Next deadlines, on the host's clock; that of news counts only if there is any.
     tick_ns: u64,
     news_ns: u64,
     stakes_ns: u64,
-    /// How far the changes of nodes were told.
+    /// Up to which change of the nodes the consumers were notified.
     peer_changes: Option<u64>,
-    /// Slots that are whole here and were not said yet.
+    /// Slots that are whole here and not published yet.
     whole: Vec<u64>,
-    /// How far votes and slots were read.
+    /// Up to where votes and slots were read.
     votes: Cursor,
     slots: Cursor,
-    /// Slots up to this one are of no interest to consensus.
+    /// Consensus needs nothing about slots up to this one.
     root: u64,
-    /// The slot that gossip takes to be final; none before the first look.
+    /// The slot that gossip treats as final; `None` before the first refresh.
     finalized: Option<u64>,
-    /// Slots whose leaders made two blocks, which consensus does not know yet.
+    /// Slots with equivocating leaders, to be reported to consensus.
     duplicates: VecDeque<u64>,
-    /// Another process has this node's key, and consensus does not know yet.
+    /// Whether another process has this node's key and consensus was not notified yet.
     is_double: bool,
-    /// Whether consensus was not told all, for lack of room or of time.
+    /// Whether news for consensus remains, for lack of room or of time.
     has_more_news: bool,
-    /// Nodes with stake; none where nobody has any.
+    /// Nodes with stake; empty if no node has any.
     voters: HashSet<Pubkey>,
 }
 
 impl Tile for Gossip {
     const NAME: &'static str = "gossip";
     const BURST: usize = 0;
-    /// A datagram may have ten signatures to check, and other tiles may share the core.
+    /// A datagram may need ten signature checks, and other tiles may share the core.
     const FRAGS_PER_RUN: usize = 4;
     const LATENCIES: &'static [LatencyDecl] =
         &[LatencyDecl { help: "Time from the receipt of a datagram until this tile takes it in hand.", ..TAKEN }];
@@ -178,7 +179,7 @@ impl Tile for Gossip {
     }
 
     fn filter(&mut self, _: &FragMeta, input: In) -> Filter {
-        // Only what comes from others, and what is signed, makes datagrams at once.
+        // Only input from other nodes and signatures produce datagrams at once.
         let is_quiet = input == self.statements || self.slot_news.contains(&input);
         if is_quiet || self.outbox.is_empty() { Filter::Take } else { Filter::Later }
     }
@@ -240,7 +241,7 @@ impl Tile for Gossip {
     }
 
     fn wait_for(&self) -> WaitFor {
-        // With datagrams in hand it waits for room, which net announces.
+        // While datagrams are pending the tile waits for room, which net announces.
         WaitFor { deadline: self.outbox.is_empty().then(|| self.due_ns()), ..WaitFor::default() }
     }
 }
@@ -251,14 +252,14 @@ impl Gossip {
         self.tick_ns.min(self.stakes_ns).min(news)
     }
 
-    /// Whether there is something to tell the other tiles, or the cluster of slots.
+    /// Whether there is news for other tiles, or whole slots to publish.
     fn has_news(&self) -> bool {
         self.peer_changes != Some(self.machine.peer_changes())
             || !self.whole.is_empty()
             || self.announcers.iter().any(Announcer::is_behind)
     }
 
-    /// Sets when the state machine has something to do again.
+    /// Schedules the next tick of the state machine.
     fn set_timer(&mut self, out: &Out<'_, Self>) {
         let wait_ms = self.machine.next_tick().saturating_sub(out.wall_ns() / MS);
         let due_ns = out.now() + wait_ms * MS;
@@ -268,7 +269,7 @@ impl Gossip {
         };
     }
 
-    /// Gives datagrams to net, as far as there is room. Whether all are gone.
+    /// Sends datagrams to net as far as there is room. Returns whether all are sent.
     fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
         for (to, data) in self.outbox.iter().skip(self.sent) {
             if out.credits(self.net, 1) == 0 {
@@ -286,7 +287,7 @@ impl Gossip {
         true
     }
 
-    /// Has signed what is to be, as far as sign can answer at once: it never waits for room in its link back.
+    /// Submits messages to sign, at most as many as sign can answer at once: it never waits for room in its link back.
     fn have_signed(&mut self, out: &mut Out<'_, Self>) {
         while self.machine.requests_in_flight() < GOSSIP_SIGN_DEPTH && out.credits(self.sign, 1) > 0 {
             let Some(request) = self.machine.next_request() else { return };
@@ -294,10 +295,10 @@ impl Gossip {
         }
     }
 
-    /// Says what consensus wants said.
+    /// Publishes a statement of consensus.
     fn on_statement(&mut self, statement: Statement<'_>, now_ms: u64) {
         match statement {
-            // It can only fail for what is no vote, and consensus makes none that is not.
+            // This fails only for a transaction that is no vote, and consensus makes none such.
             Statement::Vote(transaction) => {
                 let _ = self.machine.publish_vote(transaction, now_ms);
             }
@@ -305,7 +306,7 @@ impl Gossip {
         }
     }
 
-    /// Takes note of what a shred tile says of a slot.
+    /// Handles a shred tile's news of a slot.
     fn on_slot(&mut self, news: SlotNews<'_>, now_ms: u64, out: &mut Out<'_, Self>) {
         match news {
             SlotNews::Whole(slot) => {
@@ -316,7 +317,7 @@ impl Gossip {
             }
             SlotNews::Duplicate(slot) => self.duplicate(slot, out),
             SlotNews::Contradiction { slot, shreds } => {
-                // Two shreds are three pieces, and a slot that has an epoch is no larger than any.
+                // Two shreds fit into three chunks, and a slot with a known epoch is never too large.
                 let published = self.machine.publish_duplicate(slot, shreds, now_ms);
                 published.expect("two shreds keep all rules");
                 self.machine.mark_duplicate(slot);
@@ -325,7 +326,7 @@ impl Gossip {
         }
     }
 
-    /// A leader is proved to have made two blocks: consensus is to know.
+    /// Queues a slot whose leader was proved to equivocate, for consensus.
     fn duplicate(&mut self, slot: u64, out: &mut Out<'_, Self>) {
         if self.duplicates.len() < DUPLICATES_MAX {
             self.duplicates.push_back(slot);
@@ -334,7 +335,7 @@ impl Gossip {
         }
     }
 
-    /// Looks at what the node must know at once.
+    /// Handles events of the state machine that need immediate action.
     fn events(&mut self, out: &mut Out<'_, Self>) {
         while let Some(event) = self.machine.next_event() {
             match event {
@@ -344,7 +345,7 @@ impl Gossip {
         }
     }
 
-    /// Somebody says that a leader made two blocks.
+    /// Handles another node's proof that a leader equivocated.
     fn proof(&mut self, proof: &DuplicateProof, out: &mut Out<'_, Self>) {
         let leader = self.ledger.leader_at(proof.slot);
         if self.machine.check_proof(proof, leader.map(|leader| leader.node).as_ref()) {
@@ -352,8 +353,8 @@ impl Gossip {
         }
     }
 
-    /// Tells consensus what others say, as far as there is room, and a bounded part of it: the rest stays where it is.
-    /// Whether there was anything, and room.
+    /// Passes a bounded amount of other nodes' news to consensus as far as there is room; the rest stays in the table.
+    /// Returns whether it passed anything.
     fn tell_consensus(&mut self, out: &mut Out<'_, Self>) -> bool {
         self.has_more_news = false;
         let mut has_told = false;
@@ -378,7 +379,7 @@ impl Gossip {
         has_told
     }
 
-    /// Tells the tiles of the nodes that have changed, the RPC of all, and the cluster of slots that are whole.
+    /// Notifies the tiles of changed nodes and the RPC of all nodes, and publishes whole slots.
     fn tell_news(&mut self, out: &mut Out<'_, Self>) {
         let changes = self.machine.peer_changes();
         let is_behind = self.announcers.iter().any(Announcer::is_behind);
@@ -401,7 +402,7 @@ impl Gossip {
         self.whole.clear();
     }
 
-    /// Looks at what changes seldom: stakes, what is final, how far back this node serves others, its snapshot.
+    /// Refreshes what changes rarely: stakes, the final slot, the lowest slot that this node serves, its snapshot.
     fn look_at_ledger(&mut self, out: &Out<'_, Self>) {
         self.stakes();
         let now_ms = out.wall_ns() / MS;
@@ -410,7 +411,7 @@ impl Gossip {
             self.machine.set_root(finalized, self.ledger.slots_per_epoch());
         }
         if let Some(lowest) = self.blocks.first_slot() {
-            // It is said anew only where it has changed.
+            // It is published again only if it has changed.
             let published = self.machine.publish_lowest_slot(lowest, now_ms);
             published.expect("a slot that is kept is no larger than any");
         }
@@ -433,7 +434,7 @@ impl Gossip {
     }
 }
 
-/// Tells consensus of a vote or of slots, where another node with stake says it.
+/// Passes a vote or slots to consensus if they come from another node with stake.
 fn tell_value(
     tower: Port,
     (value, voters): (&CrdsValue<'_>, &HashSet<Pubkey>),
@@ -462,13 +463,13 @@ fn tell_value(
     }
 }
 
-/// What is known of the epoch after the root's: all of gossip counts by its stakes. Where it is not known, that of the
-/// root's own.
+/// Returns what is known of the epoch after the root's, by whose stakes all of gossip counts; if it is not known, of
+/// the root's own epoch.
 fn of_next<T>(root: u64, known: impl Fn(u64) -> Option<T>) -> Option<T> {
     known(root + 1).or_else(|| known(root))
 }
 
-/// The nodes that have stake in one of these epochs.
+/// Returns the nodes with stake in one of these epochs.
 fn voters(epochs: [Option<Arc<EpochStakes>>; 2]) -> HashSet<Pubkey> {
     let votes = epochs.iter().flatten().flat_map(|stakes| &stakes.votes);
     votes.filter(|vote| vote.stake > 0).map(|vote| vote.node).collect()

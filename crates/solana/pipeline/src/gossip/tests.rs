@@ -29,7 +29,7 @@ fn address(node: u8) -> SocketAddrV4 {
     SocketAddrV4::new([10, 0, 0, node + 1].into(), 8_001)
 }
 
-/// A chain on which nodes 0 and 1 have stake.
+/// A ledger on which nodes 0 and 1 have stake.
 fn ledger() -> Arc<Ledger> {
     let accounts = |node: u8| {
         let name = |kind: u8| [[kind; 16], [node; 16]].concat().try_into().expect("32 bytes");
@@ -43,7 +43,7 @@ fn ledger() -> Arc<Ledger> {
     Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default())
 }
 
-/// A node without its sign tile and its net tile.
+/// A node without its sign and net tiles.
 struct Node {
     rig: Rig<Gossip>,
     board: Arc<Board>,
@@ -84,13 +84,13 @@ impl Node {
         self.rig.give(FROM_NET, 0, &frag[..size]);
     }
 
-    /// What it has to have signed.
+    /// Takes its requests to sign.
     fn requests(&mut self) -> Vec<SignRequest> {
         let request = |(tag, kind, bytes)| SignRequest { tag, kind: SignKind::of(kind).expect("a kind"), bytes };
         self.rig.take_frags(GOSSIP_SIGN).into_iter().map(request).collect()
     }
 
-    /// Signs all that is to be signed; returns how much that was.
+    /// Answers all requests to sign; returns how many.
     fn sign(&mut self) -> usize {
         let requests = self.requests();
         for request in &requests {
@@ -100,31 +100,31 @@ impl Node {
         requests.len()
     }
 
-    /// Consensus has something said.
+    /// Gives it a statement of consensus.
     fn state(&mut self, statement: Statement<'_>) {
         let mut message = [0; STATEMENT_MTU];
         let size = statement.write(&mut message);
         self.rig.give(TOWER_GOSSIP, 0, &message[..size]);
     }
 
-    /// A shred tile says something of a slot.
+    /// Gives it a shred tile's news of a slot.
     fn slot(&mut self, news: SlotNews<'_>) {
         let mut message = [0; SLOT_NEWS_MTU];
         let size = news.write(&mut message);
         self.rig.give(FROM_SHRED, 0, &message[..size]);
     }
 
-    /// What it has told a tile of nodes.
+    /// Takes the node news that it sent to a tile.
     fn peer_news(&mut self, link: &str) -> Vec<PeerNews> {
         self.rig.take(link).iter().map(|(_, message)| PeerNews::read(message)).collect()
     }
 
-    /// Whether it has told consensus of something like this since the last call.
+    /// Whether it has sent such news to consensus since the last call.
     fn tells(&mut self, is_so: impl Fn(&TowerNews<'_>) -> bool) -> bool {
         self.rig.take(GOSSIP_TOWER).iter().any(|(_, message)| is_so(&TowerNews::read(message)))
     }
 
-    /// What it has to send.
+    /// Takes the datagrams that it sent.
     fn sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
         let read = |(_, frag): (u64, Vec<u8>)| {
             let outgoing = Outgoing::read(&frag);
@@ -135,7 +135,7 @@ impl Node {
     }
 }
 
-/// Lets the nodes talk until `is_so`; fails after a minute of their time.
+/// Exchanges datagrams between the nodes until `is_so`; fails after a minute of virtual time.
 fn talk_until(nodes: &mut [Node], what: &str, mut is_so: impl FnMut(&mut [Node]) -> bool) {
     for _ in 0..12_000 {
         if is_so(nodes) {
@@ -304,7 +304,7 @@ fn time_frees_no_place_of_a_request() {
     }
     let requests = node.requests();
     assert_eq!(requests.len(), GOSSIP_SIGN_DEPTH);
-    // Sign has stalled, and the clock is set forward: the link back may still fill with the old answers.
+    // Sign has stalled, and the clock is advanced: the link back may still fill with the old answers.
     for _ in 0..12 {
         node.rig.turn_after(Duration::from_millis(SLEEP_MAX_MS));
     }

@@ -1,4 +1,4 @@
-//! What tower and repair exchange about the ancestors of a block that is not executed here.
+//! ancestors: messages between tower and repair about the ancestors of a block that was not executed here.
 //!
 //! reads   messages
 //! writes  messages
@@ -9,22 +9,22 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::codec::{Reader, writer};
 
-/// What tower wants asked: which blocks a node has at a slot and below it.
+/// Tower's question: which blocks does a node have at a slot and below?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AncestorQuestion {
-    /// The slot.
+    /// The slot to ask about.
     pub slot: u64,
     /// The node to ask.
     pub node: Pubkey,
 }
 
-/// What a node has answered.
+/// A node's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AncestorAnswer {
-    /// The node that was asked.
+    /// The node that answers.
     pub node: Pubkey,
-    /// The slot that was asked about and those below it, the newest first, with the hashes of their banks: at least
-    /// one, and [`ANCESTORS_MAX`] at most.
+    /// The requested slot and those below it, the newest first, with their bank hashes: at least one, at most
+    /// [`ANCESTORS_MAX`].
     pub hashes: Vec<(u64, Hash)>,
 }
 
@@ -32,7 +32,7 @@ impl AncestorQuestion {
     /// Bytes of a message.
     pub const SIZE: usize = 8 + 32;
 
-    /// The message.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let mut buffer = [0; Self::SIZE];
         writer(&mut buffer).u64(self.slot).put(&self.node);
@@ -50,10 +50,10 @@ impl AncestorAnswer {
     /// Bytes of the largest message.
     pub const MTU: usize = 32 + ANCESTORS_MAX * (8 + 32);
 
-    /// The message.
+    /// Encodes the message.
     ///
     /// # Panics
-    /// There are more than [`ANCESTORS_MAX`] hashes.
+    /// If there are more than [`ANCESTORS_MAX`] hashes.
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.hashes.len() <= ANCESTORS_MAX, "{} hashes", self.hashes.len());
         let mut buffer = vec![0; 32 + self.hashes.len() * (8 + 32)];

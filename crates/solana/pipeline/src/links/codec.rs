@@ -1,9 +1,9 @@
-//! Numbers and bytes of messages, one after the other.
+//! codec: reads and writes the consecutive numbers and bytes of a message.
 //!
-//! reads   a message of a tile of this build
+//! reads   a message from a tile of this build
 //! writes  the same, into the link's own memory
 
-/// Why a message must decode: both ends are of one build.
+/// Why a message must decode: both ends belong to the same build.
 pub(crate) const TRUSTED: &str = "a message from a tile of this build";
 
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);

@@ -1,4 +1,4 @@
-//! What net exchanges with the tiles behind it: datagrams that came, and runs of them to send.
+//! datagrams: messages between net and the tiles behind it: received datagrams, and runs of datagrams to send.
 //!
 //! reads   messages
 //! writes  messages
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::codec::{Reader, Writer, writer};
 
-/// Which of the node's ports a datagram came to.
+/// One of the node's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PortKind {
@@ -18,13 +18,13 @@ pub enum PortKind {
     Udp = 1,
     /// Turbine: a datagram is a shred.
     Tvu = 2,
-    /// Where shreds come that were asked for.
+    /// Responses to this node's repair requests.
     Repair = 3,
-    /// Where others ask for shreds.
+    /// Other nodes' repair requests.
     ServeRepair = 4,
-    /// Gossip.
+    /// Gossip messages.
     Gossip = 5,
-    /// Where answers of leaders come to whom this node sends transactions.
+    /// Responses of leaders to which this node sends transactions.
     TxSend = 6,
 }
 
@@ -43,14 +43,14 @@ impl PortKind {
     }
 }
 
-/// A datagram that was received.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Sender.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// The port it came to.
+    /// The port that received it.
     pub port: PortKind,
-    /// Its bytes.
+    /// The datagram's bytes.
     pub data: &'a [u8],
 }
 
@@ -70,7 +70,7 @@ fn get_addr(r: &mut Reader<'_>) -> SocketAddr {
 }
 
 impl<'a> Datagram<'a> {
-    /// Bytes before the datagram's own.
+    /// Bytes before the datagram.
     pub const HEADER: usize = ADDR + 1;
 
     /// Writes the message; returns its size.
@@ -92,21 +92,21 @@ impl<'a> Datagram<'a> {
 /// Datagrams to send to one address: equal in size, the last may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing<'a> {
-    /// Where to.
+    /// The destination.
     pub to: SocketAddr,
-    /// Which of the node's ports it is to come from; where the node lacks that, from any.
+    /// The port to send from; any port if the node lacks that one.
     pub port: PortKind,
-    /// Size of each datagram but the last; 0 where `data` is one datagram.
+    /// Size of each datagram except the last; 0 if `data` is a single datagram.
     pub segment: u16,
-    /// All datagrams' bytes.
+    /// The bytes of all datagrams.
     pub data: &'a [u8],
 }
 
 impl<'a> Outgoing<'a> {
-    /// Bytes before the datagrams' own.
+    /// Bytes before the datagrams.
     pub const HEADER: usize = ADDR + 1 + 2;
 
-    /// Writes the header alone; the caller has put the data behind it. Returns the message's size.
+    /// Writes only the header; the caller has put the data after it. Returns the message's size.
     pub fn write_header(buffer: &mut [u8], (to, port): (SocketAddr, PortKind), segment: u16, data_len: usize) -> usize {
         let mut w = writer(buffer);
         put_addr(&mut w, to);

@@ -1,4 +1,4 @@
-//! What shred tells repair of a slot: what is missing of it, or that nothing is.
+//! gaps: shred's messages to repair about a slot: what is missing of it, or that nothing is.
 //!
 //! reads   messages
 //! writes  messages
@@ -6,44 +6,44 @@
 
 use super::codec::{Reader, writer};
 
-/// Control word: what the message says is missing of the slot.
+/// Control word: the message lists what is missing of the slot.
 pub const SLOT_GAPS: u16 = 0;
-/// Control word: all of the slot is here.
+/// Control word: the slot is whole.
 pub const SLOT_WHOLE: u16 = 1;
-/// Control word: nothing is known of the slot any more.
+/// Control word: nothing is known of the slot any longer.
 pub const SLOT_GONE: u16 = 2;
 
-/// Shreds of a slot that a message names at most: as many as one look asks for.
+/// Maximum shreds listed per message: as many as one look requests.
 pub const GAPS_MAX: usize = 64;
 
-/// A slot of which shreds have come.
+/// A partial slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotGaps {
-    /// The slot.
+    /// The partial slot's number.
     pub slot: u64,
-    /// Its parent, once it is known.
+    /// Its parent, once known.
     pub parent: Option<u64>,
-    /// The last set is not known: the highest shred from this index on is missing.
+    /// Set if the last set is unknown: the highest shred from this index on is missing.
     pub highest_from: Option<u32>,
-    /// Data shreds that are missing, of sets that were heard of; [`GAPS_MAX`] at most.
+    /// Missing data shreds of known sets; at most [`GAPS_MAX`].
     pub shreds: Vec<u32>,
 }
 
 impl SlotGaps {
-    /// Bytes of a message without shreds.
+    /// Bytes of a message that lists no shreds.
     const HEADER: usize = 8 + 8 + 4;
     /// Bytes of the largest message.
     pub const MTU: usize = Self::HEADER + 4 * GAPS_MAX;
 
-    /// The message.
+    /// Encodes the message.
     ///
     /// # Panics
-    /// More than [`GAPS_MAX`] shreds are missing.
+    /// If more than [`GAPS_MAX`] shreds are missing.
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.shreds.len() <= GAPS_MAX, "{} shreds", self.shreds.len());
         let mut buffer = vec![0; Self::HEADER + 4 * self.shreds.len()];
         let mut w = writer(&mut buffer);
-        // No slot has itself as its parent but the first, and no shred has the last index.
+        // Only the first slot is its own parent, and no shred has the last index.
         w.u64(self.slot).u64(self.parent.unwrap_or(u64::MAX)).u32(self.highest_from.unwrap_or(u32::MAX));
         for index in &self.shreds {
             w.u32(*index);

@@ -1,4 +1,4 @@
-//! What gossip exchanges with the tiles that it is for: news of nodes, of slots, and of votes.
+//! gossip: messages between gossip and its consumers: news of nodes, of slots, and of votes.
 //!
 //! reads   messages
 //! writes  messages
@@ -13,67 +13,67 @@ use hearth_wire::Pubkey;
 use super::TXN_MTU;
 use super::codec::{Reader, TRUSTED, Writer, writer};
 
-/// Largest [`PeerNews`], bytes: a node's key, four addresses, stake and lowest slot behind a byte.
+/// Largest [`PeerNews`] in bytes: a kind byte, a node's key, four addresses, stake and lowest slot.
 pub const PEER_NEWS_MTU: usize = 1 + 32 + 4 * 6 + 2 * 8;
-/// Largest [`TowerNews`], bytes: a vote behind a byte; slots take 553.
+/// Largest [`TowerNews`] in bytes: a kind byte and a vote; slots take 553.
 pub const TOWER_NEWS_MTU: usize = 1 + TXN_MTU;
-/// Largest [`SlotNews`], bytes: two shreds, and the length of the first, behind a byte and a slot.
+/// Largest [`SlotNews`] in bytes: a kind byte, a slot, the length of the first shred, and two shreds.
 pub const SLOT_NEWS_MTU: usize = 1 + 8 + 2 + 2 * TXN_MTU;
-/// Largest [`Statement`], bytes: a vote behind a byte.
+/// Largest [`Statement`] in bytes: a kind byte and a vote.
 pub const STATEMENT_MTU: usize = 1 + TXN_MTU;
 
-/// What gossip says of a node.
+/// Gossip's news of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerNews {
-    /// It is new, or something of it has changed.
+    /// It is new or has changed.
     Known(Peer),
-    /// It was not heard of for too long.
+    /// It was silent for too long.
     Gone(Pubkey),
 }
 
-/// What gossip says to consensus.
+/// Gossip's news for consensus.
 #[expect(clippy::large_enum_variant, reason = "it is written and read in place, and never kept")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TowerNews<'a> {
-    /// Of a node.
+    /// News of a node.
     Peer(PeerNews),
-    /// The transaction of another node's vote. Its signatures are not checked.
+    /// The transaction of another node's vote. Its signatures are not verified yet.
     Vote(&'a [u8]),
-    /// Slots that another node has in whole.
+    /// Slots that another node has completely.
     Slots(Pubkey, NearSlots),
-    /// It is proved that this slot's leader made two blocks.
+    /// This slot's leader was proved to have made two blocks.
     Duplicate(u64),
-    /// Another process that began later has this node's key.
+    /// Another process that started later uses this node's key.
     Double,
 }
 
-/// What a shred tile says of a slot.
+/// A shred tile's news of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotNews<'a> {
     /// All of its shreds are here.
     Whole(u64),
     /// Its leader has made two blocks.
     Duplicate(u64),
-    /// The same, with two shreds that its leader cannot both have made for one block.
+    /// The same, with two shreds that its leader cannot have made for one block.
     Contradiction {
-        /// The slot.
+        /// The slot of both shreds.
         slot: u64,
-        /// The shreds.
+        /// The contradictory shreds.
         shreds: [&'a [u8]; 2],
     },
 }
 
-/// What consensus has gossip say, or know.
+/// A statement of consensus for gossip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statement<'a> {
-    /// The transaction of a vote of this node.
+    /// The transaction of this node's vote, to publish.
     Vote(&'a [u8]),
-    /// Slots up to this one are of no interest any more.
+    /// Slots up to this one are no longer needed.
     Root(u64),
 }
 
 fn put_socket(w: &mut Writer<'_>, socket: Option<SocketAddrV4>) {
-    // Nobody listens at port 0.
+    // No socket can listen on port 0.
     let socket = socket.unwrap_or(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     w.put(&socket.ip().octets()).u16(socket.port());
 }

@@ -1,4 +1,4 @@
-//! Microblocks on their way: to a bank, from it to poh, and their locks back to pack.
+//! microblocks: microblocks on their way to a bank, from it to poh, and their completions back to pack.
 //!
 //! reads   messages
 //! writes  messages
@@ -9,7 +9,7 @@ use super::codec::{Reader, Writer, writer};
 /// Transactions for one bank that conflict with nothing in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Microblock<'a> {
-    /// The slot it belongs to.
+    /// The microblock's slot.
     pub slot: u64,
     /// Sequential over all banks within the slot, from 0.
     pub id: u64,
@@ -22,25 +22,25 @@ pub struct Microblock<'a> {
 pub struct MicroblockTxn<'a> {
     /// Compute units that pack reserved for it.
     pub reserved_cost: u32,
-    /// When it entered the node, microseconds; 0 where that is not known.
+    /// When it entered the node, in microseconds; 0 if unknown.
     pub origin_us: u32,
-    /// Wire bytes.
+    /// Its wire bytes.
     pub bytes: &'a [u8],
-    /// Where it takes accounts from lookup tables: which of them pack has locked, by their digest.
+    /// If it uses lookup tables: the digest of the accounts from them that pack has locked.
     pub locked: Option<u64>,
 }
 
 impl<'a> Microblock<'a> {
     /// Bytes before the first transaction.
     pub const HEADER: usize = 8 + 8 + 2;
-    /// Bytes before each transaction's own.
+    /// Bytes before each transaction.
     pub const TXN_HEADER: usize = 2 + 4 + 4;
-    /// Bytes more before each transaction with lookup tables.
+    /// Additional bytes before a transaction with lookup tables.
     pub const LOCKED_HEADER: usize = 8;
-    /// Bit of a transaction's length that says so.
+    /// Bit of a transaction's length that marks lookup tables.
     const LOCKED: u16 = 1 << 15;
 
-    /// Writes the message; returns its size. Panics when it does not fit.
+    /// Writes the message; returns its size. Panics if it does not fit.
     pub fn write<'t>(buffer: &mut [u8], slot: u64, id: u64, txns: impl Iterator<Item = MicroblockTxn<'t>>) -> usize {
         let mut w = Writer { buffer, at: Self::HEADER };
         let mut count = 0u16;
@@ -86,19 +86,19 @@ impl<'a> Microblock<'a> {
     }
 }
 
-/// A microblock after execution: what was committed, in order. Sent for every microblock, even when nothing was
+/// A microblock after execution: the committed transactions, in order. Sent for every microblock, even if nothing was
 /// committed, since poh takes them in the order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed<'a> {
-    /// The slot it belongs to.
+    /// The microblock's slot.
     pub slot: u64,
     /// The microblock's id.
     pub id: u64,
-    /// Merkle root over all signatures of the committed transactions; zero when there are none.
+    /// Merkle root over all signatures of the committed transactions; zero if there are none.
     pub mixin: [u8; 32],
     /// How many transactions were committed.
     pub txn_count: u16,
-    /// Their wire bytes, one after the other.
+    /// Their wire bytes, concatenated.
     pub txns: &'a [u8],
 }
 
@@ -106,7 +106,7 @@ impl<'a> Executed<'a> {
     /// Bytes before the transactions.
     pub const HEADER: usize = 8 + 8 + 32 + 2;
 
-    /// Writes the header alone; the caller has put `txns_len` bytes behind it. Returns the message's size.
+    /// Writes only the header; the caller has put `txns_len` bytes after it. Returns the message's size.
     pub fn write_header(
         buffer: &mut [u8],
         slot: u64,
@@ -126,10 +126,10 @@ impl<'a> Executed<'a> {
     }
 }
 
-/// A bank has finished a microblock and handed it to poh: its locks are free.
+/// A bank has finished a microblock and passed it to poh: pack can release its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// The slot it belongs to.
+    /// The microblock's slot.
     pub slot: u64,
     /// The microblock's id.
     pub id: u64,
@@ -140,8 +140,8 @@ impl<'a> Completion<'a> {
     /// Bytes before the costs.
     pub const HEADER: usize = 8 + 8;
 
-    /// Writes the message: `costs` are the compute units that each transaction of the microblock really took, in
-    /// order, 0 for one that was not committed. Returns its size.
+    /// Writes the message: `costs` are the compute units that each transaction of the microblock actually used, in
+    /// order, 0 if it was not committed. Returns its size.
     pub fn write(buffer: &mut [u8], slot: u64, id: u64, costs: impl Iterator<Item = u32>) -> usize {
         let mut w = writer(buffer);
         w.u64(slot).u64(id);
@@ -157,7 +157,7 @@ impl<'a> Completion<'a> {
         Self { slot: r.u64(), id: r.u64(), costs: r.0 }
     }
 
-    /// Compute units that each transaction took.
+    /// Compute units that each transaction used.
     pub fn costs(&self) -> impl Iterator<Item = u32> + use<'a> {
         self.costs.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes))
     }

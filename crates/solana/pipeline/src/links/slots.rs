@@ -1,4 +1,4 @@
-//! Slots, what they hold, and what becomes of that: leader slots, entries, FEC sets.
+//! slots: messages about slots and their contents: leader slots, entries, FEC sets.
 //!
 //! reads   messages
 //! writes  messages
@@ -18,7 +18,7 @@ macro_rules! words {
             /// Size of the message, bytes.
             pub const SIZE: usize = 8 * [$(stringify!($field)),*].len();
 
-            /// The message.
+            /// Encodes the message.
             pub fn encode(&self) -> [u8; Self::SIZE] {
                 let mut bytes = [0; Self::SIZE];
                 writer(&mut bytes)$(.u64(self.$field))*;
@@ -34,18 +34,18 @@ macro_rules! words {
     };
 }
 
-/// A leader slot begins (control [`SLOT_BEGINS`]) or is closed (control [`SLOT_ENDED`]).
+/// A leader slot starts (control [`SLOT_BEGINS`]) or has ended (control [`SLOT_ENDED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderSlot {
-    /// The slot.
+    /// The leader slot's number.
     pub slot: u64,
-    /// Begin, on the host's clock, nanoseconds.
+    /// Start of the slot, on the host's clock, in nanoseconds.
     pub start_ns: u64,
-    /// When pack must be done, on the host's clock, nanoseconds.
+    /// When pack must be done, on the host's clock, in nanoseconds.
     pub end_ns: u64,
-    /// Microblocks that poh can still mix in.
+    /// How many microblocks poh can still mix in.
     pub max_microblocks: u64,
-    /// The newest blockhash: at its begin that of the block it builds on, at its end its own.
+    /// The newest blockhash: at the start that of the parent block, at the end the slot's own.
     pub blockhash: [u8; 32],
 }
 
@@ -53,7 +53,7 @@ impl LeaderSlot {
     /// Size of the message, bytes.
     pub const SIZE: usize = 4 * 8 + 32;
 
-    /// The message.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let w = &mut writer(&mut bytes);
@@ -68,47 +68,47 @@ impl LeaderSlot {
     }
 }
 
-/// Control of a [`LeaderSlot`]: it begins.
+/// Control of a [`LeaderSlot`]: it starts.
 pub const SLOT_BEGINS: u16 = 0;
-/// Control of a [`LeaderSlot`]: its last entry is out.
+/// Control of a [`LeaderSlot`]: its last entry has been sent.
 pub const SLOT_ENDED: u16 = 1;
 
-/// Control of a frag from poh to shred that is no entry: the first set of the slot (its tag) is chained to this root.
+/// Control of a frag from poh to shred without an entry: the slot's (its tag's) first set is chained to this root.
 pub const CHAINS_TO: u16 = 1;
 
-/// Control of a [`DonePacking`]: transactions that are not the node's own came for the slot, or wait still.
+/// Control of a [`DonePacking`]: other senders' transactions came for the slot, or are still waiting.
 pub const HAD_WORK: u16 = 1;
-/// Control of a frag without payload from pack to poh: there is something to pack, and no slot. Beside [`HAD_WORK`] of
-/// a [`DonePacking`]: something is left for the next slot.
+/// Control of a frag without payload from pack to poh: there is something to pack, and no slot. Together with
+/// [`HAD_WORK`] in a [`DonePacking`]: something is left for the next slot.
 pub const WORK_WAITS: u16 = 2;
 
 words! {
     /// Pack schedules no more in this slot.
     pub struct DonePacking {
-        /// The slot.
+        /// The packed slot's number.
         pub slot: u64,
-        /// How many microblocks it has, each of which poh waits for.
+        /// How many microblocks it has; poh waits for each.
         pub microblocks: u64,
     }
 }
 
-/// An entry as it leaves poh: a tick, or a microblock with its transactions.
+/// An entry from poh: a tick, or a microblock with its transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PohEntry<'a> {
-    /// The slot.
+    /// The slot that contains the entry.
     pub slot: u64,
-    /// The block it builds on.
+    /// The slot of its parent.
     pub parent_slot: u64,
-    /// Ticks of the slot that are complete, this entry included: 0 before the first tick.
+    /// Completed ticks of the slot, this entry included: 0 before the first tick.
     pub tick: u8,
-    /// Whether it is the slot's last.
+    /// Whether this is the slot's last entry.
     pub last: bool,
-    /// The entry as it stands in a block: num_hashes, hash, transaction count, transactions.
+    /// The entry as in a block: num_hashes, hash, transaction count, transactions.
     pub entry: &'a [u8],
 }
 
 impl<'a> PohEntry<'a> {
-    /// Bytes before the entry's own.
+    /// Bytes before the entry.
     pub const HEADER: usize = 8 + 8 + 1 + 1;
     /// Bytes of the entry before its transactions.
     pub const ENTRY_HEADER: usize = 8 + 32 + 8;
@@ -148,23 +148,23 @@ impl<'a> PohEntry<'a> {
     }
 }
 
-/// Where an entry stands; see the fields of [`PohEntry`].
+/// The position of an entry; see the fields of [`PohEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PohEntryAt {
-    /// The slot.
+    /// The slot that contains the entry.
     pub slot: u64,
-    /// The block it builds on.
+    /// The slot of its parent.
     pub parent_slot: u64,
-    /// Ticks complete.
+    /// Completed ticks of the slot.
     pub tick: u8,
-    /// Whether it is the slot's last.
+    /// Whether this is the slot's last entry.
     pub last: bool,
 }
 
-/// Bytes of a FEC set's message before its data.
+/// Bytes of an FEC set's message before its data.
 pub const SET_HEADER: usize = 8 + 8 + 4 + 1 + 1 + 32 + 32 + 64;
 
-/// Writes a signed FEC set's message; returns its size.
+/// Writes the message for a signed FEC set; returns its size.
 pub fn write_set(set: &FecSetRecord<'_>, buffer: &mut [u8]) -> usize {
     writer(buffer)
         .u64(set.slot)
@@ -179,7 +179,7 @@ pub fn write_set(set: &FecSetRecord<'_>, buffer: &mut [u8]) -> usize {
         .at
 }
 
-/// Reads a FEC set's message.
+/// Reads the message of an FEC set.
 pub fn read_set(payload: &[u8]) -> FecSetRecord<'_> {
     let mut r = Reader(payload);
     FecSetRecord {

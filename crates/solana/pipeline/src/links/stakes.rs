@@ -1,4 +1,4 @@
-//! The stakes of an epoch, in pieces, for tiles that must not reach into the ledger.
+//! stakes: the stakes of an epoch, in chunks, for tiles that must not access the ledger.
 //!
 //! reads   messages
 //! writes  messages
@@ -8,29 +8,29 @@ use hearth_wire::Pubkey;
 
 use super::codec::{Reader, writer};
 
-/// Identities that a table names at most. Smaller stakes beyond count as none; Solana's cluster has some 1,500.
+/// Maximum identities in a table. Smaller stakes beyond count as none; Solana's cluster has about 1,500.
 pub const STAKED_MAX: usize = 16_384;
 
 /// Bytes of an identity and its stake.
 const ENTRY: usize = 32 + 8;
 
-/// A piece of the table of one epoch. The pieces of a table come in order; one whose `first` is 0 begins a new table.
+/// A chunk of the table of one epoch. The chunks of a table arrive in order; `first` = 0 starts a new table.
 #[derive(Clone, Copy, Debug)]
 pub struct StakesPiece<'a> {
-    /// Identities in the pieces before.
+    /// Number of identities in earlier chunks.
     pub first: usize,
-    /// Identities in the whole table, 1 to [`STAKED_MAX`].
+    /// Number of identities in the whole table, 1 to [`STAKED_MAX`].
     pub total: usize,
     entries: &'a [u8],
 }
 
 impl<'a> StakesPiece<'a> {
-    /// Identities in one piece at most.
+    /// Maximum identities per chunk.
     pub const LEN_MAX: usize = 100;
-    /// Longest message, bytes.
+    /// Maximum bytes of a message.
     pub const MTU: usize = 4 + 4 + Self::LEN_MAX * ENTRY;
 
-    /// Writes the piece of `table` that begins at `first`; returns its length in bytes.
+    /// Writes the chunk of `table` that starts at `first`; returns its length in bytes.
     pub fn write(buffer: &mut [u8], table: &[(Pubkey, u64)], first: usize) -> usize {
         let piece = &table[first..table.len().min(first + Self::LEN_MAX)];
         let w = &mut writer(buffer);
@@ -47,7 +47,7 @@ impl<'a> StakesPiece<'a> {
         Self { first: r.u32() as usize, total: r.u32() as usize, entries: r.0 }
     }
 
-    /// Its identities, each with its lamports.
+    /// The identities of the chunk, each with its lamports.
     pub fn entries(&self) -> impl Iterator<Item = (Pubkey, u64)> + 'a {
         self.entries.chunks_exact(ENTRY).map(|entry| {
             let mut r = Reader(entry);

@@ -1,9 +1,9 @@
-//! One HTTP connection of `metric`: a request in, a response out, then closed.
+//! connection: one HTTP connection of `metric`: a request, a response, then close.
 //!
 //! reads   at most 4 KiB of request
 //! writes  one response
 //! memory  the request buffer and the response
-//! drops   by the caller, on what [`Connection::step`] returns
+//! drops   the caller closes the connection, according to the result of [`Connection::step`]
 //! source  RFC 9112
 
 use std::io::{ErrorKind, Read, Write};
@@ -16,21 +16,21 @@ use super::text::{Page, Template};
 
 pub(super) const MAX_REQUEST: usize = 4096;
 const TIMEOUT_NS: u64 = 5_000_000_000;
-/// Most bytes that one step hands to the kernel.
+/// Maximum bytes that one step writes to the socket.
 const WRITE: usize = 32 << 10;
 
-/// How far a connection has come.
+/// State of a connection after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The peer has to read or write first.
+    /// The peer must read or write first.
     Waiting,
-    /// A step was made, the next can be.
+    /// A step was made, and the next one can follow.
     Working,
-    /// Metrics were sent.
+    /// The metrics were sent.
     Served,
     /// An error was sent.
     Refused,
-    /// The peer is gone or too slow.
+    /// The peer disconnected or is too slow.
     Broken,
 }
 
@@ -48,32 +48,32 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection accepted at `now`; the stream must be non-blocking.
+    /// Wraps a connection accepted at `now`; the stream must be non-blocking.
     pub fn new(stream: TcpStream, now: u64) -> Self {
         Self { stream, state: State::Request(Vec::with_capacity(512)), deadline: now + TIMEOUT_NS }
     }
 
-    /// The socket, to wait for.
+    /// The socket, to poll.
     pub fn raw_fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
 
-    /// When the connection is given up, on the host's clock.
+    /// When the connection times out, on the host's clock.
     pub fn deadline(&self) -> u64 {
         self.deadline
     }
 
-    /// Whether the request is there: the steps from now on take their time.
+    /// Whether the request is complete: the remaining steps are the expensive ones.
     pub fn is_answering(&self) -> bool {
         !matches!(self.state, State::Request(_))
     }
 
-    /// Whether no request is there, and nothing that was not read.
+    /// Whether no request is complete and no unread bytes are waiting.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Request(_)) && !self.stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Does one thing: reads a part of the request, writes a piece of the text, or sends a part of the response.
+    /// Performs one step: reads a part of the request, writes a piece of the text, or sends a part of the response.
     pub fn step(&mut self, now: u64, template: &Template, observer: &Observer) -> Progress {
         if now >= self.deadline {
             return Progress::Broken;
@@ -95,17 +95,17 @@ impl Connection {
     }
 }
 
-/// Tells one who is too many, with what the kernel takes at once, and hangs up.
+/// Refuses a surplus connection with a 503, as far as the socket takes it at once, and closes it.
 pub fn refuse_at_once(mut stream: TcpStream) {
-    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who
-    // is gone needs none.
+    // Read a request that has already arrived: unread bytes would turn the close into a reset, which overtakes the
+    // response. A peer that disconnected needs none.
     let _ = stream.read(&mut [0; 1024]);
     if let State::Response { bytes, .. } = refuse("503 Service Unavailable", "16 scrapes are under way: try again\n") {
         let _ = stream.write(&bytes);
     }
 }
 
-/// Reads what is there, 1 KiB at most. [`Progress::Served`] when the request is complete or too long to become so.
+/// Reads available bytes, at most 1 KiB. [`Progress::Served`] once the request is complete or too long to become so.
 fn read(stream: &mut TcpStream, request: &mut Vec<u8>) -> Progress {
     let mut buffer = [0; 1024];
     match stream.read(&mut buffer) {

@@ -1,10 +1,10 @@
-//! Which metrics there are: names, types, labels and help, from the topology alone.
+//! families: which metrics there are: names, types, labels and help, derived from the topology alone.
 //!
 //! reads   the topology: what every tile, service and link declares
-//! writes  [`declared`]: for the reference, and for the tests of whatever names a metric; for the text, where each
-//!         value stands
-//! memory  about 200 B a sample, while a template or the reference is made
-//! drops   what the topology names and the workspace does not have: it is not served
+//! writes  [`declared`]: for the reference, and for tests of anything that names a metric; for the text, the place of
+//!         each value
+//! memory  about 200 B per sample, while a template or the reference is built
+//! drops   metrics of the topology that the workspace lacks: they are not served
 //! source  Prometheus naming: base units (seconds, bytes) last, counters end in `_total`
 
 use std::collections::BTreeMap;
@@ -17,37 +17,37 @@ use hearth_tile::{CounterDecl, CounterKind};
 use super::process::Process;
 use super::served::{Metric, Type};
 
-/// Where the value of a sample stands.
+/// Where the value of a sample comes from.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// A word of a counters region.
     Word { region: usize, word: usize },
-    /// A histogram in a counters region: many lines.
+    /// A histogram in a counters region, which takes many lines.
     Latency { region: usize, word: usize },
-    /// Frags that a link carried.
+    /// The number of frags that a link carried.
     Published { link: usize },
-    /// Something of one consumer of a link.
+    /// A counter of one consumer of a link.
     Consumer { link: usize, consumer: usize, what: OfConsumer },
-    /// Something of the process.
+    /// A value of the process.
     Process(Process),
 }
 
-/// What a link tells of each consumer.
+/// The counters of a link's consumer.
 #[derive(Clone, Copy)]
 pub(super) enum OfConsumer {
-    /// Frags that wait for it.
+    /// Frags waiting for it.
     Waiting,
     /// Frags that it skipped unread.
     Filtered,
     /// Payload bytes that it read.
     Bytes,
-    /// Frags lost: it was lapped.
+    /// Frags lost because the producer lapped it.
     Overruns,
-    /// Times that it held its producer up.
+    /// Times that it blocked its producer.
     Slow,
 }
 
-/// One sample: its labels, and where its value is.
+/// One sample: its labels, and the source of its value.
 pub(super) struct Sample {
     pub labels: Vec<(&'static str, String)>,
     pub source: Source,
@@ -61,18 +61,18 @@ pub(super) struct Family {
     pub samples: Vec<Sample>,
 }
 
-/// Metrics by name.
+/// Metric families by name.
 pub(super) type Families = BTreeMap<String, Family>;
 
-/// Numbers in the workspace of what the topology names. What it has not is not served.
+/// Resolves names of the topology to indices in the workspace. Names that it lacks are not served.
 pub(super) struct Places<'a> {
-    /// Of a counters region.
+    /// The index of a counters region.
     pub region: &'a dyn Fn(&str) -> Option<usize>,
-    /// Of a link.
+    /// The index of a link.
     pub link: &'a dyn Fn(&str) -> Option<usize>,
 }
 
-/// Every metric that a node of this topology serves, by name.
+/// Lists every metric that a node of this topology serves, by name.
 pub fn declared(topology: &Topology) -> Vec<Metric> {
     let families = families(topology, &Places { region: &|_| Some(0), link: &|_| Some(0) });
     let metric = |(name, family): (String, Family)| {
@@ -82,7 +82,7 @@ pub fn declared(topology: &Topology) -> Vec<Metric> {
     families.into_iter().map(metric).collect()
 }
 
-/// How a counter of an area (a kind of tile, a service, `tile`, `link`) is served.
+/// Returns how a counter of an area (a kind of tile, a service, `tile`, `link`) is served.
 pub fn counter(area: &str, spec: &CounterSpec) -> Metric {
     let base = spec.name.strip_suffix("_ns").map_or_else(|| spec.name.clone(), |base| format!("{base}_seconds"));
     let suffix = if spec.kind == CounterKind::Counter { "_total" } else { "" };
@@ -90,13 +90,13 @@ pub fn counter(area: &str, spec: &CounterSpec) -> Metric {
     Metric { name, kind: spec.kind.into(), help: spec.help.replace(", nanoseconds", ""), labels: vec![] }
 }
 
-/// How a latency of a kind of tile is served.
+/// Returns how a latency of a kind of tile is served.
 pub fn latency(area: &str, spec: &LatencySpec) -> Metric {
     let name = format!("hearth_{area}_{}_seconds", spec.name);
     Metric { name, kind: Type::Histogram, help: spec.help.clone(), labels: vec![] }
 }
 
-/// What every tile counts; its regimes are one metric.
+/// Lists the counters that every tile has; its regimes are one metric.
 pub fn of_every_tile() -> Vec<CounterSpec> {
     const REGIMES: CounterDecl = CounterDecl {
         name: "regime_ns",
@@ -109,14 +109,14 @@ pub fn of_every_tile() -> Vec<CounterSpec> {
     LoopCounters::DECLS[..FIRST_REGIME].iter().chain([&REGIMES]).map(CounterSpec::from).collect()
 }
 
-/// What every link counts: its producer's frags, then of each consumer what [`OF_CONSUMER`] has.
+/// Lists the counters of every link: its producer's frags, then [`OF_CONSUMER`] for each consumer.
 pub fn of_every_link() -> Vec<CounterSpec> {
     const FRAGS: CounterDecl =
         CounterDecl { name: "frags", kind: CounterKind::Counter, help: "Frags published to the link." };
     std::iter::once(&FRAGS).chain(OF_CONSUMER.iter().map(|(_, decl)| decl)).map(CounterSpec::from).collect()
 }
 
-/// What the process and its disk tell.
+/// Lists the metrics of the process and its disk.
 pub fn of_the_process() -> Vec<Metric> {
     Process::ALL.map(Process::metric).into()
 }
@@ -139,7 +139,7 @@ const OF_CONSUMER: [(OfConsumer, CounterDecl); 5] = [
     (OfConsumer::Slow, decl("slow", CounterKind::Counter, "Times that the consumer held the producer of the link up.")),
 ];
 
-/// All families of a topology.
+/// Builds all families of a topology.
 pub(super) fn families(topology: &Topology, places: &Places<'_>) -> Families {
     let mut families = Families::new();
     for tile in &topology.tiles {

@@ -1,14 +1,15 @@
-//! metric: every tile's counters as Prometheus text over HTTP.
+//! metric: serves every tile's counters as Prometheus text over HTTP.
 //!
-//! reads   the workspace, read-only: counters and links of all tiles; what the process and its disk tell; its socket
+//! reads   the workspace, read-only: counters and links of all tiles; the state of the process and its disk; its socket
 //! writes  HTTP responses
 //! memory  at most 16 connections, 4 KiB of request and one response each
-//! drops   the longest idle connection for one beyond 16, and the new one, with a 503, where none is idle; requests
+//! drops   the longest idle connection for a new one beyond 16, or the new one, with a 503, if none is idle; requests
 //!         that are malformed, longer than 4 KiB or unfinished after 5 s; counted
 //! source  the Prometheus text exposition format, version 0.0.4
 //!
-//! It never slows another tile: it only loads words that they store, all its sockets are non-blocking, a turn takes one
-//! connection's answer one piece further, and however many ask, it works a sixteenth of the time ([`pace`]).
+//! It never slows another tile: it only loads words that they store, all of its sockets are non-blocking, a turn
+//! advances one connection's response by one piece, and it uses at most a sixteenth of the time, however many clients
+//! there are ([`pace`]).
 
 mod connection;
 pub mod families;
@@ -45,29 +46,29 @@ hearth_tile::counters! {
     }
 }
 
-/// Where metrics are served.
+/// Where metrics are served, and from what.
 #[derive(Debug)]
 pub struct Config {
     /// The HTTP address.
     pub listen: SocketAddr,
-    /// A socket that listens there already.
+    /// A socket already listening there.
     pub bound: Option<TcpListener>,
     /// The node's workspace.
     pub workspace: PathBuf,
-    /// A folder on the file system that the ledger lies on.
+    /// A folder on the ledger's file system.
     pub ledger: PathBuf,
 }
 
 const MAX_CONNECTIONS: usize = 16;
-/// Bytes of the requests that it reads at once, at most.
+/// Maximum bytes of requests held at once.
 pub const REQUESTS_BYTES_MAX: usize = MAX_CONNECTIONS * connection::MAX_REQUEST;
-/// Connections taken in one turn, each two or three system calls.
+/// Maximum connections accepted per turn, at two or three system calls each.
 const ACCEPTS: usize = 4;
 
-/// While the core is awake, `accept` is called at most this often, nanoseconds: each call is a system call.
+/// Minimum interval between calls of `accept` while the core is awake, in nanoseconds: each is a system call.
 const ACCEPT_EVERY_NS: u64 = 100_000;
 
-/// The tile.
+/// Serves metrics over HTTP.
 pub struct Metric {
     listener: TcpListener,
     accept_at: u64,
@@ -126,7 +127,7 @@ impl Tile for Metric {
 }
 
 impl Metric {
-    /// Takes some of those who want to connect. True when there were any.
+    /// Accepts some waiting connections. Returns whether there were any.
     fn accept(&mut self, out: &mut Out<'_, Self>) -> bool {
         self.accept_at = out.now() + ACCEPT_EVERY_NS;
         for taken in 0..ACCEPTS {
@@ -149,12 +150,12 @@ impl Metric {
         true
     }
 
-    /// Takes each connection further. True when any went.
+    /// Advances each connection. Returns whether any made progress.
     fn step(&mut self, out: &mut Out<'_, Self>) -> bool {
         let mut busy = false;
         let (observer, template) = (&self.observer, &self.template);
         let mut answering = false;
-        // Another connection's answer goes first each time.
+        // A different connection's response goes first each time.
         let step = usize::from(self.connections.len() > 1);
         self.connections.rotate_left(step);
         self.connections.retain_mut(|connection| {
@@ -180,7 +181,7 @@ impl Metric {
     }
 }
 
-/// Closes the connection that has waited longest without a request; whether there was one.
+/// Closes the connection that has waited longest without a request; returns whether there was one.
 fn make_room(connections: &mut Vec<Connection>) -> bool {
     let idle = connections.iter().enumerate().filter(|(_, connection)| connection.is_idle());
     let longest = idle.min_by_key(|(_, connection)| connection.deadline()).map(|(at, _)| at);

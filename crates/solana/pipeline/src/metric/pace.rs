@@ -1,18 +1,18 @@
-//! How much of a core serving metrics may take, whoever asks how often.
+//! pace: limits how much of a core serving metrics may use, whatever the request rate.
 //!
-//! reads   the times between which the tile worked
-//! writes  whether it may work
+//! reads   the start and end times of work
+//! writes  whether work is allowed
 //! memory  two words
-//! source  the generic cell rate algorithm: a debt that is paid off by waiting, with credit for a burst
+//! source  the generic cell rate algorithm: a debt paid off by waiting, with credit for a burst
 
-/// One part in so many of a core's time.
+/// Work may use one part in this many of a core's time.
 const PARTS: u64 = 16;
-/// Work in one go, nanoseconds, after which that holds: two scrapes of a large node.
+/// Burst credit in nanoseconds, beyond which the limit holds: two scrapes of a large node.
 const BURST_NS: u64 = 2_000_000;
-/// A turn is no more work than that: who was away for longer, as a paused machine is, did not work all the time.
+/// Maximum work counted per turn: after a longer absence, such as a paused machine, the time was not all work.
 const TURN_NS: u64 = 1_000_000;
 
-/// The debt.
+/// The debt from past work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     paid_off: u64,
@@ -20,19 +20,19 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether there may be work now.
+    /// Whether work is allowed now.
     pub fn may_work(&mut self, now: u64) -> bool {
         let until = self.paid_off.saturating_sub(PARTS * BURST_NS);
         self.rests_until = (until > now).then_some(until);
         self.rests_until.is_none()
     }
 
-    /// There was work from then until then.
+    /// Records work from `from` until `until`.
     pub fn worked(&mut self, from: u64, until: u64) {
         self.paid_off = self.paid_off.max(from) + PARTS * until.saturating_sub(from).min(TURN_NS);
     }
 
-    /// When it may work again, where it was told that it may not.
+    /// When work is allowed again, if the last call of `may_work` refused it.
     pub fn rests_until(&self) -> Option<u64> {
         self.rests_until
     }
@@ -59,7 +59,7 @@ mod tests {
         }
         let share = (now - start) / PARTS + BURST_NS;
         assert!(worked <= share + PIECE_NS && worked > share - share / 100, "{worked} of {share}");
-        // A second later a whole scrape goes in one go.
+        // A second later a whole scrape runs in one go.
         now += 1_000_000_000;
         for _ in 0..BURST_NS / PIECE_NS {
             assert!(pace.may_work(now));

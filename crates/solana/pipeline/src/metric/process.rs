@@ -1,12 +1,11 @@
-//! What the process and its disk tell of themselves: memory, CPU time, age, version, room.
+//! process: values of the process and its disk: memory, CPU time, age, version, free space.
 //!
-//! reads   `/proc/self/status` and the process's clock at each scrape; the file system of the ledger every
-//!         [`LOOK_EVERY`]
+//! reads   `/proc/self/status` and the process's clock at each scrape; the ledger's file system every [`LOOK_EVERY`]
 //! writes  single values
-//! memory  a page of text, for a moment
-//! source  the names that Prometheus' own clients have (`process_…`)
+//! memory  a page of text, briefly
+//! source  the names that Prometheus' own clients use (`process_…`)
 //!
-//! The file system is asked by a thread that may wait: where it hangs, as a network's may, no tile does.
+//! A thread queries the file system because it may block: if the file system hangs, as a network's may, no tile does.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +16,12 @@ use hearth_tile::sys::{disk, thread};
 
 use super::served::{Metric, Type};
 
-/// How often the file system is looked at.
+/// How often to query the file system.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The file system has not told.
+/// The file system has not reported a value.
 const UNTOLD: u64 = u64::MAX;
 
-/// The file system of the ledger, as it was found last.
+/// The last known state of the ledger's file system.
 pub(super) struct Disk(Arc<Found>);
 
 struct Found {
@@ -31,7 +30,7 @@ struct Found {
 }
 
 impl Disk {
-    /// Looks at the file system of this folder, now and then again for as long as this value lives.
+    /// Starts to query this folder's file system, repeatedly for as long as this value lives.
     pub fn new(ledger: PathBuf) -> std::io::Result<Self> {
         let found = Arc::new(Found { size_bytes: AtomicU64::new(UNTOLD), free_bytes: AtomicU64::new(UNTOLD) });
         found.look(&ledger);
@@ -41,7 +40,7 @@ impl Disk {
     }
 }
 
-/// Nobody waits for this thread: it may hang with the file system.
+/// Body of the thread. Nothing joins it, because it may hang with the file system.
 fn watch(found: &Weak<Found>, ledger: &Path) {
     loop {
         std::thread::sleep(LOOK_EVERY);
@@ -62,29 +61,29 @@ fn told(bytes: &AtomicU64) -> Option<f64> {
     Some(bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNTOLD).map(|bytes| bytes as f64)
 }
 
-/// One value.
+/// One value of the process or its disk.
 #[derive(Clone, Copy)]
 pub(super) enum Process {
     /// CPU time of all threads.
     Cpu,
     /// Resident memory.
     Resident,
-    /// When the node began.
+    /// When the node started.
     Start,
-    /// Which version it is.
+    /// The node's version.
     Version,
-    /// Room that the ledger's file system has left.
+    /// Free bytes on the ledger's file system.
     DiskFree,
-    /// Its size.
+    /// Its total size.
     DiskSize,
 }
 
 impl Process {
-    /// All of them.
+    /// All values.
     pub const ALL: [Process; 6] =
         [Process::Cpu, Process::Resident, Process::Start, Process::Version, Process::DiskFree, Process::DiskSize];
 
-    /// How it is served.
+    /// Returns how it is served.
     pub fn metric(self) -> Metric {
         let (name, kind, help) = match self {
             Process::Cpu => ("process_cpu_seconds_total", Type::Counter, "CPU time of all threads of the process."),
@@ -108,7 +107,7 @@ impl Process {
         Metric { name: name.into(), kind, help: help.into(), labels }
     }
 
-    /// Its labels.
+    /// The labels and their values.
     pub fn label_values(self) -> Vec<(&'static str, String)> {
         match self {
             Process::Version => vec![("version", env!("CARGO_PKG_VERSION").into())],
@@ -116,7 +115,7 @@ impl Process {
         }
     }
 
-    /// The value now; `None` where the system does not tell.
+    /// Reads the current value; `None` if the system does not report it.
     pub fn read(self, started_unix_ns: u64, disk: &Disk) -> Option<f64> {
         Some(match self {
             Process::Cpu => thread::process_cpu_ns() as f64 / 1e9,

@@ -1,11 +1,11 @@
-//! A metric as it is served: its name, type, help and labels.
+//! served: a metric as it is served: its name, type, help and labels.
 //!
-//! memory  about 200 B a metric, while a template or the reference is made
+//! memory  about 200 B per metric, while a template or the reference is built
 //! drops   nothing
 
 use hearth_tile::CounterKind;
 
-/// A metric's type, as Prometheus knows it.
+/// The Prometheus type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// Only grows while the node runs.
@@ -17,7 +17,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// The word of the text format.
+    /// The type's name in the text format.
     pub fn name(self) -> &'static str {
         match self {
             Type::Counter => "counter",
@@ -39,12 +39,12 @@ impl From<CounterKind> for Type {
 /// One metric as it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// With its prefix and unit.
+    /// Its name with prefix and unit.
     pub name: String,
     /// Counter, gauge or histogram.
     pub kind: Type,
-    /// One sentence.
+    /// The help text, one sentence.
     pub help: String,
-    /// The labels' names; a histogram has `le` besides.
+    /// The names of its labels; a histogram has `le` besides.
     pub labels: Vec<&'static str>,
 }

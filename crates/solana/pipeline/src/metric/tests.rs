@@ -81,7 +81,7 @@ fn serves_what_tiles_count() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// What Prometheus makes quantiles of: buckets that add up, their count and their sum.
+/// Prometheus computes quantiles from these: cumulative buckets, their count and their sum.
 #[test]
 fn serves_latencies_as_histograms() {
     let path = std::env::temp_dir().join(format!("hearth-metric-latency-{}", std::process::id()));
@@ -141,7 +141,7 @@ fn a_silent_client_is_dropped() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Clients that ask nothing hold no place: a client that asks is served, and the longest silent ones are closed.
+/// Silent clients hold no place: a client with a request is served, and the longest silent ones are closed.
 #[test]
 fn idle_connections_give_way() {
     let path = std::env::temp_dir().join(format!("hearth-metric-many-{}", std::process::id()));
@@ -168,7 +168,7 @@ fn idle_connections_give_way() {
     let closed = |clients: &mut [TcpStream]| {
         clients.iter_mut().filter_map(|client| client.read(&mut [0]).ok()).filter(|bytes| *bytes == 0).count()
     };
-    // One more made room for the client that asked.
+    // One more gave way to the client with a request.
     while closed(&mut clients) < 25 {
         assert!(std::time::Instant::now() < deadline, "{} are closed", closed(&mut clients));
     }
@@ -176,7 +176,7 @@ fn idle_connections_give_way() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// A request that is there, read or not, keeps its place.
+/// A connection with a request, read or not, keeps its place.
 #[test]
 fn requests_keep_their_places() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -210,7 +210,7 @@ fn requests_keep_their_places() {
     assert!(answer.ends_with("\r\n\r\n16 scrapes are under way: try again\n"), "{answer}");
 }
 
-/// A request in single bytes, and a client that reads its answer late.
+/// Serves a request in single bytes, and a client that reads its response late.
 #[test]
 fn slow_clients_are_served() {
     let path = std::env::temp_dir().join(format!("hearth-metric-slow-{}", std::process::id()));
@@ -243,7 +243,7 @@ fn slow_clients_are_served() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// The text of a large node: each turn adds a bounded piece, and the pieces make up every counter.
+/// The text of a large node: each turn adds a bounded piece, and the pieces cover every counter.
 #[test]
 fn a_large_text_is_written_in_pieces() {
     let path = std::env::temp_dir().join(format!("hearth-metric-large-{}", std::process::id()));

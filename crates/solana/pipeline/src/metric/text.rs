@@ -1,8 +1,8 @@
-//! Counters and links as Prometheus text.
+//! text: counters and links as Prometheus text.
 //!
 //! reads   the topology once (families.rs: names, types, help); the workspace and the process (values) line by line
 //! writes  the text, a piece at a time
-//! memory  [`Template`]: about 150 B a line, taken at the start; a [`Page`]: about as much while it is written
+//! memory  [`Template`]: about 150 B per line, allocated at startup; a [`Page`]: about as much while it is written
 //! drops   values that the system does not report: a missing sample is clearer than 0
 //! source  the Prometheus text exposition format, version 0.0.4
 
@@ -17,14 +17,14 @@ use hearth_tile::topology::Topology;
 use super::families::{Family, OfConsumer, Places, Sample, Source, families};
 use super::process::Disk;
 
-/// Lines that [`Template::write`] adds at a time, if the last family does not go beyond: some 20 µs.
+/// Minimum lines that [`Template::write`] adds at a time, up to the end of a histogram: about 20 µs.
 const PIECE: usize = 64;
-/// Bounds of the buckets that are served, as powers of two, microseconds: 32 µs to 16.8 s.
+/// Exponents of the served bucket bounds, which are powers of two in microseconds: 32 µs to 16.8 s.
 const BOUNDS_US: std::ops::RangeInclusive<u32> = 5..=24;
 /// Lines of a histogram: its buckets, the one without a bound, the sum, the count.
 const HISTOGRAM_LINES: usize = (*BOUNDS_US.end() - *BOUNDS_US.start() + 1) as usize + 3;
 
-/// A line: what comes before the value, and where that is. Of a histogram, all its lines.
+/// A line: the text before the value, and the value's source. For a histogram, all of its lines.
 struct Line {
     before: String,
     name: String,
@@ -33,22 +33,22 @@ struct Line {
     nanos: bool,
 }
 
-/// The text of a node but for the values: nothing else changes while it runs.
+/// A node's text without the values: nothing else changes while it runs.
 pub struct Template {
     lines: Vec<Line>,
     disk: Disk,
 }
 
-/// A text in the making.
+/// A text being written.
 #[derive(Default)]
 pub struct Page {
-    /// What is written so far.
+    /// The text so far.
     pub text: String,
     next: usize,
 }
 
 impl Template {
-    /// The template of a node whose ledger is in a folder. Fails when no thread can be started to look at its disk.
+    /// Builds the template for a node with this ledger folder. Fails if no thread can be started to query its disk.
     pub fn new(topology: &Topology, observer: &Observer, ledger: PathBuf) -> std::io::Result<Self> {
         let disk = Disk::new(ledger)?;
         let links: Vec<String> = observer.links().into_iter().map(|link| link.name).collect();
@@ -58,7 +58,7 @@ impl Template {
         Ok(Self { lines: families.iter().flat_map(|(name, family)| lines(name, family)).collect(), disk })
     }
 
-    /// Adds a piece of the text to a page, with the values of this moment; true when it was the last.
+    /// Adds a piece of the text to a page, with current values; returns true if it was the last.
     pub fn write(&self, observer: &Observer, page: &mut Page) -> bool {
         let mut written = 0;
         while written < PIECE
@@ -75,7 +75,7 @@ impl Template {
                 Source::Process(process) => {
                     match process.read(observer.started_unix_ns(), &self.disk) {
                         Some(value) => line.write_value(&mut page.text, value),
-                        // No sample says better than 0 that the system does not tell.
+                        // A missing sample says more clearly than 0 that the system does not report the value.
                         None => Ok(()),
                     }
                 }
@@ -90,13 +90,13 @@ impl Template {
 }
 
 impl Line {
-    /// A line whose value was read at this moment.
+    /// Writes a line with its value.
     fn write_value(&self, text: &mut String, value: f64) -> std::fmt::Result {
         let Self { name, labels, .. } = self;
         if labels.is_empty() { writeln!(text, "{name} {value}") } else { writeln!(text, "{name}{{{labels}}} {value}") }
     }
 
-    /// All lines of a histogram, which was read at once, so that they fit together.
+    /// Writes all lines of a histogram from a single read, so that they are consistent.
     fn write_histogram(&self, text: &mut String, it: &Histogram) -> std::fmt::Result {
         let Self { name, labels, .. } = self;
         let count = it.count();
@@ -110,7 +110,7 @@ impl Line {
     }
 }
 
-/// The value; 0 where the workspace has none, which a topology of the same node rules out.
+/// Reads the value; 0 if the workspace lacks it, which cannot happen with a topology of the same node.
 fn read(observer: &Observer, source: Source) -> u64 {
     let value = match source {
         Source::Word { region, word } => {
@@ -135,7 +135,7 @@ fn of_consumer(observer: &Observer, link: usize, consumer: usize, what: OfConsum
     })
 }
 
-/// The lines of a family; its head stands before the first.
+/// Builds the lines of a family; its head precedes the first.
 fn lines(name: &str, family: &Family) -> Vec<Line> {
     let mut head = format!("# HELP {name} {}\n# TYPE {name} {}\n", family.help, family.kind.name());
     let mut line = |sample: &Sample| {

@@ -1,9 +1,9 @@
-//! The file of an emulated network, as a node reads it: at its start, and again when it changes.
+//! links: the file of an emulated network, read at startup and whenever it changes.
 //!
-//! reads   the file, the map beside it
+//! reads   the file, and the map of node addresses next to it
 //! writes  [`Rules`]
-//! memory  both files' text
-//! drops   a file that is wrong: an error, and the rules stay as they were
+//! memory  the text of both files
+//! drops   an invalid file: returns an error, and the rules stay as they were
 //! source  `docs/cluster.md`
 
 use std::fs;
@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 
 use hearth_netem::{LinksFile, Rules, World};
 
-/// How often it is looked whether the file has changed, ns.
+/// How often to check whether the file has changed, in nanoseconds.
 pub const LOOK_NS: u64 = 250_000_000;
 
-/// Which file, and who reads it.
+/// Where the file is, and which node reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinksConfig {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
     /// The node's address in it.
     pub own: Ipv4Addr,
 }
 
-/// By what a file that has changed is known.
+/// Identifies a version of a file.
 type Stamp = (u64, i64, i64, u64);
 
-/// The file, once it was read.
+/// Watches the file.
 pub struct LinksWatch {
     config: LinksConfig,
     seen: Option<Stamp>,
@@ -38,14 +38,14 @@ impl LinksWatch {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The file's problem, in words.
     pub fn open(config: &LinksConfig) -> Result<(Self, Rules), String> {
         let seen = stamp(&config.file);
         let rules = read(config)?;
         Ok((Self { config: config.clone(), seen }, rules))
     }
 
-    /// What the file says now, if it has changed since the last look.
+    /// Returns the file's new contents if it has changed since the last call.
     pub fn look(&mut self) -> Option<Result<Rules, String>> {
         let found = stamp(&self.config.file);
         if found == self.seen {
@@ -86,7 +86,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let config = LinksConfig { file: folder.join("links.toml"), own: Ipv4Addr::new(127, 0, 0, 2) };
         let node = |last: u8| format!("[[node]]\naddress = \"127.0.0.{last}\"\nregion = \"London\"\n");
-        // As whoever changes it does: whole or not at all.
+        // Replaces the file atomically, as an operator would.
         let write = |text: String| {
             fs::write(folder.join("new"), text).unwrap();
             fs::rename(folder.join("new"), &config.file).unwrap();

@@ -1,19 +1,18 @@
-//! net: datagrams in and out of the node's UDP ports, in batches.
+//! net: receives and sends datagrams on the node's UDP ports, in batches.
 //!
 //! reads   `quic_net` ×Q, `shred_net` ×S, `repair_net`, `gossip_net`, `rserve_net`, `txsend_net`, reliable: datagrams
 //!         to send; its sockets
-//! writes  `net_quic` ×Q, reliable: datagrams received, to the quic tile that the sender's address hashes to; in a
-//!         cluster `net_shred` ×S, elective: shreds, to the tile that takes their slot; `net_repair`, elective:
-//!         what comes to repair's port and is as long as a ping or as hashes of ancestors; `net_gossip`, elective: what
-//!         comes to gossip; `net_rserve`, elective: requests for shreds; `net_txsend`, elective: what leaders answer;
-//!         bytes by peer, for observers
-//! memory  16 receive buffers × 64 KiB, which the sockets take in turn; one send queue of 64 messages; where links are
-//!         emulated, what is under way there
-//! drops   datagrams longer than the link's MTU; shreds where shred has no room, which come again by repair; what
-//!         gossip has no room for, which is said again; requests where rserve has none, and pings and hashes of
-//!         ancestors where repair has none, which are made again; what leaders answer where txsend has none, which
-//!         QUIC sends again; the kernel's own (socket buffer full), read from the socket; outgoing ones that the
-//!         kernel refuses, or whose address cannot be reached; what an emulated link loses. All counted
+//! writes  `net_quic` ×Q, reliable: received datagrams, to the quic tile that the sender's address hashes to; in a
+//!         cluster `net_shred` ×S, elective: shreds, to the tile responsible for their slot; `net_repair`, elective:
+//!         datagrams at the repair port that are as long as a ping or as hashes of ancestors; `net_gossip`, elective:
+//!         gossip; `net_rserve`, elective: repair requests; `net_txsend`, elective: responses of leaders; bytes by
+//!         peer, for observers
+//! memory  16 receive buffers × 64 KiB, which the sockets use in turn; one send queue of 64 messages; with emulated
+//!         links, the datagrams in flight there
+//! drops   datagrams longer than the link's MTU; if a link is full: shreds, which repair fetches again, gossip, which
+//!         peers repeat, requests, pings and hashes of ancestors, which are repeated, and responses of leaders, which
+//!         QUIC sends again; datagrams that the kernel drops (socket buffer full), read from the socket; outgoing ones
+//!         that the kernel refuses or whose address is unreachable; losses of an emulated link. All counted
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 pub mod links;
@@ -76,26 +75,26 @@ hearth_tile::counters! {
     }
 }
 
-/// Where net listens.
+/// The ports and sockets of net.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// The ports of transactions; `None` where the node takes none.
+    /// The ports for transactions; `None` if the node accepts none.
     pub transactions: Option<TransactionPorts>,
-    /// The ports of shreds; `None` where the node is alone.
+    /// The ports for shreds; `None` if the node is alone.
     pub shreds: Option<ShredPorts>,
-    /// The port of gossip; `None` where the node is alone.
+    /// The gossip port; `None` if the node is alone.
     pub gossip: Option<SocketAddr>,
-    /// The address from which transactions are sent to leaders, from any port; `None` where the node is alone.
+    /// The address from which transactions are sent to leaders, from any port; `None` if the node is alone.
     pub sends_from: Option<IpAddr>,
-    /// Kernel buffer asked for per socket and direction, bytes.
+    /// Kernel buffer to request per socket and direction, in bytes.
     pub socket_buffer_bytes: usize,
-    /// What is between this node and others of this machine; `None` where nothing is emulated.
+    /// The emulated network between this node and others on this machine; `None` without emulation.
     pub links: Option<LinksConfig>,
-    /// Sockets of these ports that are bound already; where there are several net tiles, with [`Sharing::First`].
+    /// Already bound sockets of these ports; with several net tiles, bound with [`Sharing::First`].
     pub bound: Vec<(PortKind, UdpSocket)>,
 }
 
-/// Where transactions come.
+/// Ports that receive transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionPorts {
     /// TPU over QUIC.
@@ -104,51 +103,51 @@ pub struct TransactionPorts {
     pub udp: SocketAddr,
 }
 
-/// Where shreds come.
+/// Ports that receive shreds and repair requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShredPorts {
-    /// Down Turbine's tree.
+    /// Shreds from the Turbine tree.
     pub tvu: SocketAddr,
-    /// Those that were asked for.
+    /// Repair responses.
     pub repair: SocketAddr,
-    /// Requests of others for shreds.
+    /// Other nodes' repair requests.
     pub serve_repair: SocketAddr,
 }
 
-/// Receive buffers, for one socket at a time.
+/// Receive buffers, used by one socket at a time.
 const SLOTS: usize = 16;
-/// Sends that the kernel had no room for are tried again after this long.
+/// How long to wait before retrying sends for which the kernel had no room.
 const RETRY_NS: u64 = 500_000;
-/// The kernel is asked what it has dropped at most this often, nanoseconds.
+/// Minimum interval between reads of the kernel's drop counter, in nanoseconds.
 const COUNT_DROPS_NS: u64 = 100_000_000;
-/// The longest queue of sends that wait for the kernel.
+/// Maximum sends that wait for the kernel.
 const MAX_UNSENT: usize = 64;
 
-/// The tile.
+/// Moves datagrams between sockets and links.
 pub struct Net {
     sockets: Vec<(PortKind, UdpSocket)>,
     batch: RecvBatch,
-    /// Received but not yet published, since a link was full: datagrams of the batch from this one on.
+    /// Position in the batch of the first received datagram not yet published, because a link was full.
     resume: Option<(usize, usize)>,
     routes: Routes,
     unsent: Vec<Unsent>,
-    /// What is on its way to others, where links are emulated.
+    /// With emulated links: the datagrams in flight.
     links: Option<Box<Links>>,
     /// When the batch was received.
     received_us: u32,
     last_poll_ns: u64,
     next: usize,
-    /// Sockets that may have something, a bit each.
+    /// Sockets that may have datagrams, one bit each.
     readable: u16,
-    /// Something was received since the kernel was asked what it has dropped.
+    /// Whether anything was received since the last read of the kernel's drop counter.
     may_have_dropped: bool,
     count_drops_at: u64,
 }
 
-/// What is to be sent, by the port it goes from.
+/// Datagrams to send, tagged with the port to send from.
 type Unsent = Datagrams<PortKind>;
 
-/// Counts what the kernel did not take.
+/// Counts datagrams that the kernel refused.
 fn refused(unsent: &Unsent, error: &std::io::Error, count: &mut Counters) {
     match is_unreachable(error) {
         true => count.dropped_unreachable += unsent.count(),
@@ -156,7 +155,7 @@ fn refused(unsent: &Unsent, error: &std::io::Error, count: &mut Counters) {
     }
 }
 
-/// An emulated network, and its file.
+/// An emulated network, and the file that describes it.
 struct Links {
     emulator: Emulator<PortKind>,
     watch: LinksWatch,
@@ -169,7 +168,7 @@ impl Links {
         Ok(Box::new(Self { emulator: Emulator::new(rules, seed), watch, look_at_ns: 0 }))
     }
 
-    /// Reads the file again if it has changed, and tells what became of datagrams.
+    /// Rereads the file if it has changed, and counts the fate of datagrams.
     fn housekeep(&mut self, now_ns: u64, count: &mut Counters) {
         let told = self.emulator.counters;
         (count.links_delayed, count.links_lost) = (told.delayed, told.lost);
@@ -186,7 +185,7 @@ impl Links {
     }
 }
 
-/// Binds the ports that are listened at, but for those that are bound already.
+/// Binds the listening ports, except those already bound.
 fn listen(config: &mut Config, host: &Host<'_>) -> Result<Vec<(PortKind, UdpSocket)>, InitError> {
     let sharing = match (host.peers(), host.index()) {
         (1, _) => Sharing::None,
@@ -204,7 +203,7 @@ fn listen(config: &mut Config, host: &Host<'_>) -> Result<Vec<(PortKind, UdpSock
         sockets.push(bind(PortKind::Quic, ports.quic, "the QUIC TPU port")?);
         sockets.push(bind(PortKind::Udp, ports.udp, "the UDP TPU port")?);
     }
-    // Their senders have given them up, or send them again.
+    // Their senders have given them up, or will send them again.
     sockets.iter().for_each(|(_, socket)| socket.discard());
     if let Some(ports) = &config.shreds {
         sockets.push(bind(PortKind::Tvu, ports.tvu, "the port of shreds")?);
@@ -293,7 +292,7 @@ impl Tile for Net {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
-        // A buffer that was full has something to receive.
+        // A full buffer means that there is something to receive.
         if (self.may_have_dropped || self.resume.is_some()) && out.now() >= self.count_drops_at {
             (self.may_have_dropped, self.count_drops_at) = (false, out.now() + COUNT_DROPS_NS);
             out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
@@ -304,18 +303,18 @@ impl Tile for Net {
     }
 
     fn wait_for(&self) -> WaitFor {
-        // A full kernel buffer is no event to wait for: look again soon.
+        // The end of a full kernel buffer is not an event to wait for: check again soon.
         let retry = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
         let due = self.links.as_ref().and_then(|links| links.emulator.next_ns());
         let deadline = retry.into_iter().chain(due).min();
-        // With a batch in hand no socket is read: it waits for room, which its readers announce.
+        // With a pending batch no socket is read: the tile waits for room, which the consumers announce.
         let sockets = if self.resume.is_some() { &[][..] } else { &self.sockets };
         WaitFor { readable: sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
     }
 }
 
 impl Net {
-    /// Receives from one of the sockets that have something. Where none is known to, all are polled.
+    /// Receives from one of the sockets that may have datagrams. If none is known to, polls all of them.
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
         if self.readable == 0 {
             self.readable = readable(self.sockets.iter().map(|(_, socket)| socket));
@@ -326,7 +325,7 @@ impl Net {
             if self.readable >> socket & 1 == 0 {
                 continue;
             }
-            // One batch each, then all are polled again: a socket that never runs dry starves no other.
+            // One batch each, then all are polled again: a socket that never runs dry does not starve the others.
             self.readable &= !(1 << socket);
             match self.sockets[socket].1.receive(&mut self.batch) {
                 Ok(0) => {}
@@ -341,7 +340,7 @@ impl Net {
         false
     }
 
-    /// Publishes the batch's datagrams from number `first` on, as far as there is room.
+    /// Publishes the batch's datagrams from index `first` on, as far as there is room.
     fn publish(&mut self, socket: usize, first: usize, out: &mut Out<'_, Self>) -> bool {
         let kind = self.sockets[socket].0;
         out.set_origin(self.received_us);
@@ -360,12 +359,12 @@ impl Net {
         true
     }
 
-    /// Hands queued datagrams to the kernel. True when it took any.
+    /// Passes queued datagrams to the kernel. Returns whether it took any.
     fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
         let mut done = 0;
         while done < self.unsent.len() {
             let port = self.unsent[done].tag;
-            // A run of the same port is one call.
+            // A run from the same port is one system call.
             let run = self.unsent[done..].iter().take_while(|u| u.tag == port);
             let batch: Vec<Message<'_>> = run
                 .map(|u| Message { to: u.to, data: &u.data, segment: (u.segment > 0).then_some(u.segment) })

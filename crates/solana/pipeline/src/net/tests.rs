@@ -33,7 +33,7 @@ fn sender() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0".parse().unwrap(), Options { sharing: Sharing::None, buffer_bytes: 1 << 20 }).unwrap()
 }
 
-/// Turns until `done`.
+/// Runs turns until `done`.
 fn turn_until(rig: &mut Rig<Net>, what: &str, mut done: impl FnMut(&mut Rig<Net>) -> bool) {
     let deadline = Instant::now() + hearth_testkit::PATIENCE;
     while !done(rig) {
@@ -130,14 +130,14 @@ fn frags_go_out_as_datagrams_and_runs_are_cut() {
     assert_eq!((rig.count().sent, rig.count().sent_bytes), (5, 700 + 2500 + 1200));
 }
 
-/// The link fills in the middle of a batch that GRO has joined: the rest waits, and nothing comes twice.
+/// The link fills up in the middle of a GRO batch: the rest waits, and nothing arrives twice.
 #[test]
 fn a_full_link_loses_nothing_that_was_received() {
     let mut rig = rig(&[NET_QUIC]);
     let (to, from) = (addr(&mut rig, PortKind::Quic), sender());
     let depth = u64::from(DEPTH);
     let mut sent = 0u64;
-    // Ten datagrams of eight bytes a run, a number in each.
+    // Ten numbered datagrams of eight bytes per run.
     let send_run = |sent: &mut u64| {
         let run: Vec<u8> = (*sent..*sent + 10).flat_map(u64::to_le_bytes).collect();
         send(&from, to, &run, Some(8));
@@ -193,11 +193,11 @@ fn a_sender_always_meets_the_same_quic_tile() {
     }
     assert_eq!(met.len(), 40);
     assert!(met.values().all(|tiles| tiles.len() == 3 && tiles.iter().all(|t| *t == tiles[0])), "{met:?}");
-    // Odds of all forty meeting one tile: 2^-39.
+    // Odds that all forty reach the same tile: 2^-39.
     assert!((0..2).all(|tile| met.values().any(|tiles| tiles[0] == tile)), "both tiles have work");
 }
 
-/// By their ports alone as by their addresses alone, whatever the number of tiles.
+/// Whether they differ only in ports or only in addresses, whatever the number of tiles.
 #[test]
 fn flows_spread_evenly() {
     let ports: Vec<SocketAddr> = (20_000..28_000).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
@@ -237,7 +237,7 @@ fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
 fn an_address_that_cannot_be_reached_is_counted_apart() {
     let mut rig = rig(&[NET_QUIC]);
     let receiver = sender();
-    // Loopback's broadcast address, which the kernel lets nobody send to unasked: three datagrams of a run.
+    // Loopback's broadcast address, to which the kernel refuses to send by default: a run of three datagrams.
     let nobody: SocketAddr = "127.255.255.255:9".parse().unwrap();
     for (to, segment) in [(nobody, 2), (receiver.local_addr(), 0)] {
         let mut frag = vec![9; Outgoing::HEADER + 5];
@@ -264,7 +264,7 @@ fn a_port_in_use_is_named() {
     assert!(error.contains("the UDP TPU port") && error.contains(&taken.to_string()), "{error}");
 }
 
-/// What is told by peer adds up to the tile's bytes, and to what the link carries.
+/// Bytes by peer add up to the tile's bytes, and to what the link carries.
 #[test]
 fn bytes_are_told_by_peer_in_both_directions() {
     let mut rig = rig(&[NET_QUIC]);
@@ -319,7 +319,7 @@ fn requests_go_to_rserve_and_excess_is_counted() {
     let got = taken(&mut rig, NET_RSERVE);
     assert_eq!(got.len(), DEPTH as usize);
     assert_eq!(got[0], (from.local_addr(), PortKind::ServeRepair, 1u64.to_le_bytes().to_vec()));
-    // The answer comes from the port that was asked.
+    // The response leaves from the port that received the request.
     let mut frag = vec![9; Outgoing::HEADER + 3];
     Outgoing::write_header(&mut frag, (from.local_addr(), PortKind::ServeRepair), 0, 3);
     rig.give("rserve_net", 0, &frag);
@@ -390,7 +390,7 @@ fn an_emulated_link_takes_its_time_and_may_be_cut() {
     give(&mut rig);
     assert_eq!(rig.count().sent, 0);
     let due = rig.tile().wait_for().deadline.expect("something is on its way");
-    // Half of 175 ms, the jitter's mean a millisecond.
+    // Half of 175 ms; the jitter's mean is a millisecond.
     rig.advance(Duration::from_millis(87));
     rig.turn();
     assert_eq!((rig.count().sent, receiver.receive(&mut batch).unwrap()), (0, 0));

@@ -1,30 +1,29 @@
-//! The accounts that pending and executing transactions name: who holds a lock, who waits for it,
-//! and what was spent on writing it in this block.
+//! accounts: the accounts that pending and executing transactions name: their locks, their waiting transactions, and
+//! the compute spent on writing them in this block.
 //!
 //! reads   account addresses of transactions
-//! writes  nothing but itself
-//! memory  [`Accounts::bytes`], taken in [`Accounts::new`]: 80 B for each account known at a time
-//!         and 512 KiB for what was spent on accounts not known any more
-//! drops   nothing; when no more accounts fit, the caller hears of it
+//! writes  nothing but its own state
+//! memory  [`Accounts::bytes`], allocated in [`Accounts::new`]: 80 B per account tracked at a time, and 512 KiB for the
+//!         compute spent on accounts no longer tracked
+//! drops   nothing; [`Accounts::refer`] fails when the table is full
 //! source  the cluster's lock rules: many readers or one writer
 //!
-//! An account that no transaction names is forgotten, but the block's limit on writing it must hold
-//! until the block ends. Its sum then lives on in a cell that it shares with other accounts, at the
-//! greatest of their sums: an account that comes back starts from the cell, so the limit is never
-//! exceeded, and only an account that shares its cell with a hot one (odds 2^-16 for each pair, by
-//! a secret hash) may meet it early.
+//! An account is forgotten once no transaction names it, but the block's write limit on it must hold until the block
+//! ends. Its sum then lives on in a cell shared with other accounts, which keeps the greatest of their sums. An account
+//! that returns starts from its cell. The limit is therefore never exceeded, and only an account that shares its cell
+//! with a hot one (odds 2^-16 per pair, by a secret hash) may reach it early.
 
 use hearth_wire::TagHasher;
 use hearth_wire::consts::Pubkey;
 
 use super::table::IndexTable;
 
-/// No queue, no slot.
+/// No queue, or no slot.
 pub const NONE: u32 = u32::MAX;
 /// Cells for the sums of forgotten accounts.
 const CELLS: usize = 1 << 16;
 
-/// One account. A cache line.
+/// One account; one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Account {
@@ -35,28 +34,28 @@ pub struct Account {
     pub readers: u32,
     spent: u32,
     spent_block: u32,
-    /// Queue of the transactions that wait for it, or [`NONE`].
+    /// Queue of the transactions that wait for this account, or [`NONE`].
     pub queue: u32,
-    /// Slot of the transaction that left the queue and now competes for all of them, or [`NONE`].
+    /// Slot of the transaction that left the queue to compete on behalf of all of it, or [`NONE`].
     pub delegate: u32,
     /// Upper half of its hash.
     hash: u32,
-    /// An executing transaction writes it.
+    /// Whether an executing transaction writes it.
     pub writer: bool,
-    /// Its write limit in this block is used up.
+    /// Whether its write limit in this block is used up.
     pub capped: bool,
 }
 
 const _: () = assert!(size_of::<Account>() == 64);
 
 impl Account {
-    /// Whether an executing transaction keeps one that writes it (or only reads it) from running.
+    /// Whether an executing transaction's lock blocks a writer of this account (or a reader, if not `write`).
     #[inline]
     pub fn is_locked_for(&self, write: bool) -> bool {
         self.writer || (write && self.readers > 0)
     }
 
-    /// Whether a transaction that writes it (or only reads it) has to wait.
+    /// Whether a writer of this account (or a reader, if not `write`) has to wait.
     #[inline]
     pub fn is_closed_to(&self, write: bool) -> bool {
         self.is_locked_for(write) || (write && self.capped)
@@ -69,13 +68,13 @@ impl Account {
     }
 }
 
-/// All accounts known.
+/// All tracked accounts.
 #[derive(Debug)]
 pub struct Accounts {
     table: IndexTable,
     entries: Vec<Account>,
     free: Vec<u32>,
-    /// Block (upper half) and sum of forgotten accounts.
+    /// Block number (upper half) and sum of forgotten accounts.
     cells: Vec<u64>,
     hasher: TagHasher,
     block: u32,
@@ -87,7 +86,7 @@ impl Accounts {
         (capacity * (size_of::<Account>() + 16 + 4) + 8 * CELLS) as u64
     }
 
-    /// Room for `capacity` accounts at a time; `secret` keys their hashes.
+    /// Creates a table for `capacity` accounts at a time; `secret` keys their hashes.
     pub fn new(capacity: usize, secret: u64) -> Self {
         let vacant = Account {
             key: [0; 32],
@@ -111,7 +110,7 @@ impl Accounts {
         }
     }
 
-    /// How many accounts are known.
+    /// How many accounts are tracked.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -134,22 +133,22 @@ impl Accounts {
         self.hasher.hash64(key)
     }
 
-    /// Loads what [`Accounts::refer`] will look at.
+    /// Prefetches what [`Accounts::refer`] will read.
     #[inline]
     pub fn touch(&self, hash: u64) -> u64 {
         self.table.touch(hash)
     }
 
-    /// Loads what [`Accounts::forgo`] will look at.
+    /// Prefetches what [`Accounts::forgo`] will read.
     #[inline]
     pub fn touch_known(&self, id: u32) -> u64 {
         let account = &self.entries[id as usize];
-        // Most accounts are named by one transaction alone.
+        // Most accounts are named by only one transaction.
         if account.references == 1 { self.table.touch(u64::from(account.hash) << 32) } else { 0 }
     }
 
-    /// Counts a reference to the account `key`, whose [`Accounts::hash`] is `hash`, and gives its id;
-    /// `None` when no more accounts fit.
+    /// Counts a reference to the account `key`, whose [`Accounts::hash`] is `hash`, and returns its id; `None` if the
+    /// table is full.
     #[inline]
     pub fn refer(&mut self, key: &Pubkey, hash: u64) -> Option<u32> {
         let entries = &self.entries;
@@ -169,7 +168,7 @@ impl Accounts {
         Some(id)
     }
 
-    /// Takes a reference back; an account without any is forgotten.
+    /// Drops a reference; an account without references is forgotten.
     #[inline]
     pub fn forgo(&mut self, id: u32) {
         let account = &mut self.entries[id as usize];
@@ -189,24 +188,24 @@ impl Accounts {
         self.free.push(id);
     }
 
-    /// A new block: nothing is spent yet.
+    /// Starts a block, with nothing spent yet.
     pub fn begin_block(&mut self) {
         self.block = self.block.checked_add(1).expect("fewer than 2^32 blocks");
     }
 
-    /// The block's number here.
+    /// The current block's number, counted by this table.
     pub fn block(&self) -> u32 {
         self.block
     }
 
-    /// Compute units spent in this block on transactions that write the account; never too few.
+    /// Upper bound of the compute units spent in this block on transactions that write the account.
     #[inline]
     pub fn spent(&self, id: u32) -> u32 {
         let account = &self.entries[id as usize];
         if account.spent_block == self.block { account.spent } else { 0 }
     }
 
-    /// Adds to what is spent.
+    /// Adds to the compute units spent.
     #[inline]
     pub fn spend(&mut self, id: u32, cost: u32) {
         let spent = self.spent(id) + cost;
@@ -215,7 +214,7 @@ impl Accounts {
         (account.spent, account.spent_block) = (spent, block);
     }
 
-    /// Takes back from what was spent in `block`.
+    /// Returns compute units that were spent in `block`.
     #[inline]
     pub fn refund(&mut self, id: u32, block: u32, cost: u32) {
         if block == self.block {
@@ -225,7 +224,7 @@ impl Accounts {
     }
 }
 
-/// The lower bits of the half hash that is kept: the table uses the upper ones.
+/// Returns the cell: the lower bits of the stored half hash, since the table uses the upper ones.
 #[inline]
 fn cell(hash: u32) -> usize {
     hash as usize % CELLS

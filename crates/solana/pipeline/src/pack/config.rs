@@ -1,8 +1,8 @@
-//! What pack is told: how much it holds, how a block is filled, when a slot may end.
+//! config: pack's configuration: how much it holds, how it fills a block, when a slot may end.
 //!
 //! reads   the node's configuration
-//! writes  the scheduler's
-//! source  the cluster's limits on blocks
+//! writes  the scheduler's configuration
+//! source  the cluster's block limits
 
 use std::sync::Arc;
 
@@ -17,45 +17,45 @@ use crate::drops::DropLog;
 use crate::links::{MICROBLOCK_MTU, MICROBLOCK_TXNS, PohEntry};
 use crate::shred;
 
-/// Compute units reserved for a microblock of several, so that programs hold a bank up for milliseconds at most: as
-/// much as 64 transfers reserve that say nothing of what they will use, and half as much again.
+/// Compute units reserved for a microblock with several transactions, so that programs occupy a bank for milliseconds
+/// at most: 1.5 times what 64 transfers without a compute budget reserve.
 const MICROBLOCK_COST: u64 = 2_000_000;
-/// Microblocks that a bank has at a time. Where tiles share a core, this is what a bank does in one turn.
+/// Maximum microblocks in flight per bank. On a shared core, this is what a bank does in one turn.
 pub(super) const FLIGHTS_PER_BANK: u32 = 8;
 
 /// How pack works.
 #[derive(Clone)]
 pub struct Config {
-    /// Pending transactions at most.
+    /// Maximum pending transactions.
     pub capacity: usize,
-    /// Accounts that they may name, at most.
+    /// Maximum distinct accounts that they may name.
     pub accounts: usize,
-    /// What a block may hold.
+    /// Limits of a block.
     pub limits: BlockLimits,
-    /// Whether reserved compute that was not used is used again within the block.
+    /// Whether reserved but unused compute is returned to the block.
     pub use_consumed_cus: bool,
-    /// How fast a block is filled.
+    /// How fast to fill a block.
     pub pacing: Pacing,
-    /// A microblock that is not full is sent no sooner than this after the last one, nanoseconds; at once where others
-    /// wait for its accounts.
+    /// Minimum time between a partial microblock and the one before, in nanoseconds; none if other transactions wait
+    /// for its accounts.
     pub fill_wait_ns: u64,
-    /// Whether a full pool holds its producers back. Otherwise the worst-paying transaction is dropped, as a leader
-    /// of the cluster must.
+    /// Whether a full pool blocks its producers. Otherwise pack evicts the transaction that pays worst, as a leader in
+    /// the cluster must.
     pub hold_when_full: bool,
-    /// Where slots come on demand: how long one lasts at least, nanoseconds. It ends then, unless something waits.
+    /// With slots on demand: minimum length of a slot, in nanoseconds. It ends then unless transactions are pending.
     pub shortest_slot_ns: Option<u64>,
-    /// The blockhashes known at the start. Each slot that begins names the next.
+    /// The blockhashes known at startup. Each slot that starts adds the next.
     pub blockhashes: BlockhashQueue,
-    /// Leaders take turns: blocks of others come between slots, and the ledger knows their hashes.
+    /// Leaders take turns: other nodes' blocks come between this node's slots, and the ledger knows their hashes.
     pub takes_turns: bool,
-    /// Where lookup tables are read. Without it, transactions that use some are dropped.
+    /// The ledger to read lookup tables from. Without it, transactions that use lookup tables are dropped.
     pub ledger: Option<Arc<Ledger>>,
-    /// Where drops are told.
+    /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
 }
 
 impl Default for Config {
-    /// As `tiles.pack` has it where the file says nothing.
+    /// The defaults of `tiles.pack`.
     fn default() -> Self {
         Self {
             capacity: 65_524,
@@ -75,7 +75,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Memory that pack takes for `banks` banks, in bytes.
+    /// Memory that pack allocates for `banks` banks, in bytes.
     pub fn bytes(&self, banks: usize) -> u64 {
         Scheduler::bytes(&self.scheduler(banks, 0)) + Tables::BYTES
     }
@@ -88,7 +88,7 @@ impl Config {
             block_growth: self.limits.data_growth_bytes,
             microblock_txns: MICROBLOCK_TXNS,
             microblock_cost: MICROBLOCK_COST,
-            // The same transactions travel in three messages; this one's headers are the longest.
+            // The same transactions travel in three messages, of which this one has the longest headers.
             microblock_bytes: MICROBLOCK_MTU - PohEntry::HEADER - PohEntry::ENTRY_HEADER,
         };
         SchedulerConfig {

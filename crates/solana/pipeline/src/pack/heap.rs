@@ -1,24 +1,23 @@
-//! Transactions in order of what they pay: a heap of four children a node that knows where each
-//! transaction stands, so that any of them can be taken out.
+//! heap: transactions ordered by pay, in a 4-ary heap that tracks each transaction's position, so that any of them can
+//! be removed.
 //!
-//! reads   reward, cost and order of arrival of a transaction
-//! writes  `places`: for each slot of the pool, where in its heap it stands
-//! memory  24 B a transaction; a heap that is trimmed has at most four times what it needs
+//! reads   reward, cost and arrival order of a transaction
+//! writes  `places`: the heap position of each pool slot
+//! memory  24 B per transaction; a trimmed heap has at most four times what it needs
 //! drops   nothing
-//! source  reward ÷ cost is compared by cross-multiplying, so no rounding decides; the earlier
-//!         arrival goes first among equals
+//! source  reward ÷ cost is compared by cross-multiplication, so rounding never decides; ties go to the earlier arrival
 
-/// Children of a node: four entries of 24 B lie in one or two cache lines.
+/// Children per node: four entries of 24 B span one or two cache lines.
 const ARITY: usize = 4;
-/// A heap with memory for fewer entries keeps it.
+/// A heap with capacity for fewer entries is not trimmed.
 const SHRINK_FROM: usize = 64;
 
-/// What decides a transaction's turn.
+/// What orders a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Lamports for the leader.
+    /// Lamports paid to the leader.
     pub reward: u64,
-    /// Order of arrival, different for each transaction.
+    /// Arrival order, unique per transaction.
     pub seq: u64,
     /// Compute units; at least 1.
     pub cost: u32,
@@ -29,7 +28,7 @@ pub struct Entry {
 const _: () = assert!(size_of::<Entry>() == 24);
 
 impl Entry {
-    /// Whether its turn comes before `other`'s.
+    /// Whether this transaction is scheduled before `other`.
     #[inline]
     pub fn before(&self, other: &Self) -> bool {
         if self.reward == other.reward && self.cost == other.cost {
@@ -41,7 +40,7 @@ impl Entry {
     }
 }
 
-/// A heap of transactions, the one whose turn it is at the top.
+/// A heap with the next transaction to schedule at its root.
 #[derive(Debug, Default)]
 pub struct Heap {
     entries: Vec<Entry>,
@@ -63,7 +62,7 @@ impl Heap {
         self.entries.is_empty()
     }
 
-    /// The transaction whose turn it is.
+    /// The next transaction to schedule.
     #[inline]
     pub fn top(&self) -> Option<&Entry> {
         self.entries.first()
@@ -76,7 +75,7 @@ impl Heap {
         self.sift_up(self.entries.len() - 1, entry, places);
     }
 
-    /// Takes out the transaction whose turn it is.
+    /// Removes the next transaction to schedule.
     #[inline]
     pub fn pop(&mut self, places: &mut [u32]) -> Option<Entry> {
         let top = *self.entries.first()?;
@@ -84,7 +83,7 @@ impl Heap {
         Some(top)
     }
 
-    /// Takes out the transaction that stands at `place`.
+    /// Removes the transaction at `place`.
     pub fn remove(&mut self, place: usize, places: &mut [u32]) {
         let last = self.entries.pop().expect("the place is in the heap");
         if place < self.entries.len() {
@@ -93,7 +92,7 @@ impl Heap {
         }
     }
 
-    /// Gives memory back when there is much more than the entries need.
+    /// Shrinks the allocation if it is much larger than the entries need.
     #[inline]
     pub fn trim(&mut self) {
         let capacity = self.entries.capacity();
@@ -107,8 +106,8 @@ impl Heap {
         self.entries.shrink_to(capacity);
     }
 
-    /// Moves the hole at `place` down to a leaf, the best child up each time. The entry that fills
-    /// it comes from the bottom and most often belongs there: comparing it on the way would be lost.
+    /// Moves the hole at `place` down to a leaf, promoting the best child each time. The entry that fills it comes from
+    /// the bottom and usually belongs there, so comparing it on the way would be wasted.
     fn sink_hole(&mut self, mut place: usize, places: &mut [u32]) -> usize {
         loop {
             let first = ARITY * place + 1;
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a sorted list: pushes, pops and removals from the middle.
+        /// Compares with a sorted list: pushes, pops and removals from the middle.
         #[test]
         fn matches_model(ops in prop::collection::vec((0u8..4, 0u64..6, 1u32..6, 0usize..64), 0..300)) {
             let mut heap = Heap::with_capacity(4);

@@ -1,25 +1,25 @@
-//! Many lists over the slots of one pool; a slot is in at most one of them.
+//! lists: many doubly linked lists over the slots of one pool; a slot is in at most one list.
 //!
-//! reads   numbers of lists and slots
-//! writes  nothing but itself
-//! memory  8 B a slot, 4 B and a bit a list, taken in [`Lists::new`]
+//! reads   list and slot numbers
+//! writes  nothing but its own state
+//! memory  8 B per slot, 4 B and a bit per list, allocated in [`Lists::new`]
 //! drops   nothing
-//! source  doubly linked lists in an array, with a bitmap of those that are not empty
+//! source  doubly linked lists in an array, with a bitmap of the non-empty ones
 
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Lists, newest slot first.
+/// Lists, each with its newest slot first.
 #[derive(Debug)]
 pub struct Lists {
     heads: Vec<u32>,
-    /// Before and after, for each slot.
+    /// Previous and next slot, for each slot.
     links: Vec<[u32; 2]>,
     used: Vec<u64>,
 }
 
 impl Lists {
-    /// `lists` empty lists over `slots` slots.
+    /// Creates `lists` empty lists over `slots` slots.
     pub fn new(lists: usize, slots: usize) -> Self {
         Self { heads: vec![NONE; lists], links: vec![[NONE; 2]; slots], used: vec![0; lists.div_ceil(64)] }
     }
@@ -37,7 +37,7 @@ impl Lists {
         Some(64 * word + self.used[word].trailing_zeros() as usize)
     }
 
-    /// Puts `slot`, which is in no list, at the head of `list`.
+    /// Inserts `slot`, which is in no list, at the head of `list`.
     #[inline]
     pub fn push(&mut self, list: usize, slot: usize) {
         let head = std::mem::replace(&mut self.heads[list], slot as u32);
@@ -49,7 +49,7 @@ impl Lists {
         }
     }
 
-    /// Takes `slot` out of `list`, in which it is.
+    /// Removes `slot` from `list`, which must contain it.
     #[inline]
     pub fn remove(&mut self, list: usize, slot: usize) {
         let [before, after] = self.links[slot];

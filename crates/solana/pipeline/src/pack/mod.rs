@@ -1,18 +1,17 @@
-//! pack: which transactions go into the block, in which order, on which bank.
+//! pack: decides which transactions go into the block, in which order and on which bank.
 //!
-//! reads   `dedup_pack`, reliable: a transaction's bytes, tag = keyed hash of its first signature;
-//!         `tower_pack`, reliable, where the node votes alone: its signed vote, in the same form;
-//!         `bank_pack` ×B, reliable: [`Completion`]; `poh_pack`, reliable: [`LeaderSlot`], which names the
-//!         newest blockhash
-//! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`], and
-//!         that work waits for a slot
-//! memory  [`Scheduler::bytes`], taken at the start: 1.9 KB for each pending transaction and 84 B for
-//!         each account that they name; 151 blockhashes
-//!         transactions whose lookup tables do not give their accounts yet, at most 1,024
-//! drops   see [`Counters`]; each kind is counted, and what is neither dropped nor pending is in a microblock
+//! reads   `dedup_pack`, reliable: a transaction's bytes, tag = keyed hash of its first signature; if the node votes
+//!         alone, `tower_pack`, reliable: its signed vote in the same form; `bank_pack` ×B, reliable: [`Completion`];
+//!         `poh_pack`, reliable: [`LeaderSlot`], which carries the newest blockhash
+//! writes  `pack_bank` ×B, elective: [`Microblock`]; `pack_poh`, reliable: [`DonePacking`], and that work waits for a
+//!         slot
+//! memory  [`Scheduler::bytes`], allocated at startup: 1.9 KB per pending transaction and 84 B per account that they
+//!         name; 151 blockhashes; at most 1,024 transactions whose lookup tables do not resolve yet
+//! drops   see [`Counters`]; every kind is counted, and whatever is neither dropped nor pending is in a microblock
 //! source  the order is reward per cost by the cluster's cost model, see [`hearth_ledger::cost`]
 //!
-//! The decisions are [`Scheduler`]'s, plain logic without links or clocks; the tile translates.
+//! [`Scheduler`] makes the decisions, as plain logic without links or clocks; the tile translates between it and the
+//! links.
 
 mod accounts;
 mod config;
@@ -112,24 +111,24 @@ hearth_tile::counters! {
     }
 }
 
-/// Transactions looked at for one microblock.
+/// Transactions examined per microblock.
 const BUDGET: usize = 4 * MICROBLOCK_TXNS;
 
 const _: () = assert!(SchedulerConfig::TXN_HEADER == Microblock::TXN_HEADER);
 const _: () = assert!(SchedulerConfig::LOADED_HEADER == Microblock::LOCKED_HEADER);
 const _: () = assert!(Microblock::HEADER <= PohEntry::HEADER + PohEntry::ENTRY_HEADER);
 
-/// Where a frag comes from.
+/// The producer of an input link.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Dedup,
-    /// The node's own: never held back, since what makes room waits for them.
+    /// This node's own votes. Never blocked: room in the pool depends on them.
     Votes,
     Bank(usize),
     Poh,
 }
 
-/// The tile.
+/// Connects the scheduler to the links and the clock.
 pub struct Pack {
     scheduler: Scheduler,
     sources: Vec<Source>,
@@ -139,27 +138,27 @@ pub struct Pack {
     hold_when_full: bool,
     capacity: usize,
     blockhashes: BlockhashQueue,
-    /// Where to look for the blockhashes of others' blocks.
+    /// Where to look up the blockhashes of other nodes' blocks.
     others: Option<Arc<Ledger>>,
     tables: Tables,
     drops: DropLog,
-    /// When the leader slot under way ends.
+    /// When the current leader slot ends.
     end_ns: Option<u64>,
     shortest_slot_ns: Option<u64>,
-    /// From when on that slot may end because nothing waits.
+    /// Earliest time at which that slot may end because nothing is pending.
     may_end_ns: Option<u64>,
-    /// Poh takes nothing for that slot: what waits, waits for the next.
+    /// Poh takes no microblocks for that slot: pending transactions wait for the next one.
     is_closed: bool,
-    /// Transactions of others have come since the last slot ended.
+    /// Whether other senders' transactions have arrived since the last slot ended.
     has_work: bool,
-    /// Poh knows that work waits for a slot.
+    /// Whether poh was notified that work waits for a slot.
     told_work: bool,
-    /// From when on a microblock need not be full.
+    /// Until this time only full microblocks are sent.
     fill_until_ns: u64,
     paced_until: Option<u64>,
-    /// The last try made nothing; only a frag can change that.
+    /// The last attempt scheduled nothing; only a frag can change that.
     held: bool,
-    /// When it was last looked whether the block is full.
+    /// When the tile last checked whether the block is full.
     looked_ns: u64,
 }
 
@@ -253,7 +252,7 @@ impl Tile for Pack {
         self.schedule_some(now, out)
     }
 
-    /// What has just come need not wait for the next turn, which may be a millisecond away on a core with others.
+    /// Schedules new arrivals at once: the next turn may be a millisecond away on a shared core.
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
         self.schedule_some(out.now(), out);
     }
@@ -277,7 +276,7 @@ impl Tile for Pack {
 }
 
 impl Pack {
-    /// Full microblocks as long as banks take them, then the rest in one.
+    /// Schedules full microblocks while banks accept them, then the rest in one.
     fn schedule_some(&mut self, now: u64, out: &mut Out<'_, Self>) -> Poll {
         if self.end_ns.is_none_or(|end| now >= end) || self.held || !self.is_worth_scheduling(now) {
             return Poll::Idle;
@@ -299,7 +298,7 @@ impl Pack {
         done
     }
 
-    /// Where leaders take turns: votes of those with stake go before all else, as what is final waits for them.
+    /// When leaders take turns, votes of staked nodes go before everything else, because finality waits for them.
     fn reward_of_vote(&self, frag: &Frag<'_>) -> Option<u64> {
         let ledger = self.others.as_ref()?;
         let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
@@ -310,7 +309,8 @@ impl Pack {
         is_staked.then_some(VOTE_REWARD)
     }
 
-    /// Into the pool, by the reward that it pays or by the one given. Whether it is pending now.
+    /// Puts a transaction into the pool, ranked by `reward` if given, else by its own. Returns whether it is pending
+    /// now.
     fn take(&mut self, frag: &Frag<'_>, reward: Option<u64>, out: &mut Out<'_, Self>) -> bool {
         out.count.received += 1;
         let txn = Txn::parse(frag.payload()).expect("verify has parsed it");
@@ -325,7 +325,7 @@ impl Pack {
         taken
     }
 
-    /// A transaction of somebody else is pending: where slots come on demand, this is it.
+    /// Notes that another sender's transaction is pending; with slots on demand this asks poh for a slot.
     fn work_came(&mut self, out: &mut Out<'_, Self>) {
         self.has_work = true;
         if self.shortest_slot_ns.is_some() && self.end_ns.is_none() && !self.told_work {
@@ -334,12 +334,12 @@ impl Pack {
         }
     }
 
-    /// When the slot under way may end since nothing waits.
+    /// When the current slot may end because nothing is pending.
     fn drained_at(&self) -> Option<u64> {
         self.may_end_ns.filter(|_| self.end_ns.is_some() && (self.is_closed || self.scheduler.pending() == 0))
     }
 
-    /// Offers a transaction to the scheduler; whether it was taken in.
+    /// Offers a transaction to the scheduler; returns whether it was accepted.
     fn offer(
         &mut self,
         txn: &Txn<'_>,
@@ -379,8 +379,8 @@ impl Pack {
         self.scheduler.dropped().iter().for_each(|tag| self.drops.tell(*tag, reason, out));
     }
 
-    /// Takes in a transaction with the accounts that its lookup tables give, or lets it wait for the tables; whether
-    /// it was not dropped.
+    /// Resolves a transaction's lookup tables and offers it, or lets it wait for the tables. Returns whether it was
+    /// kept.
     fn look_up(&mut self, waiting: Waiting, out: &mut Out<'_, Self>) -> bool {
         let txn = Txn::parse(&waiting.bytes).expect("verify has parsed it");
         if let Some(loaded) = self.tables.resolve(&txn) {
@@ -395,22 +395,23 @@ impl Pack {
         kept
     }
 
-    /// A slot has begun: what the one before it did to tables counts now.
+    /// Retries waiting transactions: a slot has started, so what the previous one did to the tables counts now.
     fn try_waiting(&mut self, out: &mut Out<'_, Self>) {
         for waiting in self.tables.take_waiting() {
             self.look_up(waiting, out);
         }
     }
 
-    /// The height of the last block in which a transaction may land.
+    /// The height of the last block in which a transaction can land.
     fn expires_at(&self, txn: &Txn<'_>) -> u64 {
         let newest = self.blockhashes.last_height();
         match self.blockhashes.height_of(txn.recent_blockhash()) {
             Some(height) => last_valid_block_height(height),
-            // What a nonce holds tells no age.
+            // A nonce's value says nothing about its age.
             None if advances_nonce(txn) => last_valid_block_height(newest),
-            // The block under way may have ended with it a moment ago: asked again when the next begins. That one
-            // cannot end before pack has seen its begin, so there is no other hash that pack does not know yet.
+            // The current block may have ended with this hash a moment ago: checked again when the next one starts.
+            // That one cannot end before pack has received its start, so this is the only hash that pack may not know
+            // yet.
             None => newest + 1,
         }
     }
@@ -425,7 +426,7 @@ impl Pack {
             self.blockhashes = (*ledger.blockhashes()).clone();
         }
         let blockhashes = &mut self.blockhashes;
-        // The first slot builds on a block that was known at the start.
+        // The first slot builds on a block that was known at startup.
         if *blockhashes.last() != leader.blockhash {
             blockhashes.register(leader.blockhash);
         }
@@ -438,7 +439,8 @@ impl Pack {
     }
 
     fn end(&mut self, out: &mut Out<'_, Self>) {
-        // What waits for a table waits for the next slot. A full pool takes nothing in that could ask for one later.
+        // Transactions that wait for a table wait for the next slot. A full pool accepts none that could ask for one
+        // later.
         let is_left = self.scheduler.pending() + self.tables.waiting() > 0;
         (self.end_ns, self.told_work) = (None, is_left);
         let has_work = std::mem::take(&mut self.has_work);
@@ -452,22 +454,22 @@ impl Pack {
         out.count.blocks += 1;
     }
 
-    /// Whether a microblock would be full, or the last one is long enough ago: at little load none waits, and at more
-    /// each holds what has come since the last.
+    /// Whether a microblock would be full, or the last one was long enough ago. At low load no transaction waits; at
+    /// higher load each microblock holds what arrived since the last.
     fn is_worth_scheduling(&self, now: u64) -> bool {
         let ready = self.scheduler.ready();
-        // Where others wait for accounts that these may be holding, waiting would hold them all.
+        // If other transactions wait for accounts that the ready ones may hold, waiting would delay them all.
         let holds_others = self.scheduler.pending() > ready;
         ready > 0 && (ready >= MICROBLOCK_TXNS || holds_others || now >= self.fill_until_ns)
     }
 
-    /// Sends each bank one microblock, where there is one; whether anything was done.
+    /// Sends each bank at most one microblock; returns whether it sent any.
     fn schedule_all(&mut self, now: u64, out: &mut Out<'_, Self>) -> bool {
-        // Each bank gets its turn, whatever came of the others'.
+        // `filter` and `count`, not `any`: every bank gets its turn.
         (0..self.banks.len()).filter(|bank| self.schedule(*bank, now, out)).count() > 0
     }
 
-    /// Sends a bank its next microblock, if there is one; whether anything was done.
+    /// Sends a bank its next microblock, if there is one; returns whether it did anything.
     fn schedule(&mut self, bank: usize, now: u64, out: &mut Out<'_, Self>) -> bool {
         let port = self.banks[bank];
         if out.credits(port, 1) == 0 {
@@ -496,10 +498,10 @@ impl Pack {
         }
     }
 
-    /// Adds the time since the last look to what the block is short of now, if it is.
+    /// If the block is short of a resource, adds the time since the last check to that counter.
     fn count_full(&mut self, now: u64, count: &mut Counters) {
         let passed = now - std::mem::replace(&mut self.looked_ns, now);
-        // A block that is filled evenly is short of compute as long as a microblock's worth waits for its turn.
+        // An evenly paced block is short of compute while a full microblock waits for its turn.
         let is_paced = self.paced_until.is_some() && self.scheduler.ready() >= MICROBLOCK_TXNS;
         match self.scheduler.short_of().or(is_paced.then_some(BlockLimit::Compute)) {
             Some(BlockLimit::Compute) => count.full_compute_ns += passed,
@@ -535,15 +537,16 @@ impl Pack {
     }
 }
 
-/// The node's own votes go before all else, and nothing that pays more pushes them out of the pool.
+/// The node's own votes rank first, and no payment evicts them from the pool.
 const VOTE_REWARD: u64 = u64::MAX;
 
-/// Places in the pool that a full pool keeps for the node's own votes: nobody else's transactions hold them back.
+/// Slots that a full pool reserves for the node's own votes, so that other transactions cannot block them.
 fn room_for_votes(capacity: usize) -> usize {
     (capacity / 16).min(64)
 }
 
-/// The scheduler's view of a transaction, apart from its end: `keys` are its own accounts and then the `loaded`.
+/// Builds the scheduler's view of a transaction, without its expiry: `keys` are its own accounts, then the `loaded`
+/// ones.
 fn candidate<'a>(
     txn: &Txn<'a>,
     keys: &'a [Pubkey],

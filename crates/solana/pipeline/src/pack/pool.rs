@@ -1,33 +1,33 @@
-//! The slots in which pending transactions lie.
+//! pool: storage for pending transactions.
 //!
 //! reads   transactions that the scheduler has admitted
-//! writes  nothing but itself
-//! memory  [`Pool::bytes`], taken in [`Pool::new`]: about 1.9 KB a slot
-//! drops   nothing; the scheduler takes transactions out and counts why
+//! writes  nothing but its own state
+//! memory  [`Pool::bytes`], allocated in [`Pool::new`]: about 1.9 KB per slot
+//! drops   nothing; the scheduler removes transactions and counts the reason
 
 use super::heap::Entry;
 use super::lists::Lists;
 use super::table::IndexTable;
 use super::types::{Candidate, TXN_BYTES, TXN_LOCKS};
 
-/// Classes of pay: see [`pay_class`].
+/// Pay classes: see [`pay_class`].
 const PAY_CLASSES: usize = 64 << PAY_FRACTION_BITS;
 const PAY_FRACTION_BITS: u32 = 6;
-/// Expiry times that are told apart; a transaction lives this many blocks at most.
+/// Distinct expiry times; a transaction lives for at most this many blocks.
 pub const EXPIRY_SPAN: u64 = 512;
 
-/// An account of a transaction, and whether it is locked for writing.
+/// An account of a transaction, and whether the transaction locks it for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockId(u32);
 
 impl LockId {
-    /// Of account `id`, below 2^31.
+    /// Creates the lock of account `id`, which must be below 2^31.
     #[inline]
     pub fn new(id: u32, write: bool) -> Self {
         Self(id << 1 | u32::from(write))
     }
 
-    /// The account.
+    /// The account's id.
     #[inline]
     pub fn account(self) -> u32 {
         self.0 >> 1
@@ -40,35 +40,35 @@ impl LockId {
     }
 }
 
-/// Where a pending transaction stands.
+/// Where a pending transaction waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The slot is empty.
     Vacant,
-    /// Among those that compete for the next microblock.
+    /// Competes for the next microblock.
     Ready,
-    /// In the queue of an account.
+    /// Waits in the queue of an account.
     Waiting(u32),
-    /// Put off until the block has room again.
+    /// Deferred until the block has room again.
     BlockShort,
-    /// Put off until the next block: an account's write limit.
+    /// Deferred to the next block by an account's write limit.
     AccountShort,
 }
 
-/// What is known of a transaction beside its bytes and locks.
+/// A transaction's metadata, besides its bytes and locks.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// Its turn.
+    /// Its rank.
     pub entry: Entry,
     /// Keyed hash of its first signature.
     pub tag: u64,
     /// Bytes of account data that it may allocate.
     pub growth: u32,
-    /// When it entered the node, microseconds; 0 where that is not known.
+    /// When it entered the node, in microseconds; 0 if unknown.
     pub origin_us: u32,
-    /// The account whose queue it left in order to compete for all that wait there.
+    /// The account whose queue it left to compete on behalf of all that wait there.
     pub delegate_of: Option<u32>,
-    /// Where it stands.
+    /// Where it waits.
     pub state: State,
     len: u16,
     locks: u16,
@@ -76,15 +76,14 @@ pub struct Meta {
     expiry: u16,
 }
 
-/// A slot: what is known of a transaction, its locks and its bytes side by side, most often in one
-/// page.
+/// A slot: a transaction's metadata, locks and bytes side by side, usually in one page.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Slot {
     meta: Meta,
     locks: [LockId; TXN_LOCKS],
     bytes: [u8; TXN_BYTES],
-    /// Digest of the accounts from lookup tables.
+    /// Digest of the accounts loaded from lookup tables.
     loaded: Option<u64>,
 }
 
@@ -108,10 +107,10 @@ impl Slot {
     }
 }
 
-/// The slots.
+/// Slots for pending transactions.
 #[derive(Debug)]
 pub struct Pool {
-    /// Those that were used. Their memory is taken at the start and is the machine's when it is first written.
+    /// Slots used so far. Their address space is reserved at startup; pages become resident when first written.
     slots: Vec<Slot>,
     capacity: usize,
     /// Position of each slot in the heap or list that its state names.
@@ -129,7 +128,7 @@ impl Pool {
         (capacity * slot) as u64
     }
 
-    /// Empty slots. Panics when `capacity` is 0 or has more than 31 bits.
+    /// Creates empty slots. Panics if `capacity` is 0 or exceeds 31 bits.
     pub fn new(capacity: usize) -> Self {
         assert!(capacity > 0 && capacity < 1 << 31, "a pool has 1 to 2^31 - 1 slots");
         Self {
@@ -148,24 +147,24 @@ impl Pool {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether every slot is taken.
+    /// Whether no slot is free.
     pub fn is_full(&self) -> bool {
         self.free.is_empty() && self.slots.len() == self.capacity
     }
 
-    /// Whether a transaction of this signature is pending.
+    /// Whether a transaction with this signature is pending.
     #[inline]
     pub fn contains(&self, tag: u64) -> bool {
         self.signatures.find(tag, |slot| self.slots[slot].meta.tag == tag).is_some()
     }
 
-    /// Loads what [`Pool::contains`] and [`Pool::put`] will look at.
+    /// Prefetches what [`Pool::contains`] and [`Pool::put`] will read.
     #[inline]
     pub fn touch(&self, tag: u64) -> u64 {
         self.signatures.touch(tag)
     }
 
-    /// Puts a transaction into a free slot, as [`State::Ready`], and gives its turn.
+    /// Stores a transaction in a free slot, as [`State::Ready`], and returns its rank.
     pub fn put(&mut self, candidate: &Candidate<'_>, locks: &[LockId], seq: u64, expires_at: u64) -> Entry {
         let slot = self.free.pop().unwrap_or_else(|| {
             assert!(self.slots.len() < self.capacity, "the caller has made room");
@@ -209,26 +208,26 @@ impl Pool {
         self.free.push(slot as u32);
     }
 
-    /// What is known of a transaction.
+    /// The metadata of a transaction.
     #[inline]
     pub fn meta(&self, slot: usize) -> &Meta {
         &self.slots[slot].meta
     }
 
-    /// What is known of a transaction.
+    /// The metadata of a transaction, to change.
     #[inline]
     pub fn meta_mut(&mut self, slot: usize) -> &mut Meta {
         &mut self.slots[slot].meta
     }
 
-    /// Its wire bytes.
+    /// The wire bytes of a transaction.
     #[inline]
     pub fn txn(&self, slot: usize) -> &[u8] {
         let it = &self.slots[slot];
         &it.bytes[..usize::from(it.meta.len)]
     }
 
-    /// Digest of its accounts from lookup tables, if it has any.
+    /// Digest of the accounts it loaded from lookup tables, if any.
     #[inline]
     pub fn loaded(&self, slot: usize) -> Option<u64> {
         self.slots[slot].loaded
@@ -241,13 +240,13 @@ impl Pool {
         &it.locks[..usize::from(it.meta.locks)]
     }
 
-    /// The newest transaction of the class that pays worst, and the class.
+    /// The newest transaction of the class that pays worst, and that class.
     pub fn worst(&self) -> Option<(usize, usize)> {
         let class = self.by_pay.first_used()?;
         Some((self.by_pay.newest(class).expect("the list is used"), class))
     }
 
-    /// Moves the end of a transaction's time.
+    /// Changes a transaction's expiry.
     pub fn renew(&mut self, slot: usize, expires_at: u64) {
         let meta = &mut self.slots[slot].meta;
         let (before, after) = (meta.expiry, (expires_at % EXPIRY_SPAN) as u16);
@@ -256,20 +255,20 @@ impl Pool {
         self.by_expiry.push(after.into(), slot);
     }
 
-    /// Some transaction whose time ends with `time`, or differs from it by a multiple of [`EXPIRY_SPAN`].
+    /// Returns some transaction that expires at `time`, modulo [`EXPIRY_SPAN`].
     pub fn expiring_at(&self, time: u64) -> Option<usize> {
         self.by_expiry.newest((time % EXPIRY_SPAN) as usize)
     }
 }
 
-/// The class of pay, for choosing whom to evict: reward per cost to two significant digits (64
-/// steps to each doubling), the greater the better. The turn of a transaction does not depend on it.
+/// Returns the pay class, by which victims of eviction are chosen: reward per cost to two significant digits (64 steps
+/// per doubling), higher is better. Scheduling order does not depend on it.
 #[inline]
 pub fn pay_class(reward: u64, cost: u32) -> usize {
     const SCALE_BITS: u32 = 20;
     let reward = reward.min(u64::MAX >> SCALE_BITS);
     let rate = (reward << SCALE_BITS) / u64::from(cost.max(1));
-    // A floating-point number by hand: exponent, then the bits after the leading one.
+    // A hand-made floating-point number: the exponent, then the bits after the leading one.
     let exponent = (rate | 1).ilog2().max(PAY_FRACTION_BITS);
     let fraction = (rate >> (exponent - PAY_FRACTION_BITS)) & !(1 << PAY_FRACTION_BITS);
     let class = (((exponent - PAY_FRACTION_BITS) as usize) << PAY_FRACTION_BITS) | fraction as usize;
@@ -286,7 +285,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Who pays more is in the same class or a better one; who pays 1/32 more, in a better one.
+        /// A higher rate has the same class or a better one; a rate 1/32 higher has a better one.
         #[test]
         fn classes_follow_pay(
             (reward, other_reward) in (0u64..1 << 43, 0u64..1 << 43),
@@ -298,7 +297,7 @@ mod tests {
             if a >= b {
                 prop_assert!(ours >= theirs);
             }
-            // Rates below 2^-13 lamports a unit are not told apart so finely.
+            // Rates below 2^-13 lamports per unit have coarser classes.
             if a * 32 > b * 33 && reward << 13 > u64::from(cost) && other_reward << 13 > u64::from(other_cost) {
                 prop_assert!(ours > theirs, "{} {}", ours, theirs);
             }

@@ -1,25 +1,25 @@
-//! The order of transactions: who runs next, on which bank, and who waits for whom.
+//! scheduler: the order of transactions: which runs next, on which bank, and which waits for which.
 //!
-//! reads   [`Candidate`]s; banks' completions; the begin and end of leader slots
+//! reads   [`Candidate`]s; banks' completions; the start and end of leader slots
 //! writes  microblocks: transactions that conflict neither with each other nor with anything that executes
-//! memory  [`Scheduler::bytes`], nearly all taken in [`Scheduler::new`]; queues of accounts grow and
-//!         shrink with what waits in them, 96 B a pending transaction at most; 8 B for each that expires at once
-//! drops   see [`Counts`]: each kind is counted, offered = scheduled + dropped + pending
+//! memory  [`Scheduler::bytes`], nearly all allocated in [`Scheduler::new`]; account queues grow and shrink with their
+//!         waiting transactions, at most 96 B per pending transaction; 8 B per transaction that expires in the same
+//!         call
+//! drops   see [`Counts`]: every kind is counted, offered = scheduled + dropped + pending
 //! source  the cluster's lock rules and block limits; the order is our own: reward per cost
 //!
-//! A transaction stands in one place at a time. *Ready* ones compete in one heap. One that meets an
-//! account that is closed to it moves into that account's queue, and is not looked at again until
-//! the account opens: so a thousand transactions that write one account cost the same each as
-//! independent ones, where scanning over them again and again would be quadratic. When an account
-//! opens, the best of its queue becomes its *delegate* among the ready. At any time
+//! A transaction is in one place at a time. *Ready* transactions compete in one heap. One that meets an account closed
+//! to it moves into that account's queue and is not examined again until the account opens. A thousand transactions
+//! that write one account therefore cost as much each as independent ones; rescanning them would be quadratic. When an
+//! account opens, the best of its queue becomes its *delegate* in the heap. The invariant is:
 //!
 //! > an account with a queue is locked, or capped, or has a delegate,
 //!
-//! so nobody waits for nothing. A new transaction joins the queue of an account right away when
-//! somebody better waits there, so readers that keep coming do not starve a writer.
+//! so no transaction waits for nothing. A new transaction joins an account's queue at once if a better one waits there,
+//! so a stream of readers cannot starve a writer.
 //!
-//! A delegate that leaves without locking its account (it met another closed one, say) hands over
-//! to the next in the queue.
+//! A delegate that leaves the heap without locking its account (say, because it met another closed one) hands over to
+//! the next in the queue.
 
 mod flights;
 mod queues;
@@ -33,12 +33,12 @@ use super::pool::{EXPIRY_SPAN, LockId, Pool, pay_class};
 use super::types::{BlockLimit, Candidate, Counts, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
 pub use flights::Scheduled;
 
-/// Accounts of a transaction that are hashed ahead of their turn; most have fewer.
+/// Accounts of a transaction that are hashed ahead of use; most transactions have fewer.
 const HASHED: usize = 8;
-/// Worse-paying transactions that one arrival may push out for want of accounts.
+/// Maximum worse-paying transactions that one arrival may evict to free accounts.
 const EVICTIONS: u32 = 16;
 
-/// A microblock that executes.
+/// A microblock in flight.
 #[derive(Debug, Default)]
 struct Flight {
     slot: u64,
@@ -49,7 +49,7 @@ struct Flight {
     locks: Vec<LockId>,
 }
 
-/// The leader slot under way.
+/// The current leader slot.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     slot: u64,
@@ -61,7 +61,7 @@ struct Slot {
     bytes: u64,
     growth: u64,
     misfits: u32,
-    /// What the last misfit would have exceeded.
+    /// The limit that the last misfit would have exceeded.
     short_of: BlockLimit,
 }
 
@@ -72,7 +72,7 @@ pub struct Scheduler {
     pool: Pool,
     accounts: Accounts,
     ready: Heap,
-    /// Queues of accounts, by number; those in `spare_queues` are empty.
+    /// Account queues, by number; those in `spare_queues` are empty.
     queues: Vec<Heap>,
     spare_queues: Vec<u32>,
     block_short: Vec<u32>,
@@ -80,13 +80,13 @@ pub struct Scheduler {
     capped: Vec<u32>,
     in_flight: Vec<VecDeque<Flight>>,
     spare_flights: Vec<Flight>,
-    /// Slots of the pool in the microblock made last.
+    /// Pool slots of the transactions in the latest microblock.
     outgoing: Vec<u32>,
     slot: Option<Slot>,
     seq: u64,
     time: u64,
     counts: Counts,
-    /// Tags of those that the last insertion or expiry has taken out.
+    /// Tags of the transactions that the last insertion or expiry removed.
     dropped: Vec<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Scheduler {
         Pool::bytes(config.capacity) + Accounts::bytes(config.accounts) + heaps + flights
     }
 
-    /// An empty scheduler. Panics when the configuration has no slot, account, bank or cost.
+    /// Creates an empty scheduler. Panics if the configuration has no slot, account, bank or cost.
     pub fn new(config: SchedulerConfig) -> Self {
         assert!(config.banks > 0 && config.flights_per_bank > 0, "somebody has to execute");
         assert!(config.accounts >= TXN_LOCKS, "one transaction's accounts fit");
@@ -133,13 +133,13 @@ impl Scheduler {
         }
     }
 
-    /// What happened so far.
+    /// Totals so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Tags of the pending transactions that the last [`Scheduler::insert`] has pushed out, or the last
-    /// [`Scheduler::expire`] has dropped.
+    /// Tags of the pending transactions that the last [`Scheduler::insert`] evicted or the last [`Scheduler::expire`]
+    /// dropped.
     pub fn dropped(&self) -> &[u64] {
         &self.dropped
     }
@@ -149,22 +149,22 @@ impl Scheduler {
         self.pool.len()
     }
 
-    /// How many of them compete for the next microblock; the others wait for accounts or the block.
+    /// How many transactions compete for the next microblock; the others wait for accounts or for the block.
     pub fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many accounts are known.
+    /// How many accounts are tracked.
     pub fn accounts(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Compute units and bytes that the block has so far.
+    /// Compute units and bytes in the block so far.
     pub fn block(&self) -> Option<(u64, u64)> {
         self.slot.map(|slot| (slot.cost, slot.bytes))
     }
 
-    /// What the block under way has run out of, where transactions wait for the next because of it.
+    /// The resource that the current block has run out of, if that makes transactions wait for the next block.
     pub fn short_of(&self) -> Option<BlockLimit> {
         let slot = self.slot?;
         if slot.max_microblocks > 0 && slot.microblocks >= slot.max_microblocks && self.pending() > 0 {
@@ -177,7 +177,7 @@ impl Scheduler {
         is_account_short.then_some(BlockLimit::Account)
     }
 
-    /// Takes a transaction in, perhaps in place of one that pays worse.
+    /// Admits a transaction, possibly by evicting one that pays worse.
     pub fn insert(&mut self, candidate: &Candidate<'_>) -> Result<(), Refused> {
         self.counts.offered += 1;
         self.dropped.clear();
@@ -189,7 +189,7 @@ impl Scheduler {
     }
 
     fn admit(&mut self, candidate: &Candidate<'_>) -> Result<(), Refused> {
-        // The tables are large: all their cache misses at once, instead of one after the other.
+        // The tables are large: incur all cache misses at once instead of one after another.
         let mut hashes = [0; HASHED];
         let mut touched = self.pool.touch(candidate.tag);
         for (hash, key) in hashes.iter_mut().zip(candidate.keys) {
@@ -204,7 +204,7 @@ impl Scheduler {
         }
         let mut locks = [LockId::new(0, false); TXN_LOCKS];
         let locks = self.refer(candidate, &hashes, pay, &mut locks)?;
-        // The span is longer than a blockhash lives.
+        // The span exceeds a blockhash's lifetime.
         let expires_at = candidate.expires_at.min(self.time + EXPIRY_SPAN - 1);
         let entry = self.pool.put(candidate, locks, self.seq, expires_at);
         self.seq += 1;
@@ -275,7 +275,7 @@ impl Scheduler {
         }
     }
 
-    /// Pushes out the transaction that pays worst, if it is of a class below `pay`.
+    /// Evicts the transaction that pays worst, if its class is below `pay`.
     fn evict_below(&mut self, pay: usize) -> bool {
         match self.pool.worst() {
             Some((slot, class)) if class < pay => {
@@ -288,12 +288,12 @@ impl Scheduler {
         }
     }
 
-    /// Drops every transaction whose time ended before `time`, unless `renewed` knows a later end by its bytes. Time
-    /// does not go back.
+    /// Drops every transaction that expired before `time`, unless `renewed` returns a later expiry for its bytes.
+    /// `time` never decreases.
     pub fn expire(&mut self, time: u64, renewed: impl Fn(&[u8]) -> Option<u64>) {
         self.dropped.clear();
         let first = self.time.max(time.saturating_sub(EXPIRY_SPAN));
-        // Times that share no list with those that pass.
+        // Times whose list does not coincide with that of an elapsed time.
         let later = time..first + EXPIRY_SPAN;
         for passed in first..time {
             while let Some(slot) = self.pool.expiring_at(passed) {
@@ -310,8 +310,7 @@ impl Scheduler {
         self.time = self.time.max(time);
     }
 
-    /// A leader slot begins; the one before it, if any, has ended. `max_microblocks` is what poh can
-    /// still mix in.
+    /// Starts a leader slot; the previous one, if any, has ended. `max_microblocks` is how many poh can still mix in.
     pub fn begin_slot(&mut self, slot: u64, start_ns: u64, end_ns: u64, max_microblocks: u64) {
         self.accounts.begin_block();
         let (microblocks, cost, bytes, growth) = (0, 0, 0, 0);
@@ -330,7 +329,7 @@ impl Scheduler {
         }
     }
 
-    /// No more microblocks for the slot under way; gives the slot and how many there were.
+    /// Stops scheduling in the current slot; returns the slot and its number of microblocks.
     pub fn end_slot(&mut self) -> Option<(u64, u64)> {
         self.slot.take().map(|slot| (slot.slot, slot.microblocks))
     }

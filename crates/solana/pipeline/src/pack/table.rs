@@ -1,34 +1,33 @@
-//! An index from hashes to positions in somebody else's array, for keys that come and go.
+//! table: an index from hashes to positions in an array owned by the caller, for keys that come and go.
 //!
 //! reads   a 64-bit keyed hash, of which it keeps the upper half, and a position
-//! writes  nothing but itself
-//! memory  16 B for each key that it may hold, taken in [`IndexTable::new`]
-//! drops   nothing; the owner of the array bounds the keys, one too many is a broken invariant
-//! source  linear probing with deletion by shifting back (Knuth, volume 3, algorithm 6.4 R)
+//! writes  nothing but its own state
+//! memory  16 B per key that it may hold, allocated in [`IndexTable::new`]
+//! drops   nothing; the array's owner bounds the number of keys, and one too many is a broken invariant
+//! source  linear probing with deletion by backward shift (Knuth, volume 3, algorithm 6.4 R)
 //!
-//! A place holds hash and position in one word, so neither a miss nor a deletion has to look at
-//! the array.
+//! A place holds hash and position in one word, so neither a miss nor a deletion reads the array.
 
 use crate::tag_cache::resident_words;
 
-/// A place that holds nothing.
+/// An empty place.
 const FREE: u64 = 0;
 
-/// Hashes and the positions they lead to.
+/// Maps hashes to positions.
 #[derive(Debug)]
 pub struct IndexTable {
     places: Vec<u64>,
 }
 
 impl IndexTable {
-    /// A table for up to `keys` keys.
+    /// Creates a table for up to `keys` keys.
     pub fn new(keys: usize) -> Self {
         assert!(keys < u32::MAX as usize / 2, "positions have 32 bits");
         let places = resident_words(2 * keys + 1).expect("memory for the pool");
         Self { places }
     }
 
-    /// The position under `hash` for which `is_it` holds.
+    /// Returns the position under `hash` for which `is_it` holds.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(usize) -> bool) -> Option<usize> {
         let mut place = self.home(hash);
@@ -44,13 +43,13 @@ impl IndexTable {
         }
     }
 
-    /// Reads what is at `hash`'s home, so that it is in the cache when it is needed soon.
+    /// Prefetches the home place of `hash`.
     #[inline]
     pub fn touch(&self, hash: u64) -> u64 {
         self.places[self.home(hash)]
     }
 
-    /// Adds `position` under `hash`; the caller knows that the key is not in it.
+    /// Adds `position` under `hash`; the key must not be in the table.
     #[inline]
     pub fn insert(&mut self, hash: u64, position: usize) {
         let mut place = self.home(hash);
@@ -60,7 +59,7 @@ impl IndexTable {
         self.places[place] = hash >> 32 << 32 | (position as u64 + 1);
     }
 
-    /// Takes `position` out from under `hash`. Panics when it is not there.
+    /// Removes `position` from `hash`. Panics if it is not there.
     #[inline]
     pub fn remove(&mut self, hash: u64, position: usize) {
         let wanted = hash >> 32 << 32 | (position as u64 + 1);
@@ -84,7 +83,7 @@ impl IndexTable {
         self.places[gap] = FREE;
     }
 
-    /// The first place of a chain. The hash's upper half, times the length, over 2^32.
+    /// The first place of a chain: the hash's upper half, times the length, over 2^32.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         (((hash >> 32) * self.places.len() as u64) >> 32) as usize
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a map, with hashes that collide in many ways.
+        /// Compares with a map, using hashes that often collide.
         #[test]
         fn matches_model(ops in prop::collection::vec((any::<bool>(), 0usize..24, 0u64..4), 0..300)) {
             let mut table = IndexTable::new(24);

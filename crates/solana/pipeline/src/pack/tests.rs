@@ -1,4 +1,4 @@
-//! The tile: frags in, frags out, time by hand.
+//! Tile tests: frags in, frags out, time set by hand.
 
 mod drops;
 mod lookups;
@@ -16,7 +16,7 @@ use super::*;
 use crate::links::COMPLETION_MTU;
 
 const SLOT_NS: u64 = 400_000_000;
-/// The blockhash that is known at the start, at height 0.
+/// The blockhash known at startup, at height 0.
 const FIRST_HASH: Hash = [3; 32];
 
 fn rig(config: Config) -> Rig<Pack> {
@@ -48,7 +48,7 @@ fn blockhash_before(slot: u64) -> Hash {
     hash
 }
 
-/// A transfer; the fee payer is `from`, the signature says who.
+/// Makes a transfer; `from` pays the fee and determines the signature.
 fn transfer(from: u8, to: u8, requests: &[ComputeBudgetInstruction]) -> Vec<u8> {
     let mut instructions: Vec<Instruction> = requests.iter().map(ComputeBudgetInstruction::instruction).collect();
     instructions.push(system::transfer(&[from; 32], &[to; 32], 1));
@@ -67,7 +67,7 @@ fn give(rig: &mut Rig<Pack>, tag: u64, bytes: &[u8]) {
     rig.give("dedup_pack", tag << 40, bytes);
 }
 
-/// Takes a bank's microblocks: id, and the transactions' bytes.
+/// Takes a bank's microblocks: ids, and the transactions' bytes.
 fn take(rig: &mut Rig<Pack>, bank: usize) -> Vec<(u64, Vec<Vec<u8>>)> {
     let taken = rig.take(&format!("pack_bank:{bank}"));
     let read = |(_, payload): (u64, Vec<u8>)| {
@@ -77,7 +77,7 @@ fn take(rig: &mut Rig<Pack>, bank: usize) -> Vec<(u64, Vec<Vec<u8>>)> {
     taken.into_iter().map(read).collect()
 }
 
-/// Each transaction of the microblock took 1,481 units, the fewest that a transfer can.
+/// Completes a microblock in which each transaction used 1,481 units, the minimum for a transfer.
 fn complete(rig: &mut Rig<Pack>, bank: usize, slot: u64, id: u64, txn_count: usize) {
     let mut buffer = [0; COMPLETION_MTU];
     let size = Completion::write(&mut buffer, slot, id, std::iter::repeat_n(1_481, txn_count));
@@ -148,7 +148,7 @@ fn on_demand_a_slot_ends_when_nothing_waits() {
     let shortest = Duration::from_millis(5);
     let mut rig = rig(Config { shortest_slot_ns: Some(shortest.as_nanos() as u64), ..small() });
     let done = |slot, microblocks| DonePacking { slot, microblocks }.encode().to_vec();
-    // Poh is told once that something waits for a slot.
+    // Poh is notified once that work waits for a slot.
     give(&mut rig, 1, &transfer(1, 2, &[]));
     give(&mut rig, 2, &transfer(1, 3, &[]));
     rig.run();
@@ -160,14 +160,14 @@ fn on_demand_a_slot_ends_when_nothing_waits() {
     complete(&mut rig, 0, 7, 0, 1);
     rig.run();
     assert_eq!(rig.take_control("pack_poh"), [(HAD_WORK, done(7, 2))]);
-    // A slot without work ends without it.
+    // A slot without work ends without asking for another.
     begin(&mut rig, 8);
     rig.run();
     assert!(rig.take("pack_poh").is_empty(), "not before its shortest time");
     rig.advance(shortest);
     rig.run();
     assert_eq!(rig.take_control("pack_poh"), [(0, done(8, 0))]);
-    // What is left when a slot's time is up asks for the next one, and needs nothing new to come for it.
+    // Work left when a slot's time is up requests the next one, without any new arrival.
     give(&mut rig, 3, &transfer(1, 4, &[]));
     give(&mut rig, 4, &transfer(1, 5, &[]));
     rig.run();
@@ -185,7 +185,7 @@ fn a_bank_gets_no_more_than_it_can_have() {
     let mut rig = rig(small());
     begin(&mut rig, 1);
     let per_bank = FLIGHTS_PER_BANK as usize;
-    // Two more than both banks can have, each alone.
+    // Two more than both banks can hold, each in a microblock of its own.
     for round in 0..2 * FLIGHTS_PER_BANK as u8 + 2 {
         give(&mut rig, u64::from(round) + 1, &transfer(10 + round, 100 + round, &[]));
         rig.run();
@@ -257,7 +257,7 @@ fn what_is_dropped_is_counted() {
         signed(&[2; 32], &[Instruction { program_id: COMPUTE_BUDGET_PROGRAM, accounts: vec![], data: vec![9] }]);
     give(&mut rig, 1, &twice);
     give(&mut rig, 2, &nonsense);
-    // Both banks are busy with this account, so that the pool fills up.
+    // Both banks are busy with this account, so the pool fills up.
     give(&mut rig, 3, &transfer(9, 9, &[]));
     rig.run();
     assert_eq!(take(&mut rig, 0).len(), 1);
@@ -274,7 +274,7 @@ fn what_is_dropped_is_counted() {
     assert_eq!((c.dropped_budget, c.dropped_pool_full, c.dropped_duplicate, c.dropped_evicted), (2, 2, 1, 1));
 }
 
-/// Begins slots, at the end of the one before, up to `last`, and gives the counts.
+/// Runs slots up to `last`, each at the end of the previous one, and returns the counters.
 fn slots(rig: &mut Rig<Pack>, slots: std::ops::RangeInclusive<u64>) -> Counters {
     for slot in slots {
         rig.advance(Duration::from_nanos(SLOT_NS));
@@ -292,11 +292,11 @@ fn slots(rig: &mut Rig<Pack>, slots: std::ops::RangeInclusive<u64>) -> Counters 
 fn what_names_a_blockhash_out_of_the_window_expires() {
     let mut rig = rig(small());
     begin(&mut rig, 1);
-    // It holds account 9 to the end: all others stay in the pool.
+    // It holds account 9 to the end, so all others stay in the pool.
     give(&mut rig, 1, &transfer(9, 9, &[]));
     rig.run();
     assert_eq!(take(&mut rig, 0).len(), 1);
-    // Slot n builds on the block of height n. Of each age the same, whenever it arrives: the blockhash is what counts.
+    // Slot n builds on the block of height n. Arrival time does not matter: the blockhash counts.
     let of = |to: u8, hash: &Hash| signed_with(&[9; 32], &[system::transfer(&[9; 32], &[to; 32], 1)], hash);
     slots(&mut rig, 2..=100);
     give(&mut rig, 2, &of(10, &FIRST_HASH)); // height 0
@@ -306,7 +306,7 @@ fn what_names_a_blockhash_out_of_the_window_expires() {
     give(&mut rig, 6, &of(14, &blockhash_before(101))); // the block under way has just ended with it
     give(&mut rig, 7, &of(15, &[99; 32])); // no blockhash
     assert_eq!(slots(&mut rig, 101..=101).dropped_expired, 1, "the last alone");
-    // Block n is of height n + 1: a blockhash of height 0 may be named up to height 151.
+    // Block n has height n + 1: a blockhash of height 0 may be used up to height 151.
     let c = slots(&mut rig, 102..=MAX_BLOCKHASH_AGE_BLOCKS);
     assert_eq!((c.dropped_expired, c.pending), (1, 5));
     let c = slots(&mut rig, 151..=151);
@@ -387,7 +387,7 @@ fn a_node_without_banks_is_refused() {
     assert!(made.is_err_and(|error| error.to_string().contains("bank")));
 }
 
-/// Milliseconds for which a block of 400 was full when the second of two transfers came, by what it ran out of.
+/// Milliseconds for which a 400 ms block was full after the second of two transfers, by limit.
 fn full_ms(config: Config, max_microblocks: u64) -> [u64; 5] {
     let mut rig = rig(config);
     let start_ns = rig.clock().now();
@@ -397,7 +397,7 @@ fn full_ms(config: Config, max_microblocks: u64) -> [u64; 5] {
     let first = transfer(1, 9, &[]);
     give(&mut rig, 1, &first);
     rig.run();
-    // As much as it had reserved, so that nothing comes back; the second pays to the same account.
+    // It uses what it reserved, so nothing is returned; the second pays to the same account.
     let mut buffer = [0; COMPLETION_MTU];
     let size = Completion::write(&mut buffer, 1, 0, std::iter::once(20_707));
     if !take(&mut rig, 0).is_empty() {
@@ -405,7 +405,7 @@ fn full_ms(config: Config, max_microblocks: u64) -> [u64; 5] {
     }
     give(&mut rig, 2, &transfer(3, 9, &[]));
     rig.run();
-    // Past the block's end: what has ended is not full.
+    // Past the block's end: an ended block does not count as full.
     for _ in 0..500 {
         rig.advance(Duration::from_millis(1));
         rig.run();
@@ -421,7 +421,7 @@ fn how_long_a_block_is_full_is_counted_by_what_it_ran_out_of() {
     let with = |limits| Config { limits, ..small() };
     let almost_all = 395..=400;
     assert_eq!(full_ms(small(), 1000), [0; 5]);
-    // Room for one transfer as it reserves, or for one as long as it is.
+    // Room for the reservation of one transfer, or for the bytes of one.
     let [compute, others @ ..] = full_ms(with(BlockLimits { block_cost: 30_000, ..BlockLimits::default() }), 1000);
     assert!(almost_all.contains(&compute) && others == [0; 4], "{compute} {others:?}");
     let [_, bytes, ..] = full_ms(with(BlockLimits { entry_bytes: 300, ..BlockLimits::default() }), 1000);
@@ -430,6 +430,6 @@ fn how_long_a_block_is_full_is_counted_by_what_it_ran_out_of() {
     assert!(almost_all.contains(&microblocks), "{microblocks}");
     let [compute, .., account] = full_ms(with(BlockLimits { account_cost: 30_000, ..BlockLimits::default() }), 1000);
     assert!(almost_all.contains(&account) && compute == 0, "{account} {compute}");
-    // Poh takes nothing for it, as at the end of a chain's work: that is no limit.
+    // Poh takes nothing for this slot, as at the end of a chain's work: that is not a limit.
     assert_eq!(full_ms(small(), 0), [0; 5]);
 }

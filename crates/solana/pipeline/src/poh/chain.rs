@@ -1,25 +1,25 @@
-//! chain: the proof-of-history chain of a leader, without I/O and without a clock of its own.
+//! chain: a leader's proof-of-history chain, without I/O and without a clock of its own.
 //!
-//! reads   the time its caller says it is; microblocks' mixins in order; that pack is done
-//! writes  one [`Step`] or [`Entry`] a call
-//! memory  constant, and what is hashed ahead of a turn
-//! drops   nothing; a microblock that may not be mixed in now is a [`Refused`] and stays with the caller
-//! source  `solana-entry` 4.2 `poh.rs` for the hashes; the reserve for microblocks as Firedancer keeps it
+//! reads   the caller's time; the mixins of microblocks, in order; pack's announcement that a slot is packed
+//! writes  one [`Step`] or [`Entry`] per call
+//! memory  constant, plus the ticks hashed ahead of a leader turn
+//! drops   nothing; a microblock that cannot be mixed in now is [`Refused`] and stays with the caller
+//! source  `solana-entry` 4.2 `poh.rs` for the hashes; the microblock reserve works as in Firedancer
 //!
-//! A slot is `ticks_per_slot` ticks. With hashes, a tick is `hashes_per_tick` hashes, the last of them plain: a
-//! microblock takes the place of any other. In low power (`hashes_per_tick: None`) a tick is one hash, a microblock
-//! one more, and only the clock tells ticks apart: a few at a time, since nobody can tell.
+//! A slot is `ticks_per_slot` ticks. When hashing, a tick is `hashes_per_tick` hashes and its last hash is plain; a
+//! microblock may replace any of the others. In low power (`hashes_per_tick: None`) a tick is one hash and a microblock
+//! adds one. Only the clock spaces low-power ticks, so the chain emits several at a time: no verifier can tell.
 //!
-//! Two things hold the chain back. The clock: no tick comes before its time, and no hash that is not a microblock's.
-//! The reserve: as many hashes that a microblock may take are kept as microblocks may still come, until pack says
-//! how many there are; the slot's last tick waits for that and for all of them.
+//! Two limits hold the chain back. The clock: no tick and no plain hash comes before its time; a microblock's hash may.
+//! The reserve: the chain keeps one free hash for each microblock that may still come, until pack announces the final
+//! count; the slot's last tick waits for that announcement and for all of those microblocks.
 //!
-//! A slot ends when its last tick is out, perhaps late. The next one then has what is left of its time, but at least
-//! half: the chain catches up at no more than double speed. What it is behind by more than [`LAG_SLOTS_MAX`] slots is
-//! forgiven, and the schedule moves.
+//! A slot ends with its last tick, possibly late. The next slot then gets the rest of its time, but at least half: the
+//! chain catches up at no more than double speed. Lag beyond [`LAG_SLOTS_MAX`] slots is forgiven, and the schedule
+//! shifts.
 //!
-//! Where leaders take turns the chain waits on a block ([`PohChain::wait_on`]) until it is told which slot to make
-//! ([`PohChain::lead`]); the ticks of the slots between come first (skipped.rs).
+//! When leaders take turns, the chain waits on a block ([`PohChain::wait_on`]) until the caller names the slot to
+//! produce ([`PohChain::lead`]); the ticks of the skipped slots in between come first (skipped.rs).
 
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
@@ -27,33 +27,34 @@ use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
 use super::HASHES_PER_STEP;
 use super::skipped::{Progress, Skipped};
 
-/// Microblocks of a slot by default: 80,000 a second in slots of 400 ms, each of up to 64 transactions. The reserve
-/// kept for them is 0.8 % of the hashes of a slot of 64 × 62,500.
+/// Default maximum of microblocks per slot: 80,000 per second in 400 ms slots, each of up to 64 transactions. Their
+/// reserve is 0.8 % of the hashes of a slot of 64 × 62,500.
 pub const MAX_MICROBLOCKS: u64 = 32_768;
-/// The chain catches up with the clock when it is this many slots behind or fewer.
+/// The chain catches up with the clock if it lags by this many slots or fewer.
 pub const LAG_SLOTS_MAX: u64 = 4;
-/// How long before a slot's end pack is done in low power, nanoseconds, where a tick is longer. What banks have in hand
-/// takes longer under load, and the slot's last tick waits for it; what comes meanwhile waits for the next slot, so
-/// that every moment in which banks have nothing to do is seen in the latency of the many that come then.
+/// How long before a slot's end pack should finish in low power, in nanoseconds, if a tick is longer than that. Under
+/// load the banks' microblocks in flight take longer, and the slot's last tick waits for them. Arrivals meanwhile wait
+/// for the next slot, so any time in which banks idle shows in the latency of many transactions.
 const LOW_POWER_MARGIN_NS: u64 = 100_000;
-/// Times in a slot at which ticks come in low power: every 25 ms in slots of 400.
+/// Low-power ticks come in this many groups per slot: every 25 ms in a 400 ms slot.
 const LOW_POWER_WAKES: u64 = 16;
 
-/// The rules of a chain.
+/// Parameters of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Hashes of a tick, at least 2; `None` is low power.
+    /// Hashes per tick, at least 2; `None` is low power.
     pub hashes_per_tick: Option<u64>,
-    /// Ticks of a slot, 1 to 255.
+    /// Ticks per slot, 1 to 255.
     pub ticks_per_slot: u64,
-    /// Length of a slot, nanoseconds, at least one for each tick.
+    /// Slot length in nanoseconds, at least one per tick.
     pub slot_ns: u64,
-    /// Microblocks of a slot at most. With hashes it is lowered to half of what they have room for.
+    /// Maximum microblocks per slot. When hashing, the chain lowers it to half of the hashes that can carry a
+    /// microblock.
     pub max_microblocks: u64,
 }
 
 impl Default for Config {
-    /// The mainnet's: 64 ticks of 62,500 hashes in 400 ms.
+    /// Mainnet's: 64 ticks of 62,500 hashes in 400 ms.
     fn default() -> Self {
         Self {
             hashes_per_tick: Some(62_500),
@@ -64,7 +65,7 @@ impl Default for Config {
     }
 }
 
-/// Why a [`Config`] cannot be.
+/// Why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// A tick of one hash has no room for a microblock.
@@ -97,58 +98,59 @@ impl Config {
         }
     }
 
-    /// Microblocks of a slot at most, such that half of its hashes may pass before the reserve holds them back.
+    /// Maximum microblocks per slot, such that half of the slot's hashes can pass before the reserve holds the chain
+    /// back.
     fn microblocks(&self) -> u64 {
         let room = self.hashes_per_tick.map_or(u64::MAX, |h| (h - 1) * self.ticks_per_slot / 2);
         self.max_microblocks.min(room.max(1))
     }
 }
 
-/// An entry of a block but for its transactions.
+/// An entry of a block, without its transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The slot it belongs to.
+    /// The entry's slot.
     pub slot: u64,
-    /// The block that one builds on.
+    /// The slot of the parent block.
     pub parent_slot: u64,
-    /// Ticks of the slot that are complete, this entry included; 0 in ticks of slots that it skips.
+    /// Completed ticks of the slot, this entry included; 0 in the ticks of skipped slots.
     pub tick: u8,
-    /// Whether it is the slot's last.
+    /// Whether this is the slot's last entry.
     pub last: bool,
-    /// Hashes since the entry before, the mixing one included.
+    /// Hashes since the previous entry, including the one that mixes in.
     pub num_hashes: u64,
-    /// The chain's hash after them.
+    /// The chain's hash after those hashes.
     pub hash: [u8; 32],
 }
 
 /// What one [`PohChain::step`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A slot began.
+    /// A slot has started.
     SlotBegan {
-        /// The slot.
+        /// The started slot's number.
         slot: u64,
-        /// When, nanoseconds.
+        /// Its start, in nanoseconds.
         start_ns: u64,
-        /// When pack should be done, nanoseconds.
+        /// When pack should be done, in nanoseconds.
         end_ns: u64,
         /// How many microblocks may be mixed in.
         max_microblocks: u64,
     },
-    /// The chain moved on; no entry came of it.
+    /// The chain advanced without producing an entry.
     Hashed,
-    /// A tick. When it is the slot's last, its hash is the slot's blockhash, and the slot has ended.
+    /// A tick. If it is the slot's last, its hash is the slot's blockhash and the slot has ended.
     Tick(Entry),
-    /// Nothing to do until then, nanoseconds.
+    /// Nothing to do until this time, in nanoseconds.
     Early(u64),
-    /// Nothing to do until a microblock comes or pack is done.
+    /// Nothing to do until a microblock arrives or pack is done.
     Waiting,
 }
 
 /// Why a microblock cannot be mixed in now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// No slot is under way.
+    /// No slot is in progress.
     #[error("no slot is under way")]
     NoSlot,
     /// It belongs to another slot.
@@ -157,7 +159,7 @@ pub enum Refused {
     /// Another microblock comes first.
     #[error("microblock {0} before microblock {1}")]
     Order(u64, u64),
-    /// The slot has had all of its microblocks.
+    /// The slot has all of its microblocks.
     #[error("the slot takes no more than {0} microblocks")]
     Full(u64),
     /// A tick must come first.
@@ -165,16 +167,16 @@ pub enum Refused {
     Tick,
 }
 
-/// Where a chain is that takes turns with others.
+/// State of a chain whose node may share the schedule with other leaders.
 #[derive(Clone, Debug)]
 enum Turn {
-    /// It is always its turn.
+    /// This node leads every slot.
     Always,
-    /// Somebody else's.
+    /// Another node leads.
     Waits(Skipped),
-    /// The slot's, whose skipped ticks come first.
+    /// This node leads next, and the ticks of skipped slots come first.
     Skips(Skipped),
-    /// The slot is under way, or begins next.
+    /// The slot is in progress, or starts next.
     Leads,
 }
 
@@ -186,11 +188,11 @@ pub struct PohChain {
     hash: [u8; 32],
     /// Hashes since the last entry.
     since_entry: u64,
-    /// The slot under way or the next to begin.
+    /// The current slot, or the next one to start.
     slot: u64,
     parent_slot: u64,
     active: Option<Active>,
-    /// When `slot` should begin.
+    /// When `slot` should start.
     scheduled_ns: u64,
     late_ns: u64,
     forgiven_ns: u64,
@@ -199,26 +201,26 @@ pub struct PohChain {
     turn: Turn,
 }
 
-/// The slot under way.
+/// The slot in progress.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     start_ns: u64,
     end_ns: u64,
-    /// Ticks out.
+    /// Ticks emitted.
     ticks: u64,
     /// Hashes since the last tick.
     in_tick: u64,
-    /// Microblocks taken.
+    /// Microblocks mixed in.
     taken: u64,
-    /// Microblocks there will be; `None` until pack is done.
+    /// The slot's final count of microblocks; `None` until pack is done.
     total: Option<u64>,
 }
 
 impl PohChain {
-    /// A chain that goes on from `hash`, the last hash of `parent_slot`, with `slot` beginning at `start_ns`.
+    /// Creates a chain that continues from `hash`, the last hash of `parent_slot`; `slot` starts at `start_ns`.
     ///
     /// # Errors
-    /// A [`ConfigError`] when the rules leave no room for a block.
+    /// A [`ConfigError`] if the parameters leave no room for a block.
     pub fn new(
         config: Config,
         slot: u64,
@@ -243,13 +245,13 @@ impl PohChain {
         })
     }
 
-    /// Waits for its turn on a block, which ends with `hash`. For between slots; a slot that was to be made and has
-    /// not begun is not made.
+    /// Waits for this node's turn, on the block that ends with `hash`. Call it between slots; a slot that was ordered
+    /// but has not started is dropped.
     pub fn wait_on(&mut self, parent_slot: u64, hash: [u8; 32], now_ns: u64) {
         self.turn = Turn::Waits(Skipped::on(parent_slot, hash, now_ns));
     }
 
-    /// The block that it waits on, and that one's last hash.
+    /// The parent on which the chain waits, and that block's last hash.
     pub fn waits_on(&self) -> Option<(u64, [u8; 32])> {
         match &self.turn {
             Turn::Waits(skipped) => Some(skipped.parent()),
@@ -257,8 +259,8 @@ impl PohChain {
         }
     }
 
-    /// Makes `slot` on the block that it waits on, from `now_ns` on, or on its own last one from when that should have
-    /// ended. For a chain that waits, and a slot above that block's.
+    /// Starts `slot` on the parent on which the chain waits: from `now_ns` on or, if the parent is this chain's own
+    /// block, from when that block should have ended. The chain must be waiting, and `slot` above the parent.
     pub fn lead(&mut self, slot: u64, now_ns: u64) {
         if let Turn::Waits(mut skipped) = std::mem::replace(&mut self.turn, Turn::Leads) {
             skipped.tell_until(slot, self.config.ticks_per_slot);
@@ -270,7 +272,7 @@ impl PohChain {
         }
     }
 
-    /// Goes on by at most [`HASHES_PER_STEP`] hashes or one tick, as far as the time `now_ns` allows.
+    /// Advances by at most [`HASHES_PER_STEP`] hashes or one tick, as far as `now_ns` allows.
     pub fn step(&mut self, now_ns: u64) -> Step {
         let Some(active) = self.active else { return self.between(now_ns) };
         let step = match self.config.hashes_per_tick {
@@ -283,18 +285,18 @@ impl PohChain {
         step
     }
 
-    /// The microblock that comes next, of the slot under way; `None` when none may come before a step.
+    /// The slot and id of the next microblock; `None` if none may come before the next step.
     pub fn wants(&self) -> Option<(u64, u64)> {
         let active = self.active?;
         let id = active.taken;
         self.may_mix(self.slot, id).is_ok().then_some((self.slot, id))
     }
 
-    /// Mixes in a microblock and returns its entry. A microblock of which nothing was committed has no mixin:
-    /// it is taken note of and leaves no entry.
+    /// Mixes in a microblock and returns its entry. A microblock that committed nothing has no mixin: it is counted and
+    /// leaves no entry.
     ///
     /// # Errors
-    /// [`Refused`]; the chain is as it was.
+    /// [`Refused`]; the chain is unchanged.
     pub fn mix(&mut self, slot: u64, id: u64, mixin: Option<[u8; 32]>) -> Result<Option<Entry>, Refused> {
         self.may_mix(slot, id)?;
         let active = self.active.as_mut().ok_or(Refused::NoSlot)?;
@@ -309,10 +311,10 @@ impl PohChain {
         Ok(Some(self.entry(tick, false)))
     }
 
-    /// Pack schedules no more in `slot`: it has `microblocks` in all. What it says of other slots is ignored.
+    /// Records that pack schedules no more in `slot`, which has `microblocks` in all. Other slots are ignored.
     ///
     /// # Errors
-    /// [`Refused::Full`] when that is more than the slot may have or fewer than were mixed in already.
+    /// [`Refused::Full`] if that exceeds the slot's maximum or is less than the number already mixed in.
     pub fn done_packing(&mut self, slot: u64, microblocks: u64) -> Result<(), Refused> {
         let max = self.max_microblocks;
         if let Some(active) = self.active.as_mut().filter(|_| slot == self.slot) {
@@ -324,14 +326,14 @@ impl PohChain {
         Ok(())
     }
 
-    /// The slot under way need not last longer: it ends as soon as it can.
+    /// Ends the current slot as soon as possible.
     pub fn hurry(&mut self, now_ns: u64) {
         if let Some(active) = &mut self.active {
             active.end_ns = active.end_ns.min(now_ns.max(active.start_ns + 1));
         }
     }
 
-    /// The next slot begins at `at_ns`.
+    /// Schedules the next slot to start at `at_ns`.
     pub fn schedule(&mut self, at_ns: u64) {
         self.scheduled_ns = at_ns;
     }
@@ -341,22 +343,22 @@ impl PohChain {
         self.hash
     }
 
-    /// The slot under way, or the next one.
+    /// The current slot, or the next one.
     pub fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// Whether no slot is under way, nor to be made: the next step begins one, or waits for its turn.
+    /// Whether no slot is in progress or ordered: the next step starts one, or waits for this node's turn.
     pub fn is_between_slots(&self) -> bool {
         self.active.is_none() && matches!(self.turn, Turn::Always | Turn::Waits(_))
     }
 
-    /// How late the slot under way began, nanoseconds.
+    /// How late the current slot started, in nanoseconds.
     pub fn late_ns(&self) -> u64 {
         self.late_ns
     }
 
-    /// By how much the schedule was moved in all, nanoseconds.
+    /// By how much the schedule was shifted in total, in nanoseconds.
     pub fn forgiven_ns(&self) -> u64 {
         self.forgiven_ns
     }
@@ -372,7 +374,7 @@ impl PohChain {
             (Progress::Hashed, _) => Step::Hashed,
             (Progress::Early(when), _) => Step::Early(when),
             (Progress::Done, Turn::Skips(skipped)) => {
-                // What it skips may have taken its time.
+                // The skipped slots may have used up its time.
                 if skipped.parent().0 + 1 < self.slot {
                     self.scheduled_ns = now_ns;
                 }
@@ -402,7 +404,8 @@ impl PohChain {
         let end_ns = self.scheduled_ns.max(now_ns + slot_ns.div_ceil(2));
         self.active = Some(Active { start_ns: now_ns, end_ns, ticks: 0, in_tick: 0, taken: 0, total: None });
         let (slot, max_microblocks) = (self.slot, self.max_microblocks);
-        // A core too slow for the rate makes slots longer than planned: pack may use most of what the last one took.
+        // If the core is too slow for the hash rate, slots take longer than planned: let pack use most of the last
+        // duration.
         let hashing_late = self.late_ns > 0 && self.config.hashes_per_tick.is_some();
         let likely_ns = if hashing_late { self.took_ns.min(LAG_SLOTS_MAX * slot_ns) / 8 * 7 } else { 0 };
         let end_ns = end_ns.max(now_ns + likely_ns);
@@ -410,8 +413,9 @@ impl PohChain {
         Step::SlotBegan { slot, start_ns: now_ns, end_ns, max_microblocks }
     }
 
-    /// How long before a slot's end the reserve would stop the chain, one tick at least: pack should be done by then.
-    /// In low power nothing is reserved, and a slot that ends late by what banks have in hand takes it from the next.
+    /// How long before a slot's end the reserve would stop the chain, at least one tick: pack should be done by then.
+    /// In low power nothing is reserved, and a slot that ends late because of microblocks in flight takes the time from
+    /// the next.
     fn margin_ns(&self, length_ns: u64) -> u64 {
         let tick = length_ns / self.config.ticks_per_slot;
         let Some(hashes) = self.config.hashes_per_tick else { return tick.min(LOW_POWER_MARGIN_NS) };
@@ -423,7 +427,7 @@ impl PohChain {
     fn step_low_power(&mut self, active: Active, now_ns: u64) -> Step {
         let ticks = self.config.ticks_per_slot;
         let length = active.end_ns - active.start_ns;
-        // A few ticks come together: each time of its own would wake a core that has nothing to do.
+        // Emit a few ticks together: separate deadlines would wake an idle core for each.
         let together = ticks.div_ceil(LOW_POWER_WAKES).max(1);
         let until = (active.ticks + 1).next_multiple_of(together).min(ticks);
         let due = active.start_ns + muldiv(length, until, ticks);
@@ -442,7 +446,7 @@ impl PohChain {
         let elapsed = now_ns.saturating_sub(active.start_ns).min(length);
         let (done, slot_hashes) = (active.ticks * hashes + active.in_tick, ticks * hashes);
         let due = muldiv(elapsed, slot_hashes, length);
-        // The end of this step, were there enough time.
+        // The end of this step, given enough time.
         let to_tick = hashes - active.in_tick;
         let wanted = if to_tick == 1 { 1 } else { HASHES_PER_STEP.min(to_tick - 1) };
         let last_tick = to_tick == 1 && active.ticks + 1 == ticks;
@@ -452,7 +456,7 @@ impl PohChain {
         }
         let count = wanted.min(spare);
         if done + count > due {
-            // Rounded up: by then they are due.
+            // Rounded up, so that the hashes are due by then.
             let when = (u128::from(length) * u128::from(done + count)).div_ceil(slot_hashes.into());
             return Step::Early(active.start_ns + when as u64);
         }
@@ -465,7 +469,7 @@ impl PohChain {
         Step::Hashed
     }
 
-    /// Hashes that may pass without a microblock before too few are left for those that may still come.
+    /// Hashes that may pass without a microblock before too few remain for those that may still come.
     fn spare(&self, active: &Active, hashes: u64) -> u64 {
         let ticks_left = self.config.ticks_per_slot - active.ticks;
         let room = ticks_left * hashes - active.in_tick - ticks_left;

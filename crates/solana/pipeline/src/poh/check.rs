@@ -1,63 +1,62 @@
-//! check: whether the entries of a block are a proof-of-history chain, by the cluster's rules.
+//! check: verifies that the entries of a block form a proof-of-history chain by the cluster's rules.
 //!
-//! reads   the entries of one block and the hash of the block before
-//! writes  the block's last hash, or the rule that is broken
+//! reads   the entries of one block, and the last hash of its parent
+//! writes  the block's last hash, or the broken rule
 //! memory  the leaves of one entry's Merkle tree
-//! drops   nothing
 //! source  `solana-ledger` 4.2 `verify_ticks` and `block_error.rs`, `solana-entry` 4.2 `entry.rs`
 //!
-//! The ticks are counted before anything is hashed, so that a block cannot ask for more hashing than a block has.
-//! Each entry depends on the hash that the one before claims, not on computing it: any number of threads can share
-//! the hashing ([`verify_hashes`] over parts of the block).
+//! Ticks are counted before anything is hashed, so that a block cannot demand more hashing than a valid block needs.
+//! The check of an entry starts from the hash that the previous entry claims, so any number of threads can share the
+//! hashing ([`verify_hashes`] over parts of the block).
 
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_wire::entry::Entry;
 
-/// Hashes that one entry of a low-power block may claim: the cluster has no limit there, and a block must not keep
-/// us hashing for ever.
+/// Maximum hashes that one entry of a low-power block may claim. The cluster sets no limit, but a block must not keep
+/// us hashing forever.
 pub const LOW_POWER_HASHES_MAX: u64 = 1 << 20;
 
-/// Why a block is not one. The variants are the cluster's.
+/// Why a block is invalid. The variants are the cluster's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// An entry's hash does not follow from the one before.
+    /// An entry's hash does not follow from the previous one.
     #[error("invalid hash of entry {entry}")]
     InvalidEntryHash {
         /// Its index in the block.
         entry: usize,
     },
-    /// The block's last tick is there but the block was not marked as ended.
+    /// The block has its last tick but was not marked as ended.
     #[error("the last tick is not marked as the last")]
     InvalidLastTick,
-    /// The block was marked as ended but ticks are missing.
+    /// The block was marked as ended before its last tick.
     #[error("too few ticks: {found} of {expected}")]
     TooFewTicks {
-        /// Ticks there are.
+        /// Number of ticks in the block.
         found: u64,
-        /// Ticks there should be.
+        /// Required number of ticks.
         expected: u64,
     },
-    /// More ticks than a block has.
+    /// The block has more ticks than allowed.
     #[error("too many ticks: {found} of {expected}")]
     TooManyTicks {
-        /// Ticks there are.
+        /// Number of ticks in the block.
         found: u64,
-        /// Ticks there should be.
+        /// Required number of ticks.
         expected: u64,
     },
-    /// A tick does not end its number of hashes.
+    /// A tick ends after a wrong number of hashes.
     #[error("tick {tick} has a wrong number of hashes")]
     InvalidTickHashCount {
-        /// The tick, from 0.
+        /// Index of the tick, from 0.
         tick: u64,
     },
-    /// Transactions after the last tick.
+    /// Transactions follow the last tick.
     #[error("entries after the last tick")]
     TrailingEntry,
 }
 
-/// Counts the ticks of a block as its entries come in, and their hashes.
+/// Counts the ticks and hashes of a block as its entries arrive.
 #[derive(Clone, Copy, Debug)]
 pub struct TickCheck {
     hashes_per_tick: Option<u64>,
@@ -67,20 +66,20 @@ pub struct TickCheck {
 }
 
 impl TickCheck {
-    /// For a block of `tick_count` ticks: a slot's, times the slots since its parent's.
+    /// For a block of `tick_count` ticks: ticks per slot times the number of slots since the parent.
     pub fn new(hashes_per_tick: Option<u64>, tick_count: u64) -> Self {
         Self { hashes_per_tick, tick_count, ticks: 0, hashes: 0 }
     }
 
-    /// Takes the next entries of the block; `ends` says that the last shred of the slot is among them.
+    /// Checks the next entries of the block; `ends` means that they include the last shred of the slot.
     ///
     /// # Errors
-    /// Every [`BlockError`] but an invalid hash. After one the block is lost.
+    /// Every [`BlockError`] except an invalid hash. The block is invalid from then on.
     pub fn entries(&mut self, entries: &[Entry<'_>], ends: bool) -> Result<(), BlockError> {
         self.counts(entries.iter().map(|entry| (entry.num_hashes, entry.is_tick())), ends)
     }
 
-    /// The same, of each entry's hashes and whether it is a tick.
+    /// Like [`TickCheck::entries`], from each entry's number of hashes and whether it is a tick.
     ///
     /// # Errors
     /// Those of [`TickCheck::entries`].
@@ -106,7 +105,7 @@ impl TickCheck {
             }
         }
         entries.try_for_each(|(num_hashes, is_tick)| self.count(num_hashes, is_tick))?;
-        // Only where a batch ends does the cluster ask that the tick under way has a hash left.
+        // The cluster requires a remaining hash in the current tick only where a batch ends.
         let full = self.hashes_per_tick.is_some_and(|expected| self.hashes >= expected);
         if full { Err(BlockError::InvalidTickHashCount { tick: self.ticks }) } else { Ok(()) }
     }
@@ -128,34 +127,34 @@ impl TickCheck {
     }
 }
 
-/// An entry without its transactions: what it does to the chain.
+/// An entry without its transactions: its effect on the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainEntry {
-    /// Hashes since the entry before, the mixing one included.
+    /// Hashes since the previous entry, including the one that mixes in.
     pub num_hashes: u64,
-    /// The Merkle root of its transactions' signatures; `None` of a tick.
+    /// The Merkle root of its transactions' signatures; `None` for a tick.
     pub mixin: Option<[u8; 32]>,
-    /// The chain's hash after them, as the block has it.
+    /// The chain's hash after them, as the block claims.
     pub hash: [u8; 32],
 }
 
-/// Checks the hashes of entries in pieces.
+/// Verifies the hashes of entries in bounded steps.
 #[derive(Clone, Debug)]
 pub struct ChainCheck {
     hash: [u8; 32],
     entry: usize,
-    /// Hashes of that entry so far.
+    /// Hashes computed so far for that entry.
     hashed: u64,
 }
 
 impl ChainCheck {
-    /// For entries that go on from `start`.
+    /// Creates a check of entries that follow the hash `start`.
     pub fn new(start: [u8; 32]) -> Self {
         Self { hash: start, entry: 0, hashed: 0 }
     }
 
-    /// Hashes at most `limit` times. `None` while there is more to hash; then whether all `entries` are right, or the
-    /// index of the first that is not. `limit` is at least 1.
+    /// Computes at most `limit` hashes, at least 1. Returns `None` while hashes remain; then success if all `entries`
+    /// are valid, or the index of the first invalid one.
     pub fn step(&mut self, entries: &[ChainEntry], limit: u64) -> Option<Result<(), usize>> {
         let mut left = limit;
         while let Some(entry) = entries.get(self.entry) {
@@ -181,8 +180,8 @@ impl ChainCheck {
     }
 }
 
-/// Checks that each of `entries` follows from the one before it, the first from `start`. Returns the last hash.
-/// `first` is the index in the block of the first of them, for the error.
+/// Verifies that each of `entries` follows from its predecessor, the first one from `start`. Returns the last hash.
+/// `first` is the index of `entries[0]` in the block, for the error.
 ///
 /// # Errors
 /// [`BlockError::InvalidEntryHash`].
@@ -198,12 +197,12 @@ pub fn verify_hashes(start: &[u8; 32], entries: &[Entry<'_>], first: usize) -> R
     Ok(before)
 }
 
-/// Checks a whole block that goes on from `start_hash`: ticks, hashes per tick, and every hash, on up to `threads`
-/// threads. Returns the block's last hash, which is its blockhash. `tick_count` is a slot's ticks times the slots
-/// since the parent's.
+/// Verifies a whole block that follows `start_hash`: ticks, hashes per tick and every hash, on up to `threads` threads.
+/// Returns the block's last hash, which is its blockhash. `tick_count` is ticks per slot times the number of slots
+/// since the parent.
 ///
 /// # Errors
-/// The first rule that is broken: ticks are counted before hashes are checked.
+/// The first broken rule; ticks are counted before hashes are checked.
 pub fn verify_entries(
     start_hash: &[u8; 32],
     entries: &[Entry<'_>],
@@ -225,7 +224,7 @@ pub fn verify_entries(
     verdicts.into_iter().try_fold(*start_hash, |_, verdict| verdict)
 }
 
-/// Splits a block into at most `count` ranges of about equally many hashes.
+/// Splits a block into at most `count` ranges of roughly equal numbers of hashes.
 fn split(entries: &[Entry<'_>], count: usize) -> Vec<(usize, usize)> {
     let work = |e: &Entry<'_>| e.num_hashes.saturating_add(4 * e.transaction_count() as u64);
     let total = entries.iter().map(work).fold(0, u64::saturating_add);
@@ -244,7 +243,7 @@ fn split(entries: &[Entry<'_>], count: usize) -> Vec<(usize, usize)> {
     parts
 }
 
-/// The hash that an entry should have. One without hashes and without transactions changes nothing.
+/// Computes the expected hash of an entry. One without hashes and transactions leaves the hash unchanged.
 fn hash_of(before: &[u8; 32], entry: &Entry<'_>, tree: &mut MixinTree) -> [u8; 32] {
     if entry.is_tick() {
         return sha256_chain(*before, entry.num_hashes);

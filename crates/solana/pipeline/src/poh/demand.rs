@@ -1,79 +1,79 @@
-//! demand: whether a slot should begin, where slots come when there is work and not by the clock.
+//! demand: decides whether a slot should start when slots come on demand instead of by the clock.
 //!
-//! reads   what pack says of work; which slots are called for; which are confirmed and final; whether an epoch turns
-//! writes  yes or no, and when to look again
+//! reads   pack's pending work; requested slots; confirmed and finalized slots; whether an epoch boundary is in
+//!         progress
+//! writes  yes or no, and when to ask again
 //! memory  a few words
-//! drops   nothing
 //!
-//! After work come as many slots as it takes for its block to become final, each as soon as the one before is
-//! confirmed. Then the chain stands: blockhashes do not age, nothing is written. The start of a node counts as work,
-//! and so does a slot that somebody called for. The chain does not stand where an epoch turns: what came next would
-//! find stakes locked.
+//! After work, as many slots follow as its block needs to become final, each as soon as the previous one is confirmed.
+//! Then the chain stands still: blockhashes do not age and nothing is written. The start of a node counts as work, and
+//! so does a requested slot. The chain does not stop in the middle of an epoch boundary, because transactions would
+//! then find stakes locked.
 
-/// How often it is looked whether a block is confirmed.
+/// How often to check whether a block is confirmed, in nanoseconds.
 const LOOK_NS: u64 = 1_000_000;
 
-/// How slots come on demand.
+/// Parameters of slots on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OnDemand {
-    /// A slot begins without work this long after the last, nanoseconds; `None`: never.
+    /// Start a slot without work this long after the last one, in nanoseconds; `None`: never.
     pub idle_ns: Option<u64>,
 }
 
-/// What is known of the demand.
+/// The demand for slots so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     rules: OnDemand,
-    /// Something waits for a slot.
+    /// Work is waiting for a slot.
     work_waits: bool,
     /// The last slot that had work.
     work_slot: u64,
-    /// The newest slot that somebody called for.
+    /// The newest slot that was requested.
     called_slot: u64,
     /// When the last slot ended.
     ended_ns: u64,
 }
 
-/// Where the chain is.
+/// The chain's position.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// The last slot that ended.
     pub ended: u64,
-    /// The newest that is confirmed.
+    /// The newest confirmed slot.
     pub confirmed: u64,
-    /// The newest that is final.
+    /// The newest finalized slot.
     pub finalized: u64,
-    /// An epoch is turning.
+    /// Whether an epoch boundary is in progress.
     pub is_epoch_turning: bool,
 }
 
 impl Demand {
-    /// At the start, with `slot` to begin next.
+    /// Creates the demand at startup; `slot` starts next.
     pub fn new(rules: OnDemand, slot: u64, now_ns: u64) -> Self {
         Self { rules, work_waits: false, work_slot: slot, called_slot: 0, ended_ns: now_ns }
     }
 
-    /// Pack has something for a slot, and none is under way.
+    /// Records that pack has work and no slot is in progress.
     pub fn work_waits(&mut self) {
         self.work_waits = true;
     }
 
-    /// Somebody waits for this slot.
+    /// Records a request for this slot.
     pub fn call_for(&mut self, slot: u64) {
         self.called_slot = self.called_slot.max(slot);
     }
 
-    /// A slot had work.
+    /// Records that a slot had work.
     pub fn worked(&mut self, slot: u64) {
         self.work_slot = slot;
     }
 
-    /// A slot has ended.
+    /// Records that a slot has ended.
     pub fn ended(&mut self, now_ns: u64) {
         self.ended_ns = now_ns;
     }
 
-    /// Takes note that a slot begins, if one should; else says when to look again, if ever without being told.
+    /// Starts a slot if one should start; otherwise returns when to ask again, or `None` to wait for an event.
     pub fn begin(&mut self, at: Progress, now_ns: u64) -> Result<(), Option<u64>> {
         let is_called = self.called_slot > at.ended;
         if is_called {

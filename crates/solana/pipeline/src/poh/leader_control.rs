@@ -1,53 +1,53 @@
-//! leader_control: whose turn it is, where leaders take turns: what replay tells poh, and what poh answers.
+//! leader_control: the messages by which replay assigns leader slots to poh, when leaders take turns.
 //!
 //! reads   `replay_poh`: orders
 //! writes  `poh_replay`: answers
 //! memory  one order
-//! drops   an order that another follows before a slot begins
+//! drops   an order that is superseded before its slot starts
 //! source  `docs/cluster-protocol.md`, section 7
 //!
-//! Replay owns the ledger while no slot is being made: it executes, and goes from fork to fork. From
-//! [`LeaderOrder::Make`] on the ledger is poh's, until the slot has [ended](LeaderAnswer::Ended) or was
-//! [taken back](LeaderAnswer::Retracted), which it can be until poh has begun it.
+//! Replay owns the ledger between this node's slots: it executes blocks and switches forks. [`LeaderOrder::Make`] hands
+//! the ledger to poh until the slot has [ended](LeaderAnswer::Ended) or the order was
+//! [retracted](LeaderAnswer::Retracted), which is possible until poh has started the slot.
 
 use hearth_tile::{Frag, In, Out, Port};
 
 use super::Poh;
 use crate::links::codec::{Reader, writer};
 
-/// A block that is built on.
+/// The parent of the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     /// Its slot.
     pub slot: u64,
-    /// Its last entry's hash.
+    /// The hash of its last entry.
     pub blockhash: [u8; 32],
-    /// The Merkle root of its last FEC set, to which the next block's first one is chained.
+    /// The Merkle root of its last FEC set, to which the next block's first set is chained.
     pub block_id: [u8; 32],
 }
 
-/// What replay tells poh.
+/// Replay's orders to poh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderOrder {
     /// Build on this block from now on.
     Reset(Parent),
-    /// Make this slot on the block that was told last. Not before one was told.
+    /// Produce this slot on the block of the last `Reset`, which must come first.
     Make(u64),
-    /// Take this slot back, unless it has begun.
+    /// Cancel this slot unless it has started.
     Retract(u64),
 }
 
-/// What poh answers. Nothing, where a slot that is to be taken back has begun: it will end.
+/// Poh's answers. There is none to a retraction that comes after the slot has started: that slot will end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderAnswer {
-    /// The slot has not begun, and will not: the ledger is replay's again.
+    /// The slot was cancelled before its start: replay owns the ledger again.
     Retracted(u64),
-    /// The slot has ended: the ledger is replay's again.
+    /// The slot has ended: replay owns the ledger again.
     Ended(u64),
 }
 
 impl LeaderOrder {
-    /// Bytes of an order, at most.
+    /// Maximum bytes of an order.
     pub const SIZE: usize = 1 + 8 + 2 * 32;
 
     /// Writes an order; returns its size.
@@ -100,14 +100,14 @@ impl LeaderAnswer {
     }
 }
 
-/// The turns of a node in a cluster.
+/// The leader turns of a node in a cluster.
 pub(super) struct Turns {
     pub orders: In,
     answers: Port,
     parent: Option<Parent>,
-    /// The slot to be made on it.
+    /// The slot to produce on it.
     wanted: Option<u64>,
-    /// Whether something came that was not taken up.
+    /// Whether an order arrived that poh has not taken yet.
     is_new: bool,
 }
 
@@ -116,7 +116,7 @@ impl Turns {
         Self { orders, answers, parent: None, wanted: None, is_new: false }
     }
 
-    /// Takes an order.
+    /// Processes an order.
     pub fn hear(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Poh>) {
         match LeaderOrder::read(frag.payload()) {
             LeaderOrder::Reset(parent) => {
@@ -136,8 +136,8 @@ impl Turns {
         self.is_new = true;
     }
 
-    /// The block to wait on, and the slot to make on it, where there is something new. While no slot may begin the
-    /// order to make one stays, and may be taken back.
+    /// Returns the parent to wait on and the slot to produce on it, if there is a new order. While no slot may start,
+    /// an order to produce one stays here and can still be retracted.
     pub fn take(&mut self, may_make: bool) -> Option<(Parent, Option<u64>)> {
         if !self.is_new {
             return None;
@@ -147,7 +147,7 @@ impl Turns {
         Some((parent, if may_make { self.wanted.take() } else { None }))
     }
 
-    /// The slot has ended.
+    /// Reports that the slot has ended.
     pub fn ended(&self, slot: u64, out: &mut Out<'_, Poh>) {
         self.answer(LeaderAnswer::Ended(slot), out);
     }

@@ -1,27 +1,27 @@
-//! poh: hashes continuously, mixes microblocks in, and tells slots apart.
+//! poh: hashes continuously, mixes in microblocks and delimits slots.
 //!
-//! reads   `bank_poh` ×B, reliable: executed microblocks, taken strictly in the order of their ids (the frag's tag);
-//!         `pack_poh`, reliable: how many microblocks a slot has; `store_poh`, reliable: whether the disk has room; of
-//!         a node alone `rpc_poh`, reliable: slots that are called for; in a cluster `replay_poh`, reliable: orders to
-//!         make slots
-//! writes  `poh_pack`, reliable: a leader slot begins or has ended; `poh_shred`, reliable: every entry; in a cluster
-//!         `poh_replay`, reliable: what became of an order
-//! memory  constant; microblocks that are out of order stay on their links
+//! reads   `bank_poh` ×B, reliable: executed microblocks, consumed strictly in the order of their ids (the frag's tag);
+//!         `pack_poh`, reliable: the number of microblocks of a slot; `store_poh`, reliable: whether the disk has room;
+//!         on a node alone, `rpc_poh`, reliable: requested slots; in a cluster, `replay_poh`, reliable: orders to
+//!         produce slots
+//! writes  `poh_pack`, reliable: a leader slot has started or ended; `poh_shred`, reliable: every entry; in a cluster,
+//!         `poh_replay`, reliable: the outcome of an order
+//! memory  constant; microblocks that arrive out of order stay on their links
 //! drops   nothing
-//! source  chain.rs for making blocks, check.rs for verifying them
+//! source  chain.rs for producing blocks, check.rs for verifying them
 //!
-//! Where slots come on demand (demand.rs) one begins when there is work, and ends when pack has no more of it.
+//! With slots on demand (demand.rs), a slot starts when there is work and ends when pack has none left.
 //!
-//! While the disk has no room for blocks no slot begins.
+//! While the disk has no room for blocks, no slot starts.
 //!
-//! Where leaders take turns (leader_control.rs) a slot begins when consensus says so, on the block that it names; shred
-//! is told that block's last Merkle root first.
+//! In a cluster, consensus decides when a slot starts and on which parent (leader_control.rs); shred first receives the
+//! parent's last Merkle root to chain to.
 //!
-//! The ledger hears of a slot's begin before pack does, so that banks find its bank; and of its end, with the
-//! blockhash, before the next begins.
+//! The ledger learns of a slot's start before pack does, so that banks find its bank, and of its end, with the
+//! blockhash, before the next slot starts.
 //!
-//! Where poh shares its core it hashes for as long as the others have just run, at least 20 µs: half the core at
-//! most, as much as is due at least. In low power it does next to nothing.
+//! On a shared core poh hashes for as long as the other tiles have just run, but at least 20 µs: at most half of the
+//! core, and at least what is due. In low power it uses next to no time.
 
 pub mod chain;
 pub mod check;
@@ -51,7 +51,7 @@ use demand::{Demand, Progress};
 use leader_control::Turns;
 pub use leader_control::{LeaderAnswer, LeaderOrder, Parent};
 
-/// Hashes at most in one [`PohChain::step`]: 10–20 µs on one core of 2020's.
+/// Maximum hashes per [`PohChain::step`]: 10–20 µs on a core from 2020.
 const HASHES_PER_STEP: u64 = 256;
 
 hearth_tile::counters! {
@@ -76,42 +76,42 @@ hearth_tile::counters! {
     }
 }
 
-/// Hashing goes on at least this long in one call when there is enough to do.
+/// Minimum time to keep hashing in one call, if enough hashes are due.
 const TURN_NS_MIN: u64 = 20_000;
-/// Steps of the chain in one call at most.
+/// Maximum chain steps per call.
 const STEPS_MAX: u32 = 128;
-/// Ticks and begins of slots in one call at most. Each may publish one frag to `poh_shred` and one to `poh_pack`.
+/// Maximum ticks and slot starts per call. Each may publish one frag to `poh_shred` and one to `poh_pack`.
 const TOLD_MAX: usize = 8;
 
-/// The chain's rules and the ledger it makes blocks for.
+/// The chain's parameters and the ledger for which it produces blocks.
 #[derive(Clone)]
 pub struct Config {
-    /// The rules of the chain.
+    /// Parameters of the chain.
     pub chain: chain::Config,
-    /// Slots come when there is work; `None`: by the clock.
+    /// Set if slots start on demand; `None`: by the clock.
     pub on_demand: Option<OnDemand>,
-    /// Whose last block the chain goes on from.
+    /// The chain continues from this ledger's last block.
     pub ledger: Arc<Ledger>,
 }
 
-/// The tile.
+/// Runs the chain against the clock.
 pub struct Poh {
     chain: PohChain,
     ledger: Arc<Ledger>,
     pack_in: In,
     store_in: In,
-    /// Calls for slots; `None` in a cluster.
+    /// Requests for slots; `None` in a cluster.
     calls_in: Option<In>,
     pack: Port,
     shred: Port,
     demand: Option<Demand>,
-    /// Leaders take turns, as consensus says; `None`: every slot is this node's.
+    /// Leader turns as consensus assigns them; `None`: this node leads every slot.
     turns: Option<Turns>,
-    /// The disk has no room for blocks: no slot begins.
+    /// The disk has no room for blocks, so no slot starts.
     is_disk_full: bool,
-    /// The block that the slot under way, or the next one, builds on.
+    /// The parent of the current or next slot.
     parent_slot: u64,
-    /// When the chain has something to do again.
+    /// When the chain next has something to do.
     due_ns: Option<u64>,
     /// When the last call ended.
     left_ns: u64,
@@ -178,7 +178,7 @@ impl Tile for Poh {
                 self.publish(&entry, executed.txn_count, executed.txns, out);
             }
         }
-        // The chain may have waited for this.
+        // The chain may have been waiting for this frag.
         self.due_ns = Some(out.now());
     }
 
@@ -205,8 +205,8 @@ impl Tile for Poh {
                     let bank = self.ledger.begin_slot(slot, self.parent_slot);
                     let bank = bank.expect("poh alone begins slots, one after the other");
                     let blockhash = *bank.parent_blockhash();
-                    // While rewards are on their way what changes stakes is refused; where slots come on demand the
-                    // next is a moment away, so everything waits for it.
+                    // While epoch rewards are distributed, transactions that change stakes are rejected. With slots on
+                    // demand the next slot is a moment away, so all work waits for the end of the distribution.
                     let waits = self.demand.is_some() && self.ledger.is_epoch_turning();
                     let max_microblocks = if waits { 0 } else { max_microblocks };
                     let begins = LeaderSlot { slot, start_ns, end_ns, max_microblocks, blockhash };
@@ -220,10 +220,10 @@ impl Tile for Poh {
             work = Poll::Busy;
             now = out.fresh_now();
             told += usize::from(step != Step::Hashed);
-            // A slot that ends is followed by the next at once: until pack hears of it nothing is executed.
+            // The next slot follows an ended one immediately: until pack receives its start, nothing executes.
             let ended = matches!(step, Step::Tick(Entry { last: true, .. }));
-            // The next turn asks whether the next slot may begin: an answer that is not used would be lost, and with it
-            // the request of the work that waits.
+            // The next turn asks whether the next slot may start: an unused answer would be lost, and with it the
+            // request of the waiting work.
             if told == TOLD_MAX || steps == STEPS_MAX || (now >= until && !ended) {
                 break;
             }
@@ -266,20 +266,21 @@ impl Poh {
         }
     }
 
-    /// Whether the next slot may begin; else when to look again, if ever without being told.
+    /// Whether the next slot may start; otherwise when to ask again, or `None` to wait for an event.
     fn may_begin(&mut self, now: u64) -> Result<(), Option<u64>> {
         if self.turns.is_some() {
             return Ok(());
         }
         if self.is_disk_full {
-            // Store says when it has room.
+            // Store reports when the disk has room.
             return Err(None);
         }
         let Some(demand) = &mut self.demand else { return Ok(()) };
         let slot = |commitment| self.ledger.slot(commitment);
         let confirmed = slot(Commitment::Confirmed);
-        // Nobody else makes blocks, so what the node has voted for stays. 32 slots more would only age blockhashes,
-        // which clients keep for 30 s. Where the node does not vote this does nothing, and the slots come.
+        // No other node produces blocks, so blocks with this node's votes are final. Waiting 32 more slots would only
+        // age blockhashes, which clients keep for 30 s. If the node does not vote this has no effect, and the slots
+        // come.
         self.ledger.mark_rooted(confirmed);
         let finalized = slot(Commitment::Finalized);
         let is_epoch_turning = self.ledger.is_epoch_turning();
@@ -288,13 +289,13 @@ impl Poh {
         Ok(())
     }
 
-    /// Between slots: what consensus wants of the chain.
+    /// Between slots: applies the latest order of consensus.
     fn hear_consensus(&mut self, out: &mut Out<'_, Self>) {
         let Some(turns) = self.turns.as_mut().filter(|_| self.chain.is_between_slots()) else { return };
         let now = out.now();
-        // While the disk has no room the order stays, and may be taken back.
+        // While the disk has no room the order stays pending and can be retracted.
         let Some((parent, make)) = turns.take(!self.is_disk_full) else { return };
-        // The ticks that were hashed ahead on it count.
+        // Keep the ticks that were already hashed ahead on this parent.
         if self.chain.waits_on() != Some((parent.slot, parent.blockhash)) {
             self.chain.wait_on(parent.slot, parent.blockhash, now);
         }

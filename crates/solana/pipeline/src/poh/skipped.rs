@@ -1,36 +1,36 @@
-//! skipped: the ticks of slots that nobody makes, between a block and the next one on it.
+//! skipped: the ticks of skipped slots, between a parent and the next block on it.
 //!
-//! reads   the block that is built on; the time; which slot is to be made
+//! reads   the parent block; the time; the slot to produce
 //! writes  ticks, in order
-//! memory  32 B for each tick that is hashed ahead, [`AHEAD_MAX`] at most
-//! drops   ticks hashed ahead when another block is built on, or when the slot to be made comes earlier
-//! source  `solana-poh` 4.2, `poh_recorder.rs`, its cache of ticks; `docs/cluster-protocol.md`, section 7
+//! memory  32 B per tick hashed ahead, at most [`AHEAD_MAX`] ticks
+//! drops   ticks hashed ahead, when the parent changes or the slot to produce comes earlier
+//! source  `solana-poh` 4.2, `poh_recorder.rs`, its tick cache; `docs/cluster-protocol.md`, section 7
 //!
-//! A block's entries begin with the ticks of the slots that it skips. With hashes they take as long as those slots
-//! would have, so they are hashed ahead while others have their turn: no faster than the clock goes.
+//! A block's entries start with the ticks of the slots that it skips. When hashing, those take as long as the slots
+//! themselves, so the chain hashes them ahead during other leaders' slots, no faster than the clock.
 
 use hearth_crypto::sha256::sha256_chain;
 
 use super::HASHES_PER_STEP;
 
-/// Ticks that are hashed ahead: of 512 slots of 64.
+/// Maximum ticks hashed ahead: those of 512 slots of 64.
 const AHEAD_MAX: usize = 512 * 64;
 
-/// A chain that waits for its turn, or tells what it has skipped.
+/// A chain that waits for its turn, or emits the ticks of the slots it skipped.
 #[derive(Clone, Debug)]
 pub(super) struct Skipped {
-    /// The block that is built on.
+    /// The slot of the parent block.
     parent_slot: u64,
-    /// The hash after the last tick of `ahead` and `in_tick` more.
+    /// The hash after the last tick in `ahead` and `in_tick` further hashes.
     hash: [u8; 32],
-    /// The hashes of the ticks that are complete, from the parent's end on.
+    /// The hashes of completed ticks since the parent's end.
     ahead: Vec<[u8; 32]>,
-    /// Where the parent ends.
+    /// The parent's last hash.
     parent_hash: [u8; 32],
     in_tick: u64,
-    /// When the parent's end was heard of, nanoseconds.
+    /// When this node learned of the parent's end, in nanoseconds.
     since_ns: u64,
-    /// Ticks told and ticks to be told, once a slot is to be made.
+    /// Ticks emitted and ticks to emit, once the slot to produce is known.
     told: usize,
     to_tell: usize,
 }
@@ -38,33 +38,33 @@ pub(super) struct Skipped {
 /// What one call did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Hashes were done.
+    /// Advanced without completing a tick.
     Hashed,
-    /// A tick is to be told: its hash.
+    /// Emitted a tick with this hash.
     Tick([u8; 32]),
-    /// Nothing to do until then, nanoseconds.
+    /// Nothing to do until this time, in nanoseconds.
     Early(u64),
-    /// Nothing to do.
+    /// Nothing left to do.
     Done,
 }
 
 impl Skipped {
-    /// A chain that goes on from the end of a block, heard of at `now_ns`.
+    /// Creates a chain that continues from the end of a block, learned at `now_ns`.
     pub fn on(parent_slot: u64, hash: [u8; 32], now_ns: u64) -> Self {
         Self { parent_slot, hash, ahead: vec![], parent_hash: hash, in_tick: 0, since_ns: now_ns, told: 0, to_tell: 0 }
     }
 
-    /// The block that is built on, and its last hash.
+    /// The parent's slot and last hash.
     pub fn parent(&self) -> (u64, [u8; 32]) {
         (self.parent_slot, self.parent_hash)
     }
 
-    /// The hash that the slot's own ticks go on from, once all is told.
+    /// The hash from which the slot's own ticks continue, once all skipped ticks are emitted.
     pub fn hash(&self) -> [u8; 32] {
         self.hash
     }
 
-    /// `slot` is to be made: what it skips is told from now on.
+    /// Starts to emit the ticks that `slot` skips.
     pub fn tell_until(&mut self, slot: u64, ticks_per_slot: u64) {
         self.to_tell = ((slot - self.parent_slot - 1) * ticks_per_slot) as usize;
         if self.ahead.len() > self.to_tell || (self.ahead.len() == self.to_tell && self.in_tick > 0) {
@@ -74,7 +74,7 @@ impl Skipped {
         }
     }
 
-    /// Tells the next tick, or hashes towards it; in low power (`None`) a tick is one hash.
+    /// Emits the next tick, or hashes towards it; in low power (`None`) a tick is one hash.
     pub fn tell(&mut self, hashes_per_tick: Option<u64>) -> Progress {
         if self.told == self.to_tell {
             return Progress::Done;
@@ -93,7 +93,7 @@ impl Skipped {
         Progress::Tick(self.hash)
     }
 
-    /// Hashes ahead, while no slot is to be made. A tick takes `tick_ns`.
+    /// Hashes ahead while there is no slot to produce. A tick takes `tick_ns`.
     pub fn go_ahead(&mut self, hashes_per_tick: Option<u64>, tick_ns: u64, now_ns: u64) -> Progress {
         let Some(hashes) = hashes_per_tick.filter(|_| self.ahead.len() < AHEAD_MAX) else { return Progress::Done };
         let wanted = HASHES_PER_STEP.min(hashes - self.in_tick);

@@ -32,12 +32,12 @@ fn mixin_of(txns: &[Vec<u8>]) -> [u8; 32] {
     tree.take_root()
 }
 
-/// A chain, a clock, and pack: hands in the microblocks it is given as soon as the chain wants them.
+/// A chain, a clock, and a simulated pack, which submits its microblocks as soon as the chain wants them.
 struct Leader {
     config: Config,
     chain: PohChain,
     now_ns: u64,
-    /// Microblocks of the slot to come, and when pack is done with it.
+    /// Microblocks of the coming slots, and when pack is done with each.
     waiting: VecDeque<Vec<Vec<u8>>>,
     done_ns: u64,
     done: bool,
@@ -65,7 +65,7 @@ impl Leader {
         }
     }
 
-    /// Takes one step at the present time, and mixes in what may be.
+    /// Takes one step at the current time, and mixes in as much as possible.
     fn step(&mut self) -> Step {
         let in_slot = self.began.len() > self.ended.len();
         if in_slot && !self.done && self.now_ns >= self.done_ns {
@@ -102,7 +102,7 @@ impl Leader {
         step
     }
 
-    /// Steps until a number of slots has ended; the time moves by `tick_ns` when there is nothing to do.
+    /// Steps until this many slots have ended; advances time by `tick_ns` when there is nothing to do.
     fn run_slots(&mut self, count: usize, tick_ns: u64) {
         let goal = self.ended.len() + count;
         while self.ended.len() < goal {
@@ -118,7 +118,7 @@ impl Leader {
         }
     }
 
-    /// Each slot's entries as the bytes of a block.
+    /// Encodes each slot's entries as the bytes of a block.
     fn blocks(&self) -> Vec<Vec<u8>> {
         let mut blocks = vec![];
         for (slot, ..) in &self.began {
@@ -134,7 +134,7 @@ impl Leader {
         blocks
     }
 
-    /// Verifies all blocks, and hashes the chain one by one.
+    /// Verifies all blocks, and recomputes the chain hash by hash.
     fn check(&self) {
         let (mut start, mut model, mut tick) = (START, START, 0u64);
         for block in self.blocks() {
@@ -210,7 +210,7 @@ fn microblocks_wait_for_a_tick_and_for_their_turn() {
     assert_eq!(chain.mix(5, 4, Some([4; 32])), Err(Refused::Full(4)));
 }
 
-/// The reserve: as long as pack may still send microblocks, hashes for them are kept; the last tick waits for all.
+/// The reserve: while pack may still send microblocks, hashes for them are kept; the last tick waits for all.
 #[test]
 fn hashes_are_kept_for_microblocks_that_may_come() {
     for hashes in [2, 3, 10, 4000] {
@@ -289,7 +289,7 @@ fn impossible_rules_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever comes when: no tick before its time, each slot whole and valid, every microblock in it.
+    /// With any timing: no tick before its time, each slot complete and valid, every microblock in it.
     #[test]
     fn any_schedule_gives_valid_blocks(
         hashes in prop_oneof![Just(None), (2..40u64).prop_map(Some), (200..3000u64).prop_map(Some)],
@@ -321,7 +321,7 @@ proptest! {
     }
 }
 
-/// A block of `ticks` ticks, with a transaction's entry in each.
+/// Makes a block of `ticks` ticks, with one transaction entry in each.
 fn block(hashes: u64, ticks: u64) -> Vec<(u64, [u8; 32], Vec<u8>)> {
     let mut hash = START;
     let mut entries = vec![];
@@ -351,7 +351,7 @@ fn verdict(entries: &[(u64, [u8; 32], Vec<u8>)], hashes: Option<u64>, ticks: u64
     verdict
 }
 
-/// The same in pieces of so many hashes.
+/// Verifies the same in steps of at most `limit` hashes.
 fn in_pieces(entries: &[entry::Entry<'_>], limit: u64) -> Result<[u8; 32], BlockError> {
     let mixin = |entry: &entry::Entry<'_>| {
         let txns: Vec<_> = entry.transactions().map(|txn| txn.bytes().to_vec()).collect();
@@ -411,7 +411,7 @@ fn each_broken_rule_has_its_error() {
     assert_eq!(verdict(&huge, None, 4), Err(BlockError::InvalidTickHashCount { tick: 0 }));
 }
 
-/// Batches as shreds bring them: a block may end early or late in them.
+/// Batches as shreds deliver them: a block may end early or late in them.
 #[test]
 fn ticks_are_counted_over_batches() {
     let bytes = bytes_of(&block(10, 4));
@@ -429,7 +429,8 @@ fn ticks_are_counted_over_batches() {
     assert_eq!(no_room, Err(BlockError::InvalidTickHashCount { tick: 0 }));
 }
 
-/// The cluster's oddities: no hashes and no transactions leave the hash as it is; no hashes with transactions mix.
+/// The cluster's oddities: an entry without hashes and transactions keeps the hash; one without hashes but with
+/// transactions mixes.
 #[test]
 fn entries_without_hashes() {
     let txn = transfer(1);

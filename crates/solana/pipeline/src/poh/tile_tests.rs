@@ -1,4 +1,4 @@
-//! Tile tests: frags in, frags out, time by hand.
+//! Tile tests: frags in, frags out, time set by hand.
 
 use super::*;
 use hearth_tile::rig::Rig;
@@ -29,7 +29,7 @@ fn rig_with(
     (Rig::new(config, inputs, outputs), ledger)
 }
 
-/// Where leaders take turns.
+/// A rig whose node takes turns with other leaders.
 fn rig_in_cluster() -> (Rig<Poh>, Arc<Ledger>) {
     let inputs = ["bank_poh:0", "pack_poh", "store_poh", "replay_poh"];
     rig_with(None, None, &inputs, &["poh_pack", "poh_shred", "poh_replay"])
@@ -132,7 +132,7 @@ fn on_demand_a_slot_needs_work_or_a_block_to_make_final() {
             rig.run();
         };
         rig.run();
-        // The start is work: slots go on, each when the one before is stored, until the first is final.
+        // Startup counts as work: slots continue, each once the previous one is stored, until the first is final.
         for slot in 1..=33 {
             assert!(ledger.bank(slot).is_some(), "slot {slot} is under way");
             done(&mut rig, slot, 0);
@@ -183,10 +183,10 @@ fn slot_that_is_called_for_begins() {
     assert!(ledger.bank(34).is_some());
 }
 
-/// A turn may end with the step that ends a slot: whether the next slot may begin is then asked in the next turn.
+/// A turn may end with the step that ends a slot: the next turn then asks whether the next slot may start.
 #[test]
 fn waiting_work_gets_a_slot_at_any_length_of_the_last() {
-    // From 104 to 164 steps a slot, four apart: one of them is a whole turn.
+    // From 104 to 164 steps per slot, four apart: one of them is exactly a turn.
     for steps in 25..=40 {
         let (mut rig, ledger) = rig_on(Some(steps * HASHES_PER_STEP), Some(OnDemand::default()));
         rig.run();
@@ -290,7 +290,7 @@ fn where_leaders_take_turns_a_slot_begins_when_it_is_told_to() {
     let controls: Vec<u16> = rig.take_control("poh_pack").iter().map(|(control, _)| *control).collect();
     assert_eq!(controls, [SLOT_ENDED], "no other slot begins by itself");
 
-    // While the disk has no room the order stays, and can be taken back.
+    // While the disk has no room the order stays, and can be retracted.
     rig.give_control("store_poh", 0, DISK_FULL, &[]);
     rig.run();
     let parent = Parent { slot: 3, blockhash: ledger.recent_blocks(1)[0].blockhash, block_id: [8; 32] };

@@ -1,4 +1,4 @@
-//! Tests of a chain that takes turns: what a slot skips comes first, and is a chain by the cluster's rules.
+//! Tests of a chain with leader turns: a slot's skipped ticks come first, and form a chain by the cluster's rules.
 
 use super::chain::{Config, Entry, PohChain, Step};
 use super::check::verify_entries;
@@ -15,7 +15,7 @@ fn chain(hashes_per_tick: Option<u64>) -> PohChain {
     chain
 }
 
-/// Lets the time pass.
+/// Steps the chain until `end_ns`.
 fn wait_until(chain: &mut PohChain, end_ns: u64) {
     let mut now = 0;
     loop {
@@ -28,7 +28,7 @@ fn wait_until(chain: &mut PohChain, end_ns: u64) {
     }
 }
 
-/// The entries of the slot that is to be made, and when it began.
+/// Makes the ordered slot; returns its entries and when it started.
 fn make(chain: &mut PohChain, mut now: u64) -> (Vec<Entry>, u64) {
     let (mut entries, mut began) = (vec![], None);
     loop {
@@ -67,7 +67,7 @@ fn check(hashes_per_tick: Option<u64>, entries: &[Entry]) {
 #[test]
 fn what_a_slot_skips_comes_first() {
     for hashes in [None, Some(2), Some(700)] {
-        // Before anything is hashed ahead, in the midst of it, just in time, and much later than its time.
+        // Before anything is hashed ahead, in the middle of it, just in time, and long after its time.
         for waited_ns in [0, SLOT_NS / 3, 2 * SLOT_NS, 5 * SLOT_NS + 17] {
             let mut chain = chain(hashes);
             wait_until(&mut chain, waited_ns);
@@ -87,7 +87,7 @@ fn hashes_ahead_no_faster_than_the_clock() {
     wait_until(&mut chain, 2 * SLOT_NS);
     let ahead = chain.clone();
     assert!(matches!(chain.step(2 * SLOT_NS), Step::Early(_)), "all that is due is done");
-    // Another block to wait on: nothing of it counts.
+    // Waiting on another block: nothing hashed so far counts.
     chain.wait_on(4, PARENT, 2 * SLOT_NS);
     chain.lead(7, 2 * SLOT_NS);
     check(Some(700), &make(&mut chain, 2 * SLOT_NS).0);

@@ -1,15 +1,17 @@
-//! quic: the Solana TPU protocol; datagrams in, whole transactions out.
+//! quic: the Solana TPU protocol: turns datagrams into whole transactions.
 //!
 //! reads   `net_quic` ×N, reliable: datagrams of the QUIC port and of the plain UDP port; in a cluster `txsend_quic`,
-//!         reliable: who has stake in the present epoch
-//! writes  `quic_verify` ×V, elective: a transaction's bytes, to the verify tile with the shortest queue;
-//!         `quic_net`, elective: datagrams to send
-//! memory  the server's limits: connections × [`hearth_quic::ServerConfig::unread_bytes_max`]; in a
-//!         cluster [`STAKES_BYTES_MAX`]
-//! drops   over QUIC nothing for want of room: with none downstream, streams wait in their connection's flow control;
-//!         what is unread when a connection is closed by us is counted. Over UDP a transaction that finds no room,
-//!         or is longer than a packet. All counted
+//!         reliable: the stakes of the current epoch
+//! writes  `quic_verify` ×V, elective: a transaction's bytes, to the verify tile with the shortest queue; `quic_net`,
+//!         elective: datagrams to send
+//! memory  the server's limits: connections × [`hearth_quic::ServerConfig::unread_bytes_max`]; in a cluster
+//!         [`STAKES_BYTES_MAX`]
+//! drops   over QUIC nothing for lack of room: without room downstream, streams wait in their connection's flow
+//!         control; what is unread when we close a connection is counted. Over UDP a transaction that finds no room, or
+//!         is longer than a packet. All counted
 //! source  facts of Agave's streamer: a transaction per unidirectional stream, ALPN `solana-tpu`
+//!
+//! Transactions may overtake each other on their way through different verify tiles; pack orders by pay anyway.
 
 use hearth_ledger::drop_log::DropReason;
 use hearth_quic::{Server, ServerConfig, ServerCounters, Stakes};
@@ -137,34 +139,34 @@ with_server_counters! {
     throttled,
 }
 
-/// The server's limits. Its TLS key is made anew at every start: the identity key lives in `sign` alone, and clients
-/// do not compare the two.
+/// Settings of the tile. The server creates a new TLS key at every start: only `sign` holds the identity key, and
+/// clients do not compare the two.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The server's limits.
     pub server: ServerConfig,
-    /// Where drops are told.
+    /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
 }
 
-/// What the tile takes at most for who has stake, bytes: the table in force, and one that comes in pieces.
+/// Maximum bytes for stakes: the table in force, and one arriving in chunks.
 pub const STAKES_BYTES_MAX: usize = STAKED_MAX * (48 + 40);
 
-/// Transactions passed on and datagrams sent in one turn, at most.
+/// Maximum transactions passed on, and datagrams sent, per turn.
 const PER_TURN: usize = 128;
 
-/// The tile.
+/// Runs the QUIC server between its links.
 pub struct Quic {
     server: Server,
     clock: Clock,
     drops: DropLog,
     verify: Queues,
     net: Port,
-    /// Where it learns who has stake, and what has come of the table under way.
+    /// The input for stakes, and the chunks of the next table so far.
     stakes: Option<In>,
     staked: Vec<([u8; 32], u64)>,
     buffer: Vec<u8>,
-    /// When the first datagram of the burst in hand came, if nothing was left to read before it; else 0.
+    /// When the first datagram of the current burst arrived, if nothing was left to read before it; else 0.
     received_us: u32,
 }
 
@@ -236,7 +238,7 @@ impl Tile for Quic {
 }
 
 impl Quic {
-    /// Takes a piece of the epoch's table; the last one puts it into force.
+    /// Takes a chunk of the epoch's table; the last one puts the table into force.
     fn on_stakes(&mut self, piece: &StakesPiece<'_>, out: &mut Out<'_, Self>) {
         if piece.first == 0 {
             self.staked = Vec::with_capacity(piece.total.min(STAKED_MAX));
@@ -265,12 +267,12 @@ impl Quic {
         out.count.forwarded += 1;
     }
 
-    /// Passes transactions on and sends datagrams while there is room. True when anything moved.
+    /// Passes transactions on and sends datagrams while there is room. Returns whether anything moved.
     fn pump(&mut self, out: &mut Out<'_, Self>) -> bool {
         let now = self.clock.instant(out.now());
         let mut moved = false;
-        // What a turn leaves unread, for want of room or since it was too much, is received when it is read: until
-        // then it is the sender's wait.
+        // Transactions that a turn leaves unread, for lack of room or of time, count as received when they are read:
+        // until then the sender waits.
         match std::mem::take(&mut self.received_us) {
             0 => out.set_received(),
             received_us => out.set_origin(received_us),
@@ -313,13 +315,13 @@ impl Quic {
     }
 }
 
-/// The verify links and how long their queues are: a verify tile whose core is busy with other work gets less.
+/// The verify links and the lengths of their queues: a verify tile whose core is busy with other work gets less.
 struct Queues {
     ports: Vec<Port>,
-    /// Of each, as it was when looked at in this turn, and what was sent since.
+    /// Each queue's length when first checked in this turn, plus what was sent since.
     lengths: Vec<usize>,
     looked: bool,
-    /// Of equally short queues the first from here on is taken, so that all get their share.
+    /// Among equally short queues the first from this index on is used, so that all get their share.
     next: usize,
 }
 
@@ -328,7 +330,7 @@ impl Queues {
         Self { lengths: vec![0; ports.len()], ports, looked: false, next: 0 }
     }
 
-    /// The shortest queue with room.
+    /// Returns the shortest queue with room.
     fn shortest(&mut self, out: &mut Out<'_, Quic>) -> Option<usize> {
         if !self.looked {
             self.looked = true;
@@ -336,11 +338,11 @@ impl Queues {
         }
         let count = self.ports.len();
         let in_turn = (0..count).map(|i| (self.next + i) % count);
-        // The first of equals is the minimum.
+        // `min_by_key` returns the first of equal queues.
         in_turn.filter(|i| out.credits(self.ports[*i], 1) > 0).min_by_key(|i| self.lengths[*i])
     }
 
-    /// The port of a queue that is to have one more.
+    /// Returns the port of a queue, and counts one more transaction in it.
     fn take(&mut self, index: usize) -> Port {
         self.lengths[index] += 1;
         self.next = (index + 1) % self.ports.len();

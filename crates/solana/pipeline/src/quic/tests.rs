@@ -1,4 +1,4 @@
-//! Tile tests: a client's datagrams in, transactions and answers out.
+//! Tile tests: a client's datagrams in, transactions and responses out.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use super::*;
 
 const VERIFY: [&str; 2] = ["quic_verify:0", "quic_verify:1"];
 
-/// The tile, and a client that reaches it over its links alone, on one virtual clock.
+/// The tile, and a client that reaches it only over its links, on one virtual clock.
 struct World {
     rig: Rig<Quic>,
     client: Client,
@@ -38,12 +38,12 @@ impl World {
         self.rig.give(NET_QUIC, 0, &frag);
     }
 
-    /// Carries what both sides have to say, and lets 200 µs pass.
+    /// Transports the datagrams of both sides, and lets 200 µs pass.
     fn step(&mut self) {
         let now = self.rig.clock().instant(self.rig.clock().now());
         self.client.handle_timeout(now);
         let mut buffer = vec![];
-        // At most half the link: the tile reads all of it before more is given.
+        // At most half of the link: the tile reads all of it before more is given.
         for _ in 0..4 {
             let Some(sent) = self.client.poll_transmit(now, &mut buffer) else { break };
             for datagram in buffer.chunks(sent.segment_size.unwrap_or(sent.len)) {
@@ -60,8 +60,8 @@ impl World {
         self.rig.advance(Duration::from_micros(200));
     }
 
-    /// Sends numbered transactions until so many were taken by the client, calling `each` after every step; then
-    /// steps on until `done`.
+    /// Sends numbered transactions, calling `each` after every step, until the client has accepted all of them and
+    /// `each` returns true.
     fn send(&mut self, numbers: std::ops::Range<u64>, mut each: impl FnMut(&mut Self) -> bool) {
         let mut numbers = numbers.peekable();
         for _ in 0..20_000 {
@@ -88,7 +88,7 @@ impl World {
     }
 }
 
-/// A transaction of its own length, 8 to 1,232 bytes, that carries its number. Nobody parses it here.
+/// Makes a transaction of unique length, 8 to 1,232 bytes, that contains its number. Nothing parses it here.
 fn transaction(number: u64) -> Vec<u8> {
     let mut bytes = vec![number as u8; 8 + (number as usize * 37) % (TXN_MTU - 7)];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -124,7 +124,7 @@ fn stakes_of_the_epoch_come_in_pieces() {
     let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32]).unwrap();
     client.connect(rig.clock().instant(0), "127.0.0.1:8009".parse().unwrap());
     let mut world = World { rig, client, here: "127.0.0.1:9000".parse().unwrap() };
-    // The client is in the last of three pieces.
+    // The client is in the last of three chunks.
     let others = (0..2 * StakesPiece::LEN_MAX).map(|n| ([n as u8; 32], 1));
     let table: Vec<_> = others.chain([(own, 7)]).collect();
     for first in (0..table.len()).step_by(StakesPiece::LEN_MAX) {
@@ -152,7 +152,7 @@ fn a_verify_tile_that_does_not_read_holds_up_nobody() {
     assert!(got.into_iter().chain(left).collect::<BTreeSet<u64>>().into_iter().eq(0..1000));
 }
 
-/// Sends one at a time, each when the one before has arrived, as a load far below saturation does.
+/// Sends one at a time, each after the previous one has arrived, as under a load far below saturation.
 fn one_by_one(world: &mut World, numbers: std::ops::Range<u64>, mut take: impl FnMut(&mut World)) {
     for number in numbers {
         let before = world.rig.count().forwarded;
@@ -169,7 +169,7 @@ fn below_saturation_each_verify_tile_gets_its_share_and_a_slow_one_less() {
     let (mut world, mut got) = (World::new(), [0; 2]);
     one_by_one(&mut world, 0..100, |world| (0..2).for_each(|v| got[v] += world.take(v).len()));
     assert!(got.iter().all(|got| (45..=55).contains(got)), "{got:?}");
-    // One tile is busy with something else: it gets no more than the queue that the other has.
+    // A tile that is busy with other work gets more only while its queue is no longer than the other's.
     let mut quick = 0;
     one_by_one(&mut world, 100..200, |world| quick += world.take(0).len());
     assert!(quick >= 95, "{quick}");
@@ -179,7 +179,7 @@ fn below_saturation_each_verify_tile_gets_its_share_and_a_slow_one_less() {
 #[test]
 fn with_no_room_downstream_nothing_is_lost() {
     let (mut world, mut got) = (World::new(), vec![]);
-    // More than both links hold: the client cannot send it all, since nobody reads.
+    // More than both links hold: the client cannot send it all, since nothing is read.
     let full = 2 * u64::from(DEPTH);
     let mut quiet = 0;
     world.send(0..0, |world| world.client.counters().connected == 1);
@@ -210,7 +210,7 @@ fn with_no_room_downstream_nothing_is_lost() {
     assert_eq!((world.client.counters().stopped, world.client.counters().lost), (0, 0));
 }
 
-/// From a stream and from a datagram of its own; what the server itself has to say is no transaction.
+/// From a stream, and from a UDP datagram; the server's own datagrams have no origin.
 #[test]
 fn a_transaction_was_received_with_its_datagram() {
     let mut world = World::new();
@@ -249,7 +249,7 @@ fn plain_udp_passes_and_its_drops_are_counted() {
     assert_eq!(got, expected);
     let count = world.rig.count();
     assert_eq!((count.udp_received, count.udp_dropped_size, count.forwarded), (5, 2, 3));
-    // Nobody reads: what finds no room is dropped, since there is no way to tell the sender.
+    // Nothing is read: a transaction without room is dropped, since UDP cannot tell the sender.
     for number in 0..2 * u64::from(DEPTH) + 7 {
         world.give(PortKind::Udp, &transaction(number));
         world.rig.run();
@@ -258,7 +258,7 @@ fn plain_udp_passes_and_its_drops_are_counted() {
     assert_eq!(world.take(0).len() + world.take(1).len(), 2 * DEPTH as usize);
 }
 
-/// Random bytes, cut and flipped handshakes: all are counted, none is an error, and an honest client still gets
+/// Random bytes, truncated and corrupted handshakes: all are counted, none is an error, and an honest client still gets
 /// through.
 #[test]
 fn garbage_is_counted_and_disturbs_nobody() {
@@ -294,7 +294,7 @@ fn garbage_is_counted_and_disturbs_nobody() {
         (0..2).for_each(|v| got.extend(world.take(v)));
         got.len() == 10
     });
-    // What the strangers have begun is given up in time.
+    // The strangers' handshakes time out.
     for _ in 0..50 {
         world.rig.advance(Duration::from_millis(100));
         world.step();

@@ -1,9 +1,9 @@
-//! Requests for the ancestors of a block that tower cannot have executed: which were sent, and which wait for answers.
+//! ancestors: open requests for the ancestors of a block that tower cannot have executed.
 //!
-//! reads   whom tower wants asked about which slot; answers
-//! writes  nonces; which node an answer is of
+//! reads   which nodes tower wants asked about which slot; answers
+//! writes  nonces; which node an answer comes from
 //! memory  [`OPEN_MAX`] requests: [`AncestorRequests::MEMORY`]
-//! drops   questions beyond that, and answers that nobody asked for: the caller counts them
+//! drops   requests beyond that, and unsolicited answers: the caller counts them
 //! source  `docs/cluster-protocol.md`, sections 3.2 to 3.4
 
 use std::collections::BTreeMap;
@@ -12,31 +12,30 @@ use std::net::SocketAddr;
 use hearth_consensus::ancestors::{ASKED_MAX, QUESTIONS_MAX};
 use hearth_wire::{Hash, Pubkey};
 
-/// Requests that wait for their answers: all that tower asks at a time.
+/// Maximum open requests: all that tower asks at a time.
 const OPEN_MAX: usize = QUESTIONS_MAX * ASKED_MAX;
-/// An answer counts for so long; then another question may take its place.
+/// An answer is accepted for this long; then another request may take its place.
 const ANSWER_NS: u64 = 30_000_000_000;
 
-/// A request that was sent.
+/// An open request.
 struct AncestorRequest {
     node: Pubkey,
     nonce: u32,
     asked_at: u64,
 }
 
-/// The requests, by the address that was asked and the slot.
+/// The open requests, by address and slot.
 #[derive(Default)]
 pub(super) struct AncestorRequests {
     open: BTreeMap<(SocketAddr, u64), AncestorRequest>,
 }
 
 impl AncestorRequests {
-    /// Bytes that they take at most.
+    /// Maximum bytes of the requests.
     pub const MEMORY: usize = 2 * OPEN_MAX * size_of::<((SocketAddr, u64), AncestorRequest)>();
 
-    /// Notes that a node is asked about a slot. Returns the nonce of the request: that of the one before where the node
-    /// was asked before at this address, so that its late answer counts; else a new one. `None` where there are too
-    /// many.
+    /// Records a request to a node about a slot. Returns its nonce: the previous one if the node was asked before at
+    /// this address, so that its late answer counts; else a new one. `None` if there are too many requests.
     pub fn ask(
         &mut self,
         at: SocketAddr,
@@ -60,8 +59,9 @@ impl AncestorRequests {
         Some(nonce)
     }
 
-    /// Which node an answer is of, where one at this address was asked with this nonce, and the answer is about the
-    /// slot, newest first. One without hashes says that the node has not confirmed the slot: it is waited for another.
+    /// Returns which node an answer comes from, if one at this address was asked with this nonce and the answer is
+    /// about the slot, newest first. An answer without hashes means that the node has not confirmed the slot: keep
+    /// waiting for another.
     pub fn answered(&mut self, from: SocketAddr, nonce: u32, hashes: &[(u64, Hash)]) -> Option<Pubkey> {
         let mut of_sender = self.open.range((from, 0)..=(from, u64::MAX));
         let (&key, request) = of_sender.find(|(_, request)| request.nonce == nonce)?;
@@ -76,14 +76,14 @@ impl AncestorRequests {
         Some(node)
     }
 
-    /// The slots and nonces of requests to a node that wait for an answer.
+    /// The slots and nonces of unanswered requests to a node.
     pub fn waiting(&self, at: SocketAddr, node: &Pubkey) -> Vec<(u64, u32)> {
         let of_address = self.open.range((at, 0)..=(at, u64::MAX));
         let of_node = of_address.filter(|(_, request)| request.node == *node);
         of_node.map(|((_, slot), request)| (*slot, request.nonce)).collect()
     }
 
-    /// Slots up to this one are of no interest any more.
+    /// Forgets slots up to and including `root`.
     pub fn set_root(&mut self, root: u64) {
         self.open.retain(|(_, slot), _| *slot > root);
     }

@@ -1,26 +1,26 @@
-//! repair: asks for what is missing, and for the ancestors of blocks.
+//! repair: requests missing shreds, and the ancestors of blocks, from other nodes.
 //!
-//! reads   `shred_repair` ×S, reliable: what is missing of slots; `net_repair` ×N, reliable: pings of repair's servers,
+//! reads   `shred_repair` ×S, reliable: what is missing of slots; `net_repair` ×N, reliable: pings of repair servers,
 //!         and hashes of ancestors; `sign_repair`, reliable: signatures; `gossip_repair`, reliable: the nodes of the
-//!         cluster; `tower_repair`, reliable: slots that others have voted for, and whom to ask for the ancestors of
-//!         which block; the block store, the ledger
-//! writes  `repair_net`, elective: requests and pongs; `repair_sign`, reliable: what of those is to be signed;
-//!         `repair_tower`, elective: hashes of ancestors, of a node that was asked
-//! memory  [`SLOTS_MAX`] slots that have begun, and as many that are whole; [`VOTED_MAX`] that are voted for;
-//!         [`REQUESTS_MAX`] requests; [`PINGED_MAX`] times of peers; [`UNSIGNED_MAX`] questions to sign; requests for
-//!         ancestors: [`memory`] at most; 120 B for each node of the cluster
-//! drops   pings that are no peer's, not signed by it, or too many; slots beyond their bounds, of those voted for the
-//!         ones that were heard of first; requests when net has no room, which are made again; tower's questions to
-//!         nodes that serve no repair; hashes of ancestors that nobody asked for, and those that tower has no room for:
+//!         cluster; `tower_repair`, reliable: slots that others have voted for, and which nodes to ask for a block's
+//!         ancestors; the block store, the ledger
+//! writes  `repair_net`, elective: requests and pongs; `repair_sign`, reliable: those to be signed; `repair_tower`,
+//!         elective: hashes of ancestors, from a node that was asked
+//! memory  [`SLOTS_MAX`] partial slots, and as many whole ones; [`VOTED_MAX`] slots with votes; [`REQUESTS_MAX`]
+//!         requests; [`PINGED_MAX`] times of peers; [`UNSIGNED_MAX`] messages to sign; requests for ancestors:
+//!         [`memory`] at most; 120 B for each node of the cluster
+//! drops   pings that come from no peer, are not signed by it, or are too many; slots beyond their limits, of those
+//!         with votes the ones heard of first; requests when net has no room, which are repeated; tower's questions to
+//!         nodes that serve no repair; hashes of ancestors that are unsolicited or find no room on the link to tower:
 //!         all counted; requests and pongs that sign refuses, which sign counts
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
 //!
-//! The walk: shred says what has come of a slot → [`wanted`] (what comes next) → a peer that goes back so far, by stake
-//! → sign → net. Answers go to shred, which knows them by their [`nonce`].
+//! The path of a request: shred reports a slot's gaps → [`wanted`] (what comes next) → a peer that has the slot,
+//! weighted by stake → sign → net. Responses go to shred, which recognizes them by their [`nonce`].
 //!
-//! Tower and repair never wait for each other. Tower holds the questions that `tower_repair` has no room for. Repair
-//! leaves them in the link while half of what may wait for signatures does, so that shreds and pongs have the other
-//! half; it drops an answer that `repair_tower` has no room for, and tower asks that node again.
+//! Tower and repair never wait for each other. Tower keeps the questions for which `tower_repair` has no room. Repair
+//! leaves them in the link while half of the signing queue is taken, so that shreds and pongs have the other half; it
+//! drops an answer for which `repair_tower` has no room, and tower asks that node again.
 
 mod ancestors;
 pub mod nonce;
@@ -82,47 +82,46 @@ hearth_tile::counters! {
     }
 }
 
-/// How often it is looked for what is missing, at most.
+/// Minimum interval between checks for missing shreds.
 pub(crate) const LOOK_NS: u64 = 5_000_000;
-/// How often it is, where nothing is heard and nothing is due.
+/// Interval between checks if nothing arrives and nothing is due.
 const IDLE_LOOK_NS: u64 = 50_000_000;
-/// What is under way down the tree comes within so long; Agave waits as long.
+/// Shreds on their way down the tree arrive within this time; Agave waits as long.
 pub(crate) const PATIENCE_NS: u64 = 250_000_000;
-/// How often all slots above the root are looked at, where there are more: a fork may begin far below.
+/// How often to check all slots above the root, beyond the usual range: a fork may start far below.
 const LOOK_DEEP_NS: u64 = 1_000_000_000;
-/// Slots of which shred tells: more than its tiles keep.
+/// Maximum slots reported by shred: more than its tiles keep.
 const SLOTS_MAX: usize = 4_096;
-/// Slots that are asked for since they are voted for, though nothing else is known of them. A vote may be for a slot
-/// that never was.
+/// Maximum slots requested only because of votes. A vote may be for a slot that never existed.
 const VOTED_MAX: usize = 32;
-/// So long they are.
+/// How long such a slot is requested.
 const VOTED_NS: u64 = 30_000_000_000;
-/// A peer's pings are looked at no sooner than so long after the last. Servers send one in two seconds.
+/// Minimum interval between two pings of a peer that are processed. Servers send one per two seconds.
 const PING_NS: u64 = 100_000_000;
-/// Peers whose last pings are remembered.
+/// Peers whose last ping times are remembered.
 const PINGED_MAX: usize = 8_192;
-/// Bytes for the tables of keys that sign pings.
+/// Bytes for the precomputed tables of keys that sign pings.
 const TABLE_BYTES: usize = 1 << 20;
-/// Questions that wait for their signature. As many as the link back from sign holds, so that sign never waits for it.
+/// Messages that wait for their signature: as many as the link back from sign holds, so that sign never waits for it.
 const UNSIGNED_MAX: usize = 64;
 
-/// Requests that are not made again yet, at most: in each look of [`AGAIN_NS`] as many as may wait for their signature.
+/// Maximum requests not yet due for repetition: for each look within [`AGAIN_NS`], as many as may wait for a signature.
 const REQUESTS_MAX: usize = UNSIGNED_MAX * (AGAIN_NS / LOOK_NS) as usize;
 
-/// What repair is made from.
+/// What repair is built from.
 #[derive(Clone)]
 pub struct Config {
     /// This node's identity.
     pub own: Pubkey,
-    /// The chain.
+    /// The ledger, for the executed and final slots.
     pub ledger: Arc<Ledger>,
-    /// The blocks that are there.
+    /// Reads stored blocks.
     pub blocks: Reader,
-    /// By which shred knows answers.
+    /// Creates the nonces by which shred recognizes responses.
     pub nonces: NonceKey,
 }
 
-/// Bytes that the tile takes at most.
+/// Maximum bytes of the tile.
 pub const fn memory() -> u64 {
     let begun = SLOTS_MAX * (2 * size_of::<(u64, SlotGaps)>() + 4 * GAPS_MAX);
     let slots = begun + SLOTS_MAX * 2 * size_of::<(u64, u64)>();
@@ -131,42 +130,42 @@ pub const fn memory() -> u64 {
     (slots + asked + pinged + AncestorRequests::MEMORY + TABLE_BYTES) as u64
 }
 
-/// What waits for a signature.
+/// A message that waits for a signature.
 enum Unsigned {
-    /// A request.
+    /// A repair request.
     Request { to: SocketAddr, bytes: Vec<u8> },
-    /// An answer to a ping.
+    /// The answer to a ping.
     Pong { to: SocketAddr, hash: Hash },
 }
 
-/// The tile.
+/// Sends repair requests and answers pings.
 pub struct Repair {
     config: Config,
     /// The nodes of the cluster.
     view: View,
-    /// Slots of which shreds have come, and not all.
+    /// Slots of which some shreds have arrived, but not all.
     begun: BTreeMap<u64, SlotGaps>,
-    /// Slots that shred said are whole and that the store may not have yet, and their parents; [`SLOTS_MAX`] at most.
+    /// Whole slots, by shred's report, that the store may not have yet, and their parents; at most [`SLOTS_MAX`].
     whole: BTreeMap<u64, u64>,
-    /// Slots that are voted for and not here, and when that was heard.
+    /// Slots with votes that are missing here, and when the first vote was heard.
     voted: BTreeMap<u64, u64>,
-    /// When something was asked for last.
+    /// When each item was last requested.
     asked_at: HashMap<Wanted, u64>,
-    /// Requests for ancestors.
+    /// Open requests for ancestors.
     ancestor_requests: AncestorRequests,
-    /// When a peer's ping was looked at last.
+    /// When each peer's ping was last processed.
     pinged: HashMap<SocketAddr, u64>,
     verifier: Verifier,
-    /// Questions to sign, in the order asked.
+    /// Messages to sign, in the order of submission.
     unsigned: VecDeque<Unsigned>,
     next_tag: u64,
     root: u64,
     look_at: u64,
-    /// When it was looked last.
+    /// Time of the last check.
     looked_at: Option<u64>,
-    /// When all slots above the root are looked at again.
+    /// When to check all slots above the root again.
     deep_at: u64,
-    /// Draws which peer is asked.
+    /// Chooses which peer to ask.
     random: fastrand::Rng,
     gaps: Vec<In>,
     peer_news: In,
@@ -184,7 +183,7 @@ impl Tile for Repair {
     type Counters = Counters;
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
-        // Links that are not named are those of the topology's other tiles: that is a mistake of ours.
+        // Inputs that are not stored below are net's: check that there is one.
         host.input(NET_REPAIR)?;
         let (net, tower) = (host.output(REPAIR_NET)?, host.output(REPAIR_TOWER)?);
         [net, tower].into_iter().for_each(|port| host.elective(port));
@@ -233,7 +232,7 @@ impl Tile for Repair {
                 self.look_soon(out.now());
             }
         } else if frag.input() == self.from_tower && frag.control() == VOTED {
-            // It is asked for once that is due.
+            // It is requested once that is due.
             self.look_at = self.look_at.min(next_look(out.now() + PATIENCE_NS - 1, LOOK_NS));
             out.count.dropped_slots += u64::from(note_voted(&mut self.voted, frag.tag(), out.now()));
         } else if frag.input() == self.from_tower {
@@ -266,7 +265,7 @@ impl Tile for Repair {
 }
 
 impl Repair {
-    /// What gossip says of a node.
+    /// Applies gossip's news of a node.
     fn peer(&mut self, news: PeerNews) {
         match news {
             PeerNews::Known(peer) => self.view.put(&peer),
@@ -274,7 +273,7 @@ impl Repair {
         }
     }
 
-    /// What shred says of a slot.
+    /// Applies shred's report of a slot.
     fn note(&mut self, control: u16, gaps: SlotGaps, out: &mut Out<'_, Self>) {
         let slot = gaps.slot;
         self.look_soon(out.now());
@@ -297,14 +296,14 @@ impl Repair {
         }
     }
 
-    /// Has it looked for what is missing at once, or a while after the last look: the core is awake now.
+    /// Schedules a check at once, or a while after the last one: the core is awake now.
     fn look_soon(&mut self, now: u64) {
         let earliest = self.looked_at.map_or(now, |at| at + LOOK_NS);
         self.look_at = self.look_at.min(earliest.max(now));
     }
 
-    /// When there is something to ask for though nothing is heard: a request has had no answer for long, or a slot that
-    /// is voted for has not come.
+    /// When there is something to request without any input: a request was unanswered for too long, or a slot with
+    /// votes has not arrived.
     fn next_due(&self, now: u64) -> u64 {
         let again = self.asked_at.values().map(|at| at + AGAIN_NS);
         let voted = self.voted.values().map(|at| at + PATIENCE_NS).filter(|due| *due > now);
@@ -312,13 +311,13 @@ impl Repair {
         due.clamp(now + 1, next_look(now, IDLE_LOOK_NS))
     }
 
-    /// Asks for what is missing of the next slots. Whether nothing is left to ask for until something is heard or due;
-    /// else it is to be called again soon.
+    /// Requests what is missing of the next slots. Returns whether nothing is left to request until something arrives
+    /// or is due; otherwise call it again soon.
     fn look(&mut self, out: &mut Out<'_, Self>) -> bool {
         let now = out.now();
         let executed = self.config.ledger.recent_blocks(1)[0].slot;
         self.set_root(executed.min(self.config.ledger.slot(Commitment::Finalized)));
-        // What the store has of the slots that are looked at is read there.
+        // Slots in range that the store has are read from there instead.
         let (blocks, to) = (&self.config.blocks, executed + SLOTS_LOOKED_AT);
         self.whole.retain(|slot, _| *slot > to || !blocks.slot(*slot).is_some_and(|info| info.whole));
         self.asked_at.retain(|_, at| now < *at + AGAIN_NS);
@@ -330,7 +329,7 @@ impl Repair {
             self.deep_at = now + LOOK_DEEP_NS;
         }
         let wanted = self.wanted(executed, if is_deep { u64::MAX } else { SLOTS_LOOKED_AT }, now);
-        // Beyond so many slots there may be more to ask for as soon as some are executed.
+        // With this many slots, more may become wanted as soon as some are executed.
         let are_all = wanted.len() + self.begun.len() < SLOTS_WANTED;
         for wanted in wanted {
             if self.unsigned.len() >= UNSIGNED_MAX || self.asked_at.len() >= REQUESTS_MAX {
@@ -343,18 +342,18 @@ impl Repair {
         are_all
     }
 
-    /// What is to be asked for, `below` slots below the newest that is executed.
+    /// Returns what to request, from `below` slots below the newest executed one.
     fn wanted(&mut self, executed: u64, below: u64, now: u64) -> Vec<Wanted> {
         let (blocks, root) = (&self.config.blocks, self.root);
         let from = root.max(executed.saturating_sub(below)) + 1;
         let stored = blocks.slots(from..=executed + SLOTS_LOOKED_AT, usize::MAX);
-        // What shred knows is newer than what is stored: a block that was given up may be whole there still.
+        // Shred's report is newer than the store: a block that was given up may still be whole there.
         let stored = stored.iter().filter(|info| info.whole && !self.begun.contains_key(&info.slot));
         let mut whole = self.whole.clone();
         whole.extend(stored.map(|info| (info.slot, info.parent_slot)));
         let is_whole = |slot: &u64| whole.contains_key(slot) || blocks.slot(*slot).is_some_and(|info| info.whole);
         self.voted.retain(|slot, at| now < *at + VOTED_NS && *slot > root && !is_whole(slot));
-        // Of most a shred comes as soon as the vote.
+        // For most slots a shred arrives as soon as the vote.
         let voted = self.voted.iter().filter(|(_, at)| now >= **at + PATIENCE_NS);
         let voted: Vec<u64> = voted.map(|(slot, _)| *slot).collect();
         Known { executed, root, begun: &self.begun, whole: &whole, voted: &voted }.wanted(below)
@@ -373,14 +372,14 @@ impl Repair {
         let now = out.now();
         self.asked_at.insert(wanted, now);
         let random = self.random.u64(..);
-        // Where nobody says that it goes back so far it is looked for again no sooner than an answer is.
+        // If no peer has the slot, the search repeats no sooner than an unanswered request.
         let Some(peer) = peer_for(wanted.slot(), self.view.repair(), random).copied() else { return };
         let nonce = self.config.nonces.nonce(&wanted, &peer.identity, now);
         self.request(peer.serve_repair.into(), peer.identity, nonce, wanted, out);
         out.count.requests += 1;
     }
 
-    /// Has a request signed, which is then sent.
+    /// Submits a request for signing; it is sent afterwards.
     fn request(&mut self, to: SocketAddr, recipient: Pubkey, nonce: u32, wanted: Wanted, out: &mut Out<'_, Self>) {
         // The peer compares it with its own clock.
         let (sender, time_ms) = (self.config.own, out.wall_ns() / 1_000_000);
@@ -389,7 +388,7 @@ impl Repair {
         self.ask_signature(Unsigned::Request { to, bytes }, &question, out);
     }
 
-    /// Asks a node for the ancestors of a block, as tower wants.
+    /// Asks a node for the ancestors of a block, on tower's behalf.
     fn ask_ancestors(&mut self, question: &AncestorQuestion, out: &mut Out<'_, Self>) {
         let AncestorQuestion { slot, node } = *question;
         let (now, wanted, nonces) = (out.now(), Wanted::Ancestors { slot }, self.config.nonces);
@@ -406,7 +405,7 @@ impl Repair {
         out.count.ancestor_requests += 1;
     }
 
-    /// Takes what has come to the port of repair and is no shred.
+    /// Handles a datagram at the repair port that is no shred.
     fn datagram(&mut self, from: SocketAddr, data: &[u8], out: &mut Out<'_, Self>) {
         if let Some(Answer::Ping(ping)) = Answer::parse(data) {
             self.ping(&ping, from, out);
@@ -415,7 +414,7 @@ impl Repair {
         match AncestorHashes::parse(data) {
             Some(AncestorHashes::Hashes(hashes, nonce)) => self.on_ancestors(from, hashes, nonce, out),
             Some(AncestorHashes::Ping(ping)) => {
-                // The server has dropped what it pinged for.
+                // The server has dropped the request for which it pinged.
                 if self.ping(&ping, from, out) {
                     self.ask_ancestors_again(from, &ping.from, out);
                 }
@@ -424,7 +423,7 @@ impl Repair {
         }
     }
 
-    /// Hands hashes of ancestors to tower, if they are what was asked for.
+    /// Passes hashes of ancestors to tower, if they were requested.
     fn on_ancestors(&mut self, from: SocketAddr, hashes: Vec<(u64, Hash)>, nonce: u32, out: &mut Out<'_, Self>) {
         let Some(node) = self.ancestor_requests.answered(from, nonce, &hashes) else {
             out.count.dropped_unasked += 1;
@@ -441,7 +440,7 @@ impl Repair {
         out.publish(self.tower, 0, &AncestorAnswer { node, hashes }.encode());
     }
 
-    /// Asks a node again for the ancestors that it has not answered for, as far as sign has room.
+    /// Repeats the unanswered requests to a node for ancestors, as far as sign has room.
     fn ask_ancestors_again(&mut self, at: SocketAddr, node: &Pubkey, out: &mut Out<'_, Self>) {
         for (slot, nonce) in self.ancestor_requests.waiting(at, node) {
             if self.unsigned.len() >= UNSIGNED_MAX {
@@ -452,7 +451,7 @@ impl Repair {
         }
     }
 
-    /// Answers a ping of repair's server, if it is a peer's, and signed. Returns whether it was.
+    /// Answers a ping of a repair server, if it comes from a peer and its signature is valid. Returns whether it did.
     fn ping(&mut self, ping: &Ping, from: SocketAddr, out: &mut Out<'_, Self>) -> bool {
         let now = out.now();
         let is_from = |peer: &RepairPeer| peer.identity == ping.from && SocketAddr::from(peer.serve_repair) == from;
@@ -485,7 +484,7 @@ impl Repair {
         self.unsigned.push_back(unsigned);
     }
 
-    /// Sign has answered the oldest question. With nothing where it refuses: then nothing is sent.
+    /// Handles sign's answer to the oldest message. An empty answer is a refusal: nothing is sent.
     fn on_answer(&mut self, tag: u64, answer: &[u8], out: &mut Out<'_, Self>) {
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");
@@ -495,7 +494,7 @@ impl Repair {
         }
     }
 
-    /// What was to be signed is: off it goes.
+    /// Sends a message once it is signed.
     fn signed(&mut self, unsigned: Unsigned, signature: &Signature, out: &mut Out<'_, Self>) {
         let (to, bytes) = match unsigned {
             Unsigned::Request { to, mut bytes } => {
@@ -518,16 +517,14 @@ impl Repair {
     }
 }
 
-/// Notes a slot that is voted for, in the place of the one that was heard of first where there are too many. Returns
-/// whether one made room.
+/// Records a slot with votes, replacing the one heard of first if there are too many. Returns whether one was replaced.
 fn note_voted(voted: &mut BTreeMap<u64, u64>, slot: u64, now: u64) -> bool {
     voted.entry(slot).or_insert(now);
     let oldest = voted.iter().min_by_key(|(_, at)| **at).map(|(slot, _)| *slot).filter(|_| voted.len() > VOTED_MAX);
     oldest.is_some_and(|oldest| voted.remove(&oldest).is_some())
 }
 
-/// Who is asked for something of a slot. Any node may have it that does not say otherwise; one with stake is likelier
-/// to.
+/// Chooses a peer for a request. Any node may have the slot unless it says otherwise; one with stake is more likely to.
 fn peer_for(slot: u64, peers: &[RepairPeer], random: u64) -> Option<&RepairPeer> {
     let weight = |peer: &RepairPeer| if peer.lowest <= slot { u128::from((peer.stake / 2).max(1)) } else { 0 };
     let total: u128 = peers.iter().map(weight).sum();

@@ -1,14 +1,14 @@
-//! Nonces by which shred knows an answer that repair asked for.
+//! nonce: nonces by which shred recognizes responses to repair's requests.
 //!
-//! reads   a secret that both tiles are given, what is asked for, the host's time
-//! writes  a nonce; whether one was given out for a shred
-//! memory  [`ANSWERED_MAX`] nonces that were answered
-//! drops   answers that nobody asked for, that are late, or too many: the caller counts them
-//! source  our own; Firedancer's `rnonce_ss`
+//! reads   a secret that both tiles share, the item requested, the host's time
+//! writes  a nonce; whether one was issued for a shred
+//! memory  [`ANSWERED_MAX`] answered nonces
+//! drops   responses that are unsolicited, late or too many: the caller counts them
+//! source  Firedancer's `rnonce_ss`
 //!
-//! Answers go to shred, and requests come from repair: no link leads back. So a nonce is a keyed hash of what it is
-//! for, and shred computes it again. It holds the time too: a request that is made again has another one, since an
-//! answer counts once. Whoever guesses a nonce still needs the leader's signature.
+//! Responses go to shred, while requests come from repair, and no link connects the two. So a nonce is a keyed hash of
+//! the request, which shred can recompute. It includes the time too: a repeated request has a new nonce, because each
+//! response counts once. An attacker that guesses a nonce still needs the leader's signature.
 //!
 //! ```text
 //! nonce  of a shred      tick mod 256, 8 bits | hash of secret, kind, slot, index and tick, 24 bits
@@ -23,22 +23,22 @@ use hearth_wire::shred::Shred as Piece;
 
 use super::wanted::{AGAIN_NS, ANCESTORS, ORPHANS_WANTED};
 
-/// Nanoseconds of a tick: a request is not made again within one.
+/// Nanoseconds per tick: a request is not repeated within one tick.
 const TICK_NS: u64 = 128_000_000;
 const _: () = assert!(TICK_NS < AGAIN_NS);
-/// An answer counts for so many ticks: 16 s.
+/// How many ticks a response is accepted for: 16 s.
 const TICKS_MAX: u64 = 125;
 const _: () = assert!(TICKS_MAX < 256);
-/// Nonces whose answers are remembered: more than are asked for in [`TICKS_MAX`] by the rate that links allow is no
-/// loss, since an answer that comes again after that is a duplicate.
+/// Answered nonces to remember. Forgetting some of those requested within [`TICKS_MAX`], at the rate that links allow,
+/// is harmless, since a repeated response is then a duplicate.
 const ANSWERED_MAX: usize = 16_384;
 
-/// What nonces are made of.
+/// The secret from which nonces derive.
 #[derive(Clone, Copy)]
 pub struct NonceKey(pub [u8; 32]);
 
-/// What a nonce of a shred is for. The answers to a question for the shreds of a slot's ancestors are of any lower
-/// slots, and the highest shred of a slot has any index: the nonce does not say which.
+/// The kind of request for shreds. Responses to a request for a slot's ancestors may be of any lower slot, and a slot's
+/// highest shred may have any index, so the nonce includes neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Shred { slot: u64, index: u32 },
@@ -46,12 +46,12 @@ enum Kind {
     Orphan,
 }
 
-/// What a question for ancestors hashes in the place of a kind's number.
+/// Stands in for the kind's number in the hash of a request for ancestors' hashes.
 const ANCESTORS_OF: u8 = 3;
 
 impl Kind {
-    /// Shreds that may come with one nonce. Two questions for a slot's highest shred may be asked in a tick, from
-    /// different indices on.
+    /// Maximum shreds with one nonce. Two requests for a slot's highest shred may be sent within a tick, from different
+    /// indices on.
     fn answers_max(self) -> usize {
         match self {
             Self::Shred { .. } => 1,
@@ -62,8 +62,8 @@ impl Kind {
 }
 
 impl NonceKey {
-    /// The nonce of a request to `node`. All 32 bits of one for ancestors are hash, of the node too: repair remembers
-    /// it, and no other node may learn it from its own, since the answer is no leader's word.
+    /// Returns the nonce of a request to `node`. A nonce for ancestors is all hash, including the node: repair
+    /// remembers it, and no other node may derive it from its own, since no leader signs the answer.
     pub fn nonce(&self, wanted: &Wanted, node: &Pubkey, now_ns: u64) -> u32 {
         let kind = match *wanted {
             Wanted::Shred { slot, index } => Kind::Shred { slot, index },
@@ -89,23 +89,23 @@ impl NonceKey {
     }
 }
 
-/// The answers that have come.
+/// The responses received so far.
 pub struct Answers {
     key: NonceKey,
-    /// By nonce: how many shreds came.
+    /// How many shreds arrived, by nonce.
     answered: Bounded<u32, usize>,
 }
 
 impl Answers {
-    /// Nothing has come.
+    /// Creates the state with no responses.
     pub fn new(key: NonceKey) -> Self {
         Self { key, answered: Bounded::new(ANSWERED_MAX) }
     }
 
-    /// Bytes that they take at most.
+    /// Maximum bytes of the state.
     pub const MEMORY: u64 = Bounded::<u32, usize>::bytes(ANSWERED_MAX);
 
-    /// Whether a shred was asked for with this nonce, not long ago, and has not come yet.
+    /// Whether a shred was recently requested with this nonce and has not arrived yet.
     pub fn is_awaited(&mut self, nonce: u32, shred: &Piece<'_>, now_ns: u64) -> bool {
         let now = now_ns / TICK_NS;
         let age = now.wrapping_sub(u64::from(nonce >> 24)) & 0xff;
@@ -128,7 +128,7 @@ mod tests {
 
     const NODE: Pubkey = [4; 32];
 
-    /// The data shreds of a set of slot 9.
+    /// Makes the data shreds of a set of slot 9.
     fn shreds() -> Vec<Vec<u8>> {
         let mut shredder = Shredder::new(ShredderConfig::default(), [0; 32]);
         let (mut entry, mut set) = (vec![], FecSet::new());
@@ -152,7 +152,7 @@ mod tests {
         assert!(!answers.is_awaited(nonce ^ 1, &shred(3), now), "another nonce");
         assert!(answers.is_awaited(nonce, &shred(3), now + TICK_NS));
         assert!(!answers.is_awaited(nonce, &shred(3), now + TICK_NS), "it has come");
-        // What is asked for again has another nonce.
+        // A repeated request has another nonce.
         let again = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, &NODE, now + AGAIN_NS);
         assert_ne!(again, nonce);
         assert!(answers.is_awaited(again, &shred(3), now + AGAIN_NS));
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(count, ANCESTORS * ORPHANS_WANTED);
         let mut other = Answers::new(NonceKey([8; 32]));
         assert!(!other.is_awaited(nonce, &shred, now), "another node's");
-        // A clock that begins knows of nothing older.
+        // A clock that starts at zero has no older ticks.
         assert!(!other.is_awaited(u32::MAX, &shred, 0));
     }
 

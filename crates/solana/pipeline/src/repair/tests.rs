@@ -1,4 +1,4 @@
-//! The tile on a rig: shred, net and sign are the test's.
+//! Tile tests, in which the test plays shred, net and sign.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -32,7 +32,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A node that has executed slot 0, and knows node 2, which serves repair.
+    /// A node that has executed slot 0 and knows node 2, which serves repair.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
@@ -59,7 +59,7 @@ impl Bench {
         bench
     }
 
-    /// Gossip says something of a node.
+    /// Gives it gossip's news of a node.
     fn hear(&mut self, news: PeerNews) {
         let mut message = [0; PEER_NEWS_MTU];
         let size = news.write(&mut message);
@@ -70,7 +70,7 @@ impl Bench {
         self.rig.give_control(link, 0, control, &gaps.encode());
     }
 
-    /// Lets time go by, signs what is asked, and returns the requests that went out.
+    /// Advances the time, signs requests, and returns the requests sent.
     fn requests_after(&mut self, by: Duration) -> Vec<Request> {
         self.rig.run();
         self.rig.advance(by);
@@ -92,7 +92,7 @@ impl Bench {
         self.rig.take("repair_net").into_iter().map(read).collect()
     }
 
-    /// Something comes to the port of repair.
+    /// Delivers a datagram at the repair port.
     fn receive(&mut self, from: SocketAddr, data: &[u8]) {
         let mut buffer = vec![0; Datagram::HEADER + data.len()];
         let size = Datagram { from, port: PortKind::Repair, data }.write(&mut buffer);
@@ -100,7 +100,7 @@ impl Bench {
         self.rig.run();
     }
 
-    /// Tower wants node 2 asked about a slot; the nonce of the request.
+    /// Lets tower ask node 2 about a slot; returns the nonce of the request.
     fn ask_ancestors(&mut self, slot: u64) -> u32 {
         self.rig.give(TOWER_REPAIR, 0, &AncestorQuestion { slot, node: key(2).public_key() }.encode());
         let requests = self.requests_after(Duration::ZERO);
@@ -110,7 +110,7 @@ impl Bench {
         request.nonce
     }
 
-    /// What tower has been told.
+    /// Takes the answers sent to tower.
     fn told(&mut self) -> Vec<AncestorAnswer> {
         self.rig.run();
         self.rig.take(REPAIR_TOWER).iter().map(|(_, message)| AncestorAnswer::read(message)).collect()
@@ -151,7 +151,7 @@ fn an_unanswered_request_is_made_again() {
     assert_eq!(bench.wanted_after(LOOK).len(), 1);
     assert_eq!(bench.wanted_after(LOOK), []);
     assert_eq!(bench.wanted_after(AGAIN), [Wanted::Shred { slot: 1, index: 3 }]);
-    // What has come is not asked for.
+    // What has arrived is not requested.
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[]));
     assert_eq!(bench.wanted_after(AGAIN), []);
     for control in [SLOT_WHOLE, SLOT_GONE] {
@@ -232,7 +232,7 @@ fn requests_waiting_for_sign_are_bounded() {
 fn refused_request_is_not_sent_and_frees_its_place() {
     let mut bench = Bench::new();
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3, 4]));
-    // A turn looks before it reads what shred says, and the next look is a while later.
+    // A turn checks before it reads shred's report, and the next check is a while later.
     bench.rig.run();
     bench.rig.advance(LOOK);
     bench.rig.run();
@@ -296,7 +296,7 @@ fn tower_gets_the_hashes_it_asked_for() {
     let mut bench = Bench::new();
     let nonce = bench.ask_ancestors(9);
     let answer = |slots: &[u64], nonce| AncestorHashes::Hashes(hashes(slots), nonce).write();
-    // It has not confirmed the slot yet: asked again, it has the same nonce.
+    // It has not confirmed the slot yet: a repeated request has the same nonce.
     bench.receive(address(2), &answer(&[], nonce));
     assert_eq!(bench.told(), []);
     assert_eq!(bench.ask_ancestors(9), nonce);
@@ -328,7 +328,7 @@ fn hashes_that_nobody_asked_for_are_dropped() {
     assert_eq!(bench.told(), []);
     let count = bench.rig.count();
     assert_eq!((count.dropped_unasked, count.dropped_malformed), (wrong.len() as u64, 1));
-    // Nor is a node asked that serves no repair.
+    // A node that serves no repair is not asked either.
     bench.rig.give(TOWER_REPAIR, 0, &AncestorQuestion { slot: 9, node: key(3).public_key() }.encode());
     assert_eq!(bench.wanted_after(Duration::ZERO), []);
     assert_eq!(bench.rig.count().dropped_questions, 1);
@@ -408,7 +408,7 @@ fn newest_voted_slots_stay() {
     let mut voted = BTreeMap::new();
     let dropped = (0..100).filter(|now| note_voted(&mut voted, 1_000 - now, *now)).count();
     assert_eq!(dropped, 100 - VOTED_MAX);
-    // What is heard of again is not younger.
+    // Hearing of a slot again does not renew it.
     assert!(!note_voted(&mut voted, 901, 200));
     assert_eq!(voted.len(), VOTED_MAX);
     assert_eq!(voted.first_key_value(), Some((&901, &99)));

@@ -1,6 +1,6 @@
-//! What to ask for: of what is missing, what comes next.
+//! wanted: chooses what to request next from what is missing.
 //!
-//! reads   what shred says of slots; which are whole; which one was executed, and which are final; slots voted for
+//! reads   shred's reports of slots; whole slots; the executed and final slots; slots with votes
 //! writes  requests, the most urgent first
 //! memory  none of its own
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
@@ -11,41 +11,41 @@ use hearth_wire::repair::Wanted;
 
 use crate::links::SlotGaps;
 
-/// A request that has no answer is made again after so long.
+/// An unanswered request is repeated after this long.
 pub(super) const AGAIN_NS: u64 = 150_000_000;
-/// Slots whose ancestors are asked for at a time.
+/// Slots whose ancestors are requested at a time.
 pub(super) const ORPHANS_WANTED: usize = 5;
-/// An answer to a question for ancestors is so many shreds.
+/// Shreds in a response to a request for ancestors.
 pub(super) const ANCESTORS: usize = 11;
-/// Slots after the newest that is executed of which missing shreds are asked for. Shred tells of so many of its lowest
-/// slots which shreds are missing.
+/// Slots after the newest executed one whose missing shreds are requested. Shred lists the missing shreds of this many
+/// of its lowest slots.
 pub(crate) const SLOTS_WANTED: usize = 32;
-/// Slots that are looked at for that, and below the newest that is executed.
+/// Slots examined for that, and below the newest executed one.
 pub(super) const SLOTS_LOOKED_AT: u64 = 1_024;
 
-/// What is known of slots.
+/// The known state of slots.
 pub(super) struct Known<'a> {
-    /// The newest slot that is executed.
+    /// The newest executed slot.
     pub executed: u64,
-    /// Nothing of slots up to this one is wanted.
+    /// Slots up to this one are not wanted.
     pub root: u64,
-    /// Slots of which shreds have come, and not all.
+    /// Slots of which some shreds have arrived, but not all.
     pub begun: &'a BTreeMap<u64, SlotGaps>,
-    /// Slots that are whole, and their parents.
+    /// Whole slots, and their parents.
     pub whole: &'a BTreeMap<u64, u64>,
-    /// Slots that stake has voted for.
+    /// Slots with votes by stake.
     pub voted: &'a [u64],
 }
 
 impl Known<'_> {
-    /// Slots from which shreds are asked for; below the newest that is executed `below` slots are looked at, and none
-    /// that is final.
+    /// The first slot whose shreds are requested: `below` slots below the newest executed one are examined, but no
+    /// final slot.
     pub fn from(&self, below: u64) -> u64 {
         self.root.max(self.executed.saturating_sub(below)) + 1
     }
 
-    /// What is missing of the next slots, the oldest first; ancestors that nothing is known of before that, and after
-    /// it slots of which only votes were heard.
+    /// Returns what is missing of the next slots, the oldest first; before it unknown ancestors, and after it slots of
+    /// which only votes were heard.
     pub fn wanted(&self, below: u64) -> Vec<Wanted> {
         let (executed, from) = (self.executed, self.from(below));
         let to = executed + SLOTS_LOOKED_AT;
@@ -56,12 +56,12 @@ impl Known<'_> {
         let of_begun = begun().filter_map(|(slot, gaps)| Some((*slot, gaps.parent?)));
         let parents: BTreeMap<u64, u64> = whole().map(|(slot, parent)| (*slot, *parent)).chain(of_begun).collect();
         let is_there = |slot: &u64| self.whole.contains_key(slot) || self.begun.contains_key(slot);
-        // On a block of which nothing is known something was built: there is a fork.
+        // A block was built on an unknown parent: there is a fork.
         let lost = |parent: &u64| *parent >= from && !is_there(parent);
         let orphans = parents.iter().filter(|(_, parent)| lost(parent)).map(|(slot, _)| *slot);
         let mut wanted: Vec<Wanted> = orphans.take(ORPHANS_WANTED).map(|slot| Wanted::Orphan { slot }).collect();
         let named: BTreeSet<u64> = parents.values().copied().filter(lost).collect();
-        // Between a block and its parent there is none on its fork; on another one there is what was heard of.
+        // A fork has no blocks between a block and its parent; another fork has only those heard of.
         let skipped = between(parents.iter().map(|(slot, parent)| (*parent.max(&executed), *slot)), from, to);
         let is_heard_of = |slot: &u64| self.begun.contains_key(slot) || named.contains(slot);
         let slots = (from..=newest.min(to)).filter(|slot| !self.whole.contains_key(slot));
@@ -81,7 +81,7 @@ impl Known<'_> {
     }
 }
 
-/// Of each slot from `from` to `to` whether it is between two of a pair. A leader may name a parent far back, and
+/// For each slot in `from..to`, whether it is between the two of a pair. A leader may name a parent far back, and
 /// blocks far ahead: each pair costs the same.
 fn between(pairs: impl Iterator<Item = (u64, u64)>, from: u64, to: u64) -> Vec<bool> {
     let mut changes = vec![0i32; (to + 2 - from) as usize];
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(slots(&[(11, 14), (13, 15), (17, 18)]), [12, 13, 14]);
         assert_eq!(slots(&[(2, 12), (18, 70_000)]), [10, 11, 19, 20]);
         assert!(slots(&[(1, 5), (30, 40), (12, 12)]).is_empty());
-        // As a slot after another: a set that holds all of these would not fit into memory.
+        // A set with all slots of these ranges would not fit into memory.
         assert_eq!(between((0..1 << 16).map(|n| (n, u64::MAX)), 10, 20).iter().filter(|is| **is).count(), 11);
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let gaps = |slot, parent, shreds: &[u32]| {
             (slot, SlotGaps { slot, parent, highest_from: None, shreds: shreds.to_vec() })
         };
-        // 12 was built on 9, so that 10 and 11 are on no fork that is known; 15 on 13, of which nothing is here.
+        // 12 was built on 9, so 10 and 11 are on no known fork; 15 on 13, of which nothing is here.
         let begun = BTreeMap::from([gaps(12, Some(9), &[3]), gaps(15, Some(13), &[]), gaps(14, None, &[7, 8])]);
         let whole = BTreeMap::from([(9, 8)]);
         let known = Known { executed: 9, root: 4, begun: &begun, whole: &whole, voted: &[17, 9, 3] };
@@ -132,10 +132,10 @@ mod tests {
             Wanted::Highest { slot: 13, from: 0 },
             Wanted::Shred { slot: 14, index: 7 },
             Wanted::Shred { slot: 14, index: 8 },
-            // Of 15 nothing is due; 17 is voted for, 9 is whole, 3 is final.
+            // Nothing of 15 is due; 17 has votes, 9 is whole, 3 is final.
             Wanted::Highest { slot: 17, from: 0 },
         ];
-        // What was built on 8, which nobody has told of, is an orphan too where it is looked that far below.
+        // Slot 9, whose parent 8 is unknown, is an orphan too when looking that far below.
         assert_eq!(known.wanted(0), expected);
         assert_eq!(known.wanted(1_024)[..2], [Wanted::Orphan { slot: 9 }, expected[0]]);
         let whole = BTreeMap::new();

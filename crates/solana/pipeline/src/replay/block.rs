@@ -1,9 +1,9 @@
-//! block: one block from its bytes to its bank, in bounded steps.
+//! block: takes one block from its bytes to its frozen bank, in bounded steps.
 //!
 //! reads   the block's bytes, with each call; reports of orders
-//! writes  the ledger: the slot begins and ends here; orders
-//! memory  for one block at a time: 8 B and the conflicts of each transaction, 73 B an entry, the history
-//! drops   what follows the first fault: the block ends with an error that names the fault, and its slot may have begun
+//! writes  the ledger: the slot starts and ends here; orders
+//! memory  for one block at a time: 8 B and the conflicts of each transaction, 73 B per entry, the history
+//! drops   everything after the first fault: the block ends with an error that names it, and its slot may have started
 //! source  `blockstore_processor.rs` of `solana-ledger` 4.2
 //!
 //! ```text
@@ -11,8 +11,9 @@
 //!                                   orders out, reports back    ┘ → the slot ends → history by entries
 //! ```
 //!
-//! Hashes are checked while transactions run. Of several faults the first in the block is reported: when one is found,
-//! what lies before it is still checked, and nothing behind it. So the error does not depend on the workers.
+//! Hashes are verified while transactions execute. The first fault in block order is the one reported: once a fault is
+//! found, everything before it is still checked, and nothing after it. The error therefore does not depend on the
+//! workers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,58 +33,58 @@ use crate::exec::{ExecOrder, Failure, ORDER_ENTRIES, Order, Place, Report, Work}
 use crate::links::MICROBLOCK_TXNS;
 use crate::poh::check::{BlockError, ChainEntry, TickCheck};
 
-/// Parts of a block that a step parses, about 50 µs.
+/// Parts of a block parsed per step: about 50 µs.
 const PARSED_IN_STEP: usize = 128;
-/// Transactions whose conflicts a step adds, about 20 µs.
+/// Transactions whose conflicts are added per step: about 20 µs.
 const ADDED_IN_STEP: usize = 64;
-/// Hashes of an order, about a quarter of a millisecond, unless one entry has more.
+/// Hashes per order: about a quarter of a millisecond, unless a single entry has more.
 const ORDER_HASHES: u64 = 4_096;
 
-/// The chain's rules for a block.
+/// The chain's parameters for a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Ticks of a slot.
+    /// Ticks per slot.
     pub ticks_per_slot: u64,
-    /// Hashes of a tick; `None` at low power.
+    /// Hashes per tick; `None` in low power.
     pub hashes_per_tick: Option<u64>,
 }
 
 /// A block to execute.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// The rules.
+    /// The chain's parameters.
     pub rules: Rules,
-    /// Its slot.
+    /// The block's slot.
     pub slot: u64,
-    /// The slot of the block that it follows.
+    /// The slot of its parent.
     pub parent: u64,
-    /// The last hash of that one.
+    /// The last hash of its parent.
     pub parent_hash: Hash,
-    /// Whether its signatures need no check.
+    /// Whether its signatures are already verified.
     pub is_known: bool,
-    /// Whether the history is wanted.
+    /// Whether to record the history.
     pub records: bool,
 }
 
-/// A block that was executed.
+/// The result of executing a block.
 #[derive(Debug, PartialEq)]
 pub struct Executed {
-    /// What it came to.
+    /// The ledger's summary of the block.
     pub block: BlockSummary,
-    /// What its transactions did, entry by entry, where that is recorded.
+    /// The effects of its transactions, entry by entry, if recorded.
     pub batches: Vec<Vec<u8>>,
-    /// Where its votes are.
+    /// Where its votes are in the block's bytes.
     pub votes: Vec<Place>,
 }
 
 /// What a step did.
 #[derive(Debug)]
 pub enum Step {
-    /// Something; there may be an order now, and there is more to do.
+    /// It did some work; there may be an order now, and there is more to do.
     Busy,
-    /// Nothing: orders are to be taken, or reports to be waited for.
+    /// Nothing to do until orders are taken or reports arrive.
     Waits,
-    /// The block's end.
+    /// The block has ended.
     Ended(Result<Executed, ReplayError>),
 }
 
@@ -94,7 +95,7 @@ pub struct Replay {
     cursor: Cursor,
     is_parsed: bool,
     entries: Vec<ChainEntry>,
-    /// The first transaction of each entry, and how many there are behind the last.
+    /// Index of the first transaction of each entry, and at the end the total.
     firsts: Vec<u32>,
     txns: Vec<Place>,
     votes: Vec<Place>,
@@ -102,17 +103,17 @@ pub struct Replay {
     bank: Option<Arc<Bank>>,
     conflicts: Conflicts,
     touched: Vec<(AccountHash, bool)>,
-    /// Entries whose hashes were handed out.
+    /// Entries whose hashes were issued in orders.
     hashed: usize,
     flights: Vec<Flight>,
     next_id: u64,
     fault: Option<Fault>,
     history: Vec<Vec<u8>>,
-    /// Of each transaction: which of those has its history, and where.
+    /// For each transaction: the index of its batch in `history`, and the range in it.
     pieces: Vec<(u32, Range<u32>)>,
 }
 
-/// An order that is out.
+/// An issued order without a report.
 struct Flight {
     id: u64,
     work: InFlight,
@@ -120,20 +121,20 @@ struct Flight {
 
 enum InFlight {
     Transactions(Vec<u32>),
-    /// From this entry on.
+    /// Hashes from this entry on.
     Hashes(usize),
 }
 
-/// The first fault that was found so far.
+/// The first fault found so far, in block order.
 struct Fault {
-    /// Transactions and entries before it: they are still of interest.
+    /// Transactions before the fault, and entries before it, which must still be checked.
     txns: u32,
     entries: usize,
     error: ReplayError,
 }
 
 impl Replay {
-    /// Begins a block, whatever became of the one before.
+    /// Starts a block, abandoning any previous one.
     pub fn begin(&mut self, job: Job) {
         self.job = Some(job);
         self.cursor = Cursor::default();
@@ -152,12 +153,12 @@ impl Replay {
         self.pieces.clear();
     }
 
-    /// The transactions of the block, once the slot has begun.
+    /// The number of transactions in the block, once the slot has started.
     pub fn transactions(&self) -> Option<usize> {
         self.bank.as_ref().map(|_| self.txns.len())
     }
 
-    /// The bank, once the slot has begun.
+    /// The bank, once the slot has started.
     pub fn bank(&self) -> Option<&Arc<Bank>> {
         self.bank.as_ref()
     }
@@ -250,7 +251,7 @@ impl Replay {
         })
     }
 
-    /// Transactions and entries that are of interest: those before the first fault.
+    /// Transactions and entries to check: those before the first fault.
     fn ends(&self) -> (u32, usize) {
         match &self.fault {
             Some(fault) => (fault.txns, fault.entries),
@@ -266,7 +267,7 @@ impl Replay {
         Ok(Executed { block, batches, votes: std::mem::take(&mut self.votes) })
     }
 
-    /// The history by entries, as the block's order has it.
+    /// Joins the history into batches by entry, in block order.
     fn batches(&self, slot: u64) -> Vec<Vec<u8>> {
         let entries = self.firsts.windows(2).map(|ends| &self.pieces[ends[0] as usize..ends[1] as usize]);
         let pieces = entries.flat_map(|entry| entry.chunks(MICROBLOCK_TXNS));
@@ -275,8 +276,8 @@ impl Replay {
         pieces.zip(0..).map(|(pieces, number)| Batch::join(slot, number, pieces.iter().map(piece))).collect()
     }
 
-    /// The next order, where there is one that waits for no report. Transactions come before hashes, since others may
-    /// wait for them.
+    /// Returns the next order that needs no outstanding report. Transactions come before hashes, since other
+    /// transactions may wait for them.
     pub fn order(&mut self) -> Option<Order> {
         let job = self.job?;
         self.bank.as_ref()?;
@@ -315,7 +316,7 @@ impl Replay {
         Some(Order { id, slot: job.slot, work })
     }
 
-    /// Takes the report of an order. One of a block before is of no interest.
+    /// Takes the report of an order. Reports for an earlier block are ignored.
     pub fn take(&mut self, report: Report, data: &[u8]) {
         let Some(at) = self.flights.iter().position(|flight| flight.id == report.id) else { return };
         let slot = self.job.expect("an order is out").slot;
@@ -345,13 +346,13 @@ impl Replay {
                         ReplayError::Signature { slot, signature: encode_64(txn.first_signature()).to_string() }
                     }
                 };
-                // The hash of its own entry comes before it.
+                // The hash of its own entry precedes it.
                 self.fail(txn, self.firsts.partition_point(|first| *first <= txn), error);
             }
         }
     }
 
-    /// Notes a fault behind so many transactions and entries, unless there is one before it.
+    /// Records a fault after this many transactions and entries, unless an earlier fault is known.
     fn fail(&mut self, txns: u32, entries: usize, error: ReplayError) {
         let is_first = |fault: &Fault| (entries, txns) < (fault.entries, fault.txns);
         if self.fault.as_ref().is_none_or(is_first) {
@@ -359,7 +360,7 @@ impl Replay {
         }
     }
 
-    /// Keeps the history of a batch's transactions.
+    /// Stores the history of a batch's transactions.
     fn keep(&mut self, batch: &[u32], history: Vec<u8>) {
         let number = self.history.len() as u32;
         let sizes: Vec<u32> = Batch::read(&history).pieces().map(|piece| piece.len() as u32).collect();

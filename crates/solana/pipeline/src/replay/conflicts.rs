@@ -1,14 +1,15 @@
-//! conflicts: which transactions of a block may run now.
+//! conflicts: decides which transactions of a block may execute now.
 //!
-//! reads   the accounts of each transaction in the block's order, and which of them it may write; what has finished
-//! writes  batches: transactions none of which waits for one outside of its batch
-//! memory  about 20 B a transaction, 12 B for each two that conflict, 40 B an account of the block
+//! reads   each transaction's accounts, in block order, and which of them it may write; which transactions have
+//!         finished
+//! writes  batches: transactions that wait for none outside of their batch
+//! memory  about 20 B per transaction, 12 B per pair of conflicting transactions, 40 B per account of the block
 //! drops   nothing
-//! source  `unified_scheduler_logic` of `solana-unified-scheduler-logic` 4.2: what conflicts
+//! source  `unified_scheduler_logic` of `solana-unified-scheduler-logic` 4.2, for what conflicts
 //!
-//! Two transactions conflict when one may write an account that the other touches; the later one waits for the
-//! earlier. Whatever runs at once therefore comes to what the block's order comes to. A chain of transactions that wait
-//! only for each other goes into one batch, which runs in order: a busy account costs parallelism and no hand-overs.
+//! Two transactions conflict if one may write an account that the other touches; the later one waits for the earlier.
+//! Any parallel execution therefore has the same result as the block's order. A chain of transactions that wait only
+//! for each other goes into one batch, which executes in order: a busy account costs parallelism but no messages.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -17,10 +18,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 use hearth_ledger::AccountHash;
 use hearth_mutation::{Mutation, active};
 
-/// No transaction, and the end of a list.
+/// No transaction, or the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// The order in which a block's transactions may run.
+/// The dependency graph of a block's transactions.
 #[derive(Default)]
 pub(super) struct Conflicts {
     nodes: Vec<Node>,
@@ -29,7 +30,8 @@ pub(super) struct Conflicts {
     readers: Vec<Reader>,
     /// Transactions that wait for none.
     ready: BinaryHeap<Reverse<u32>>,
-    /// Those that wait only for members of the batch in the making, and all that wait for one.
+    /// Transactions that wait only for members of the batch being built, and below all that wait for at least one of
+    /// them.
     inside: BinaryHeap<Reverse<u32>>,
     followers: Vec<u32>,
 }
@@ -42,27 +44,27 @@ enum State {
     Finished,
 }
 
-/// A transaction.
+/// The state of a transaction.
 struct Node {
-    /// Edges from transactions that have not finished.
+    /// Edges from unfinished transactions.
     waits: u32,
-    /// Of those, edges from members of the batch in the making.
+    /// How many of those come from members of the batch being built.
     inside: u32,
-    /// Its first edge.
+    /// Index of its first edge.
     edge: u32,
     state: State,
 }
 
-/// `to` waits for the transaction whose list this is in.
+/// `to` waits for the transaction that owns this list.
 struct Edge {
     to: u32,
     next: u32,
 }
 
-/// Who touched an account last.
+/// The last transactions that touched an account.
 struct Touch {
     writer: u32,
-    /// The last of those that have read it since then, in `readers`.
+    /// Index in `readers` of the last transaction to read it since that write.
     reader: u32,
 }
 
@@ -86,12 +88,12 @@ impl Conflicts {
         self.nodes.len()
     }
 
-    /// Whether a transaction below `end` could be taken.
+    /// Whether a transaction below `end` is ready.
     pub fn has(&self, end: u32) -> bool {
         self.ready.peek().is_some_and(|Reverse(txn)| *txn < end)
     }
 
-    /// Adds the block's next transaction, which touches these accounts and may write some.
+    /// Adds the block's next transaction, which touches these accounts; `true` marks those it may write.
     pub fn add(&mut self, touched: &[(AccountHash, bool)]) {
         let txn = self.nodes.len() as u32;
         self.nodes.push(Node { waits: 0, inside: 0, edge: NONE, state: State::Waiting });
@@ -100,7 +102,7 @@ impl Conflicts {
             let Touch { writer, reader } = *touch;
             if writes {
                 *touch = Touch { writer: txn, reader: NONE };
-                // They come after the writer before, so that one is no matter any more where there are some.
+                // The readers come after the previous writer, so waiting for them includes waiting for it.
                 let mut at = reader;
                 while let Some(Reader { txn: earlier, before }) = self.readers.get(at as usize) {
                     let (earlier, before) = (*earlier, *before);
@@ -130,7 +132,7 @@ impl Conflicts {
         self.nodes[txn as usize].waits += 1;
     }
 
-    /// Takes a batch of at most `count` transactions that are below `end` and that `fits` takes, in the block's order.
+    /// Takes a batch of at most `count` transactions below `end` that `fits` accepts, in block order.
     pub fn take(&mut self, count: usize, end: u32, mut fits: impl FnMut(u32) -> bool) -> Vec<u32> {
         let mut batch = vec![];
         while batch.len() < count
@@ -175,7 +177,7 @@ impl Conflicts {
         };
     }
 
-    /// A batch that was taken has finished.
+    /// Marks a batch as finished.
     pub fn finish(&mut self, batch: &[u32]) {
         for txn in batch {
             self.nodes[*txn as usize].state = State::Finished;
@@ -192,7 +194,7 @@ impl Conflicts {
     }
 }
 
-/// An account's hash is one already.
+/// A hasher for account hashes, which are uniform already.
 #[derive(Default)]
 struct Identity(u64);
 

@@ -1,4 +1,4 @@
-//! Why a block cannot be executed.
+//! error: why a block cannot be executed.
 //!
 //! source  `blockstore_processor.rs` of `solana-ledger` 4.2
 
@@ -7,49 +7,49 @@ use hearth_wire::entry::EntryError;
 
 use crate::poh::check::BlockError;
 
-/// Why a block cannot be executed: the first fault by its place in the block, once its entries and ticks are right.
+/// Why a block cannot be executed: the first fault in block order, once its entries and ticks are valid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
-    /// The ledger does not take the block.
+    /// The ledger rejects the slot.
     #[error("slot {slot}: {source}")]
     Slot {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Why.
+        /// The ledger's reason.
         source: SlotError,
     },
-    /// The block is no sequence of entries.
+    /// The bytes are not a sequence of entries.
     #[error("slot {slot}: {source}")]
     Entries {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Why.
+        /// The parser's reason.
         source: EntryError,
     },
-    /// The block's hash chain or its ticks are wrong.
+    /// The hash chain or the ticks are wrong.
     #[error("slot {slot}: {source}")]
     Chain {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Why.
+        /// The broken rule.
         source: BlockError,
     },
-    /// A signature in a block.
+    /// A transaction's signature is wrong.
     #[error("slot {slot}: a transaction of the block has a wrong signature, {signature}")]
     Signature {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
         /// The transaction's first signature.
         signature: String,
     },
-    /// A transaction of the block does not land.
+    /// A transaction cannot land.
     #[error("slot {slot}: transaction {index} of the block does not land: {outcome:?}")]
     DoesNotLand {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Which transaction of the block, from 0.
+        /// Index of the transaction in the block, from 0.
         index: usize,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
 }

@@ -1,6 +1,6 @@
-//! executor: the blocks that [`super::position`] wants executed, as orders for workers.
+//! executor: executes the blocks that [`super::position`] chooses, as orders for workers.
 //!
-//! reads   a block; reports of workers
+//! reads   a block; workers' reports
 //! writes  the ledger; orders
 //! memory  one block; that of [`Replay`]
 
@@ -12,22 +12,22 @@ use super::position::{BlockExecutor, Executed, Progress};
 use super::{Job, Replay, Rules, Step, cast};
 use crate::exec::{Order, Report};
 
-/// Hands out a block's orders, and takes the reports.
+/// Issues a block's orders, and takes the reports.
 pub struct Dispatcher {
     replay: Replay,
     rules: Rules,
-    /// Whether a history is kept.
+    /// Whether to record the history.
     records: bool,
     block: Option<Block>,
 }
 
 impl Dispatcher {
-    /// Executes by the chain's rules, and records what a history wants.
+    /// Creates an executor with the chain's parameters; `records` asks for the history.
     pub fn new(rules: Rules, records: bool) -> Self {
         Self { replay: Replay::default(), rules, records, block: None }
     }
 
-    /// The next order, where there is one that waits for no report, and the bytes that its places lie in.
+    /// Returns the next order that needs no outstanding report, and the bytes to which its places refer.
     pub fn order(&mut self) -> Option<(Order, &[u8])> {
         let block = self.block.as_ref()?;
         Some((self.replay.order()?, &block.data))

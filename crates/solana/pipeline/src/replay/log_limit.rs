@@ -1,35 +1,35 @@
-//! log_limit: how many lines the tile may log.
+//! log_limit: limits how many lines of one kind the tile logs.
 //!
 //! reads   the time
-//! writes  whether a line may be logged, and what its end says
+//! writes  whether a line may be logged, and a suffix for it
 //! memory  a few words
-//! drops   lines of one kind beyond [`LINES_MAX`] in [`PERIOD_NS`]: the counter that the last one names has all
+//! drops   lines of one kind beyond [`LINES_MAX`] in [`PERIOD_NS`]: the last line names the counter that has all of
+//!         them
 //!
-//! A leader that makes two blocks of each slot, or wrong ones, costs a line a block. Standard error may be a slow pipe,
-//! and writing to it holds the tile up.
+//! A leader that makes two blocks for each slot, or invalid ones, costs a line per block. Standard error may be a slow
+//! pipe, and writing to it blocks the tile.
 
-/// Lines of one kind in a period at most.
+/// Maximum lines of one kind per period.
 pub const LINES_MAX: u32 = 8;
-/// A period, nanoseconds.
+/// Length of a period, in nanoseconds.
 pub const PERIOD_NS: u64 = 60_000_000_000;
 
 /// Counts the lines of one kind in a period.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLimit {
-    /// The metric that counts what the lines are about.
+    /// The metric that counts the same events.
     counter: &'static str,
     since_ns: u64,
     lines: u32,
 }
 
 impl LogLimit {
-    /// A limit of lines about what `counter` counts.
+    /// Creates a limit for lines about the events that `counter` counts.
     pub fn new(counter: &'static str) -> Self {
         Self { counter, since_ns: 0, lines: 0 }
     }
 
-    /// Takes note of a line, if there may be one. Returns what to put at its end: the last of a period says that more
-    /// are left out.
+    /// Counts a line, if one is allowed. Returns its suffix: the last line of a period says that more are suppressed.
     pub fn admit(&mut self, now_ns: u64) -> Option<String> {
         if now_ns.saturating_sub(self.since_ns) >= PERIOD_NS {
             *self = Self { since_ns: now_ns, ..Self::new(self.counter) };

@@ -1,17 +1,16 @@
-//! replay: executes the blocks of the cluster and of the disk, and takes the ledger to the block to be built on.
+//! replay: executes blocks of the cluster and of the disk, and moves the ledger to the block to build on.
 //!
-//! reads   the block store; tower's commands; which slot proof of history makes
-//! writes  the ledger; reports to tower; orders for proof of history; what its transactions did, for the history
+//! reads   the block store; tower's commands; which slot poh is producing
+//! writes  the ledger; reports to tower; orders for poh; the effects of transactions, for the history
 //! memory  see [`position`]; one block's places, conflicts and history; each worker's own
-//! drops   a block that is wrong: an error that names the first fault
+//! drops   an invalid block, with an error that names its first fault
 //! source  `replay_stage.rs`, `blockstore_processor.rs` of Agave 4.2
 //!
-//! [`position`] decides which block is executed next, and on which. [`Replay`] is the state machine of one block: it
-//! parses, checks ticks, hands out [orders](crate::exec::Order) and takes reports. It does no I/O, starts no thread and
-//! holds no bytes of the block, so a tile or a thread can drive it. In a cluster [the tile](ReplayTile) drives it with
-//! [exec](crate::exec) tiles; at a start from disk [`Pool`] does, with workers in the process.
-//! Whatever the number of workers and the order of their reports, the block comes to what it comes to one transaction
-//! after the other.
+//! [`position`] decides which block executes next, and on which parent. [`Replay`] is the state machine of one block:
+//! it parses, checks ticks, issues [orders](crate::exec::Order) and takes reports. It does no I/O, starts no thread and
+//! holds no bytes of the block, so either a tile or a thread can drive it. In a cluster [the tile](ReplayTile) drives
+//! it with [exec](crate::exec) tiles; at a start from disk, [`Pool`] does, with workers in the process. A block has the
+//! same result as sequential execution, whatever the number of workers and the order of their reports.
 
 mod block;
 mod conflicts;
@@ -39,14 +38,14 @@ use hearth_wire::transfer::TRANSFER_SIZE;
 
 use crate::tower::SLOTS_MAX;
 
-/// Bytes that replay takes with so many vote accounts and blocks above the root, at most, beside the block at hand.
+/// Maximum bytes that replay takes for this many vote accounts and blocks above the root, besides the current block.
 pub const fn memory(accounts: u64, blocks: u64) -> u64 {
-    // 40 B of a stored slot, 120 B of a block; events with all accounts that a block changed, 450 B each.
+    // 40 B per stored slot, 120 B per block; events with all accounts that a block changed, 450 B each.
     40 * SLOTS_MAX as u64 + 120 * blocks + 450 * accounts + vote_hashes::memory(accounts, blocks)
 }
 
-/// Bytes that a block takes while it is executed: itself, and where it is of transfers, of each its place, its
-/// conflicts with the one before and the one behind, and its two accounts.
+/// Bytes that a block takes during execution: itself and, if it consists of transfers, for each its place, its
+/// conflicts with the previous and the next one, and its two accounts.
 pub const fn block_memory(bytes: u64) -> u64 {
     bytes + bytes / TRANSFER_SIZE as u64 * (8 + 20 + 2 * 12 + 2 * 40)
 }

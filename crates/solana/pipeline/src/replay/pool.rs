@@ -1,4 +1,4 @@
-//! pool: drives a block with workers in the process, each on a thread of its own where the block is worth it.
+//! pool: executes a block with workers in the process, each on its own thread if the block is large enough.
 //!
 //! reads   a block's bytes
 //! writes  the ledger
@@ -12,7 +12,7 @@ use super::block::{Executed, Job, Replay, Step};
 use super::error::ReplayError;
 use crate::exec::{Order, Report, Worker, WorkerConfig};
 
-/// Fewer transactions are not worth a second thread.
+/// Fewer transactions do not pay for a second thread.
 const WORTH_A_THREAD: usize = 128;
 
 /// Executes blocks on several threads.
@@ -22,17 +22,17 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of at least one worker, who share `config.table_bytes`.
+    /// Creates a pool of at least one worker; the workers share `config.table_bytes`.
     pub fn new(workers: usize, config: &WorkerConfig) -> Self {
         let count = workers.max(1);
         let config = WorkerConfig { table_bytes: config.table_bytes / count, ..config.clone() };
         Self { replay: Replay::default(), workers: (0..count).map(|_| Worker::new(&config)).collect() }
     }
 
-    /// Executes a block on the ledger's last.
+    /// Executes a block on top of the ledger's last one.
     ///
     /// # Errors
-    /// It is wrong; then its slot may have begun and not ended.
+    /// The block is invalid; its slot may then have started without ending.
     pub fn block(&mut self, ledger: &Ledger, job: Job, data: &[u8]) -> Result<Executed, ReplayError> {
         let Self { replay, workers } = self;
         replay.begin(job);
@@ -70,17 +70,17 @@ struct Block<'a> {
     bank: &'a Bank,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Board<'a> {
     state: Mutex<State<'a>>,
-    /// There may be an order, or the block has ended.
+    /// Signals that there may be an order, or that the block has ended.
     changed: Condvar,
 }
 
 struct State<'a> {
     replay: &'a mut Replay,
     end: Option<Result<Executed, ReplayError>>,
-    /// A thread has panicked.
+    /// Whether a thread has panicked.
     is_broken: bool,
 }
 
@@ -89,7 +89,7 @@ impl<'b> Board<'b> {
         self.state.lock()
     }
 
-    /// Works at the block until it ends.
+    /// Works on the block until it ends.
     fn work(&self, worker: &mut Worker, block: &Block<'_>) {
         let _leaves = Leaves(self);
         let mut state = self.lock();
@@ -129,7 +129,7 @@ fn run(worker: &mut Worker, order: &Order, block: &Block<'_>) -> Report {
     }
 }
 
-/// Lets the other threads know of one that panics.
+/// Notifies the other threads if this one panics.
 struct Leaves<'a, 'b>(&'a Board<'b>);
 
 impl Drop for Leaves<'_, '_> {

@@ -1,17 +1,17 @@
-//! position: where the ledger is, and what is executed on it next.
+//! position: where the ledger is, and what executes on it next.
 //!
-//! reads   tower's commands; what the store has; which slot proof of history makes
-//! writes  the ledger, by an executor; [`Output`]s
-//! memory  120 B for each block above the root; 40 B for each slot that the store has above it, of 65,536; a block;
-//!         what [`super::vote_hashes`] keeps; events of [`CHANGES_PER_LOOK_MAX`] stored slots
+//! reads   tower's commands; the contents of the store; which slot poh is producing
+//! writes  the ledger, through an executor; [`Output`]s
+//! memory  120 B per block above the root; 40 B per slot that the store has above it, for up to 65,536; a block; what
+//!         [`super::vote_hashes`] keeps; events of [`CHANGES_PER_LOOK_MAX`] stored slots
 //! drops   blocks that cannot be executed: counted
 //!
-//! The ledger is at one block, the head. A block on another is executed after the ledger was taken there: back to the
-//! block that both have below them, and forward by executing again. While proof of history makes a slot the ledger
-//! belongs to it, and while a block is executed it is between two blocks: commands that need the ledger wait.
+//! The ledger is at one block, the head. To execute a block on another parent, the ledger first moves there: back to
+//! the common ancestor, then forward by re-executing blocks. While poh produces a slot the ledger belongs to poh, and
+//! during execution it is between two blocks: commands that need the ledger wait.
 //!
-//! A [turn](Position::turn) does a bounded piece of executing a block; that of a block's end hashes what it changed.
-//! Nothing here reads a clock, a file or a socket: the store, the executor and proof of history are given.
+//! A [turn](Position::turn) executes a bounded piece of a block; the turn at a block's end hashes what the block
+//! changed. This module reads no clock, file or socket: the caller supplies the store, the executor and poh.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use super::vote_hashes::{AHEAD, VoteHashes};
 use crate::poh::Parent;
 use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, SLOTS_MAX, Start, StoredBlock};
 
-/// Changes of stored slots that one look reports to tower; after a start the store may have all of [`SLOTS_MAX`].
+/// Maximum changes of stored slots reported to tower per look; after a start the store may have all of [`SLOTS_MAX`].
 pub const CHANGES_PER_LOOK_MAX: usize = 1_024;
 
 hearth_tile::counters! {
@@ -58,16 +58,16 @@ hearth_tile::counters! {
 
 /// The block store.
 pub trait BlockSource {
-    /// The slots from one on that it has anything of, ascending, so many at most.
+    /// Returns slots with any data, from `from` on, ascending, at most `count`.
     fn slots(&self, from: u64, count: usize) -> Vec<SlotInfo>;
 
-    /// A block, as far as it is here.
+    /// Reads what the store has of a block.
     ///
     /// # Errors
     /// The store cannot be read.
     fn block(&self, slot: u64) -> Result<Option<Block>, StoreError>;
 
-    /// The Merkle root that a block's first FEC set is chained to: its parent's last.
+    /// Returns the Merkle root to which a block's first FEC set is chained: its parent's last.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -88,103 +88,104 @@ impl BlockSource for Reader {
     }
 }
 
-/// A block that was executed.
+/// The result of executing a block.
 #[derive(Debug, Default)]
 pub struct Executed {
-    /// Its transactions.
+    /// Number of its transactions.
     pub transactions: u64,
-    /// Votes in it, by who may cast them.
+    /// Its votes signed by authorized voters.
     pub votes: Vec<Voted>,
-    /// What its transactions did, where a history is kept.
+    /// The effects of its transactions, if a history is kept.
     pub batches: Option<Vec<Vec<u8>>>,
 }
 
-/// What executes blocks, one at a time, in bounded pieces.
+/// Executes blocks, one at a time, in bounded pieces.
 pub trait BlockExecutor {
-    /// Begins a block on the ledger's head. One that was executed before needs no second look at its signatures.
+    /// Starts a block on the ledger's head. `is_known` means it executed before, so its signatures are already
+    /// verified.
     fn begin(&mut self, ledger: &Ledger, block: Block, is_known: bool);
 
-    /// Does a bounded piece of the block that was begun.
+    /// Executes a bounded piece of the current block.
     fn step(&mut self, ledger: &Ledger) -> Progress;
 }
 
-/// How far a block is.
+/// Progress on a block.
 #[derive(Debug)]
 pub enum Progress {
     /// There is more to do.
     Busy,
-    /// Others work at it.
+    /// Waiting for workers.
     Waits,
-    /// It is at its end, or is wrong: then its slot may have begun and not ended.
+    /// It has ended or is invalid; then its slot may have started without ending.
     Ended(Result<Executed, ReplayError>),
 }
 
-/// What is asked of proof of history. The ledger belongs to it while it makes a slot.
+/// Controls poh. The ledger belongs to poh while poh produces a slot.
 pub trait LeaderControl {
     /// Build on this block from now on.
     fn reset(&mut self, parent: Parent);
 
-    /// Make a slot on the block that was given last.
+    /// Produce a slot on the block given last.
     fn make(&mut self, slot: u64);
 
-    /// Takes back a slot that was not begun; false if it was, or if that is not known yet: then
-    /// [`Position::retracted`] follows where it was not.
+    /// Retracts a slot that has not started. Returns false if it has, or if that is not known yet; in the latter case
+    /// [`Position::retracted`] follows if it had not.
     fn retract(&mut self) -> bool;
 
-    /// The slot that is to be made, or under way.
+    /// The slot ordered or in progress.
     fn making(&self) -> Option<u64>;
 }
 
-/// What is to be done.
+/// An action for the caller.
 #[derive(Debug)]
 pub enum Output {
     /// Report this event to tower.
     Tower(Event),
-    /// Report to store that the block of this slot, and those below it, are confirmed.
+    /// Report to store that the block of this slot and its ancestors are confirmed.
     Confirmed(u64),
-    /// Report to store what the transactions of a block did.
+    /// Report the effects of a block's transactions to store.
     Record {
         /// The block's slot.
         slot: u64,
-        /// The batches.
+        /// The batches of the history.
         batches: Vec<Vec<u8>>,
     },
-    /// Have the block of this slot dropped from the store, and another one taken in its place.
+    /// Make the store drop the block of this slot, so that another takes its place.
     Dump(u64),
     /// The block of a slot cannot be executed.
     Died {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Why a node can no longer be in its cluster.
+/// Why a node can no longer follow its cluster.
 #[derive(Debug)]
 pub enum PositionError {
     /// The store cannot be read.
     Store(StoreError),
     /// The ledger cannot leave a fork.
     Rewind(RewindError),
-    /// A block that was executed before cannot be executed again.
+    /// A block that executed before fails to execute again.
     Again(ReplayError),
-    /// A block came to another hash than the first time.
+    /// A block had another hash than the first time.
     NotTheSame(u64),
-    /// More than a third of the stake has another bank hash for the very block.
+    /// More than a third of the stake has another bank hash for the same block.
     Refuted {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Theirs.
+        /// The bank hash that the stake names.
         theirs: Hash,
-        /// The one here.
+        /// The bank hash computed here.
         ours: Hash,
     },
-    /// More than a third of the stake has executed a block that cannot be executed here.
+    /// More than a third of the stake has executed a block that fails here.
     RefutedDead {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Why it cannot be executed here.
+        /// Why it fails here.
         why: String,
     },
 }
@@ -203,79 +204,79 @@ impl From<RewindError> for PositionError {
 
 /// A block that cannot be executed.
 struct Dead {
-    /// Its id, where it breaks a rule on the very parent that it was made on.
+    /// Its id, if it breaks a rule on the parent that it was made for.
     block_id: Option<Hash>,
     why: String,
 }
 
-/// A block that is being executed.
+/// The block being executed.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     /// A new one, on this parent.
     New { slot: u64, parent: u64, block_id: Hash },
-    /// One that was executed before, on the way to another fork.
+    /// A re-execution on the way to another fork.
     Again { slot: u64 },
 }
 
-/// Blocks to execute again, in order, and what is done after them.
+/// Blocks to re-execute, in order, and what to do after them.
 #[derive(Debug)]
 struct Journey {
     path: VecDeque<u64>,
     then: Then,
 }
 
-/// What is done at the block to which the ledger goes.
+/// What to do once the ledger has arrived at a block.
 #[derive(Clone, Copy, Debug)]
 enum Then {
-    /// Execute the block of this slot, which is on it.
+    /// Execute the block of this slot on top of it.
     Execute { slot: u64, parent: u64 },
-    /// Have proof of history make this slot on it.
+    /// Make poh produce this slot on top of it.
     Make(u64),
-    /// It is the root.
+    /// Make it the root.
     Root(u64),
 }
 
-/// The state.
+/// The ledger's position, and the work towards the next one.
 pub struct Position<S, X, P> {
     ledger: Arc<Ledger>,
     source: S,
     executor: X,
-    /// Where the node makes blocks.
+    /// Set if the node makes blocks.
     poh: Option<P>,
     root: u64,
     blocks: Blocks,
     vote_hashes: VoteHashes,
     /// Slots whose blocks cannot be executed.
     dead: BTreeMap<u64, Dead>,
-    /// The versions of slots that were dropped: the store has them until the shred tile has heard of it.
+    /// Dropped versions of slots: the store still has them until the shred tile has processed the drop.
     dumped: BTreeMap<u64, Hash>,
-    /// What tower knows that the store has above the root, by slot.
+    /// What tower knows of the slots above the root in the store, in order.
     stored: Vec<SlotInfo>,
-    /// Whether the last look left changes for the next.
+    /// Whether the last look left changes for the next one.
     is_behind: bool,
-    /// What tower knows of whether a block waits to be executed.
+    /// What tower last heard about waiting blocks.
     has_backlog: Option<bool>,
-    /// The slot that proof of history makes: the ledger belongs to it.
+    /// The slot that poh is producing: the ledger belongs to it.
     making: Option<u64>,
-    /// The block that is being executed.
+    /// The block being executed.
     task: Option<Task>,
-    /// Where the ledger goes meanwhile.
+    /// Where the ledger is heading meanwhile.
     journey: Option<Journey>,
-    /// What tower wants of the ledger meanwhile.
+    /// Tower's commands that wait for the ledger.
     later: VecDeque<Command>,
-    /// The newest block that is confirmed and was not on the ledger's line yet.
+    /// The newest confirmed block that has not been on the ledger's fork yet.
     confirmed: Option<BankId>,
-    /// The newest slot that two thirds have rooted.
+    /// The newest slot rooted by two thirds of the stake.
     finalized: u64,
     /// Epochs whose stakes tower knows.
     epochs: BTreeSet<u64>,
     out: Vec<Output>,
-    /// What was counted.
+    /// The tile's counters.
     pub count: Counters,
 }
 
 impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
-    /// Begins at the ledger's last block, whose id is given: it is the root.
+    /// Starts at the ledger's last block, with the given id, as the root.
     pub fn new(ledger: Arc<Ledger>, block_id: Hash, source: S, executor: X, poh: Option<P>) -> Self {
         let root = head(&ledger, block_id);
         let slot = root.id.slot;
@@ -304,16 +305,16 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    /// What is to be done since the last call, in order.
+    /// Returns the actions due since the last call, in order.
     pub fn outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.out)
     }
 
-    /// Does a piece of executing a block, begins one, or takes over one that proof of history has made; whether there
-    /// was anything to do. What the store has is what [`Position::look`] found last.
+    /// Executes a piece of a block, starts one, or takes over one that poh has produced; returns whether there was
+    /// anything to do. The store's contents are as [`Position::look`] last found them.
     ///
     /// # Errors
-    /// The node can no longer be in its cluster.
+    /// The node can no longer follow its cluster.
     pub fn turn(&mut self) -> Result<bool, PositionError> {
         if let Some(task) = self.task {
             return self.step(task);
@@ -332,20 +333,20 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.task.is_some()
     }
 
-    /// What executes blocks.
+    /// The executor, to hand out its orders and take their reports.
     pub fn executor(&mut self) -> &mut X {
         &mut self.executor
     }
 
-    /// Proof of history.
+    /// Poh, if the node makes blocks.
     pub fn poh(&mut self) -> Option<&mut P> {
         self.poh.as_mut()
     }
 
-    /// Proof of history has taken back the slot that it was to make.
+    /// Handles poh's confirmation that the ordered slot was retracted.
     ///
     /// # Errors
-    /// The node can no longer be in its cluster.
+    /// The node can no longer follow its cluster.
     pub fn retracted(&mut self, slot: u64) -> Result<(), PositionError> {
         if self.making.take_if(|making| *making == slot).is_some() {
             self.report(Event::Retracted(slot));
@@ -353,14 +354,14 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.catch_up()
     }
 
-    /// Looks at what the store has, and reports to tower what has changed: at most [`CHANGES_PER_LOOK_MAX`] slots, the
+    /// Reads which slots the store has, and reports changes to tower: at most [`CHANGES_PER_LOOK_MAX`] slots, the
     /// lowest first.
     pub fn look(&mut self) {
         let found = self.source.slots(self.root + 1, SLOTS_MAX);
         let mut before = std::mem::take(&mut self.stored).into_iter().peekable();
         let mut stored = Vec::with_capacity(found.len());
         let mut changes = 0;
-        // Counts a change; whether this look still has room to report it.
+        // Counts a change; returns whether this look still has room to report it.
         let mut has_room = || {
             changes += 1;
             changes <= CHANGES_PER_LOOK_MAX
@@ -395,12 +396,13 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.report_backlog();
     }
 
-    /// Whether tower does not know all yet that the store has: another look reports more.
+    /// Whether tower does not know the store's whole contents yet: another look reports more.
     pub fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Reports to tower whether a block waits to be executed. That none does is known only once all is looked at.
+    /// Reports to tower whether a block waits to be executed. The answer is "no" only once everything has been looked
+    /// at.
     fn report_backlog(&mut self) {
         let has_backlog = self.next().is_some();
         if self.is_behind && !has_backlog {
@@ -411,10 +413,10 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    /// Does what tower wants.
+    /// Executes a command from tower.
     ///
     /// # Errors
-    /// The node can no longer be in its cluster.
+    /// The node can no longer follow its cluster.
     pub fn command(&mut self, command: Command) -> Result<(), PositionError> {
         let needs_ledger = match &command {
             Command::BuildOn(_) | Command::Begin { .. } | Command::Dump(_) => true,
@@ -428,7 +430,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.perform(command)
     }
 
-    /// Does what waited for the ledger, as far as it is replay's.
+    /// Executes the commands that waited for the ledger, while replay has it.
     fn catch_up(&mut self) -> Result<(), PositionError> {
         while !self.later.is_empty() && self.has_ledger() {
             let command = self.later.pop_front().expect("it is not empty");
@@ -441,7 +443,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         match command {
             Command::BuildOn(id) => self.build_on(id),
             Command::Begin { slot, parent } => self.go(parent.slot, Then::Make(slot))?,
-            // From another fork the ledger could not get there any more.
+            // From another fork the ledger could not get there any more once the root moves.
             Command::Root(id) if !self.is_on_line(id.slot) => self.go(id.slot, Then::Root(id.slot))?,
             Command::Root(id) => self.set_root(id.slot),
             Command::Confirmed(id) => {
@@ -462,7 +464,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.out.push(Output::Tower(event));
     }
 
-    /// Whether the ledger is replay's, and at a block: an own slot that proof of history has not begun is taken back.
+    /// Whether replay owns the ledger and it is at a block. Retracts an own slot that poh has not started.
     fn has_ledger(&mut self) -> bool {
         if self.task.is_some() {
             return false;
@@ -476,12 +478,12 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.making.is_none()
     }
 
-    /// Whether the ledger is at a slot's block or above it.
+    /// Whether the ledger is at a slot's block or a descendant of it.
     fn is_on_line(&self, slot: u64) -> bool {
         self.ledger.summary(slot).is_some()
     }
 
-    /// Proof of history has made a slot to its end: its block is as others', once it is on disk.
+    /// Takes over a slot that poh has completed: its block counts like any other once it is on disk.
     fn own_block(&mut self, slot: u64) -> Result<bool, PositionError> {
         if !self.stored.iter().any(|info| info.slot == slot && info.whole) {
             return Ok(false);
@@ -492,12 +494,12 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         debug_assert_eq!((block.slot, block.parent), (slot, info.parent_slot), "nobody else has the ledger meanwhile");
         self.froze(slot, info.parent_slot, block_id)?;
         self.catch_up()?;
-        // Making a block takes a while: tower decides by what is there now.
+        // Producing a block takes a while: let tower decide by the latest state.
         self.look();
         Ok(true)
     }
 
-    /// Begins to execute a block that is whole, if there is one.
+    /// Starts to execute a whole block, if there is one.
     fn begin_next(&mut self) -> Result<bool, PositionError> {
         let Some(info) = self.next() else { return Ok(false) };
         let (slot, parent) = (info.slot, info.parent_slot);
@@ -517,14 +519,14 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(true)
     }
 
-    /// Goes on with the block that is being executed; false where others work at it.
+    /// Continues with the current block; returns false while it waits for workers.
     fn step(&mut self, task: Task) -> Result<bool, PositionError> {
         let end = match self.executor.step(&self.ledger) {
             Progress::Busy => return Ok(true),
             Progress::Waits => return Ok(false),
             Progress::Ended(end) => end,
         };
-        // Executing a block takes a while: tower decides by what is there now.
+        // Executing a block takes a while: let tower decide by the latest state.
         self.look();
         self.task = None;
         match task {
@@ -536,7 +538,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(true)
     }
 
-    /// A new block has come to its end.
+    /// Handles the end of a new block.
     fn ended(
         &mut self,
         slot: u64,
@@ -553,7 +555,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
                 votes.into_iter().try_for_each(|voted| self.compare(voted))
             }
             Err(why) => {
-                // The slot may have begun.
+                // The slot may have started.
                 self.ledger.rewind(parent)?;
                 self.died(slot, Some(block_id), why.to_string());
                 self.is_not_refuted(slot)
@@ -561,7 +563,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    /// A block on the way to another fork has come to its end again.
+    /// Handles the end of a re-execution on the way to another fork.
     fn ended_again(&mut self, slot: u64, end: Result<Executed, ReplayError>) -> Result<(), PositionError> {
         let executed = end.map_err(PositionError::Again)?;
         self.record(slot, executed.batches);
@@ -574,7 +576,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.advance()
     }
 
-    /// The next block to execute: one on the head first, then the oldest.
+    /// The next block to execute: preferably one on the head, else the oldest.
     fn next(&self) -> Option<SlotInfo> {
         let head = self.ledger.recent_blocks(1)[0].slot;
         let is_open = |info: &&SlotInfo| {
@@ -589,7 +591,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Some(*open.find(|info| info.parent_slot == head).unwrap_or(first))
     }
 
-    /// Whether the store still has the version of a slot that was dropped.
+    /// Whether the store still has the dropped version of a slot.
     fn is_dumped(&self, slot: u64) -> bool {
         let Some(dumped) = self.dumped.get(&slot) else { return false };
         self.source.block(slot).ok().flatten().is_none_or(|block| block.block_id == *dumped)
@@ -606,7 +608,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.report(Event::Dead(slot));
     }
 
-    /// The head is a block that tower does not know.
+    /// Handles a new head that tower does not know.
     fn froze(&mut self, slot: u64, parent: u64, block_id: Hash) -> Result<(), PositionError> {
         self.ledger.hash_all();
         let frozen = self.ledger.frozen(slot).expect("the head is hashed");
@@ -617,7 +619,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.blocks.add(block);
         self.vote_hashes.froze(&block);
         self.count.head_slot = slot;
-        // Before tower hears of it: it must not vote for a block that so many have voted against.
+        // Before tower receives it: it must not vote for a block against which so much stake has voted.
         self.is_not_refuted(slot)?;
         let event = Event::Frozen(Box::new(frozen_block(&self.ledger, &block, parent_id, Some(&frozen.votes))));
         self.report(event);
@@ -625,7 +627,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(())
     }
 
-    /// Reports to tower the stakes that it does not know, and those that this fork has set again: by a block and its
+    /// Reports to tower the stakes that it does not know, and those that this fork has changed: by a block and its
     /// parent.
     fn report_epochs(&mut self, slot: u64, parent: u64) {
         let schedule = self.ledger.epoch_schedule();
@@ -638,7 +640,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    /// Takes the ledger to a block that was executed before; what is done there follows.
+    /// Moves the ledger to a block that executed before, and then does `then`.
     fn go(&mut self, slot: u64, then: Then) -> Result<(), PositionError> {
         if self.ledger.recent_blocks(1)[0].slot == slot && self.ledger.working_bank().is_none() {
             return self.arrive(then);
@@ -651,7 +653,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.advance()
     }
 
-    /// Begins the next block on the way, or is there.
+    /// Starts the next block on the way, or arrives.
     fn advance(&mut self) -> Result<(), PositionError> {
         let Some(journey) = &mut self.journey else { return Ok(()) };
         let Some(slot) = journey.path.pop_front() else {
@@ -666,13 +668,13 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         Ok(())
     }
 
-    /// The ledger is where it was to go.
+    /// Does what the ledger moved here for.
     fn arrive(&mut self, then: Then) -> Result<(), PositionError> {
         match then {
             Then::Execute { slot, parent } => {
                 let is_it = |block: &Block| block.info.whole && block.info.parent_slot == parent;
                 let Some(block) = self.source.block(slot)?.filter(is_it) else {
-                    // It is void since, or another version of it is here in part.
+                    // It was voided since, or another version is here in part.
                     self.look();
                     return Ok(());
                 };
@@ -709,12 +711,12 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         self.mark_final();
     }
 
-    /// What two thirds have rooted, and this node too, is final.
+    /// Marks as final what two thirds of the stake and this node have rooted.
     fn mark_final(&self) {
         self.ledger.mark_rooted(self.finalized.min(self.root));
     }
 
-    /// Reports to store what is confirmed, once the ledger is on its line.
+    /// Reports confirmed blocks to store, once they are on the ledger's fork.
     fn report_confirmed(&mut self) {
         let Some(id) = self.confirmed.filter(|id| self.blocks.has(id)) else { return };
         if self.is_on_line(id.slot) {
@@ -724,7 +726,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         }
     }
 
-    /// This node's version of a slot is not the cluster's.
+    /// Drops this node's version of a slot, which is not the cluster's.
     fn dump(&mut self, slot: u64) -> Result<(), PositionError> {
         self.count.dumped_slots += 1;
         let known = self.blocks.get(slot).map(|block| block.block_id);
@@ -740,13 +742,13 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             }
         }
         self.dead.split_off(&slot);
-        // Which of the other versions has the bank hash that is wanted is known when it is executed.
+        // Which other version has the wanted bank hash is known only after its execution.
         self.out.push(Output::Dump(slot));
         self.report(Event::Dumped(slot));
         Ok(())
     }
 
-    /// Compares a vote with what came out here, or will.
+    /// Compares a vote with the bank hash computed here, now or later.
     fn compare(&mut self, voted: Voted) -> Result<(), PositionError> {
         let slot = voted.slot;
         let is_near = slot > self.root && slot <= self.blocks.newest() + AHEAD;
@@ -754,7 +756,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         if !is_near || ours.is_some_and(|ours| ours.id.hash == voted.bank_hash) {
             return Ok(());
         }
-        // Anybody can have a vote account.
+        // Anyone can own a vote account.
         if self.stakes(slot).is_none_or(|stakes| stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0)) {
             return Ok(());
         }
@@ -763,7 +765,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// # Errors
-    /// Others have come to another hash than this node for the block of a slot, or to one at all where it is dead here.
+    /// Other nodes have another hash for the block of a slot, or have executed it although it is dead here.
     fn is_not_refuted(&self, slot: u64) -> Result<(), PositionError> {
         if let Some(Dead { block_id: Some(block_id), why }) = self.dead.get(&slot)
             && self.stakes(slot).is_some_and(|stakes| self.vote_hashes.have(slot, block_id, &stakes))
@@ -782,7 +784,8 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 }
 
-/// What tower begins with at the ledger's last block, whose id is given; its own root is of the slot `rooted`.
+/// Builds tower's initial state at the ledger's last block, with the given id; `rooted` is the slot of tower's own
+/// root.
 pub fn start(ledger: &Ledger, block_id: Hash, source: &impl BlockSource, rooted: Option<u64>) -> Start {
     let root = head(ledger, block_id);
     let slot = root.id.slot;
@@ -799,12 +802,12 @@ fn stored_block(info: &SlotInfo) -> StoredBlock {
     StoredBlock { slot: info.slot, parent: info.parent_slot, is_whole: info.whole }
 }
 
-/// What is reported to tower of a block that was executed: `votes` are the accounts that it changed, or else all.
+/// Builds the report of an executed block to tower: `votes` are the vote accounts that it changed, or `None` for all.
 fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
     let Frozen { id, block_id, blockhash, .. } = *block;
     let epoch = ledger.epoch_schedule().epoch(id.slot);
     let accounts = ledger.votes_at(id.slot, votes).unwrap_or_default();
-    // An epoch's authorized voters are those of all accounts: a change of them takes effect as an epoch begins.
+    // An epoch's authorized voters come from all accounts: a change takes effect at the start of an epoch.
     let begins_epoch = votes.is_some() && ledger.epoch_schedule().epoch(parent.slot) != epoch;
     let all = begins_epoch.then(|| ledger.votes_at(id.slot, None).unwrap_or_default());
     let voters = all.as_ref().unwrap_or(&accounts).iter().filter(|(account, _)| account.stake > 0);
@@ -821,14 +824,14 @@ fn head(ledger: &Ledger, block_id: Hash) -> Frozen {
     Frozen { id: BankId { slot, hash }, parent: block.parent, block_id, blockhash: block.blockhash }
 }
 
-/// The epochs that matter once the block of a slot is there: its own, and that whose leaders are known by then.
+/// The epochs that matter once the block of a slot exists: its own, and the latest one whose leaders are then known.
 fn epochs(ledger: &Ledger, slot: u64) -> [u64; 2] {
     let schedule = ledger.epoch_schedule();
     [schedule.epoch(slot), schedule.leader_schedule_epoch(slot)]
 }
 
-/// Slots of the blocks below the ledger's last one, that of `slot`: down to the tower's root where the sysvar that
-/// lists them goes back so far; a snapshot may be of much later.
+/// Slots of the ancestors of the ledger's last block, in `slot`: down to the tower's root if the sysvar that lists them
+/// goes back that far; a snapshot may be much newer.
 fn ancestors(ledger: &Ledger, slot: u64, rooted: Option<u64>) -> Vec<u64> {
     let line = ledger.line_from(0);
     let oldest = line.first().copied().unwrap_or(slot);

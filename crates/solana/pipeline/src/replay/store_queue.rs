@@ -2,16 +2,15 @@
 //!
 //! reads   confirmed slots; batches of metadata of executed blocks
 //! writes  `replay_store`, elective
-//! memory  batches, [`BYTES_MAX`] at most; 32 B for each block whose metadata waits
-//! drops   all batches of a block where they do not fit: the caller counts their transactions, and store learns how
-//!         many there are, so that it does not wait for them
+//! memory  batches, [`BYTES_MAX`] at most; 32 B per block with waiting metadata
+//! drops   all batches of a block if they do not fit: the caller counts their transactions, and store learns the
+//!         number, so that it does not wait for them
 //!
-//! Replay must not wait for store, and store takes whatever comes, so the queue is short: it holds what one block did
+//! Replay must not wait for store, and store takes everything, so the queue is short: it holds one block's metadata
 //! until store has had its turns. A transfer takes about 170 B, so a block full of transfers takes 12 MB. With logs a
 //! block may take 100 MB: 10 kB for each 10,000 compute units.
 //!
-//! Messages leave in the order in which they came: store has all metadata of a block before it learns that the block is
-//! confirmed.
+//! Messages leave in order of arrival: store has all metadata of a block before it learns that the block is confirmed.
 
 use std::collections::VecDeque;
 
@@ -20,15 +19,15 @@ use hearth_tile::{Host, InitError, Out, Port, Tile};
 
 use crate::links::{CONFIRMED, HISTORY_BEGINS, MORE, REPLAY_STORE};
 
-/// Bytes of batches that wait for room on the link.
+/// Maximum bytes of batches that wait for room on the link.
 pub const BYTES_MAX: usize = 128 << 20;
-/// Messages that one turn publishes at most: 16 batches of 64 transfers are 176 KiB to copy.
+/// Maximum messages published per turn: 16 batches of 64 transfers are 176 KiB to copy.
 const MESSAGES_PER_TURN: usize = 16;
 
 /// What store learns about a slot.
 #[derive(Debug)]
 enum Message {
-    /// A block's batches follow; or none, where those of its `dropped` transactions were dropped.
+    /// A block's batches follow; none if the metadata of its `dropped` transactions was dropped.
     Begins { dropped: u64 },
     /// A batch, sent in pieces.
     Batch(Vec<u8>),
@@ -50,7 +49,7 @@ pub(super) struct StoreQueue {
 }
 
 impl StoreQueue {
-    /// Takes the link to store.
+    /// Opens the link to store.
     ///
     /// # Errors
     /// The tile has no such output.
@@ -63,14 +62,14 @@ impl StoreQueue {
     /// Queues that the cluster has confirmed the block of this slot.
     pub fn confirm(&mut self, slot: u64) {
         match self.waiting.back_mut() {
-            // A slot confirms those below it.
+            // A confirmed slot confirms its ancestors too.
             Some((newest, Message::Confirmed)) => *newest = slot.max(*newest),
             _ => self.waiting.push_back((slot, Message::Confirmed)),
         }
     }
 
-    /// Queues the metadata of a block that was executed. Returns the number of transactions whose metadata was dropped
-    /// for want of room.
+    /// Queues the metadata of an executed block. Returns the number of transactions whose metadata was dropped for lack
+    /// of room.
     pub fn record(&mut self, slot: u64, batches: Vec<Vec<u8>>) -> u64 {
         let size: usize = batches.iter().map(|batch| size_in_queue(batch)).sum();
         if self.bytes + size > BYTES_MAX {
@@ -84,7 +83,7 @@ impl StoreQueue {
         0
     }
 
-    /// Publishes what there is room for. Returns whether that was anything.
+    /// Publishes as much as there is room for. Returns whether it published anything.
     pub fn send<T: Tile>(&mut self, out: &mut Out<'_, T>) -> bool {
         let mut has_sent = false;
         for _ in 0..MESSAGES_PER_TURN {
@@ -118,7 +117,7 @@ impl StoreQueue {
     }
 }
 
-/// What a batch takes in the queue, bytes.
+/// Bytes that a batch takes in the queue.
 fn size_in_queue(batch: &[u8]) -> usize {
     batch.len() + size_of::<(u64, Message)>()
 }
@@ -130,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// A tile that has nothing but the queue.
+    /// A tile that consists only of the queue.
     struct Sender(StoreQueue);
 
     impl Tile for Sender {

@@ -1,5 +1,5 @@
-//! Random blocks of transfers that depend on their order, and blocks with faults: whoever executes them, with any
-//! number of workers and reports in any order, comes to what one transaction after the other comes to.
+//! Random blocks of order-dependent transfers, and blocks with faults: every way to execute them, with any number of
+//! workers and any order of reports, has the result of sequential execution.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ use crate::poh::check::{BlockError, verify_entries, verify_hashes};
 const ACCOUNTS: usize = 24;
 const LAMPORTS: u64 = 1_000_000_000;
 const RULES: Rules = Rules { ticks_per_slot: 4, hashes_per_tick: Some(40) };
-/// The bytes before the count of an entry's transactions, and the count.
+/// Bytes of an entry before its transactions, including their count.
 const ENTRY_HEADER: usize = 48;
 
 fn signer(number: usize) -> SigningKey {
     SigningKey::from_seed(&Random(1_000 + number as u64).key())
 }
 
-/// What all trials of a test share.
+/// Shared by all trials of a test.
 struct World {
     signers: Vec<SigningKey>,
     key: HistoryKey,
@@ -44,7 +44,7 @@ impl World {
         Self { signers: (0..ACCOUNTS + 1).map(signer).collect(), key }
     }
 
-    /// All but the last signer have money.
+    /// All signers but the last have money.
     fn ledger(&self) -> Arc<Ledger> {
         let ledger = builders::ledger(0);
         let rich = &self.signers[..ACCOUNTS];
@@ -55,13 +55,13 @@ impl World {
     fn transfer(&self, random: &mut Random, blockhash: &[u8; 32], hot: usize, is_unpaid: bool) -> Vec<u8> {
         let from = if is_unpaid { ACCOUNTS } else { random.index(ACCOUNTS) };
         let to = Some(random.index(hot)).filter(|to| *to != from).unwrap_or((from + 1) % ACCOUNTS);
-        // Some come to more than there is, by what went before.
+        // Some transfer more than is left after earlier ones.
         let lamports = 1 + random.below(LAMPORTS);
         builders::transfer(&self.signers[from], &self.signers[to].public_key(), lamports, blockhash)
     }
 }
 
-/// What may be wrong with a block.
+/// A possible fault of a block.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -74,7 +74,7 @@ enum Fault {
     Bytes,
 }
 
-/// A block's bytes: entries of 1 to 90 transfers and ticks, in one batch or two.
+/// Makes a block's bytes: entries of 1 to 90 transfers and ticks, in one batch or two.
 fn block(world: &World, random: &mut Random, parent_hash: &[u8; 32], fault: Fault) -> Vec<u8> {
     let hot = 1 + random.index(ACCOUNTS);
     let has = |wanted: Fault, random: &mut Random| fault == wanted || fault == Fault::Several && random.chance(500);
@@ -143,7 +143,7 @@ fn bytes_of(random: &mut Random, parent: &[u8; 32], entries: &[Vec<Vec<u8>>], fl
         batch.iter().for_each(|bytes| block.extend_from_slice(bytes));
     }
     if fault == Fault::Bytes {
-        // The last tick's count of transactions: there is no byte of one.
+        // The last tick's count of transactions: no bytes follow for one.
         let at = block.len() - ENTRY_HEADER + 40;
         block[at] = 1;
     }
@@ -154,7 +154,7 @@ fn job(parent_hash: [u8; 32]) -> Job {
     Job { rules: RULES, slot: 1, parent: 0, parent_hash, is_known: false, records: true }
 }
 
-/// One transaction after the other, by the code that is not under test.
+/// Executes sequentially, by code that is not under test.
 fn serial(world: &World, ledger: &Ledger, job: &Job, data: &[u8]) -> Result<Vec<Vec<u8>>, ReplayError> {
     let slot = job.slot;
     let (mut entries, mut rest): (Vec<Entry<'_>>, &[u8]) = (vec![], data);
@@ -200,20 +200,20 @@ fn serial(world: &World, ledger: &Ledger, job: &Job, data: &[u8]) -> Result<Vec<
     Ok(batches)
 }
 
-/// Who executes a block.
+/// A way to execute a block.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Serial,
     Threads(usize),
-    /// Tiles in effigy: so many orders at once over their messages, reports in any order.
+    /// Simulated tiles: this many orders at once over their messages, with reports in any order.
     Scrambled(usize),
 }
 
-/// All that a block comes to.
+/// The complete result of a block.
 #[derive(Debug, PartialEq)]
 struct End {
     result: Result<Vec<Vec<u8>>, ReplayError>,
-    /// Where it came to its end: the bank's hash and counts, the accounts, the statuses.
+    /// If it ended: the bank's hash and counts, the accounts, the statuses.
     state: Option<(hearth_ledger::BlockSummary, Vec<Option<Account>>, Vec<Option<Result<(), TransactionError>>>)>,
 }
 
@@ -312,7 +312,7 @@ fn compare(seeds: std::ops::RangeInclusive<u64>, fault: Fault) -> Vec<End> {
 #[test]
 fn blocks_come_to_what_their_order_comes_to() {
     let ends = compare(1..=30, Fault::None);
-    // Now and then an account is left without a fee, which ends the block.
+    // Occasionally an account cannot pay its fee, which ends the block.
     let whole: Vec<_> = ends.iter().filter_map(|end| end.state.as_ref()).collect();
     let failed: u64 = whole.iter().map(|(block, ..)| block.counts.failed).sum();
     assert!(
@@ -361,7 +361,7 @@ fn a_block_that_is_none_begins_no_slot() {
     let mut pool = Pool::new(1, &config);
     assert!(pool.block(&ledger, job(parent_hash), &data).is_err());
     assert!(ledger.working_bank().is_none());
-    // And one on another parent.
+    // A block on another parent.
     let data = block(&world, &mut Random(1), &parent_hash, Fault::None);
     let other = Job { slot: 9, parent: 8, ..job(parent_hash) };
     let refused = pool.block(&ledger, other, &data).unwrap_err();
@@ -369,7 +369,7 @@ fn a_block_that_is_none_begins_no_slot() {
     assert_eq!(refused, ReplayError::Slot { slot: 9, source });
 }
 
-/// What the state machine is asked for when nothing is to be done.
+/// The state machine, asked when there is nothing to do.
 #[test]
 fn an_idle_machine_waits() {
     let (mut replay, world) = (Replay::default(), World::new());
@@ -378,7 +378,7 @@ fn an_idle_machine_waits() {
     assert!(replay.transactions().is_none());
 }
 
-/// A call of a program ends a block on a ledger without programs.
+/// A program call ends a block on a ledger without programs.
 #[test]
 fn what_is_not_executed_ends_the_block() {
     let world = World::new();

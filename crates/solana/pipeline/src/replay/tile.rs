@@ -1,20 +1,20 @@
-//! tile: replay on a core, between links.
+//! tile: the replay tile.
 //!
-//! reads   `store_replay`, reliable: a slot of which the store has something new; `tower_replay`, reliable: a
-//!         [`Command`]; `exec_replay` ×N, reliable: pieces of a batch of the history, then a verdict; where the node
-//!         makes blocks `poh_replay`, reliable: a [`LeaderAnswer`]; the block store
-//! writes  `replay_exec` ×N, elective: orders; `replay_tower`, elective: pieces of an [`Event`](crate::tower::Event);
-//!         `replay_poh`, elective: a [`LeaderOrder`]; `replay_shred`, elective: slots of which another block is to be
-//!         taken; `replay_store`, elective: confirmed slots, and where a history is kept the metadata of blocks of
-//!         others; the ledger
-//! memory  that of [`Position`], of [`Dispatcher`] and of [`StoreQueue`]; events that wait for room: those of one
-//!         block and of a few looks at the store; slots that wait for room in shred, each once
-//! drops   metadata of a block that [`StoreQueue`] has no room for: `dropped_metadata`; log lines beyond those of
-//!         [`LogLimit`]: `dead_blocks` and `dumped_slots` count all
+//! reads   `store_replay`, reliable: slots with new data in the store; `tower_replay`, reliable: [`Command`]s;
+//!         `exec_replay` ×N, reliable: chunks of a history batch, then a verdict; if the node makes blocks,
+//!         `poh_replay`, reliable: [`LeaderAnswer`]s; the block store
+//! writes  `replay_exec` ×N, elective: orders; `replay_tower`, elective: chunks of an [`Event`](crate::tower::Event);
+//!         `replay_poh`, elective: [`LeaderOrder`]s; `replay_shred`, elective: slots whose block must be replaced;
+//!         `replay_store`, elective: confirmed slots and, with a history, the metadata of other nodes' blocks; the
+//!         ledger
+//! memory  that of [`Position`], of [`Dispatcher`] and of [`StoreQueue`]; events that wait for room: those of one block
+//!         and of a few looks at the store; slots that wait for room on the link to shred, each once
+//! drops   metadata of a block for which [`StoreQueue`] has no room: `dropped_metadata`; log lines beyond [`LogLimit`]:
+//!         `dead_blocks` and `dumped_slots` count all
 //!
-//! A turn does a bounded piece of a block; that at its end hashes what the block changed, some milliseconds where it is
-//! full. Where the node can no longer be in its cluster, the tile says why ([`Failure`]), once tower can hear what came
-//! before it, and does nothing more.
+//! A turn executes a bounded piece of a block; the last one hashes what the block changed, which takes some
+//! milliseconds for a full block. If the node can no longer follow its cluster, the tile reports why ([`Failure`])
+//! after tower has received all earlier events, and then does nothing more.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,14 +38,14 @@ use crate::poh::{LeaderAnswer, LeaderOrder, Parent};
 use crate::timer::next_look;
 use crate::tower::{Command, pieces};
 
-/// How often the store is looked at where nothing says that it has something new.
+/// How often to look at the store without a notification.
 const LOOK_NS: u64 = 100_000_000;
-/// Orders of a worker, one of which waits for it.
+/// Maximum orders per worker; one of them waits in the link.
 const ORDERS_EACH: usize = 2;
-/// Pieces of events that one turn publishes at most.
+/// Maximum event chunks published per turn.
 const PIECES: usize = 16;
 
-/// Poh, at the other end of two links.
+/// The two links to and from poh.
 struct PohLink {
     out: Port,
     answers: In,
@@ -83,58 +83,58 @@ impl LeaderControl for PohLink {
     }
 }
 
-/// What the tile is made from.
+/// What the replay tile is built from.
 pub struct Config {
-    /// The chain; its last block is the root.
+    /// The ledger; its last block is the root.
     pub ledger: Arc<Ledger>,
-    /// That block's id.
+    /// The block id of that block.
     pub block_id: Hash,
-    /// Blocks.
+    /// Reads stored blocks.
     pub blocks: Reader,
-    /// The chain's rules for them.
+    /// The chain's parameters for blocks.
     pub rules: Rules,
     /// Whether a history is kept.
     pub records: bool,
-    /// Where the tile says why it ends.
+    /// Receives the reason if the tile fails.
     pub failure: Failure<PositionError>,
 }
 
-/// An exec tile, as replay sees it.
+/// Replay's view of an exec tile.
 struct Worker {
     orders: Port,
     reports: In,
-    /// Orders that it has not reported on.
+    /// Orders without a report.
     in_flight: usize,
-    /// Of the history of the order that it reports on next.
+    /// Chunks of the history of the order that it reports next.
     history: Vec<u8>,
 }
 
-/// The tile.
+/// Connects the position to the links and the store.
 pub struct ReplayTile {
     position: Position<Reader, Dispatcher, PohLink>,
     store: StoreQueue,
     failure: Failure<PositionError>,
     has_failed: bool,
-    /// Why, until the events before it are published.
+    /// The reason for a failure, until the events before it are published.
     unsaid: Option<PositionError>,
     commands: In,
     stored: In,
-    /// From poh, where the node makes blocks.
+    /// The input from poh, if the node makes blocks.
     answers: Option<In>,
     events: Port,
     shred: Port,
-    /// Slots that shred is to take another block of, sent once its link has room.
+    /// Slots whose block shred must replace, until its link has room.
     dumps: BTreeSet<u64>,
     workers: Vec<Worker>,
-    /// Pieces of events that wait for room, with their control bits.
+    /// Event chunks that wait for room, with their control bits.
     waiting: VecDeque<(Vec<u8>, u16)>,
-    /// Largest piece of an event.
+    /// Largest chunk of an event.
     mtu: usize,
-    /// Whether there may be something to do.
+    /// Whether there may be work.
     is_due: bool,
-    /// Whether the store has something new.
+    /// Whether the store reported new data.
     must_look: bool,
-    /// When the store is looked at without that.
+    /// When to look at the store anyway.
     look_at: u64,
     log_dumped: LogLimit,
     log_dead: LogLimit,
@@ -147,7 +147,8 @@ impl Tile for ReplayTile {
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let Config { ledger, block_id, blocks, rules, records, failure } = config;
-        // Commands and reports are taken even while the receivers have no room: else each could wait for the other.
+        // Commands and reports are taken even while the receivers have no room; otherwise two tiles could wait for each
+        // other.
         let (events, shred) = (host.output(REPLAY_TOWER)?, host.output(REPLAY_SHRED)?);
         let ends = host.outputs(REPLAY_EXEC).into_iter().zip(host.inputs_named(EXEC_REPLAY));
         let worker = |(orders, reports)| Worker { orders, reports, in_flight: 0, history: vec![] };
@@ -224,10 +225,10 @@ impl Tile for ReplayTile {
 }
 
 impl ReplayTile {
-    /// Executes a piece of a block, or begins one; whether there was anything to do.
+    /// Executes a piece of a block, or starts one; returns whether there was anything to do.
     fn work(&mut self, out: &mut Out<'_, Self>) -> bool {
         let mut has_worked = false;
-        // Tower hears of a block before the next is begun.
+        // Tower receives a block's events before the next block starts.
         if self.is_due && (self.waiting.is_empty() || self.position.is_executing()) {
             let done = self.position.turn();
             self.is_due = matches!(done, Ok(true));
@@ -237,7 +238,7 @@ impl ReplayTile {
         has_worked | (self.position.is_executing() && self.give_orders(out))
     }
 
-    /// Looks at the store where that is due.
+    /// Looks at the store if that is due.
     fn look(&mut self, out: &mut Out<'_, Self>) {
         let now = out.now();
         if now >= self.look_at {
@@ -245,7 +246,7 @@ impl ReplayTile {
             self.must_look = true;
         }
         self.must_look |= self.position.is_behind();
-        // Events of the last look are published first, which bounds what waits.
+        // The events of the last look are published first, which bounds the queue.
         if !self.must_look || !self.waiting.is_empty() {
             return;
         }
@@ -256,7 +257,7 @@ impl ReplayTile {
         self.after(Ok(()), out);
     }
 
-    /// What became of a slot that poh was to make.
+    /// Handles the outcome of a slot ordered from poh.
     fn take_answer(&mut self, answer: LeaderAnswer) -> Result<(), PositionError> {
         let poh = self.position.poh().expect("it has answered");
         poh.making = None;
@@ -267,7 +268,7 @@ impl ReplayTile {
         }
     }
 
-    /// A piece of a worker's report.
+    /// Takes a chunk of a worker's report.
     fn take_report(&mut self, frag: &Frag<'_>) {
         let worker = self.workers.iter_mut().find(|worker| worker.reports == frag.input());
         let worker = worker.expect("no other tile has a link to this one");
@@ -280,7 +281,7 @@ impl ReplayTile {
         self.position.executor().report(report);
     }
 
-    /// Hands out what can be worked at, to those first who have the least; whether there was anything.
+    /// Issues available orders, first to the workers with the fewest; returns whether there were any.
     fn give_orders(&mut self, out: &mut Out<'_, Self>) -> bool {
         let mut has_given = false;
         loop {
@@ -295,7 +296,7 @@ impl ReplayTile {
         }
     }
 
-    /// Hands out what the position has to say.
+    /// Performs the outputs of the position.
     fn after(&mut self, done: Result<(), PositionError>, out: &mut Out<'_, Self>) {
         for output in self.position.outputs() {
             match output {
@@ -334,7 +335,7 @@ impl ReplayTile {
         *out.count = self.position.count;
     }
 
-    /// Says why the tile ends, where it does, once all that it had to say before is published.
+    /// Reports why the tile fails, if it does, once all earlier events are published.
     fn say_failure(&mut self) {
         if self.waiting.is_empty()
             && let Some(why) = self.unsaid.take()
@@ -343,7 +344,7 @@ impl ReplayTile {
         }
     }
 
-    /// Sends poh the orders that wait, as far as there is room; whether there was any.
+    /// Sends waiting orders to poh as far as there is room; returns whether it sent any.
     fn send_orders(&mut self, out: &mut Out<'_, Self>) -> bool {
         let Some(poh) = self.position.poh().filter(|poh| !poh.orders.is_empty()) else { return false };
         let mut has_sent = false;
@@ -356,7 +357,7 @@ impl ReplayTile {
         has_sent
     }
 
-    /// Sends shred the slots whose blocks are dropped, as far as there is room; whether there was any.
+    /// Sends slots with dropped blocks to shred as far as there is room; returns whether it sent any.
     fn send_dumps(&mut self, out: &mut Out<'_, Self>) -> bool {
         let mut has_sent = false;
         while !self.dumps.is_empty() {
@@ -370,7 +371,7 @@ impl ReplayTile {
         has_sent
     }
 
-    /// Publishes what waits, as far as there is room; whether there was anything.
+    /// Publishes waiting events as far as there is room; returns whether it published any.
     fn publish(&mut self, out: &mut Out<'_, Self>) -> bool {
         if self.waiting.is_empty() {
             return false;

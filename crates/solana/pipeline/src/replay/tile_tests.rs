@@ -1,4 +1,4 @@
-//! The tile between its links: a block on disk becomes orders, reports become an event.
+//! Tile tests: a block on disk becomes orders, and reports become an event.
 
 use std::time::Duration;
 
@@ -39,18 +39,18 @@ struct Trial {
     failure: Failure<PositionError>,
     workers: [ExecWorker; 2],
     events: Pieces,
-    /// Whether replay has sent tower its failure: the node must not vote any more.
+    /// Whether replay has reported its failure to tower: the node must not vote any more.
     has_failure: bool,
     _folder: tempfile::TempDir,
 }
 
 impl Trial {
-    /// A chain of four nodes of equal stake, at its beginning.
+    /// A new chain of four nodes with equal stake.
     fn new() -> Self {
         Self::recording(None)
     }
 
-    /// The same, where a history may be kept.
+    /// The same, with a history if `recording` is set.
     fn recording(recording: Option<Recording>) -> Self {
         let accounts = |n: u8| validator_accounts(&[10 + n; 32], &[50 + n; 32], &[100 + n; 32], 1 << 40);
         let config = GenesisConfig {
@@ -86,7 +86,7 @@ impl Trial {
         }
     }
 
-    /// A block of so many transfers on the genesis; the last one's signature may be wrong.
+    /// Makes a block of this many transfers on the genesis; the last signature may be wrong.
     fn block(&self, transfers: u64, is_wrong: bool) -> Vec<u8> {
         let parent = self.ledger.recent_blocks(1)[0].blockhash;
         let mut txns: Vec<Vec<u8>> = (0..transfers).map(|number| transfer(&parent, number)).collect();
@@ -103,7 +103,7 @@ impl Trial {
         block
     }
 
-    /// Stores a block of slot 1, and says so.
+    /// Stores a block of slot 1, and notifies replay.
     fn store(&mut self, data: &[u8]) {
         self.append(data);
         self.rig.give("store_replay", 1, &[]);
@@ -124,7 +124,7 @@ impl Trial {
         self.store.append_set(&set).unwrap();
     }
 
-    /// Both exec tiles do their orders; how many those were.
+    /// Lets both exec tiles perform their orders; returns how many.
     fn execute(&mut self) -> [usize; 2] {
         [0, 1].map(|number| {
             let orders = self.rig.take(OUTPUTS[1 + number]);
@@ -149,7 +149,7 @@ impl Trial {
         })
     }
 
-    /// Everybody works until nothing is left; what tower hears.
+    /// Runs all tiles until nothing is left; returns the events sent to tower.
     fn run(&mut self) -> Vec<Event> {
         loop {
             self.rig.run();
@@ -168,7 +168,7 @@ impl Trial {
         frags.filter_map(|(control, piece)| self.events.push(piece, *control).map(Event::decode)).collect()
     }
 
-    /// The orders that poh is sent.
+    /// Takes the orders sent to poh.
     fn orders(&mut self) -> Vec<LeaderOrder> {
         self.rig.run();
         self.rig.take("replay_poh").iter().map(|(_, bytes)| LeaderOrder::read(bytes)).collect()
@@ -241,7 +241,7 @@ fn replay_goes_on_while_store_takes_nothing() {
     let mut trial = Trial::new();
     let root = trial.root();
     trial.run();
-    // More than the link holds: a confirmation that is not sent yet is replaced by the next.
+    // More than the link holds: an unsent confirmation is replaced by the next.
     for _ in 0..2 * DEPTH {
         trial.command(&Command::Confirmed(root));
         trial.rig.run();
@@ -270,7 +270,7 @@ fn orders_go_to_both_and_two_wait_for_each_at_most() {
     let block = trial.block(3, false);
     trial.store(&block);
     trial.rig.run();
-    // The transfers depend on each other, hashes on nothing.
+    // The transfers depend on each other; hashes on nothing.
     assert_eq!(trial.execute(), [1, 1]);
     assert!(frozen(&trial.run()).is_some());
 }
@@ -284,7 +284,7 @@ fn slot_is_taken_back_when_poh_says_so() {
     trial.command(&Command::BuildOn(parent));
     trial.command(&Command::Begin { slot: 8, parent });
     assert_eq!(trial.orders(), [reset, LeaderOrder::Make(8)]);
-    // Meanwhile the ledger is poh's.
+    // Meanwhile poh owns the ledger.
     let block = trial.block(1, false);
     trial.store(&block);
     trial.command(&Command::BuildOn(parent));
@@ -369,7 +369,7 @@ fn failure_is_said_after_the_events_before_it() {
     let block = trial.block(1, false);
     trial.store(&block);
     trial.run();
-    // Each is answered with an event: one more than the link holds.
+    // Each is answered by an event: one more than the link holds.
     let events = u64::from(DEPTH) + 1;
     for slot in 100..100 + events {
         trial.command(&Command::Dump(slot));

@@ -1,13 +1,14 @@
-//! vote_hashes: the bank hashes that votes name, compared with those that this node computes.
+//! vote_hashes: compares the bank hashes that votes name with those that this node computes.
 //!
-//! reads   votes by who may cast them, of gossip and of blocks; blocks as they are executed
-//! writes  the hash that others have for a block which came to another one here
-//! memory  45 B for each vote account and slot: of votes for blocks that are not executed here yet, and of those that
-//!         name another hash than came out; 140 B for each version of a slot
-//! drops   votes for slots more than [`AHEAD`] above what is executed: the blocks that they land in tell them again
+//! reads   votes by authorized voters, from gossip and from blocks; blocks as they are executed
+//! writes  the hash that other nodes have for a block, if this node computed another one
+//! memory  45 B per vote account and slot: for votes on blocks not executed here yet, and for those that name another
+//!         hash than this node's; 140 B per version of a slot
+//! drops   votes for slots more than [`AHEAD`] above the executed ones: they arrive again in the blocks in which they
+//!         land
 //!
-//! A voter can name any hash. More than a third of the stake are not all hostile: the hash that they name for the very
-//! block that was executed here is the right one.
+//! A voter can name any hash. But more than a third of the stake is not all malicious: the hash that it names for the
+//! very block executed here is the right one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +18,11 @@ use hearth_wire::{Hash, Pubkey};
 
 use crate::tower::Frozen;
 
-/// How far above what is executed votes are kept, slots. Consensus counts as many of an account: it must not take a
-/// block for another version whose votes are not known here, since it has the block dropped before they land.
+/// How many slots above the executed ones votes are kept for. Consensus counts as many per account: it must not mistake
+/// a block for another version whose votes are unknown here, because it would have the block dropped before they land.
 pub const AHEAD: u64 = 2_048;
 
-/// The accounts whose last vote for a slot names this version of it.
+/// A version of a slot, with the accounts whose last vote for the slot names it.
 #[derive(Debug)]
 struct Version {
     bank_hash: Hash,
@@ -35,17 +36,17 @@ impl Version {
     }
 }
 
-/// By slot, what each vote account has named last.
+/// By slot, what each vote account has last named.
 #[derive(Debug, Default)]
 pub struct VoteHashes(BTreeMap<u64, Vec<Version>>);
 
-/// Bytes that this takes at most with so many vote accounts and blocks above the root.
+/// Maximum bytes for this many vote accounts and blocks above the root.
 pub(super) const fn memory(accounts: u64, blocks: u64) -> u64 {
     130 * accounts * (AHEAD + blocks)
 }
 
 impl VoteHashes {
-    /// An account that may vote has voted.
+    /// Records a vote by an authorized voter.
     pub fn note(&mut self, voted: Voted) {
         let Voted { account, slot, bank_hash, block_id } = voted;
         let versions = self.0.entry(slot).or_default();
@@ -56,7 +57,7 @@ impl VoteHashes {
         }
     }
 
-    /// A block was executed: forgets who names its hash.
+    /// Records an executed block: forgets the voters that name its hash.
     pub fn froze(&mut self, block: &Frozen) {
         let Some(versions) = self.0.get_mut(&block.id.slot) else { return };
         versions.retain(|version| version.bank_hash != block.id.hash);
@@ -65,15 +66,16 @@ impl VoteHashes {
         }
     }
 
-    /// The hash that more than a third of the stake names for this block, if it is not the one that it came to here.
+    /// Returns the hash that more than a third of the stake names for this block, if it differs from the one computed
+    /// here.
     pub fn refute(&self, block: &Frozen, stakes: &EpochStakes) -> Option<Hash> {
         let others = self.of(block.id.slot, &block.block_id).filter(|version| version.bank_hash != block.id.hash);
         let mut refuting = others.filter(|version| 3 * version.stake(stakes) > u128::from(stakes.total()));
         refuting.next().map(|version| version.bank_hash)
     }
 
-    /// Whether more than a third of the stake has voted for this version of a slot, with any hash: all of them have
-    /// executed it.
+    /// Whether more than a third of the stake has voted for this version of a slot, with any hash: all of that stake
+    /// has executed it.
     pub fn have(&self, slot: u64, block_id: &Hash, stakes: &EpochStakes) -> bool {
         3 * self.of(slot, block_id).map(|version| version.stake(stakes)).sum::<u128>() > u128::from(stakes.total())
     }
@@ -82,7 +84,7 @@ impl VoteHashes {
         self.0.get(&slot).into_iter().flatten().filter(move |version| version.block_id == *block_id)
     }
 
-    /// What is rooted is not doubted any more.
+    /// Forgets slots up to and including `root`: rooted blocks are no longer in doubt.
     pub fn set_root(&mut self, root: u64) {
         self.0 = self.0.split_off(&(root + 1));
     }
@@ -104,7 +106,7 @@ mod tests {
         Voted { account: [account; 32], slot, bank_hash: [hash; 32], block_id: [block_id; 32] }
     }
 
-    /// Accounts 1, 2 and so on.
+    /// Stakes of accounts 1, 2 and so on.
     fn stakes(of: &[u64]) -> EpochStakes {
         let stake = |(number, stake): (u8, &u64)| {
             let key = [number; 32];
@@ -129,7 +131,7 @@ mod tests {
             hashes.note(voted(2, 7, 2, 5));
             hashes.froze(&block);
             assert_eq!(hashes.refute(&block, &stakes), Some([2; 32]), "34 of 100");
-            // Who names another one later has named that.
+            // A later vote for another version replaces this one.
             hashes.note(voted(2, 7, 9, 5));
             assert_eq!(hashes.refute(&block, &stakes), None);
         }
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(hashes.refute(&block(7, 2, 6), &stakes), None);
         hashes.froze(&block(7, 2, 6));
         assert!(hashes.0.is_empty());
-        // So many have executed what is dead here, whatever they came to.
+        // That much stake has executed what is dead here, with whatever hash.
         let versions = [5, 6].map(|block_id| voted(1, 8, 2, block_id));
         for (version, is_had) in versions.into_iter().zip([false, true]) {
             hashes.note(version);

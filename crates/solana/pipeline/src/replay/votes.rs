@@ -1,15 +1,15 @@
-//! votes: what the transactions of a block vote for.
+//! votes: reads what the transactions of a block vote for.
 //!
 //! reads   transactions; the vote accounts
 //! writes  votes
 //! memory  none
-//! drops   votes that are not signed by who may vote with the account
+//! drops   votes not signed by the account's authorized voter
 
 use hearth_ledger::{Ledger, VoteState};
 use hearth_wire::Txn;
 use hearth_wire::vote::{Voted, voted_for};
 
-/// What a vote is for, if who may vote with its account is among its signers. Signatures are not checked.
+/// Returns what a transaction votes for, if the account's authorized voter is a signer. Does not verify signatures.
 pub fn cast(ledger: &Ledger, txn: &Txn<'_>) -> Option<Voted> {
     let voted = voted_for(txn)?;
     let epoch = ledger.clock().epoch;
@@ -27,7 +27,7 @@ mod tests {
 
     use super::*;
 
-    /// Anybody can send a transaction that says whom it is a vote of.
+    /// Anyone can send a transaction that claims to be another node's vote.
     #[test]
     fn only_the_authorized_voter_counts() {
         let [node, stranger] = [1, 2].map(funded_account_key);

@@ -1,13 +1,13 @@
-//! Bytes that may be read or sent in a second, by all hosts and by one.
+//! budget: limits the bytes read or sent per second, in total and per host.
 //!
-//! reads   what is to be paid, by whom, when
-//! writes  whether it may be
+//! reads   the cost of a request, its host, the time
+//! writes  whether it may proceed
 //! memory  [`HOSTS_MAX`] hosts, 60 B each
-//! drops   the host that has paid nothing for longest, whose share is whole again
-//! source  our own; Agave's server has one bucket for all
+//! drops   the host that has been idle longest, whose share is full again anyway
+//! source  Agave's server has a single bucket for all hosts
 //!
-//! Each host has a share of its own, and may go on beyond it as long as there is more than half of what there is for
-//! all: alone it has all, and however much it wants, half is left to others.
+//! Each host has a share of its own, and may exceed it while more than half of the total is left: a lone host can use
+//! half of the stored budget and the whole refill rate, and however much it wants, half is left to others.
 
 use std::net::IpAddr;
 
@@ -15,21 +15,21 @@ use hearth_gossip::Bounded;
 
 /// Hosts that are remembered.
 const HOSTS_MAX: usize = 65_536;
-/// A host's share is one of so many.
+/// Each host's share is this fraction of the total.
 const SHARES: u64 = 4;
 
-/// What would have to be paid is more than there is.
+/// The request would cost more than is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoBudget;
 
-/// Who asks, and when, ms.
+/// The requesting host, and the time in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Payer {
     pub host: IpAddr,
     pub now: u64,
 }
 
-/// Bytes that may be taken in a second.
+/// A token bucket, in bytes per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     per_s: u64,
@@ -49,27 +49,27 @@ impl Bucket {
     }
 }
 
-/// What there is for all, and of it for each.
+/// The total budget, and each host's share of it.
 pub(super) struct Budget {
     pub total: Bucket,
     hosts: Bounded<IpAddr, Bucket>,
 }
 
 impl Budget {
-    /// Bytes that it takes at most.
+    /// Maximum bytes of the state.
     pub const MEMORY: u64 = Bounded::<IpAddr, Bucket>::bytes(HOSTS_MAX);
 
     pub fn new(per_s: u64) -> Self {
         Self { total: Bucket::new(per_s, 0), hosts: Bounded::new(HOSTS_MAX) }
     }
 
-    /// Takes bytes, if there are any for this host.
+    /// Takes bytes from the budget, if they are left for this host.
     pub fn pay(&mut self, bytes: u64, Payer { host, now }: Payer) -> Result<(), NoBudget> {
         let per_s = self.total.per_s;
         self.total.fill(now);
         let own = self.hosts.entry(host, || Bucket::new(per_s / SHARES, now));
         own.fill(now);
-        // What is larger than a share is paid with a whole one.
+        // A cost above a full share is covered by a full share.
         let is_within = own.left >= bytes.min(per_s / SHARES);
         let is_for_others = self.total.left < bytes + if is_within { 0 } else { per_s / 2 };
         if is_for_others {
@@ -96,7 +96,7 @@ mod tests {
             [20, 20, 0],
             "a share each, while there is some"
         );
-        // A second later all is there again; in steady flow one that is alone has all that flows.
+        // A second later the budget is full again; in a steady flow, a lone host gets the whole refill.
         assert_eq!((count(1, 2_000), count(1, 2_100), count(1, 2_200)), (40, 8, 8));
     }
 }

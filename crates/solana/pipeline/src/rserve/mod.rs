@@ -1,17 +1,17 @@
-//! rserve: serves repair, shreds for nodes that lack them.
+//! rserve: serves repair requests: sends shreds to nodes that lack them.
 //!
 //! reads   `net_rserve` ×N, reliable: requests and pongs; `sign_rserve`, reliable: signatures of pings; the block
 //!         store; `tower_rserve`, reliable: confirmed blocks
 //! writes  `rserve_net`, reliable: shreds, hashes of confirmed blocks, and pings; `rserve_sign`, reliable: the tokens
 //!         of pings
 //! memory  the server's tables (server.rs), [`UNSIGNED_MAX`] pings that wait for their signature: [`memory`] at most
-//! drops   what the server refuses, each by its reason; pings beyond those that may wait: all counted. Pings
-//!         that sign refuses, counted there. Requests that come faster than they are served are dropped by net, which
-//!         counts them
+//! drops   what the server refuses, by its reason, and pings beyond the limit: all counted; pings that sign refuses,
+//!         which sign counts; requests that arrive faster than they are served, which net drops and counts
 //! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
 //!
-//! The walk: a datagram → [`server`] (is it a request, signed, by a node that has proved its address, within its host's
-//! budget) → `shred_cache` (the shreds, made again from the store's records) → net. A ping goes by sign first.
+//! The path of a request: a datagram → [`server`] (is it a signed request, by a node that has proved its address,
+//! within its host's budget?) → `shred_cache` (the shreds, rebuilt from the store's records) → net. A ping goes through
+//! sign first.
 
 mod budget;
 mod server;
@@ -61,29 +61,30 @@ hearth_tile::counters! {
     }
 }
 
-/// Pings that wait for their signature. As many as the link back from sign holds, so that sign never waits for it.
+/// Maximum pings that wait for their signature: as many as the link back from sign holds, so that sign never waits for
+/// it.
 const UNSIGNED_MAX: usize = 64;
 
-/// What rserve is made from.
+/// What rserve is built from.
 #[derive(Clone)]
 pub struct Config {
     /// This node's identity.
     pub own: Pubkey,
     /// The cluster's shred version.
     pub shred_version: u16,
-    /// The blocks that are there.
+    /// Reads stored blocks.
     pub blocks: Reader,
 }
 
-/// Bytes that the tile takes at most.
+/// Maximum bytes of the tile.
 pub const fn memory() -> u64 {
     server::memory()
 }
 
-/// The tile.
+/// Serves repair requests.
 pub struct Rserve {
     server: Server,
-    /// Pings in the order in which sign was asked for their signatures.
+    /// Pings in the order in which they were sent to sign.
     unsigned: VecDeque<PingDraft>,
     next_tag: u64,
     signatures: In,
@@ -95,7 +96,7 @@ pub struct Rserve {
 impl Tile for Rserve {
     const NAME: &'static str = "rserve";
     const BURST: usize = ANSWERS_MAX;
-    // A request may read megabytes of the store: others on the core get their turn after a few.
+    // A request may read megabytes of the store: other tiles on the core get their turn after a few.
     const FRAGS_PER_RUN: usize = 8;
     type Config = Config;
     type Counters = Counters;
@@ -142,7 +143,7 @@ impl Rserve {
         self.unsigned.push_back(ping);
     }
 
-    /// Sign has answered for the oldest ping. With nothing where it refuses: then nothing is sent.
+    /// Handles sign's answer for the oldest ping. An empty answer is a refusal: nothing is sent.
     fn on_signature(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(frag.tag(), oldest, "sign answers in the order asked");

@@ -1,18 +1,18 @@
-//! The server's state, without sockets and keys: who has proved its address, what it may have, what it is sent.
+//! server: the server's state, without sockets and keys: which nodes have proved their addresses, and what they get.
 //!
 //! reads   requests and pongs; the block store; which blocks are confirmed
-//! writes  shreds, hashes of confirmed blocks, and pings that are to be signed
-//! memory  [`NODES_MAX`] nodes that were pinged, and as many that have answered; the nodes of [`HOSTS_MAX`] hosts,
+//! writes  shreds, hashes of confirmed blocks, and pings to be signed
+//! memory  [`NODES_MAX`] pinged nodes, and as many that have answered; the nodes of [`HOSTS_MAX`] hosts,
 //!         [`NODES_PER_HOST_MAX`] each; budgets of hosts (budget.rs), twice; tables of keys, [`TABLE_BYTES`]; the
 //!         shreds (shred_cache.rs): [`memory`] in all
-//! drops   what is no request, is not for this node, is of another time or has a wrong signature; what there is no
-//!         budget for; nodes that have to make room: each is counted in [`Counters`]
+//! drops   datagrams that are no request, are for another node or another time, or have a wrong signature; requests
+//!         beyond the budget; the oldest nodes beyond the limits: each is counted in [`Counters`]
 //! source  `solana-core` 4.2.2, `repair/serve_repair.rs`; `docs/cluster-protocol.md`, section 3
 //!
-//! An address is sent nothing larger than what it sent before it has answered a ping, so nobody is flooded on
-//! another's word. What one host has, with however many keys, is bounded; of what is too much the oldest goes. What is
-//! read for a request is paid for like what is sent, whether it is answered or not; and one host leaves half of both to
-//! others.
+//! Until an address has answered a ping, it receives nothing larger than what it sent, so that spoofed requests flood
+//! nobody. Each host's state is limited however many keys it uses; beyond the limit the oldest entry is dropped. Reads
+//! count against a budget like sends, whether they yield a response or not, and a single host leaves half of both
+//! budgets to others.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -31,34 +31,34 @@ use super::shred_cache::ShredCache;
 use super::{Config, Counters};
 use crate::links::ping_token;
 
-/// Bytes for the tables of keys that ask again and again.
+/// Bytes for the precomputed tables of keys that send requests repeatedly.
 const TABLE_BYTES: usize = 4 << 20;
-/// How far a request's time may be from ours, ms.
+/// Maximum difference between a request's time and ours, in milliseconds.
 const TIME_MS: u64 = 600_000;
-/// For how long a pong counts, ms.
+/// How long a pong is valid, in milliseconds.
 const PONG_MS: u64 = 1_280_000;
-/// The least time between two pings to a node, ms.
+/// Minimum time between two pings to a node, in milliseconds.
 const PING_MS: u64 = 2_000;
-/// Nodes that are remembered: those that were pinged, and those that have answered.
+/// Maximum nodes in each table: pinged, and answered.
 const NODES_MAX: usize = 65_536;
-/// Hosts whose nodes are counted.
+/// Maximum hosts whose nodes are counted.
 const HOSTS_MAX: usize = 1_024;
-/// Nodes at one IP address that have answered.
+/// Maximum answered nodes per IP address.
 const NODES_PER_HOST_MAX: usize = 256;
-/// Bytes a second that are sent.
+/// Bytes per second that may be sent.
 const SENT_PER_S: u64 = 12_000_000;
-/// Bytes a second that are read of the store.
+/// Bytes per second that may be read from the store.
 const READ_PER_S: u64 = 128_000_000;
-/// How many ancestors an orphan is answered with.
+/// Maximum ancestors in a response about an orphan.
 const ANCESTORS: usize = 11;
 
 /// A node at an address.
 type Node = (Pubkey, SocketAddr);
 
-/// Answers to one datagram at most: the highest shreds of a slot and its ancestors.
+/// Maximum responses to one datagram: the highest shreds of a slot and its ancestors.
 pub(super) const ANSWERS_MAX: usize = ANCESTORS;
 
-/// Bytes that the server takes at most.
+/// Maximum bytes of the server.
 pub(super) const fn memory() -> u64 {
     let nodes = Bounded::<Node, u64>::bytes(NODES_MAX) + Bounded::<Node, (u64, Hash)>::bytes(NODES_MAX);
     let of_hosts = (HOSTS_MAX * NODES_PER_HOST_MAX * size_of::<Node>()) as u64;
@@ -66,47 +66,47 @@ pub(super) const fn memory() -> u64 {
     nodes + hosts + 2 * Budget::MEMORY + TABLE_BYTES as u64 + ShredCache::MEMORY
 }
 
-/// What a datagram is answered with, all of it to whoever sent it.
+/// The reply to a datagram, all of it for its sender.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
-    /// [`ANSWERS_MAX`] datagrams at most.
+    /// At most [`ANSWERS_MAX`] datagrams.
     pub answers: Vec<Vec<u8>>,
-    /// A ping, once it is signed.
+    /// A ping to sign and send.
     pub ping: Option<PingDraft>,
 }
 
 /// A ping without its signature.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PingDraft {
-    /// Where it goes.
+    /// Its destination.
     pub to: SocketAddr,
-    /// The bytes of its token that are drawn: [`ping_token`].
+    /// The random bytes of its token: [`ping_token`].
     pub nonce: [u8; 8],
-    /// Whether the asker expects it in the form of an answer about ancestors.
+    /// Whether the requester expects it in the form of an answer about ancestors.
     is_about_ancestors: bool,
 }
 
 impl PingDraft {
-    /// The datagram.
+    /// Builds the datagram.
     pub fn signed(&self, from: Pubkey, signature: Signature) -> Vec<u8> {
         let ping = Ping { from, token: ping_token(&self.nonce), signature };
         if self.is_about_ancestors { AncestorHashes::Ping(ping).write() } else { repair::write_ping(&ping) }
     }
 }
 
-/// The server.
+/// Decides the reply to each datagram.
 pub(super) struct Server {
     own: Pubkey,
     verifier: Verifier,
-    /// Who has answered a ping, and when.
+    /// When each node answered a ping.
     proved: Bounded<Node, u64>,
-    /// The nodes of a host that have, the oldest first.
+    /// The nodes of each host that have answered, the oldest first.
     hosts: Bounded<IpAddr, VecDeque<Node>>,
     pinged: Bounded<Node, (u64, Hash)>,
-    /// Of which, and of its number, the token of each ping is made.
+    /// The token of each ping is derived from this and the ping's number.
     secret: [u8; 32],
     pings_drawn: u64,
-    /// A ping can be signed now.
+    /// Whether a ping can be signed now.
     may_ping: bool,
     shreds: ShredCache,
     confirmed: ConfirmedBlocks,
@@ -114,7 +114,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Nobody has asked yet.
+    /// Creates a server without any known nodes.
     pub fn new(config: &Config, secret: [u8; 32]) -> Self {
         Self {
             own: config.own,
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// A block is confirmed; those below it were told before.
+    /// Records a confirmed block; its ancestors were recorded before.
     pub fn confirm(&mut self, id: BankId) {
         self.confirmed.push(id);
     }
@@ -141,12 +141,13 @@ impl Server {
         self.own
     }
 
-    /// Says whether a ping can be signed now; one that cannot is counted, and the node asked again when it asks again.
+    /// Sets whether a ping can be signed now. Pings that cannot are counted; the node is pinged when it sends another
+    /// request.
     pub fn set_may_ping(&mut self, may_ping: bool) {
         self.may_ping = may_ping;
     }
 
-    /// The reply to a datagram that came at `now`, ms of Unix time.
+    /// Returns the reply to a datagram that arrived at `now`, in milliseconds of Unix time.
     pub fn answer(&mut self, from: SocketAddr, datagram: &[u8], now: u64, count: &mut Counters) -> Reply {
         match Asked::parse(datagram) {
             Err(_) => count.dropped_malformed += 1,
@@ -169,7 +170,7 @@ impl Server {
         Reply::default()
     }
 
-    /// A node has shown to be at its address.
+    /// Records that a node has proved its address.
     fn prove(&mut self, node: Node, now: u64, count: &mut Counters) {
         let host = node.1.ip();
         if self.hosts.get(&host).is_none()
@@ -192,7 +193,7 @@ impl Server {
         self.proved.set(node, now);
     }
 
-    /// Whether a request is for this node, of now, and its sender's.
+    /// Whether a request is addressed to this node, recent, and signed by its sender.
     fn is_genuine(
         &mut self,
         request: &Request,
@@ -226,12 +227,12 @@ impl Server {
             Wanted::Ancestors { slot } => self.confirmed_below(slot, request.nonce, payer, count).into_iter().collect(),
             _ => self.shreds(request, payer, count),
         };
-        // So that it need not be asked when its pong counts no more.
+        // Ping early, so that the node is still proved when its pong expires.
         let ping = if age > PONG_MS / 4 { self.ping(node, &request.wanted, now, count) } else { None };
         Reply { answers, ping }
     }
 
-    /// The answers of a request that may be served.
+    /// Returns the shreds for a request that may be served.
     fn shreds(&mut self, request: &Request, payer: Payer, count: &mut Counters) -> Vec<Vec<u8>> {
         let shreds = match self.wanted(&request.wanted, payer) {
             Ok(shreds) => shreds,
@@ -257,7 +258,7 @@ impl Server {
         answers
     }
 
-    /// The answer to a question for hashes of ancestors.
+    /// Returns the response to a request for ancestors' hashes.
     fn confirmed_below(&mut self, slot: u64, nonce: u32, payer: Payer, count: &mut Counters) -> Option<Vec<u8>> {
         let answer = AncestorHashes::Hashes(self.confirmed.ancestors(slot), nonce).write();
         let is_paid = self.sent.pay(answer.len() as u64, payer).is_ok();
@@ -266,7 +267,7 @@ impl Server {
         is_paid.then_some(answer)
     }
 
-    /// A ping for a node, unless it was sent one a moment ago.
+    /// Creates a ping for a node, unless one was sent to it a moment ago.
     fn ping(&mut self, node: Node, wanted: &Wanted, now: u64, count: &mut Counters) -> Option<PingDraft> {
         if self.pinged.get(&node).is_some_and(|(at, _)| now < at + PING_MS) {
             return None;
@@ -275,7 +276,7 @@ impl Server {
             count.dropped_pings += 1;
             return None;
         }
-        // Nobody may guess one from another: who can answers for addresses that are not its own.
+        // Tokens must be unpredictable: a node that guesses one can answer for addresses that are not its own.
         let drawn = sha256(&[&self.secret, &self.pings_drawn.to_le_bytes()]);
         self.pings_drawn += 1;
         let nonce = *drawn.first_chunk().expect("32 bytes are more than 8");
@@ -293,7 +294,7 @@ impl Server {
         Ok(found.into_iter().collect())
     }
 
-    /// The highest shred of a slot, from an index on.
+    /// Returns the highest shred of a slot, if its index is at least `from`.
     fn highest(&mut self, slot: u64, from: u32, payer: Payer) -> Result<Option<Vec<u8>>, NoBudget> {
         match self.shreds.highest(slot, payer)?.filter(|highest| *highest >= from) {
             Some(highest) => self.shreds.shred(slot, highest, payer),
@@ -301,12 +302,12 @@ impl Server {
         }
     }
 
-    /// The highest shreds of a slot, its parent, and so on.
+    /// Returns the highest shreds of a slot, its parent, and so on.
     fn ancestors(&mut self, slot: u64, payer: Payer) -> Result<Vec<Vec<u8>>, NoBudget> {
         let (mut found, mut next) = (vec![], Some(slot));
         while let Some(slot) = next.filter(|_| found.len() < ANCESTORS) {
             let shred = self.highest(slot, 0, payer);
-            // What was read before the budget ended is paid for.
+            // What was read before the budget ran out is paid for.
             if shred.is_err() && !found.is_empty() {
                 break;
             }

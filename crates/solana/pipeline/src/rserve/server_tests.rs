@@ -1,4 +1,4 @@
-//! Requests, honest and not, at a server over a small store.
+//! Honest and dishonest requests to a server over a small store.
 
 use hearth_crypto::ed25519::SigningKey;
 
@@ -11,7 +11,7 @@ use hearth_wire::shred::DATA_PER_SET;
 
 use super::*;
 
-/// The server, what it has counted, and its key.
+/// The server, its counters, and its key.
 struct Served {
     server: Server,
     counts: Counters,
@@ -33,7 +33,7 @@ impl std::ops::DerefMut for Served {
 }
 
 impl Served {
-    /// All that a datagram is answered with, once the ping is signed.
+    /// Returns the whole reply to a datagram, with the ping signed.
     fn answer(&mut self, from: SocketAddr, datagram: &[u8], now: u64) -> Vec<Vec<u8>> {
         let Reply { mut answers, ping } = self.server.answer(from, datagram, now, &mut self.counts);
         answers.extend(ping.map(|ping| {
@@ -46,7 +46,7 @@ impl Served {
 
 pub const VERSION: u16 = 7;
 
-/// A store with the blocks of slots 1 and 2, and the shreds of both.
+/// Makes a store with the blocks of slots 1 and 2, and returns the shreds of both.
 pub fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
     let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
     let (mut store, _) = BlockStore::open(folder, config).unwrap();
@@ -54,7 +54,7 @@ pub fn store(folder: &std::path::Path) -> (BlockStore, Vec<Vec<u8>>) {
     (store, shreds)
 }
 
-/// Adds blocks to a store; what `mark` is makes other blocks of the same length.
+/// Adds blocks to a store; another `mark` makes other blocks of the same length.
 fn fill(store: &mut BlockStore, slots: &[u64], mark: u8) -> Vec<Vec<u8>> {
     let config = ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() };
     let mut shredder = Shredder::new(config, [3; 32]);
@@ -102,7 +102,7 @@ impl Asker {
         bytes
     }
 
-    /// Answers the ping that a request is answered with.
+    /// Answers the ping in the reply to a request.
     fn prove(&self, server: &mut Served, now: u64) {
         let request = self.request(server, Wanted::Orphan { slot: 1 }, now);
         let answers = server.answer(self.from, &request, now);
@@ -205,7 +205,7 @@ fn who_has_shown_nothing_is_served_nothing() {
     let asker = Asker { key: key(2), from: "127.0.0.1:9".parse().unwrap() };
     let wanted = Wanted::Shred { slot: 1, index: 0 };
     asker.prove(&mut server, 1_000);
-    // The same node elsewhere, another node at the same place.
+    // The same node at another address, another node at the same address.
     for other in [Asker { key: key(2), from: "127.0.0.1:8".parse().unwrap() }, Asker { key: key(3), ..asker }] {
         let request = other.request(&server, wanted, 1_000);
         let answers = server.answer(other.from, &request, 1_000);
@@ -244,7 +244,7 @@ fn a_flood_gets_what_the_budget_has() {
     server.sent.total.filled_at = 1_000;
     let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_000).is_empty()).count();
     assert_eq!((served, server.counts.dropped_over_budget), (3, 17));
-    // A millisecond is worth 12,000 bytes.
+    // Each millisecond adds 12,000 bytes to the budget.
     let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_001).is_empty()).count();
     assert_eq!(served, 9);
 }
@@ -317,7 +317,7 @@ fn missing_shreds_are_read_for_once_and_charged() {
     let highest = asker.request(&server, Wanted::Highest { slot: 3, from: 128 }, 1_000);
     assert!(server.answer(asker.from, &highest, 1_000).is_empty());
     assert_eq!((server.shreds.read_bytes - before, server.counts.not_found), (40_000, 6));
-    // One set more: it is read anew, and not without a budget.
+    // With one more set the slot is read again, and not without a budget.
     store.append_set(&set(32, &[0; 1_000])).unwrap();
     server.shreds.budget.total.left = 0;
     server.shreds.budget.total.filled_at = 1_000;
@@ -333,7 +333,7 @@ fn unreproducible_set_is_not_served() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = store(folder.path());
     let reader = store.reader();
-    // As the last set of slot 2, but its leader signed a tree over other parity.
+    // Like the last set of slot 2, but its leader signed a tree over other parity.
     let mut data = vec![];
     reader.sets(2, |set| data = set.data.to_vec()).unwrap();
     let record = FecSetRecord {
@@ -367,7 +367,7 @@ fn unreproducible_set_is_not_served() {
 fn greedy_asker_keeps_nobody_out() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = store(folder.path());
-    // More slots than are kept read, of 64 sets each.
+    // More slots than the cache keeps, of 64 sets each.
     for slot in 10..18 {
         for set in 0..64 {
             store

@@ -1,12 +1,12 @@
-//! The shreds of the block store, one by one.
+//! shred_cache: single shreds from the block store, cached by set and slot.
 //!
-//! reads   the records of sets, a slot's at a time
+//! reads   the records of sets, a whole slot at a time
 //! writes  data shreds
-//! memory  [`SLOTS_KEPT`] slots' records, [`SLOT_BYTES_MAX`] each; [`SETS_KEPT`] sets, 80 KiB each
-//! drops   what was wanted longest ago; sets that cannot be made again as their leader made them are not here
+//! memory  the records of [`SLOTS_KEPT`] slots, [`SLOT_BYTES_MAX`] each; [`SETS_KEPT`] sets, 80 KiB each
+//! drops   the least recently used; sets that cannot be rebuilt as their leader made them are treated as missing
 //!
-//! The store has no index by set: what is read of a slot is kept, and that a set is not there is known until the slot
-//! has another number of sets, or has begun anew.
+//! The store has no index by set, so this module keeps what it read of a slot. A missing set is remembered as such
+//! until the slot has another number of sets, or was restarted.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ use hearth_wire::{Hash, Signature};
 use super::budget::{Budget, NoBudget, Payer};
 use crate::shred::FecSet;
 
-/// Sets whose shreds are kept made.
+/// Rebuilt sets to keep.
 const SETS_KEPT: usize = 32;
 /// Slots whose records are kept.
 const SLOTS_KEPT: usize = 4;
-/// Bytes of a slot's records that are kept.
+/// Maximum bytes of a slot's records to keep.
 const SLOT_BYTES_MAX: usize = 8 << 20;
-/// Bytes of a set's record, about; for the budget, before it is read.
+/// Approximate bytes of a set's record, to charge the budget before reading it.
 const SET_BYTES: u64 = 31_000;
 
 /// A set's record.
@@ -41,42 +41,42 @@ struct Kept {
 /// What was read of a slot.
 struct Slot {
     slot: u64,
-    /// Where in the log the slot began then, and how many sets it had.
+    /// The slot's position in the log at that time, and its number of sets.
     state: (u64, u32),
     /// The highest of them.
     highest: u32,
-    /// From this set on all were kept, unless there was no room.
+    /// From this set on all were kept, if they fit.
     from: u32,
     is_all: bool,
     sets: Vec<Kept>,
 }
 
-/// Shreds of the store.
+/// Caches shreds of the store.
 pub(super) struct ShredCache {
     version: u16,
     reader: Reader,
     pub budget: Budget,
     slots: VecDeque<Slot>,
-    /// `None` where a set cannot be made again as its leader made it: what comes of its record is not what was signed.
+    /// `None` if the set cannot be rebuilt as its leader made it: its record does not hash to the signed root.
     sets: VecDeque<((u64, u32, Hash), Option<FecSet>)>,
-    /// Bytes that were read of the store.
+    /// Bytes read from the store.
     pub read_bytes: u64,
 }
 
 impl ShredCache {
-    /// Bytes that it takes at most.
+    /// Maximum bytes of the cache.
     pub const MEMORY: u64 = (SLOTS_KEPT * SLOT_BYTES_MAX + SETS_KEPT * FecSet::MEMORY) as u64;
 
     pub fn new(version: u16, reader: Reader, budget: Budget) -> Self {
         Self { version, reader, budget, slots: VecDeque::new(), sets: VecDeque::new(), read_bytes: 0 }
     }
 
-    /// The parent of a slot of which something is here.
+    /// Returns the parent of a slot with any sets here.
     pub fn parent(&self, slot: u64) -> Option<u64> {
         self.reader.slot(slot).map(|info| info.parent_slot)
     }
 
-    /// The index of the highest data shred that is here.
+    /// Returns the index of the highest data shred here.
     pub fn highest(&mut self, slot: u64, payer: Payer) -> Result<Option<u32>, NoBudget> {
         let Some(info) = self.reader.slot(slot).filter(|info| info.set_count > 0) else { return Ok(None) };
         let last_of = |set: u32| set + DATA_PER_SET as u32 - 1;
@@ -90,7 +90,7 @@ impl ShredCache {
         Ok(self.read(&info, 0, payer)?.map(|known| last_of(known.highest)))
     }
 
-    /// A data shred, if it is here.
+    /// Returns a data shred if it is here.
     pub fn shred(&mut self, slot: u64, index: u32, payer: Payer) -> Result<Option<Vec<u8>>, NoBudget> {
         let set_index = index - index % DATA_PER_SET as u32;
         let Some(info) = self.reader.slot(slot) else { return Ok(None) };
@@ -137,7 +137,7 @@ impl ShredCache {
             }
         });
         self.read_bytes += read as u64;
-        // What cannot be read is not here.
+        // Treat a read error like a missing slot.
         if !all.unwrap_or(false) {
             return Ok(None);
         }
@@ -148,7 +148,7 @@ impl ShredCache {
     }
 }
 
-/// What a slot's records are known by.
+/// Identifies the state of a slot's records.
 fn state(info: &SlotInfo) -> (u64, u32) {
     (info.place, info.set_count)
 }

@@ -1,4 +1,4 @@
-//! The tile on a rig: net, sign and the store are the test's.
+//! Tile tests, in which the test plays net, sign and the store.
 
 use std::net::SocketAddr;
 
@@ -52,7 +52,7 @@ impl Bench {
         self.rig.give(link, 0, &buffer[..size]);
     }
 
-    /// What the tile sent, each from the port that was asked.
+    /// Takes what the tile sent, each datagram from the port of the request.
     fn sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
         self.rig.run();
         let frags = self.rig.take("rserve_net");
@@ -64,7 +64,7 @@ impl Bench {
         frags.iter().map(read).collect()
     }
 
-    /// Signs what the tile wants signed, as sign does.
+    /// Signs the tile's requests as sign does.
     fn sign(&mut self) -> usize {
         self.rig.run();
         let asked = self.rig.take("rserve_sign");

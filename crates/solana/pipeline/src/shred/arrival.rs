@@ -1,11 +1,11 @@
-//! How a shred came, and why one is not taken.
+//! arrival: how a shred arrived, and why one is refused.
 
 /// Where a shred came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShredSource {
-    /// Down the tree.
+    /// Down the Turbine tree.
     Turbine,
-    /// It was asked for.
+    /// As the response to a repair request.
     Repair,
 }
 
@@ -16,38 +16,38 @@ pub(super) struct Arrival {
     pub now_ns: u64,
 }
 
-/// Why a shred was not taken.
+/// Why a shred was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// No shred.
+    /// It does not parse as a shred.
     Malformed,
-    /// Of another chain.
+    /// It carries another shred version.
     Version,
-    /// Too far ahead.
+    /// Its slot is too far ahead.
     Ahead,
-    /// Final already, or of a parent that cannot be.
+    /// Its slot is already final, or its parent is impossible.
     Old,
-    /// It breaks the rules of sets.
+    /// It breaks the rules of FEC sets.
     Rules,
-    /// Its slot's leader is not known.
+    /// Its slot's leader is unknown.
     NoLeader,
     /// This node leads its slot.
     Own,
-    /// There already.
+    /// It is already here.
     Duplicate,
-    /// The proof leads to no root.
+    /// Its proof leads to no Merkle root.
     Proof,
     /// The leader did not sign the root.
     Signature,
-    /// The leader signed this and something else: two blocks for a slot.
+    /// The leader signed this shred and a contradictory one: two blocks for a slot.
     Equivocation,
-    /// There is no room for another set or slot.
+    /// No room for another set or slot.
     NoRoom,
-    /// The set's parity is none of its data, so that only its data shreds are taken; or the set is not chained to its
+    /// The set's parity does not match its data, so only its data shreds are accepted; or the set is not chained to its
     /// neighbour.
     BrokenSet,
-    /// Of a block that was dumped, or not beside what is there of the one that is taken instead.
+    /// It belongs to a dumped block, or is not adjacent to the stored sets of the block that replaces it.
     Dumped,
-    /// Who sent it on has not signed for it.
+    /// The retransmitter did not sign it.
     Sender,
 }

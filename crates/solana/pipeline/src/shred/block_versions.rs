@@ -1,19 +1,19 @@
-//! block_versions: of a slot whose leader made two blocks one is taken, and no mixture.
+//! block_versions: ensures that a node stores one block, never a mixture, for a slot whose leader made two.
 //!
-//! reads   the roots of sets, each with the root of the set before; what was dumped
-//! writes  whether a set may begin
-//! memory  68 B a set of [`SLOTS_MAX`] slots, and 32 B for each of [`DUMPED_MAX`] sets of a slot's dumped blocks:
+//! reads   the roots of sets, each with the root of the previous set; which blocks were dumped
+//! writes  whether a set may start
+//! memory  68 B per set of [`SLOTS_MAX`] slots, and 32 B for each of [`DUMPED_MAX`] sets of a slot's dumped blocks:
 //!         [`memory`]
-//! drops   sets of the block that was dumped, and those that are not chained to what is taken: told to the caller;
-//!         roots of dumped blocks that there is no room for: [`Versions::forgotten`]
-//! source  our own; `docs/cluster-protocol.md`, sections 2.7 and 6.7, for what a node must be able to do
+//! drops   sets of the dumped block and sets not chained to the accepted ones, reported to the caller; roots of dumped
+//!         blocks that exceed the limit: [`Versions::forgotten`]
+//! source  the requirements in `docs/cluster-protocol.md`, sections 2.7 and 6.7
 //!
-//! A set's leaves name the root of the set before, so sets of two blocks are chained to each other only where the
-//! blocks begin alike. Of a slot whose leader was honest nothing is asked but that neighbours are chained. Once sets of
-//! two blocks were found in a slot, or its block was dumped, it is built anew: from one set that is not of the block
-//! dumped, downwards and upwards, each set chained to the one that is there.
-//! One that others do not have, since they answer with another ([`Contests`](super::equivocation::Contests)) or not at
-//! all, is built anew from the first set that any of them answers with.
+//! A set's leaves include the root of the previous set, so sets of two blocks are chained to each other only where the
+//! blocks share a prefix. For an honest leader's slot it is enough to check that neighbours are chained. Once sets of
+//! two blocks were found in a slot, or its block was dumped, the slot is rebuilt: from one set that is not of the
+//! dumped block, downwards and upwards, each set chained to an accepted neighbour. If other nodes do not have the
+//! accepted block, because they answer repair with another ([`Contests`](super::equivocation::Contests)) or not at all,
+//! the slot is rebuilt from the first set that any of them answers with.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,21 +21,21 @@ use hearth_mutation::{Mutation, active};
 use hearth_wire::Hash;
 use hearth_wire::shred::DATA_PER_SET;
 
-/// Slots of which more is known than that neighbours are chained.
+/// Slots for which more is tracked than that neighbours are chained.
 pub(super) const SLOTS_MAX: usize = 64;
-/// Roots of dumped blocks that are remembered of one slot: of two blocks of the largest size, which have 1,024 sets.
+/// Remembered roots of dumped blocks per slot: those of two blocks of the maximum size, 1,024 sets.
 const DUMPED_MAX: usize = 2_048;
-/// From a set's index to that of the next.
+/// Distance between the indices of consecutive sets.
 const STEP: u32 = DATA_PER_SET as u32;
 
-/// The root of a set, and that of the set before it.
+/// The root of a set, and the root of the previous set.
 pub(super) type Link = (Hash, Hash);
 
-/// Which block of a slot is taken.
+/// Which block of a slot is accepted.
 #[derive(Clone, Debug)]
 struct Version {
     taken: Taken,
-    /// Roots of blocks that were dumped, by block, the newest last: none of these is what a block is built from.
+    /// Roots of dumped blocks, by block, the newest last. No block is rebuilt from any of these.
     dumped: VecDeque<BTreeSet<Hash>>,
 }
 
@@ -48,8 +48,8 @@ impl Version {
         self.dumped.iter().map(BTreeSet::len).sum()
     }
 
-    /// Remembers the roots of a dumped block, as far as there is room. Those of older blocks give way: a block that
-    /// comes back is dumped again. Returns how many roots are forgotten.
+    /// Remembers the roots of a dumped block, as far as there is room. Roots of older blocks are forgotten first: a
+    /// block that returns is dumped again. Returns how many roots were forgotten.
     fn remember(&mut self, mut roots: BTreeSet<Hash>) -> u64 {
         roots.retain(|root| !self.is_dumped(root));
         if roots.is_empty() {
@@ -67,40 +67,41 @@ impl Version {
     }
 }
 
-/// What is taken.
+/// What is accepted.
 #[derive(Clone, Debug)]
 enum Taken {
     /// Nothing yet.
     Nothing,
-    /// Nothing yet; then what comes by repair. What a leader sends on its own may be of any of its blocks.
+    /// Nothing yet, and only repair responses from now on: what an equivocating leader sends may belong to any of its
+    /// blocks.
     Answers,
-    /// The block that these sets are of: a chain without gaps.
+    /// The block of these sets, which form a chain without gaps.
     Chain(BTreeMap<u32, Link>),
 }
 
-/// A set may not begin.
+/// Why a set may not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Barred {
-    /// It is not of the block that is taken, as far as is known.
+    /// It does not belong to the accepted block, as far as is known.
     Other,
-    /// It and a neighbour that is there are of two blocks: the slot has to be built anew.
+    /// It and a neighbour already here belong to two blocks: the slot must be rebuilt.
     Torn,
 }
 
-/// Which blocks are taken.
+/// Which block of each tracked slot is accepted.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     by_slot: BTreeMap<u64, Version>,
     forgotten: u64,
 }
 
-/// Bytes that the versions take at most where a block has `sets` sets. Two entries' worth for each: a tree's nodes are
+/// Maximum bytes of the versions if a block has `sets` sets. Each is counted as two entries, because tree nodes are
 /// half full at worst.
 pub(super) const fn memory(sets: usize) -> usize {
     SLOTS_MAX * 2 * (sets * size_of::<(u32, Link)>() + DUMPED_MAX * size_of::<Hash>())
 }
 
-/// Whether a set fits between its neighbours.
+/// Whether a set is chained to its neighbours.
 fn fits(known: &impl Fn(u32) -> Option<Link>, set: u32, (root, chained): Link) -> bool {
     if active(Mutation::UnchainedSet) {
         return true;
@@ -110,8 +111,8 @@ fn fits(known: &impl Fn(u32) -> Option<Link>, set: u32, (root, chained): Link) -
 }
 
 impl Versions {
-    /// Whether a set may begin that the leader has signed; `is_answer` says whether the shred came by repair, `known`
-    /// what is there of the slot.
+    /// Decides whether a set that the leader has signed may start. `is_answer` says whether the shred came by repair,
+    /// and `known` returns the sets of the slot that are here.
     pub fn admit(
         &mut self,
         (slot, set): (u64, u32),
@@ -146,28 +147,28 @@ impl Versions {
         }
     }
 
-    /// The block with these roots was dumped.
+    /// Records that the block with these roots was dumped.
     pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>) {
         self.set(slot, Taken::Nothing, dumped);
     }
 
-    /// Of the slot the block that others have is to be taken.
+    /// Makes the slot accept the block that other nodes have.
     pub fn seek(&mut self, slot: u64) {
         self.set(slot, Taken::Answers, BTreeSet::new());
     }
 
-    /// Whether it may be another block that is to be taken: one is begun.
+    /// Whether repair responses can contest the accepted block: it has started, or the slot is not tracked.
     pub fn is_open(&self, slot: u64) -> bool {
         self.by_slot.get(&slot).is_none_or(|version| matches!(version.taken, Taken::Chain(_)))
     }
 
-    /// The slots that are built anew, and begun.
+    /// The slots whose rebuild has started.
     pub fn rebuilt(&self) -> impl Iterator<Item = u64> {
         let is_begun = |version: &Version| matches!(version.taken, Taken::Chain(_));
         self.by_slot.iter().filter(move |(_, version)| is_begun(version)).map(|(slot, _)| *slot)
     }
 
-    /// Sets of two blocks are there: the one stays of which the highest set is, down to where its chain ends.
+    /// Handles sets of two blocks: keeps the block of the highest set, down to where its chain ends.
     pub fn tear(&mut self, slot: u64, known: &BTreeMap<u32, Link>) {
         let mut chain: BTreeMap<u32, Link> = BTreeMap::new();
         for (set, link) in known.iter().rev() {
@@ -180,7 +181,7 @@ impl Versions {
         self.set(slot, Taken::Chain(chain), BTreeSet::new());
     }
 
-    /// What was dumped before stays so.
+    /// Blocks dumped before stay dumped.
     fn set(&mut self, slot: u64, taken: Taken, dumped: BTreeSet<Hash>) {
         let version = self.by_slot.entry(slot).or_insert(Version { taken: Taken::Nothing, dumped: VecDeque::new() });
         version.taken = taken;
@@ -188,17 +189,17 @@ impl Versions {
         while self.by_slot.len() > SLOTS_MAX
             && let Some((_, newest)) = self.by_slot.pop_last()
         {
-            // The newest can wait: it is dumped again where need be.
+            // The newest can wait: its block is dumped again if need be.
             self.forgotten += newest.dumped_roots() as u64;
         }
     }
 
-    /// Roots of dumped blocks that were forgotten for want of room so far.
+    /// Roots of dumped blocks forgotten so far for lack of room.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Whether a set may be asked for: of a slot that is built anew those beside what is there.
+    /// Whether repair may ask for a set: in a rebuilt slot only for sets next to accepted ones.
     pub fn is_next(&self, slot: u64, set: u32) -> bool {
         match self.by_slot.get(&slot).map(|version| &version.taken) {
             None | Some(Taken::Nothing | Taken::Answers) => true,
@@ -209,12 +210,12 @@ impl Versions {
         }
     }
 
-    /// The slots that are or were built anew.
+    /// The slots that were rebuilt or are being rebuilt.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
         self.by_slot.keys().copied()
     }
 
-    /// Nothing of slots up to this one is wanted any more.
+    /// Forgets slots up to and including `root`.
     pub fn set_root(&mut self, root: u64) {
         self.by_slot = self.by_slot.split_off(&(root + 1));
     }
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn after_a_dump_the_other_block_comes_whole() {
-        // Both blocks have sets 0 and 1 in common; the last set is number 5.
+        // Both blocks share sets 0 and 1; the last set is number 5.
         let mut versions = Versions::default();
         versions.dump(9, (0..6).map(|number| link(1, number).0).collect());
         for number in 0..6 {
@@ -290,13 +291,13 @@ mod tests {
         versions.dump(9, (3..6).map(|number| link(1, number).0).collect());
         assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
         assert_eq!(versions.rebuilt().collect::<Vec<_>>(), [9]);
-        // Nobody answers with more of it.
+        // No peer answers with more of it.
         versions.seek(9);
         assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(Barred::Other));
         assert_eq!(versions.admit((9, 5 * STEP), link(3, 5), true, NOTHING), Ok(()));
     }
 
-    /// The roots of a block with `count` sets.
+    /// Makes the roots of a block with `count` sets.
     fn roots(block: u8, count: usize) -> BTreeSet<Hash> {
         let root = |number: usize| {
             let mut root = [block; 32];
@@ -317,11 +318,11 @@ mod tests {
         assert_eq!(versions.forgotten(), DUMPED_MAX as u64 / 2, "those of the oldest");
         let is_dumped = |number: usize| blocks[number].iter().all(|root| versions.by_slot[&9].is_dumped(root));
         assert_eq!([0, 1, 2].map(is_dumped), [false, true, true]);
-        // More than any block has: the others give way, and of it as much is remembered as there is room for.
+        // More than any block has: the other blocks' roots are forgotten, and as many of these are kept as fit.
         versions.dump(9, roots(4, DUMPED_MAX + 5));
         assert_eq!(versions.by_slot[&9].dumped_roots(), DUMPED_MAX);
         assert_eq!(versions.forgotten(), (DUMPED_MAX / 2 + DUMPED_MAX + 5) as u64);
-        // A dump of a block of which nothing is known.
+        // Dumps of a block without any known roots.
         (0..10).for_each(|_| versions.dump(9, BTreeSet::new()));
         assert_eq!(versions.by_slot[&9].dumped.len(), 1);
     }

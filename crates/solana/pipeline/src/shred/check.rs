@@ -1,13 +1,13 @@
-//! The second stage of a shred's path: whether its slot's leader has signed it, and whether it is new.
+//! check: the second stage of a shred's path: is it signed by its slot's leader, and is it new?
 //!
-//! reads   a shred; who leads its slot; what is there of its set and slot
-//! writes  what makes the shred [`Genuine`]; contradictions of leaders, as findings
-//! memory  4 MiB of leaders' keys; the trees of sets that are begun (fec_resolver.rs)
-//! drops   what is there already or not signed: [`Refused`]
+//! reads   a shred; the slot's leader; the shreds already here of its set and slot
+//! writes  the evidence that makes the shred [`Genuine`]; contradictions of leaders, as findings
+//! memory  4 MiB of leaders' keys; the trees of started sets (fec_resolver.rs)
+//! drops   shreds that are already here or not signed: [`Refused`]
 //! source  `solana-turbine` 4.2.2, `sigverify_shreds.rs`; `docs/cluster-protocol.md`, section 2
 //!
-//! A leader's signature is checked once for each root that is claimed for a set; whatever hashes to a root that is
-//! known to be signed is genuine. The cheap checks come first, and nothing is kept here.
+//! A leader's signature is verified once per root claimed for a set; whatever hashes to a root known to be signed is
+//! genuine. The cheap checks come first, and this stage stores nothing.
 
 use hearth_crypto::merkle::ShredProofs;
 use hearth_wire::shred::{DATA_PER_SET, Shred};
@@ -18,24 +18,25 @@ use super::block_versions::Link;
 use super::fec_resolver::claim;
 use super::receiver::Receiver;
 
-/// What is known of a shred whose slot's leader has signed it.
+/// The verified facts about a shred that its slot's leader has signed.
 #[derive(Debug)]
 pub(super) struct Genuine {
-    /// Who leads its slot.
+    /// The slot's leader.
     pub leader: Pubkey,
-    /// The root of its set, which the leader has signed.
+    /// The root of its set, signed by the leader.
     pub root: Hash,
-    /// What the shred hashes to.
+    /// The hash of the shred as a leaf.
     pub leaf: Hash,
-    /// What its proof says of the tree, where it is the first of its set.
+    /// The nodes of the tree that its proof reveals, if it is the first shred of its set.
     pub proofs: Option<Box<ShredProofs>>,
 }
 
 impl Receiver {
-    /// Checks a shred. `leader` says who leads a slot; `is_whole` whether all of a slot is kept already.
+    /// Verifies a shred. `leader` returns the leader of a slot; `is_whole` whether a slot is already complete in the
+    /// store.
     ///
     /// # Errors
-    /// Why it is not to be taken.
+    /// Why the shred is refused.
     pub(super) fn check(
         &mut self,
         shred: &Shred<'_>,
@@ -56,7 +57,7 @@ impl Receiver {
             return Err(Refused::Duplicate);
         }
         let leader = known.map(|known| known.leader).or_else(|| leader(slot)).ok_or(Refused::NoLeader)?;
-        // One that a start has forgotten others may give back.
+        // Own shreds lost in a restart may return by repair.
         if leader == self.config.own && (arrival.source == ShredSource::Turbine || self.own.contains(&slot)) {
             return Err(Refused::Own);
         }
@@ -72,14 +73,14 @@ impl Receiver {
                     return Err(Refused::BrokenSet);
                 }
                 if set.shred(shred.shard_index()).is_some() {
-                    // The same but for the signature of who sent it.
+                    // The same shred, apart from the retransmitter's signature.
                     return Err(Refused::Duplicate);
                 }
                 return Ok(Genuine { leader, root: *set.root(), leaf, proofs: None });
             }
         }
         let known = self.link(slot, set_index);
-        // What there will be no room for is not worth its checks.
+        // A shred that will find no room is not worth its checks.
         if known.is_none() && !self.has_room(key, arrival.now_ns) {
             return Err(Refused::NoRoom);
         }
@@ -94,16 +95,17 @@ impl Receiver {
         Ok(Genuine { leader, root, leaf, proofs: Some(Box::new(proofs)) })
     }
 
-    /// Root of a set that is begun or complete, and what it is chained to.
+    /// Returns the root of a started or complete set, and the root it is chained to.
     pub(super) fn link(&self, slot: u64, set_index: u32) -> Option<Link> {
         let begun = self.sets.get(&(slot, set_index)).map(|set| (*set.root(), *set.chained_root()));
         begun.or_else(|| self.slots.get(&slot)?.complete.get(&set_index).copied())
     }
 
-    /// Another root than the one known is claimed for a set.
+    /// Handles a root claimed for a set other than the known one.
     fn contradicted(&mut self, shred: &Shred<'_>, root: &Hash, leader: &Pubkey, arrival: Arrival) -> Refused {
         let slot = shred.slot();
-        // Once that is known of a leader it is not checked for each shred; but answers are counted.
+        // Once the equivocation is proved, skip the signature of further shreds, except of repair responses, which are
+        // counted.
         if arrival.source == ShredSource::Repair || !self.is_proved(slot) {
             if self.verifier.verify(leader, &shred.signature(), root).is_err() {
                 return Refused::Signature;
@@ -117,7 +119,7 @@ impl Receiver {
         Refused::Equivocation
     }
 
-    /// A shred of a slot that is whole: only whether it is of the same block is of interest.
+    /// Checks a shred of a whole slot: only whether it belongs to the same block matters.
     fn check_ended(&mut self, shred: &Shred<'_>) -> Refused {
         let (slot, set_index) = (shred.slot(), shred.set_index());
         let Some((leader, known, last)) = self.ended.get(&slot).map(|ended| {

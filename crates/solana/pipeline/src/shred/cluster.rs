@@ -1,4 +1,4 @@
-//! The cluster whose shreds a node takes: its rules, its chain, its blocks.
+//! cluster: what shred needs to know to receive other leaders' shreds: the receiver's rules, the ledger and the store.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use hearth_ledger::blockstore::Reader;
 use super::receiver::ReceiverConfig;
 use crate::repair::nonce::NonceKey;
 
-/// Who follows whom.
+/// Handles to the cluster's state, shared by the stages.
 #[derive(Clone)]
 pub struct Cluster {
-    /// What to take.
+    /// Rules of the receiver.
     pub receiver: ReceiverConfig,
-    /// The chain.
+    /// The ledger, for leaders and stakes.
     pub ledger: Arc<Ledger>,
-    /// The blocks that are there.
+    /// Reads stored blocks.
     pub blocks: Reader,
-    /// By which answers of repair are known.
+    /// Verifies the nonces of repair responses.
     pub nonces: NonceKey,
 }

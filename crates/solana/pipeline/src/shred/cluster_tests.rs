@@ -1,5 +1,5 @@
-//! Several nodes on virtual time: leaders in turn, loss, delay, other orders; the tile, the store and repair's server
-//! are those of a node.
+//! Several nodes on virtual time: leaders in turn, loss, delay, reordering; the tile, the store and the repair server
+//! are a node's own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -36,7 +36,7 @@ use crate::rserve::{self, Rserve};
 
 const VERSION: u16 = 7;
 const STEP: Duration = Duration::from_millis(1);
-/// Datagrams that a tile is given before it takes its turns.
+/// Datagrams given to a tile before its turns.
 const BATCH: usize = 16;
 const TVU: u16 = 1;
 const REPAIR: u16 = 2;
@@ -54,7 +54,7 @@ fn contact(node: usize) -> Contact {
     Contact { identity: key(node).public_key(), address: Some(address(node, TVU)) }
 }
 
-/// A chain on which so many nodes have the same stake.
+/// A ledger on which this many nodes have equal stake.
 fn ledger(nodes: usize, slots_per_epoch: u64) -> Arc<Ledger> {
     let accounts = |node: usize| {
         let name = |kind: u8| [[kind; 16], [node as u8; 16]].concat().try_into().expect("32 bytes");
@@ -76,7 +76,7 @@ const REPAIR_OUTPUTS: [&str; 3] = ["repair_net", "repair_sign", "repair_tower"];
 const SERVER_INPUTS: [&str; 3] = ["net_rserve:0", "sign_rserve", "tower_rserve"];
 const SERVER_OUTPUTS: [&str; 2] = ["rserve_net", "rserve_sign"];
 
-/// The shred tile of a node to which gossip has named all nodes.
+/// Makes the shred tile of a node that knows all nodes from gossip.
 fn rig(config: &Config, nodes: usize) -> Rig<Shred> {
     let mut rig = Rig::new(config.clone(), &INPUTS, &OUTPUTS);
     for message in (0..nodes).map(peer_news) {
@@ -86,7 +86,7 @@ fn rig(config: &Config, nodes: usize) -> Rig<Shred> {
     rig
 }
 
-/// The repair tile of such a node.
+/// Makes the repair tile of such a node.
 fn repair_rig(config: &repair::Config, nodes: usize) -> Rig<Repair> {
     let mut rig = Rig::new(config.clone(), &REPAIR_INPUTS, &REPAIR_OUTPUTS);
     for message in (0..nodes).map(peer_news) {
@@ -96,7 +96,7 @@ fn repair_rig(config: &repair::Config, nodes: usize) -> Rig<Repair> {
     rig
 }
 
-/// What gossip says of a node, which takes shreds and serves repair.
+/// Encodes gossip's news of a node that receives shreds and serves repair.
 fn peer_news(node: usize) -> Vec<u8> {
     let address = |port| match address(node, port) {
         SocketAddr::V4(address) => Some(address),
@@ -117,7 +117,7 @@ fn peer_news(node: usize) -> Vec<u8> {
     message
 }
 
-/// Two shreds that a leader cannot both have made for one block.
+/// Two shreds that a leader cannot have made for one block.
 struct Contradiction {
     slot: u64,
     shreds: [Vec<u8>; 2],
@@ -136,7 +136,7 @@ struct Peer {
     _folder: tempfile::TempDir,
 }
 
-/// When it comes, a number, where from, where to.
+/// Arrival time, sequence number, source, destination, bytes.
 type Packet = (u64, u64, SocketAddr, SocketAddr, Vec<u8>);
 
 struct World {
@@ -148,7 +148,7 @@ struct World {
     random: fastrand::Rng,
     seed: u64,
     loss_percent: u64,
-    /// Of each slot the sets that the cluster agrees on.
+    /// For each slot, the sets on which the cluster agrees.
     blocks: BTreeMap<u64, Vec<FecSet>>,
 }
 
@@ -215,7 +215,7 @@ impl World {
         (0..self.peers.len()).find(|node| key(*node).public_key() == leader).expect("one of the nodes")
     }
 
-    /// A block on the one before; what `mark` is makes another block of the same slot.
+    /// Makes a block on the previous one; another `mark` makes another block of the same slot.
     fn make(&self, slot: u64, sets: usize, mark: u8) -> Vec<FecSet> {
         let parent_root = self.blocks.get(&(slot - 1)).map_or([3; 32], |sets| *sets.last().expect("a set").root());
         let config = ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() };
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// The leader has made a block: it keeps it, and sends each shred to the root of its tree.
+    /// Broadcasts a block as its leader: stores it, and sends each shred to the root of its tree.
     fn broadcast(&mut self, sets: &[FecSet]) {
         let slot = sets[0].header().slot;
         let leader = self.leader(slot);
@@ -287,7 +287,7 @@ impl World {
         (usize::from(at.ip().octets()[3]), at.port())
     }
 
-    /// A millisecond goes by.
+    /// Advances the time by a millisecond.
     fn step(&mut self) {
         self.now_ms += 1;
         let mut given: BTreeMap<usize, usize> = BTreeMap::new();
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// The node's tiles take their turns; its sign and store tiles do their work.
+    /// Runs a node's tiles, and plays its sign and store tiles.
     fn work(&mut self, node: usize) {
         loop {
             let peer = &mut self.peers[node];
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// The roots of the sets of the block that a node has of a slot, if it has all of it.
+    /// The roots of a node's block of a slot, if the block is complete there.
     fn block(&self, node: usize, slot: u64) -> Option<BTreeMap<u32, Hash>> {
         let reader = self.peers[node].store.reader();
         reader.slot(slot).filter(|info| info.whole)?;
@@ -406,7 +406,7 @@ impl World {
         wanted.flat_map(of_slot).collect()
     }
 
-    /// The node is killed, and starts again.
+    /// Kills the node and starts it again.
     fn restart(&mut self, node: usize) {
         let nodes = self.peers.len();
         let peer = &mut self.peers[node];
@@ -414,7 +414,7 @@ impl World {
         peer.repair = repair_rig(&peer.repair_config, nodes);
     }
 
-    /// Runs until every node has every block, with `each` after every 100 ms; panics after so long.
+    /// Runs until every node has every block, with `each` after every 100 ms; panics after `limit_ms`.
     fn settle(&mut self, limit_ms: u64, mut each: impl FnMut(&mut Self)) -> u64 {
         let start = self.now_ms;
         loop {
@@ -428,7 +428,7 @@ impl World {
         }
     }
 
-    /// Requests for shreds that the nodes have made.
+    /// The number of repair requests by all nodes.
     fn requests(&self) -> u64 {
         self.peers.iter().map(|peer| peer.repair.count().requests).sum()
     }
@@ -451,7 +451,7 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
             World::keep(&mut world.peers[leader].store, &block);
             world.broadcast(&block);
             if TWO.contains(&slot) {
-                // Alike or not in length, and sent to the same nodes.
+                // Of equal or different lengths, and sent to the same nodes.
                 let sets = 1 + world.random.usize(..4);
                 let other = world.make(slot, sets, 6);
                 world.broadcast(&other);
@@ -460,8 +460,8 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
             (0..20).for_each(|_| world.step());
         }
         let took = world.settle(60_000, |world| {
-            // What consensus does: it knows which block most have voted for. A node that has the other one has it
-            // dumped; one that has a part of it gives it up itself.
+            // Simulates consensus, which knows the majority's block. A node with the complete other block dumps it; a
+            // node with a part of it gives it up by itself.
             for (node, slot) in world.lacks().into_iter().filter(|(_, slot)| TWO.contains(slot)) {
                 if world.block(node, slot).is_some() {
                     world.peers[node].rig.give(REPLAY_SHRED, slot, &[]);
@@ -489,8 +489,8 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
 
 #[test]
 fn who_has_a_part_of_another_block_gets_the_one_that_others_have() {
-    // The first, the last and all but one shred of a block that nobody else has: what the leader sends straight to two
-    // nodes, before and after the block that it sends to all.
+    // The first, the last and all but one shred of a block that no other node has: the leader sends these straight to
+    // two nodes, before and after the block that it sends to all.
     for (seed, places) in [(1, 0..1), (2, 95..96), (3, 0..31), (4, 0..95)] {
         let mut world = World::new(5, 32, (64, 256), seed);
         world.loss_percent = 5;
@@ -529,7 +529,7 @@ fn who_has_a_part_of_another_block_gets_the_one_that_others_have() {
 
 #[test]
 fn two_blocks_are_not_mixed_by_a_kill() {
-    // The first set of a block is stored, and the node killed; then all of another block comes.
+    // The first set of a block is stored, and the node killed; then all of another block arrives.
     let (mut world, slot) = (World::new(5, 32, (64, 256), 5), 9);
     let leader = world.leader(slot);
     let victim = (leader + 1) % 5;
@@ -569,14 +569,14 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
     assert_eq!(world.requests(), 0, "nothing is known of them");
     for peer in &mut world.peers {
         peer.repair.give_control(TOWER_REPAIR, 3, VOTED, &[]);
-        // Of one that never was nothing comes, and the others do not wait for it.
+        // For a slot that never existed nothing arrives, and the others do not wait for it.
         peer.repair.give_control(TOWER_REPAIR, 9, VOTED, &[]);
     }
-    // One node of five has it, and each question goes to one of four that is drawn, each 150 ms: of a hundred shreds
-    // the last may take twenty tries.
+    // One node of five has it, and each request goes to one of four chosen at random, every 150 ms: the last of a
+    // hundred shreds may take twenty tries.
     let took = world.settle(10_000, |_| {});
     assert!(took < 5_000, "{took} ms");
-    // It is asked for every 150 ms, and forgotten after 30 s.
+    // It is requested every 150 ms, and forgotten after 30 s.
     let before = world.requests();
     (0..31_000).for_each(|_| world.step());
     let asked = world.requests();
@@ -631,7 +631,7 @@ fn who_sends_a_last_set_on_must_sign_for_it_from_epoch_1_on() {
         }
         let count = *world.peers[node].rig.count();
         assert_eq!(count.dropped_sender > 0, is_asked, "{count:?}");
-        // Of shreds of which it is the tree's root it asks nobody.
+        // It requests no shreds for which it is the tree's root.
         assert_eq!(count.shreds_taken + count.dropped_sender + count.dropped_duplicate, 64, "{count:?}");
         assert!(count.shreds_taken > 0);
     }
@@ -639,7 +639,7 @@ fn who_sends_a_last_set_on_must_sign_for_it_from_epoch_1_on() {
 
 #[test]
 fn who_asked_in_vain_goes_on_asking() {
-    // As many requests as a table of them holds have no answer; each slot's leader has it, and stands.
+    // A full table of unanswered requests; each slot's leader has the shreds, but is stopped.
     let (mut world, node) = (World::new(4, 4_096, (64, 256), 3), 3);
     (0..3).for_each(|node| world.peers[node].is_up = false);
     for slot in 1..=32 {
@@ -662,7 +662,7 @@ fn who_asked_in_vain_goes_on_asking() {
     world.settle(10_000, |_| {});
 }
 
-/// While nothing comes the core is woken as often as for the other tiles of a node, and when something is due.
+/// While nothing arrives the core wakes as often as for a node's other tiles, and whenever something is due.
 #[test]
 fn quiet_nodes_are_woken_when_something_is_due() {
     let mut world = World::new(2, 32, (64, 256), 1);
@@ -689,7 +689,7 @@ fn quiet_nodes_are_woken_when_something_is_due() {
     assert_eq!(wakes_at_ms(&mut world), 25, "repair hears of the slot");
     step_to(&mut world, 25);
     assert_eq!(wakes_at_ms(&mut world), 50);
-    // The rest is on its way for 250 ms.
+    // The rest is expected within 250 ms.
     step_to(&mut world, 256);
     assert_eq!((wakes_at_ms(&mut world), world.requests()), (265, 0));
     step_to(&mut world, 265);

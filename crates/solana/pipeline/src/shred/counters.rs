@@ -1,4 +1,4 @@
-//! The counters of shred: its stages know these, and nothing else of the tile.
+//! counters: the counters of shred, in a module of their own so that the stages need not know the tile.
 
 hearth_tile::counters! {
     /// What shred counts.

@@ -1,13 +1,12 @@
-//! Turns shreds, any 32 of the 64 of each set, back into the entries of a slot.
+//! deshredder: turns shreds, any 32 of the 64 of each set, back into the entries of a slot.
 //!
 //! reads   shreds of one slot in any order, with duplicates and gaps
-//! writes  batches of entries, in order; whole FEC sets, recovered shreds included
-//! memory  84 KiB a set begun and not yet read, at most the slot's limit of shreds ÷ 32 sets
-//! drops   shreds of other slots, duplicates, and what contradicts what came before: each is an answer
-//!         of its own, for the caller to count
+//! writes  batches of entries, in order; whole FEC sets, including recovered shreds
+//! memory  84 KiB per set started and not yet read, at most the slot's limit of shreds ÷ 32 sets
+//! drops   shreds of other slots, duplicates and contradictions, each with its own result for the caller to count
 //! source  `solana-ledger` 4.2, shred/merkle.rs `recover`; the chain of roots as followers check it
 //!
-//! That the leader signed the root is the caller's to check, once for each root ([`merkle_root`]).
+//! The caller must verify the leader's signature, once per root ([`merkle_root`]).
 
 use std::collections::BTreeMap;
 
@@ -20,18 +19,18 @@ use super::error::DeshredError;
 use super::fec_resolver::{Assembly, claim};
 use super::set::FecSet;
 
-/// What became of a shred.
+/// The outcome of adding a shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// Kept; more are needed.
+    /// Kept; the set needs more.
     Kept,
-    /// The last one needed: all 64 shreds of the set are there.
+    /// The last shred needed: all 64 shreds of the set are here.
     Completed,
-    /// Not needed: there already, or its set is complete or read.
+    /// Not needed: already here, or its set is already complete or read.
     Unneeded,
 }
 
-/// The root that a shred's proof leads to; what the leader signed, if it is genuine.
+/// Returns the root to which a shred's proof leads; a genuine shred's leader has signed it.
 pub fn merkle_root(shred: &Shred<'_>) -> Option<Hash> {
     shred_root(shred_leaf(shred.leaf_bytes()), shred.shard_index(), shred.proof())
 }
@@ -43,7 +42,7 @@ pub struct Deshredder {
     shreds_per_slot_max: u32,
     code: ReedSolomon,
     sets: BTreeMap<u32, Assembly>,
-    /// The set to be read next; sets below it are read and forgotten.
+    /// The set to read next; lower sets were read and freed.
     next_set: u32,
     last_root: Option<Hash>,
     batch: Vec<u8>,
@@ -51,7 +50,7 @@ pub struct Deshredder {
 }
 
 impl Deshredder {
-    /// Collects `slot`, whose first set must be chained to `parent_root` where that is known.
+    /// Creates a collector for `slot`. If `parent_root` is known, the first set must be chained to it.
     pub fn new(slot: u64, parent_root: Option<Hash>, shreds_per_slot_max: u32) -> Self {
         let code = ReedSolomon::new(DATA_PER_SET, CODE_PER_SET).expect("32 + 32 is a code");
         Self {
@@ -66,7 +65,7 @@ impl Deshredder {
         }
     }
 
-    /// Adds a shred; recovers its set when it is the last one needed.
+    /// Adds a shred, and recovers its set if this is the last shred needed.
     pub fn add(&mut self, shred: &Shred<'_>) -> Result<Added, DeshredError> {
         shred.check_set(self.shreds_per_slot_max)?;
         if shred.slot() != self.slot {
@@ -104,12 +103,12 @@ impl Deshredder {
         }
     }
 
-    /// A set that is complete and not yet read.
+    /// Returns a set that is complete and not yet read.
     pub fn set(&self, set_index: u32) -> Option<&FecSet> {
         self.sets.get(&set_index).filter(|a| a.present() == u64::MAX).map(Assembly::set)
     }
 
-    /// The next batch of entries, once all its sets are complete; `None` until then.
+    /// Returns the next batch of entries once all of its sets are complete; `None` until then.
     pub fn next_batch(&mut self) -> Result<Option<Vec<u8>>, DeshredError> {
         while let Some(set) = self.set(self.next_set) {
             if self.last_root.is_some_and(|root| root != *set.chained_root()) {
@@ -132,12 +131,12 @@ impl Deshredder {
         Ok(None)
     }
 
-    /// Whether all of the slot has been read.
+    /// Whether the whole slot has been read.
     pub fn ended(&self) -> bool {
         self.ended
     }
 
-    /// The root of the last set that was read: when the slot has ended, the block's identity.
+    /// The root of the last set read; once the slot has ended, this is the block id.
     pub fn last_root(&self) -> Option<&Hash> {
         self.last_root.as_ref()
     }

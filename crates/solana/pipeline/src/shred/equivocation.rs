@@ -1,25 +1,25 @@
-//! equivocation: of two blocks of a slot, whether the one that is taken is the one that others have.
+//! equivocation: decides, if a slot's leader made two blocks, whether the accepted block is the one that peers have.
 //!
-//! reads   what came by repair of a slot: shreds that were kept, and such of another block than the one that is taken
-//! writes  slots that are to be begun anew
+//! reads   repair responses for a slot: shreds that were kept, and shreds of another block than the accepted one
+//! writes  slots that must restart
 //! memory  40 B for each of [`SLOTS_MAX`] slots
-//! drops   the highest slots beyond these: they are contested again when they are asked for
-//! source  our own; Agave's nodes take shreds of both blocks, and sort it out by hashes of ancestors
+//! drops   the highest slots beyond these: they become contested again with their next repair responses
+//! source  Agave's nodes instead accept shreds of both blocks and decide by ancestor hashes
 //!
-//! Consensus decides between whole blocks. Of a block that never becomes whole it hears nothing: so a leader that sends
-//! one shred of a block to some, and another block to all, would keep the second from the first for good. What other
-//! nodes answer is what they have. Where more of that is of another block than of the one that is taken, this one is
-//! given up, and the next answer says which one is taken instead. One that lies, or has the wrong block too, costs one
-//! turn more.
+//! Consensus decides only between whole blocks; it never hears of a block that stays incomplete. A leader that sends
+//! one shred of a block to some nodes, and another block to all, would therefore keep those nodes from the second block
+//! forever. Repair responses show what other nodes have. If more of them are of another block than of the accepted one,
+//! the accepted block is given up, and the next response determines its replacement. A peer that lies, or has the wrong
+//! block too, costs one more round.
 
 use std::collections::BTreeMap;
 
-/// Slots of which answers are counted.
+/// Maximum slots whose responses are counted.
 const SLOTS_MAX: usize = 64;
-/// Answers are counted for so long, ns.
+/// How long to count responses, in nanoseconds.
 const TURN_NS: u64 = 2_000_000_000;
 
-/// Answers since the first one of another block.
+/// Responses since the first one of another block.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     since_ns: u64,
@@ -27,12 +27,12 @@ struct Turn {
     others: u64,
 }
 
-/// The slots of which answers contradict what is taken.
+/// Slots with responses that contradict the accepted block.
 #[derive(Debug, Default)]
 pub(super) struct Contests(BTreeMap<u64, Turn>);
 
 impl Contests {
-    /// A shred of another block was the answer.
+    /// Counts a response with a shred of another block.
     pub fn other(&mut self, slot: u64, now_ns: u64) {
         self.0.entry(slot).or_insert(Turn { since_ns: now_ns, kept: 0, others: 0 }).others += 1;
         while self.0.len() > SLOTS_MAX {
@@ -40,14 +40,14 @@ impl Contests {
         }
     }
 
-    /// A shred of the block that is taken was the answer, and new.
+    /// Counts a response with a new shred of the accepted block.
     pub fn kept(&mut self, slot: u64) {
         if let Some(turn) = self.0.get_mut(&slot) {
             turn.kept += 1;
         }
     }
 
-    /// A slot whose turn has ended with more answers of another block; it is not counted any more.
+    /// Returns, and stops counting, a slot whose round has ended with a majority for another block.
     pub fn take_lost(&mut self, now_ns: u64) -> Option<u64> {
         let ended = |turn: &Turn| now_ns.saturating_sub(turn.since_ns) >= TURN_NS;
         self.0.retain(|_, turn| !ended(turn) || turn.others > turn.kept);
@@ -56,12 +56,12 @@ impl Contests {
         Some(lost)
     }
 
-    /// The slot is whole, or begun anew.
+    /// Stops counting a slot that is whole or was restarted.
     pub fn remove(&mut self, slot: u64) {
         self.0.remove(&slot);
     }
 
-    /// Nothing of slots up to this one is wanted any more.
+    /// Forgets slots up to and including `root`.
     pub fn set_root(&mut self, root: u64) {
         self.0 = self.0.split_off(&(root + 1));
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn what_most_answers_are_of_is_taken_and_nothing_grows() {
         let mut contests = Contests::default();
-        // Answers of the block that is taken count from the first of another on.
+        // Responses of the accepted block count only after the first one of another block.
         contests.kept(7);
         [7, 8, 9].iter().for_each(|slot| contests.other(*slot, 5));
         contests.other(8, 6);

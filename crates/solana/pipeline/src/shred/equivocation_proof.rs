@@ -1,9 +1,10 @@
-//! equivocation_proof: the two shreds by which a leader has contradicted itself.
+//! equivocation_proof: finds the two shreds by which a leader has contradicted itself.
 //!
-//! reads   what is there of a slot
-//! writes  one proof a slot: a shred that came, and one that is here
+//! reads   the sets of a slot that are here
+//! writes  proofs: a received shred and one that is here
 //! memory  two shreds
-//! drops   contradictions that the cluster does not count as such: other parents, and ends that only parity tells of
+//! drops   contradictions that the cluster does not accept as proof: different parents, and slot ends that only parity
+//!         shows
 //! source  `solana-ledger` 4.2.2, `blockstore.rs`; `docs/cluster-protocol.md`, sections 2.7 and 2.8
 
 use hearth_wire::shred::{DATA_PER_SET, Shred, ShredKind};
@@ -11,14 +12,14 @@ use hearth_wire::shred::{DATA_PER_SET, Shred, ShredKind};
 use super::finding::{Conflict, Finding, Ours};
 use super::receiver::Receiver;
 
-/// Proofs of a slot that are noted: what is not on disk yet when one is looked for may be when the next one comes. One
+/// Maximum proofs to note per slot: a shred that is not on disk yet for one proof may be there for the next. A proof
 /// with both shreds at hand needs no other.
 pub(super) const PROOFS_MAX: u8 = 3;
 
 impl Receiver {
-    /// Notes what proves that the slot's leader has made two blocks, unless that is proved: the shred, and one of the
-    /// set `against`, at `place` of it where only that one proves it. A shred that ends the slot is contradicted by a
-    /// data shred of any set behind it.
+    /// Notes a proof that the slot's leader made two blocks, unless that is already proved: `shred`, and a shred of the
+    /// set `against`, at index `place` if only that one proves it. A shred that ends the slot is contradicted by a data
+    /// shred of any later set.
     pub(super) fn note_conflict(&mut self, shred: &Shred<'_>, against: u32, place: Option<usize>) {
         let slot = shred.slot();
         let of_one_set = against == shred.set_index();
@@ -33,7 +34,7 @@ impl Receiver {
         }
     }
 
-    /// Whether no more proofs are wanted that the leader of a slot made two blocks.
+    /// Whether enough proofs of the slot's equivocation were noted.
     pub(super) fn is_proved(&self, slot: u64) -> bool {
         self.proofs.get(&slot).is_some_and(|proofs| *proofs >= PROOFS_MAX)
     }

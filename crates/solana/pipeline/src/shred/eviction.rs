@@ -1,25 +1,25 @@
-//! eviction: who makes room for whom where more is begun than is kept.
+//! eviction: decides which sets and slots are evicted when more are in progress than fit.
 //!
-//! reads   what is begun, and when something of it was kept last
-//! writes  what has to go for a set, or for a slot
+//! reads   the sets in progress, and when each slot last gained a shred
+//! writes  what to evict for a new set or slot
 //! memory  none of its own
-//! drops   begun sets and slots: [`Receiver::evicted`]
+//! drops   started sets and slots: [`Receiver::evicted`]
 //!
-//! The lowest slots come first: what is begun of the highest goes. So a node that is far behind works its way up. Who
-//! leads a slot and holds back a part of each set keeps nobody out of the slots behind: of what a slot has beyond its
-//! share the highest sets go for those of a later slot, and a slot of which nothing new has come for [`STANDS_NS`]
-//! goes whole. What is needed comes again by repair; so do the sets that are stored of a slot that goes, since it is
-//! not known any more of which block they are.
+//! The lowest slots have priority: sets of the highest slot are evicted first, so a node that is far behind works its
+//! way up. A leader that withholds part of every FEC set must not starve later slots: if a slot exceeds its share, its
+//! highest sets are evicted for those of a later slot, and a slot without new shreds for [`STANDS_NS`] is evicted
+//! whole. What is still needed returns by repair. So do an evicted slot's stored sets, because we no longer know which
+//! block version they belong to.
 
 use super::arrival::Refused;
 use super::finding::Finding;
 use super::receiver::{Incoming, Receiver, STANDS_NS};
 
-/// One of so many begun sets may be of a slot before a later one may have its place; and so many may be in any case.
+/// A slot may hold this fraction of the started sets, and at least this many, before a later slot may evict its sets.
 const SHARES: usize = 16;
 const SHARE_MIN: usize = 4;
 
-/// What makes room for a set.
+/// What to evict for a set.
 #[derive(Clone, Copy, Debug)]
 enum Goes {
     Set((u64, u32)),
@@ -27,13 +27,13 @@ enum Goes {
 }
 
 impl Receiver {
-    /// Begun sets that a slot may have before a later one may have their places.
+    /// How many started sets a slot may have before a later slot may evict them.
     fn share(&self) -> usize {
         (self.config.sets_max / SHARES).max(SHARE_MIN)
     }
 
-    /// What has to go for a set, where there is no room: of what is begun the highest, if that is higher; else the
-    /// highest set of the slot that has most, if that is more than its share; else a slot that stands.
+    /// Returns what to evict for a set when there is no room: the highest started set, if it is higher than the new
+    /// one; else the highest set of the slot with the most sets, if that exceeds its share; else a stalled slot.
     fn goes_for(&self, key: (u64, u32), now_ns: u64) -> Option<Goes> {
         if let Some((highest, _)) = self.sets.last_key_value().filter(|(highest, _)| **highest > key) {
             return Some(Goes::Set(*highest));
@@ -49,19 +49,19 @@ impl Receiver {
         }
     }
 
-    /// The slot that has stood longest, if that is long enough to make room for another.
+    /// Returns the slot that has stalled longest, if long enough to be evicted.
     pub(super) fn stands(&self, but: u64, now_ns: u64, is_of_use: impl Fn(&Incoming) -> bool) -> Option<u64> {
         let others = self.slots.iter().filter(|(slot, incoming)| **slot != but && is_of_use(incoming));
         let (slot, incoming) = others.min_by_key(|(_, incoming)| incoming.kept_ns)?;
         (now_ns.saturating_sub(incoming.kept_ns) >= STANDS_NS).then_some(*slot)
     }
 
-    /// Whether there is room for a set, or what has to go for it.
+    /// Whether there is room for a set, or something to evict for it.
     pub(super) fn has_room(&self, key: (u64, u32), now_ns: u64) -> bool {
         self.sets.len() < self.config.sets_max || self.goes_for(key, now_ns).is_some()
     }
 
-    /// Has what has to go for a set go.
+    /// Evicts what must go for a set.
     pub(super) fn make_room(&mut self, key: (u64, u32), now_ns: u64) -> Result<(), Refused> {
         if self.sets.len() < self.config.sets_max {
             return Ok(());
@@ -78,9 +78,9 @@ impl Receiver {
         Ok(())
     }
 
-    /// A slot makes room.
+    /// Evicts a slot.
     pub(super) fn evict(&mut self, slot: u64) {
-        // Which block they are of is forgotten with it.
+        // This also forgets which block version its sets belong to.
         if self.slots.get(&slot).is_some_and(|incoming| !incoming.complete.is_empty()) {
             self.findings.push(Finding::Evicted(slot));
         }
@@ -88,7 +88,7 @@ impl Receiver {
         self.evicted.sets += self.forget(slot);
     }
 
-    /// Forgets what is there of a slot. Returns how many sets were begun.
+    /// Forgets all sets of a slot. Returns how many were started.
     pub(super) fn forget(&mut self, slot: u64) -> u64 {
         self.slots.remove(&slot);
         let keys: Vec<(u64, u32)> = self.sets.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();

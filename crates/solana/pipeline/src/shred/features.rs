@@ -1,21 +1,20 @@
-//! Which of the cluster's features count for the shreds of an epoch.
+//! features: which of the cluster's features apply to the shreds of an epoch.
 //!
 //! reads   an epoch
-//! writes  the cipher of its trees; whether who sends a shred on signs for it
+//! writes  the cipher of its Turbine trees; whether retransmitters sign shreds
 //! memory  none
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs` `check_feature_activation`; `docs/cluster-protocol.md`, the head
 //!         and sections 1.3 and 2.4
 //!
-//! A feature counts for shreds from the epoch after the one it became active in. A chain of this program has all
-//! features active from its first slot, so these count from epoch 1 on. It is a function of the epoch alone: leaders
-//! and followers agree.
+//! A feature applies to shreds from the epoch after its activation. Our chains have all features active from the first
+//! slot, so these apply from epoch 1 on. The result depends on the epoch alone, so leaders and followers agree.
 
 use hearth_turbine::Cipher;
 
 /// The epoch in which every feature became active: that of the genesis.
 const ACTIVATED_IN: u64 = 0;
 
-/// What counts for the shreds of an epoch.
+/// The features that apply to the shreds of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Features {
     /// `switch_to_chacha8_turbine`.
@@ -25,7 +24,7 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Those of an epoch.
+    /// Returns the features of an epoch.
     pub fn of(epoch: u64) -> Self {
         let count = epoch > ACTIVATED_IN;
         Self { cipher: if count { Cipher::ChaCha8 } else { Cipher::ChaCha20 }, retransmitters_sign: count }

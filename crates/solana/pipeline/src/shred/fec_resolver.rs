@@ -1,16 +1,17 @@
-//! A set of which some shreds have come.
+//! fec_resolver: collects the shreds of one FEC set and recovers the rest.
 //!
 //! reads   shreds of one set
-//! writes  all 64, once any 32 are there; the 32 data shreds, once they are, where the leader signed other parity
-//! memory  79 KiB for the shreds, 5 KiB for what is known of the tree
-//! drops   parity that is none of the data; else nothing: what does not belong is an answer of its own
+//! writes  all 64 shreds, once any 32 are here; only the 32 data shreds if the leader signed parity that does not match
+//!         them
+//! memory  79 KiB for the shreds, 5 KiB for the known nodes of the Merkle tree
+//! drops   parity that does not match the data; shreds that do not belong get a result of their own
 //! source  `solana-ledger` 4.2, shred/merkle.rs `recover`
 //!
-//! Each leaf is hashed once: when its shred comes, or when it is recovered. A proof is followed up to a node that an
-//! earlier one has led to.
+//! Each leaf is hashed once: when its shred arrives or is recovered. A proof is verified only up to a node that an
+//! earlier proof has reached.
 //!
-//! A leader can sign parity that is none of its data. The cluster's nodes recover nothing where all data shreds of a
-//! set have come, so they execute such a set; and so does this one, or it would be on a fork of its own.
+//! A leader can sign parity that does not match its data. Nodes of the cluster recover nothing if all data shreds of a
+//! set arrive, so they execute such a set. This node must do the same, or it would be on its own fork.
 
 use hearth_crypto::merkle::{ShredProofs, shred_leaf};
 use hearth_crypto::reed_solomon::{FIXED_SHARDS, ReedSolomon, encode_32};
@@ -21,37 +22,37 @@ use hearth_wire::{Hash, Signature};
 use super::error::DeshredError;
 use super::set::{FecSet, SetHeader};
 
-/// A set of which some shreds have come.
+/// A partial FEC set.
 #[derive(Clone, Debug)]
 pub(super) struct Assembly {
     set: FecSet,
-    /// Bit i: shred i is there.
+    /// Bit i: shred i is here.
     present: u64,
-    /// What those that are there hash to.
+    /// Leaf hashes of the shreds that are here.
     leaves: Box<[Hash; SHREDS_PER_SET]>,
     proofs: Box<ShredProofs>,
     chained_root: Hash,
     signature: Signature,
     retransmitter_signature: Option<Signature>,
-    /// Its parity is none of its data: only data shreds count.
+    /// The parity does not match the data: only data shreds count.
     is_data_only: bool,
 }
 
-/// Bit i: data shred i.
+/// Mask of the data shreds: bit i is data shred i.
 const DATA: u64 = (1 << DATA_PER_SET) - 1;
 
-/// What can be made of a set of which enough is there.
+/// What enough shreds of a set yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     /// All 64 shreds.
     All,
-    /// The 32 data shreds, as they came: the rest is not what was signed.
+    /// The 32 data shreds as received: the leader signed parity that does not match.
     Data,
-    /// The parity that is there is none of the data: the data shreds that are missing have to come.
+    /// The parity here does not match the data, so the missing data shreds must arrive.
     Lacks,
 }
 
-/// What a shred hashes to, and what its proof says of the tree; that the leader signed the root is not checked yet.
+/// Hashes a shred and reads its proof. The leader's signature of the root is not verified yet.
 pub(super) fn claim(shred: &Shred<'_>) -> Option<(Hash, ShredProofs)> {
     let leaf = shred_leaf(shred.leaf_bytes());
     let proofs = ShredProofs::begin(&leaf, shred.shard_index(), shred.proof())?;
@@ -59,7 +60,7 @@ pub(super) fn claim(shred: &Shred<'_>) -> Option<(Hash, ShredProofs)> {
 }
 
 impl Assembly {
-    /// A set with this first shred, in the memory of another.
+    /// Starts a set with its first shred, reusing the memory of another set.
     pub fn begin(shred: &Shred<'_>, (leaf, proofs): (Hash, Box<ShredProofs>), memory: FecSet) -> Self {
         let mut set = memory;
         set.header = SetHeader {
@@ -83,7 +84,7 @@ impl Assembly {
         begun
     }
 
-    /// Its memory, for another set.
+    /// Returns its memory, for another set.
     pub fn into_memory(self) -> FecSet {
         self.set
     }
@@ -95,12 +96,12 @@ impl Assembly {
         }
     }
 
-    /// A shred, if it is there.
+    /// Returns a shred if it is here.
     pub fn shred(&self, index: usize) -> Option<&[u8]> {
         (self.present >> index & 1 == 1).then(|| self.bytes(index))
     }
 
-    /// Whether exactly this shred is there. The signature of who sent it on does not count.
+    /// Whether exactly this shred is here, apart from the retransmitter's signature.
     pub fn has(&self, shred: &Shred<'_>) -> bool {
         let end = shred.variant().proof().end;
         self.shred(shred.shard_index()).is_some_and(|bytes| bytes[..end] == shred.bytes()[..end])
@@ -111,39 +112,39 @@ impl Assembly {
         &self.set
     }
 
-    /// Bit i: shred i is there.
+    /// Bit i: shred i is here.
     pub fn present(&self) -> u64 {
         self.present
     }
 
-    /// What the shreds hash to.
+    /// The Merkle root of the set.
     pub fn root(&self) -> &Hash {
         self.proofs.root()
     }
 
-    /// What the root of the set before is.
+    /// The root of the previous set.
     pub fn chained_root(&self) -> &Hash {
         &self.chained_root
     }
 
-    /// Whether there are enough to recover the others, or all that count.
+    /// Whether the others can be recovered, or all shreds that count are here.
     pub fn is_enough(&self) -> bool {
         self.present.count_ones() as usize >= DATA_PER_SET
     }
 
-    /// Whether a shred does not count: parity that is none of the data.
+    /// Whether a shred does not count because it is parity that does not match the data.
     pub fn is_in_vain(&self, shred: &Shred<'_>) -> bool {
         self.is_data_only && shred.variant().kind == ShredKind::Code
     }
 
-    /// What the shred hashes to, if that leads to the set's root.
+    /// Returns the shred's leaf hash if its proof leads to the set's root.
     pub fn proves(&mut self, shred: &Shred<'_>) -> Option<Hash> {
         let leaf = shred_leaf(shred.leaf_bytes());
         let is_proved = self.proofs.check(&leaf, shred.shard_index(), shred.proof());
         (is_proved || active(Mutation::ForeignShred)).then_some(leaf)
     }
 
-    /// Whether the shred says of the set what the first one said.
+    /// Whether the shred's claims about the set equal those of the first shred.
     pub fn agrees(&self, shred: &Shred<'_>) -> bool {
         let is_of_set = self.chained_root == shred.chained_root() && self.signature == shred.signature();
         (is_of_set || active(Mutation::ForeignShred))
@@ -151,7 +152,7 @@ impl Assembly {
             && self.set.header.resigned == shred.variant().resigned
     }
 
-    /// Keeps a shred that agrees, and its hash.
+    /// Stores a shred that agrees, and its leaf hash.
     pub fn keep(&mut self, shred: &Shred<'_>, leaf: &Hash) {
         let index = shred.shard_index();
         match index.checked_sub(DATA_PER_SET) {
@@ -162,8 +163,8 @@ impl Assembly {
         self.present |= 1 << index;
     }
 
-    /// Makes what can be made: all, or the data shreds alone where all of these are there and the parity is not what
-    /// was signed.
+    /// Completes the set: all shreds, or only the data shreds if these are all here and the signed parity does not
+    /// match.
     pub fn make(&mut self, code: &ReedSolomon) -> Made {
         let proof = self.set.header.variant(ShredKind::Data).proof();
         let mut proofs = Vec::with_capacity(DATA_PER_SET * proof.len());
@@ -171,7 +172,7 @@ impl Assembly {
         if !self.is_data_only && self.recover(code).is_ok() {
             return Made::All;
         }
-        // What came was each under the signed root by a proof of its own. The tree that was made has others.
+        // Each received shred has a proof of its own under the signed root. The recomputed tree has different ones.
         for (shred, came) in self.set.data.iter_mut().zip(proofs.chunks_exact(proof.len())) {
             shred[proof.clone()].copy_from_slice(came);
         }
@@ -181,7 +182,7 @@ impl Assembly {
         if self.present == DATA && self.read_headers() { Made::Data } else { Made::Lacks }
     }
 
-    /// Makes the shreds that are missing, and checks that all 64 hash to the root.
+    /// Recovers the missing shreds, and verifies that all 64 hash to the root.
     pub fn recover(&mut self, code: &ReedSolomon) -> Result<(), DeshredError> {
         self.recover_data(code)?;
         let set = &mut self.set;
@@ -198,8 +199,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// The data shreds by the code; then all parity of these. Parity that is there comes out as it is: the data are
-    /// made of it.
+    /// Recovers the data shreds by the code, then recomputes all parity from them. Parity that is here stays the same,
+    /// because the data derive from it.
     fn recover_data(&mut self, code: &ReedSolomon) -> Result<(), DeshredError> {
         let set = &mut self.set;
         let of_data = set.header.variant(ShredKind::Data).erasure_shard();
@@ -214,7 +215,7 @@ impl Assembly {
                 missing.push((index, shard));
             }
         }
-        // More than are needed would have to agree among themselves: the first 32 are used, the rest is made anew.
+        // Surplus shreds would have to be consistent: use the first 32 and recompute the rest.
         present.truncate(DATA_PER_SET);
         code.recover(&present, &mut missing)?;
         let data: &[&[u8]; FIXED_SHARDS] = &set.data.each_ref().map(|s| &s[of_data.clone()]);
@@ -222,8 +223,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Completes the set's header from its last data shred. `false` where a data shred that was
-    /// recovered does not belong.
+    /// Completes the set's header from its last data shred. Returns `false` if a recovered data shred does not belong.
     fn read_headers(&mut self) -> bool {
         let header = &mut self.set.header;
         for (place, bytes) in self.set.data.iter().enumerate() {

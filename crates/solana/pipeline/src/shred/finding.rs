@@ -1,43 +1,43 @@
-//! What shreds show beside themselves: blocks that are void, and leaders that have made two.
+//! finding: what a shred reveals besides its own bytes: void blocks, and leaders that equivocate.
 //!
-//! memory  two shreds of a contradiction
-//! drops   nothing: how many are noted is for whoever notes them
+//! memory  two shreds per contradiction
+//! drops   nothing: the receiver limits how many are noted
 
-/// What a shred shows beside itself.
+/// A side effect of receiving a shred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The slot has begun: whatever is stored of it came before a start, and is void. A leader that made two blocks
-    /// could otherwise have sets of both stored.
+    /// The slot has started: void what the store holds of it from before a restart. Otherwise an equivocating leader
+    /// could get sets of both blocks stored.
     Begun(u64),
-    /// The slot had to make room, and sets of it were handed out: they are void for the same reason.
+    /// The slot was evicted after sets of it were handed out: void them for the same reason.
     Evicted(u64),
-    /// The slot's sets so far are of two blocks: what was kept of it is void.
+    /// The slot's sets so far belong to two blocks: void those that were kept.
     Torn(u64),
     /// The slot's leader has contradicted itself.
     Contradiction(Conflict),
 }
 
-/// The other shred of a contradiction.
+/// The shred that the received one contradicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ours {
-    /// Here it is.
+    /// Its bytes.
     Shred(Vec<u8>),
-    /// A data shred of a set that is stored.
+    /// A data shred of a stored set.
     Stored {
-        /// The set.
+        /// Index of the set.
         set_index: u32,
-        /// The shred's place in it.
+        /// Index of the shred in the set.
         place: usize,
     },
 }
 
-/// A leader's contradiction.
+/// Proof that a leader has contradicted itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The slot.
+    /// The slot of both shreds.
     pub slot: u64,
-    /// The shred that was not taken.
+    /// The received shred, which was refused.
     pub theirs: Vec<u8>,
-    /// The one that it contradicts.
+    /// The shred that it contradicts.
     pub ours: Ours,
 }

@@ -1,9 +1,9 @@
-//! What repair is told of the slots that have begun, so that it asks for what is missing.
+//! gaps: reports what is missing of the started slots to repair.
 //!
 //! reads   the [`Receiver`]
-//! writes  `shred_repair`: of each slot what is missing, when that has changed
-//! memory  the last message of each slot that has begun, 276 B at most
-//! drops   nothing: what the link has no room for is told at the next look
+//! writes  `shred_repair`: what is missing of each slot, whenever that changes
+//! memory  the last message for each started slot, at most 276 B
+//! drops   nothing: a report for which the link has no room is sent at the next check
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,22 +15,22 @@ use crate::links::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 use crate::repair::PATIENCE_NS;
 use crate::repair::wanted::SLOTS_WANTED;
 
-/// Bytes that the last messages of all slots take at most.
+/// Maximum bytes of the last messages for all slots.
 pub(super) const fn memory(receiver: &ReceiverConfig) -> u64 {
-    // Two entries' worth for each: a tree's nodes are half full at worst.
+    // Two entries each: tree nodes are half full at worst.
     ((receiver.slots_max + SLOTS_ANEW_MAX) * (SlotGaps::MTU + 2 * size_of::<(u64, Vec<u8>)>())) as u64
 }
 
-/// Tells repair of gaps.
+/// Reports gaps to repair.
 pub(super) struct GapReports {
     port: Port,
-    /// What it was told of each slot last.
+    /// The last message sent for each slot.
     told: BTreeMap<u64, Vec<u8>>,
-    /// Whether anything is missing, or was not told since there was no room.
+    /// Whether anything is missing, or remains unreported for lack of room.
     is_lacking: bool,
-    /// Whether the link had no room for all.
+    /// Whether the link had no room for everything.
     is_held_up: bool,
-    /// When more is missing though nothing comes.
+    /// When more becomes missing without any arrival.
     due_at: Option<u64>,
 }
 
@@ -39,22 +39,22 @@ impl GapReports {
         Self { port, told: BTreeMap::new(), is_lacking: false, is_held_up: false, due_at: None }
     }
 
-    /// Whether anything is missing, as far as is known, or is yet to be told.
+    /// Whether anything is known to be missing, or remains to be reported.
     pub fn is_lacking(&self) -> bool {
         self.is_lacking
     }
 
-    /// Whether something is yet to be told, for want of room.
+    /// Whether a report is waiting for room.
     pub fn is_held_up(&self) -> bool {
         self.is_held_up
     }
 
-    /// When there is more to tell though nothing comes, as of the last report.
+    /// When there is more to report without any arrival, as of the last report.
     pub fn due_at(&self) -> Option<u64> {
         self.due_at
     }
 
-    /// Tells what has changed. Which shreds are missing it tells of the lowest slots alone: those come first.
+    /// Reports changes. Individual missing shreds are listed for the lowest slots only, because those come first.
     pub fn report(&mut self, receiver: &Receiver, out: &mut Out<'_, impl Tile>) {
         let root = receiver.root();
         self.is_lacking = true;

@@ -1,11 +1,10 @@
-//! The last stage of a shred's path: what it completes goes to store, what it shows to gossip.
+//! hand_on: the last stage of a shred's path: completed sets go to store, findings to gossip.
 //!
-//! reads   sets that are complete; findings; the block store, for the other shred of a contradiction
-//! writes  `shred_store`: sets, and slots of which what is stored is void; `shred_gossip`: leaders that made two
-//!         blocks, and slots that are whole
-//! memory  9 B for each slot after the final one whose leader made two blocks; [`UNTOLD_MAX`] contradictions, 2.4 KB
-//!         each
-//! drops   news of slots that gossip has no room for, counted
+//! reads   completed sets; findings; the block store, for the other shred of a contradiction
+//! writes  `shred_store`: sets, and slots whose stored sets are void; `shred_gossip`: equivocating leaders and whole
+//!         slots
+//! memory  9 B for each slot after the final one whose leader equivocated; [`UNTOLD_MAX`] contradictions, 2.4 KB each
+//! drops   slot news for which gossip has no room, counted
 //! source  `solana-core` 4.2.2, `window_service.rs`
 
 use std::collections::BTreeMap;
@@ -22,29 +21,29 @@ use super::set::FecSet;
 use super::store_message::write_message;
 use crate::links::{DUMP, SlotNews};
 
-/// Contradictions that wait for room in gossip.
+/// Maximum contradictions that wait for room on the link to gossip.
 const UNTOLD_MAX: usize = 64;
 
-/// What of a contradiction was told to others.
+/// What was reported about an equivocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
-    /// Nothing yet: so often the store did not have the other shred.
+    /// Nothing yet: the store lacked the other shred this many times.
     Sought(u8),
-    /// That there is one.
+    /// The equivocation was reported.
     Reported,
 }
 
-/// Hands sets and findings on.
+/// Passes sets and findings to store and gossip.
 pub(super) struct HandOn {
     store: Port,
     gossip: Port,
     version: u16,
     blocks: Reader,
-    /// The slots whose leaders made two blocks.
+    /// The slots whose leaders equivocated.
     proofs: BTreeMap<u64, Proof>,
-    /// Contradictions that gossip had no room for, one of a slot.
+    /// Contradictions that wait for room on the link to gossip, one per slot.
     untold: BTreeMap<u64, Conflict>,
-    /// News of slots that gossip had no room for.
+    /// Slot news dropped because gossip had no room.
     lost: u64,
 }
 
@@ -61,7 +60,7 @@ impl HandOn {
         }
     }
 
-    /// Hands on what a shred that was kept has shown and completed, in this order: what is void is before the set.
+    /// Passes on what a kept shred revealed and completed. Findings come first, so that voiding precedes the set.
     pub fn resolved(&mut self, resolved: &Resolved<'_>, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.findings(resolved.findings, out);
         let Some(completed) = &resolved.completed else { return };
@@ -74,17 +73,17 @@ impl HandOn {
         }
     }
 
-    /// All of a slot is here.
+    /// Reports that a slot is whole.
     pub fn whole(&mut self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.tell(SlotNews::Whole(slot), out);
     }
 
-    /// News of slots that were lost since gossip had no room.
+    /// How much slot news was dropped because gossip had no room.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Tells gossip of a slot, where there is room.
+    /// Sends slot news to gossip if there is room.
     fn tell(&mut self, news: SlotNews<'_>, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         if out.credits(self.gossip, 1) == 0 {
             self.lost += 1;
@@ -93,7 +92,7 @@ impl HandOn {
         }
     }
 
-    /// Hands on what a shred has shown, kept or not.
+    /// Passes on a shred's findings, whether or not the shred was kept.
     pub fn findings(&mut self, findings: &[Finding], out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         for finding in findings {
             match finding {
@@ -108,13 +107,13 @@ impl HandOn {
         }
     }
 
-    /// Has the store forget a slot's block, as another one is taken.
+    /// Makes store forget a slot's block, so that another can take its place.
     pub fn dump(&self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         out.publish_control(self.store, slot, DUMP, &[]);
         out.count.slots_dumped += 1;
     }
 
-    /// Nothing of slots up to this one is of interest any more.
+    /// Forgets slots up to and including `root`.
     pub fn set_root(&mut self, root: u64) {
         if self.proofs.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
             self.proofs = self.proofs.split_off(&(root + 1));
@@ -122,12 +121,12 @@ impl HandOn {
         self.untold = self.untold.split_off(&(root + 1));
     }
 
-    /// Whether there is something that gossip had no room for.
+    /// Whether contradictions are waiting for room on the link to gossip.
     pub fn has_untold(&self) -> bool {
         !self.untold.is_empty()
     }
 
-    /// Reports what gossip had no room for, as far as it has now.
+    /// Reports waiting contradictions as far as there is room.
     pub fn tell_again(&mut self, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         while out.credits(self.gossip, 1) > 0
             && let Some((_, conflict)) = self.untold.pop_first()
@@ -136,7 +135,7 @@ impl HandOn {
         }
     }
 
-    /// Reports that a leader has contradicted itself, with the two shreds that prove it, once for a slot.
+    /// Reports, once per slot, that a leader has contradicted itself, with the two shreds that prove it.
     fn contradiction(&mut self, conflict: &Conflict, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         let Conflict { slot, theirs, ours } = conflict;
         let before = match self.proofs.get(slot) {
@@ -158,22 +157,22 @@ impl HandOn {
         };
         match ours {
             Some(ours) => self.tell(SlotNews::Contradiction { slot: *slot, shreds: [&ours, theirs] }, out),
-            // What is not on disk yet may be when the next one comes.
+            // A shred that is not on disk yet may be there when the next contradiction arrives.
             None if before + 1 < PROOFS_MAX => {
                 self.proofs.insert(*slot, Proof::Sought(before + 1));
                 return;
             }
-            // Sets that are not filled as ours are cannot be made again from what is stored: no proof, yet it is so.
+            // Sets with another layout than ours cannot be rebuilt from storage: report the equivocation without proof.
             None => self.tell(SlotNews::Duplicate(*slot), out),
         }
         self.proofs.insert(*slot, Proof::Reported);
         out.count.duplicate_slots += 1;
     }
 
-    /// A data shred of a set that is stored.
+    /// Reads a data shred of a stored set.
     fn stored(&self, slot: u64, set_index: u32, place: usize) -> Option<Vec<u8>> {
         let (mut found, version) = (None, self.version);
-        // What cannot be read is not here.
+        // Treat a read error like a missing shred.
         let _ = self.blocks.sets(slot, |set| {
             if set.fec_set_index == set_index {
                 found = FecSet::of_record(set, version);

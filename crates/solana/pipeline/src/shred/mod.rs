@@ -1,17 +1,17 @@
-//! shred: entries into FEC sets, and shreds back into them.
+//! shred: turns entries into FEC sets, and shreds back into entries.
 //!
 //! reads   entries of the slots that this node leads; shreds of the others
-//! writes  FEC sets of 32 data and 32 parity shreds, byte for byte as the cluster makes them; shreds, to the next in
-//!         their trees
+//! writes  FEC sets of 32 data and 32 parity shreds, byte for byte as the cluster makes them; shreds for this node's
+//!         children in the Turbine trees
 //! memory  one batch of entries and one set at a time, see the modules
-//! drops   nothing of its own making; what it refuses of others' is counted by the caller
-//! source  `solana-ledger` 4.2; `oracle/` makes the vectors of the tests with that very crate
+//! drops   nothing that this node makes; the caller counts refused shreds of other nodes
+//! source  `solana-ledger` 4.2; `oracle/` generates the test vectors with that very crate
 //!
-//! The walk of what this node makes: `shredder` → `set` → `tile`. The path of what others make is straight:
-//! `turbine_ingress` has each datagram go through `parse` → `check` (signed by the leader?) → `resolve` (its FEC set:
-//! `fec_resolver`; `eviction` where there is too much; `block_versions`, `equivocation` and `equivocation_proof` where
-//! a leader made two blocks) → `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` tells
-//! [`crate::repair`] what is missing, which asks others for it.
+//! The path of this node's own blocks: `shredder` → `set` → `tile`. Other leaders' shreds take a straight path:
+//! `turbine_ingress` passes each datagram through `parse` → `check` (is it signed by the leader?) → `resolve` (its FEC
+//! set: `fec_resolver`; `eviction` if there are too many; `block_versions`, `equivocation` and `equivocation_proof` if
+//! the leader made two blocks) → `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` reports
+//! missing shreds to [`crate::repair`], which requests them from other nodes.
 
 mod arrival;
 mod block_versions;

@@ -1,25 +1,25 @@
-//! The first stage of a shred's path: bytes into a shred, by the rules that one shred alone can break.
+//! parse: the first stage of a shred's path: parses a shred and applies the rules that need no other shred.
 //!
 //! reads   a datagram
-//! writes  the shred in front of it
-//! drops   what breaks a rule: [`Refused`]
+//! writes  the shred at its start
+//! drops   shreds that break a rule: [`Refused`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, in its order; `docs/cluster-protocol.md`, section 2
 
 use hearth_wire::shred::{Shred, ShredKind, VARIANT, Variant};
 
 use super::arrival::{Refused, ShredSource};
 
-/// Slots beyond the final one from which shreds are taken, at least; half an epoch where that is more.
+/// How many slots beyond the final one shreds are accepted for, at least; half an epoch if that is more.
 const SLOTS_AHEAD_MIN: u64 = 500;
 
-/// What a shred may say of itself.
+/// Limits on a shred's header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The cluster's shred version.
     pub version: u16,
-    /// Data shreds that a slot may have.
+    /// Maximum data shreds per slot.
     pub shreds_per_slot_max: u32,
-    /// Slots of an epoch.
+    /// Slots per epoch.
     pub slots_per_epoch: u64,
     /// Slots up to this one are final.
     pub root: u64,
@@ -28,7 +28,7 @@ pub(super) struct Limits {
 /// Parses the shred in a datagram.
 ///
 /// # Errors
-/// Which rule it breaks.
+/// The rule that it breaks.
 pub(super) fn parse<'a>(datagram: &'a [u8], source: ShredSource, limits: &Limits) -> Result<Shred<'a>, Refused> {
     let shred = leading_shred(datagram)?;
     if source == ShredSource::Repair && shred.variant().kind == ShredKind::Code {
@@ -53,7 +53,7 @@ pub(super) fn parse<'a>(datagram: &'a [u8], source: ShredSource, limits: &Limits
     Ok(shred)
 }
 
-/// The shred that a datagram begins with: Turbine's may have anything behind it, and repair's have a nonce.
+/// Returns the shred at the start of a datagram: Turbine's may have trailing bytes, and repair's have a nonce.
 pub(super) fn leading_shred(datagram: &[u8]) -> Result<Shred<'_>, Refused> {
     let variant = datagram.get(VARIANT).and_then(|byte| Variant::from_byte(*byte)).ok_or(Refused::Malformed)?;
     let bytes = datagram.get(..variant.kind.size()).ok_or(Refused::Malformed)?;

@@ -1,21 +1,20 @@
-//! What is there of other leaders' slots: sets that are begun, complete ones, and what is missing.
+//! receiver: the state of other leaders' slots: started sets, complete sets, and what is missing.
 //!
-//! reads   datagrams, each from Turbine or asked for by repair; who leads a slot; which slot is final; which blocks are
-//!         to be dumped
-//! writes  sets, once any 32 of their 64 shreds are there; what is missing of a slot; the two shreds by which a leader
+//! reads   datagrams from Turbine or repair; the leader schedule; which slot is final; which blocks to dump
+//! writes  sets, once any 32 of their 64 shreds are here; what is missing of a slot; the two shreds by which a leader
 //!         contradicts itself
-//! memory  84 KiB a set that is begun, [`ReceiverConfig::sets_max`] of them, and [`RECENT_MAX`] that are complete; 88 B
-//!         for each set of a slot that is begun, [`ReceiverConfig::slots_max`] slots, and of [`ENDED_SETS_MAX`] sets of
-//!         slots that are whole; 8 B for each slot that is whole and not final; that of [`block_versions`]
-//! drops   what a rule forbids, and what there is no room for: each a [`Refused`] of its own, for the caller to count;
-//!         begun sets and slots that have to make room for others: [`Receiver::evicted`]
+//! memory  84 KiB per started set, for [`ReceiverConfig::sets_max`] started and [`RECENT_MAX`] complete ones; 88 B for
+//!         each set of [`ReceiverConfig::slots_max`] started slots, and of [`ENDED_SETS_MAX`] sets of whole slots; 8 B
+//!         per slot that is whole and not final; that of [`block_versions`]
+//! drops   shreds that a rule forbids or that find no room, each with its own [`Refused`] for the caller to count;
+//!         started sets and slots evicted for others: [`Receiver::evicted`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, `blockstore.rs`; `solana-turbine` 4.2.2, `sigverify_shreds.rs`;
 //!         `docs/cluster-protocol.md`, section 2
 //!
-//! A shred goes through [`parse`](super::parse) → [`check`](super::check) → [`resolve`](super::resolve), each of which
-//! knows more of it; this is what they keep between shreds, and what others ask of that. Memory is taken for what a
-//! leader has signed only. The lowest slots come first: when there is no room, what was begun of the highest goes. A
-//! leader that withholds most of each set keeps nobody else out: eviction.rs.
+//! A shred passes [`parse`](super::parse) → [`check`](super::check) → [`resolve`](super::resolve); this module holds
+//! what those stages keep between shreds, and answers questions about it. Memory is used only for what a leader has
+//! signed. The lowest slots come first: when there is no room, the highest started sets are evicted. A leader that
+//! withholds most of each set cannot starve other slots: eviction.rs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,107 +32,107 @@ use super::finding::Finding;
 use super::parse::{Limits, parse};
 use super::set::FecSet;
 
-/// Bytes for the tables of leaders' keys.
+/// Bytes for the precomputed tables of leaders' keys.
 const TABLE_BYTES: usize = 4 << 20;
-/// Complete sets that are kept a moment longer: what comes late of them is known by its bytes.
+/// Complete sets kept a moment longer, so that late shreds are recognized by their bytes.
 pub(super) const RECENT_MAX: usize = 64;
-/// Sets of slots that are whole whose roots are remembered: by these a leader's second block is noticed.
+/// Sets of whole slots whose roots are remembered, to notice a leader's second block.
 pub(super) const ENDED_SETS_MAX: usize = 65_536;
-/// A slot of which nothing new has come for so long makes room for a later one, ns.
+/// A slot without new shreds for this long may be evicted for a later one, in nanoseconds.
 pub(super) const STANDS_NS: u64 = 2_000_000_000;
-/// From a set's index to that of the next.
+/// Distance between the indices of consecutive sets.
 pub(super) const STEP: u32 = DATA_PER_SET as u32;
 
-/// What a receiver is told.
+/// Configuration of a receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverConfig {
     /// The cluster's shred version.
     pub version: u16,
-    /// This node's identity: what it made itself is not taken back.
+    /// This node's identity: its own shreds are not accepted back.
     pub own: Pubkey,
-    /// Data shreds that a slot may have.
+    /// Maximum data shreds per slot.
     pub shreds_per_slot_max: u32,
-    /// Slots of an epoch.
+    /// Slots per epoch.
     pub slots_per_epoch: u64,
-    /// Slots of which something is known and not all is there.
+    /// Maximum partial slots.
     pub slots_max: usize,
-    /// Sets that are begun.
+    /// Maximum started sets.
     pub sets_max: usize,
 }
 
-/// What had to make room.
+/// Totals of evictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evicted {
-    /// Sets that were begun.
+    /// Started sets.
     pub sets: u64,
-    /// Slots of which something was known.
+    /// Partial slots.
     pub slots: u64,
 }
 
-/// How far a shred brought its set.
+/// The state of a set after a shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetProgress {
-    /// The slot.
+    /// The slot of the set.
     pub slot: u64,
-    /// Who leads it.
+    /// The slot's leader.
     pub leader: Pubkey,
-    /// The set.
+    /// Index of the set.
     pub set_index: u32,
     /// Whether its set is complete now.
     pub completes: bool,
-    /// Whether all of its slot is here now.
+    /// Whether its whole slot is here now.
     pub ends: bool,
 }
 
-/// What became of a shred that was kept.
+/// The outcome of a shred that was kept.
 pub struct Resolved<'a> {
-    /// Of which set, and how far that is.
+    /// The shred's set and that set's state.
     pub progress: SetProgress,
     /// The root of the set.
     pub root: Hash,
     /// The set, if the shred completed it.
     pub completed: Option<CompletedSet<'a>>,
-    /// What it shows beside that.
+    /// What the shred revealed besides that.
     pub findings: &'a [Finding],
 }
 
 /// A set that has become complete.
 pub struct CompletedSet<'a> {
-    /// All 64 shreds; of a set whose parity is none of its data only the data shreds are what was signed.
+    /// All 64 shreds; if the parity does not match the data, only the data shreds are what was signed.
     pub set: &'a FecSet,
     /// The parent of its slot.
     pub parent_slot: u64,
-    /// Bit i: shred i was recovered as it was signed, and did not come.
+    /// Bit i: shred i was recovered as signed, rather than received.
     pub recovered: u64,
 }
 
-/// A slot of which not all is there.
+/// A partial slot.
 #[derive(Clone, Debug)]
 pub(super) struct Incoming {
     pub leader: Pubkey,
     pub parent_slot: Option<u64>,
     /// When its newest set was first heard of.
     pub(super) newest_ns: u64,
-    /// The highest set that was heard of.
+    /// The highest set heard of.
     pub highest: u32,
-    /// The slot's last set, once it is known.
+    /// The slot's last set, once known.
     pub last: Option<u32>,
-    /// Roots of the sets that are complete, and what they are chained to.
+    /// Roots of the complete sets, and the roots they are chained to.
     pub complete: BTreeMap<u32, Link>,
     /// When each set was first heard of.
     pub(super) heard: BTreeMap<u32, u64>,
-    /// Sets of it that are begun.
+    /// How many of its sets are started.
     pub(super) begun: usize,
-    /// When a shred of it was kept last.
+    /// When a shred of it was last kept.
     pub(super) kept_ns: u64,
-    /// The leader has contradicted itself.
+    /// Whether the leader has contradicted itself.
     pub(super) equivocates: bool,
 }
 
 impl ReceiverConfig {
-    /// Bytes that a receiver takes at most.
+    /// Maximum bytes of a receiver.
     pub(super) const fn memory(&self) -> u64 {
-        // Two entries' worth for each: a tree's nodes are half full at worst.
+        // Two entries each: tree nodes are half full at worst.
         let set = FecSet::MEMORY + size_of::<Assembly>() + size_of::<ShredProofs>() + 32 * SHREDS_PER_SET;
         let sets_per_slot = self.shreds_per_slot_max as usize / DATA_PER_SET;
         let of_slot = 2 * sets_per_slot * size_of::<(u32, Link, u32, u64)>();
@@ -149,7 +148,7 @@ impl Incoming {
         self.last.is_some_and(|last| self.complete.len() as u32 == last / STEP + 1)
     }
 
-    /// How many of the slot's first sets are overdue: a set that is overdue makes all sets before it so.
+    /// How many of the slot's first sets are overdue: an overdue set makes all sets before it overdue.
     fn overdue(&self, now_ns: u64, patience_ns: u64) -> u32 {
         let mut heard = self.heard.iter().rev();
         let last = heard.find(|(_, at)| now_ns.saturating_sub(**at) >= patience_ns);
@@ -157,16 +156,16 @@ impl Incoming {
     }
 }
 
-/// What is missing of a slot.
+/// The missing shreds of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Data shreds that have not come, of sets that were heard of.
+    /// Missing data shreds of known sets.
     pub shreds: Vec<u32>,
-    /// The last set is not known: ask for the highest shred from this one on.
+    /// Set if the last set is unknown: request the highest shred from this index on.
     pub highest_from: Option<u32>,
 }
 
-/// What was recovered of the set that was completed last.
+/// What was recovered of the most recently completed set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub key: (u64, u32),
@@ -174,37 +173,37 @@ pub(super) struct Done {
     pub parent_slot: u64,
 }
 
-/// Takes shreds.
+/// Collects shreds of other leaders' slots.
 pub struct Receiver {
     pub(super) config: ReceiverConfig,
     pub(super) code: ReedSolomon,
     pub(super) verifier: Verifier,
     pub(super) slots: BTreeMap<u64, Incoming>,
-    /// Slots after the final one that have become whole here.
+    /// Slots after the final one that became whole here.
     pub(super) whole: BTreeSet<u64>,
-    /// What their sets hash to.
+    /// The roots of their sets.
     pub(super) ended: BTreeMap<u64, Incoming>,
     pub(super) ended_sets: usize,
     pub(super) sets: BTreeMap<(u64, u32), Assembly>,
     pub(super) recent: BTreeMap<(u64, u32), Assembly>,
     pub(super) recent_order: VecDeque<(u64, u32)>,
-    /// Memory for sets.
+    /// Free memory for sets.
     pub(super) free: Vec<FecSet>,
     pub(super) done: Option<Done>,
     pub(super) versions: Versions,
     pub(super) contests: Contests,
-    /// Slots whose leaders have contradicted themselves, and how many proofs of that were found.
+    /// Slots whose leaders have contradicted themselves, and how many proofs were noted.
     pub(super) proofs: BTreeMap<u64, u8>,
-    /// What the last shred showed beside itself.
+    /// The findings of the last shred.
     pub(super) findings: Vec<Finding>,
-    /// Slots that this node has made since it started.
+    /// Slots that this node has produced since it started.
     pub(super) own: BTreeSet<u64>,
     pub(super) evicted: Evicted,
     root: u64,
 }
 
 impl Receiver {
-    /// Nothing has come yet; slots up to `root` are not wanted.
+    /// Creates an empty receiver; slots up to `root` are refused.
     pub fn new(config: ReceiverConfig, root: u64) -> Self {
         Self {
             config,
@@ -229,7 +228,7 @@ impl Receiver {
         }
     }
 
-    /// Nothing of slots up to this one is wanted any more.
+    /// Forgets slots up to and including `root`.
     pub fn set_root(&mut self, root: u64) {
         if root > self.root {
             self.root = root;
@@ -246,22 +245,22 @@ impl Receiver {
         }
     }
 
-    /// Slots up to this one are not wanted.
+    /// Slots up to this one are refused.
     pub fn root(&self) -> u64 {
         self.root
     }
 
-    /// What a shred may say of itself.
+    /// Limits on a shred's header.
     pub(super) fn limits(&self) -> Limits {
         let ReceiverConfig { version, shreds_per_slot_max, slots_per_epoch, .. } = self.config;
         Limits { version, shreds_per_slot_max, slots_per_epoch, root: self.root }
     }
 
-    /// Takes the shred in a datagram, whoever sent it on: parse, check, resolve. `leader` says who leads a slot;
-    /// `is_whole` whether all of a slot is kept already.
+    /// Processes the shred in a datagram, from any sender: parse, check, resolve. `leader` returns the leader of a
+    /// slot; `is_whole` whether a slot is already complete in the store.
     ///
     /// # Errors
-    /// Why it was not taken; [`Receiver::findings`] has what it shows nonetheless.
+    /// Why the shred was refused; [`Receiver::findings`] has its findings all the same.
     pub fn take(
         &mut self,
         datagram: &[u8],
@@ -276,7 +275,7 @@ impl Receiver {
         self.resolve(&shred, genuine, arrival)
     }
 
-    /// What the last shred that was checked has shown beside itself.
+    /// The findings of the last checked shred.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -287,8 +286,8 @@ impl Receiver {
         }
     }
 
-    /// A slot of which others have another block than the one that is taken here: what was kept of it is void, and the
-    /// one is taken that others have.
+    /// Returns a slot for which other nodes have another block than the accepted one: void what was kept of it. The
+    /// receiver now accepts the block that they have.
     pub fn take_lost(&mut self, now_ns: u64) -> Option<u64> {
         let lost = self.contests.take_lost(now_ns).or_else(|| self.unanswered(now_ns))?;
         self.versions.seek(lost);
@@ -297,8 +296,8 @@ impl Receiver {
         Some(lost)
     }
 
-    /// A slot that is built anew and stands. The sets asked for are those beside the ones that are there; where nobody
-    /// has these, no answer comes that could show another block.
+    /// Returns a rebuilt slot that has stalled. Repair requests only sets adjacent to the accepted ones; if no peer has
+    /// these, no response can reveal another block.
     fn unanswered(&self, now_ns: u64) -> Option<u64> {
         let stands = |slot: &u64| {
             self.slots.get(slot).is_some_and(|incoming| now_ns.saturating_sub(incoming.kept_ns) >= STANDS_NS)
@@ -306,8 +305,8 @@ impl Receiver {
         self.versions.rebuilt().find(stands)
     }
 
-    /// The slot's block is not the cluster's: it is forgotten, and another one is taken. `roots` are those of the sets
-    /// that were kept.
+    /// Forgets the slot's block, which is not the cluster's, and accepts another one. `roots` are those of the kept
+    /// sets.
     pub fn dump(&mut self, slot: u64, roots: impl IntoIterator<Item = Hash>) {
         if slot <= self.root {
             return;
@@ -331,24 +330,24 @@ impl Receiver {
         self.recent.retain(|(other, _), _| *other != slot);
     }
 
-    /// This node makes a slot: nobody else's shreds of it are taken.
+    /// Records that this node produces a slot: other nodes' shreds of it are refused.
     pub fn makes(&mut self, slot: u64) {
         self.own.insert(slot);
     }
 
-    /// Slots of which something is known and not all is there.
+    /// The partial slots.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
-        // Of one whose block was given up nothing may be here.
+        // A slot whose block was given up may have no sets here.
         let anew = self.versions.slots().filter(|slot| !self.whole.contains(slot) && !self.slots.contains_key(slot));
         self.slots.keys().copied().chain(anew)
     }
 
-    /// The parent of such a slot, once it is known.
+    /// The parent of a partial slot, once known.
     pub fn parent(&self, slot: u64) -> Option<u64> {
         self.slots.get(&slot)?.parent_slot
     }
 
-    /// The parent of a slot of which all is here.
+    /// The parent of a whole slot.
     pub fn whole_parent(&self, slot: u64) -> Option<u64> {
         self.ended.get(&slot)?.parent_slot
     }
@@ -358,20 +357,20 @@ impl Receiver {
         self.is_proved(slot) || self.slots.get(&slot).is_some_and(|incoming| incoming.equivocates)
     }
 
-    /// What had to make room so far.
+    /// Totals of evictions so far.
     pub fn evicted(&self) -> Evicted {
         self.evicted
     }
 
-    /// Roots of dumped blocks that were forgotten for want of room so far.
+    /// Roots of dumped blocks forgotten so far for lack of room.
     pub fn forgotten_roots(&self) -> u64 {
         self.versions.forgotten()
     }
 
-    /// When [`Receiver::missing`] next says more of a slot although nothing comes, at the latest; after `now_ns`.
+    /// The latest time, after `now_ns`, at which [`Receiver::missing`] reports more of a slot without any arrival.
     pub fn due_after(&self, slot: u64, now_ns: u64, patience_ns: u64) -> Option<u64> {
         let incoming = self.slots.get(&slot)?;
-        // What is overdue is reported already. A later set makes those before it overdue even where it is complete.
+        // Overdue sets are reported already. A later set makes those before it overdue even if it is complete.
         let mut waited_for = (incoming.overdue(now_ns, patience_ns)..).map(|number| number * STEP);
         let first_open = waited_for.find(|set| !incoming.complete.contains_key(set));
         let heard = first_open.into_iter().flat_map(|set| incoming.heard.range(set..)).map(|(_, at)| *at);
@@ -380,9 +379,9 @@ impl Receiver {
         dues.filter(|due| *due > now_ns).min()
     }
 
-    /// What is missing of a slot, at most `count` shreds of it. Nothing is said to be missing of a set that was first
-    /// heard of, or a later one of its slot, less than `patience_ns` ago, unless by repair: it is on its way. As long
-    /// as that counts for the end of a slot.
+    /// Returns what is missing of a slot, at most `count` shreds. A set is reported once it or a later set of its slot
+    /// was first heard of `patience_ns` ago, or by repair; until then its shreds are still on their way. The slot's end
+    /// has the same patience.
     pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> Missing {
         let Some(incoming) = self.slots.get(&slot) else {
             return Missing { shreds: vec![], highest_from: Some(0) };
@@ -392,7 +391,7 @@ impl Receiver {
         let incomplete = incomplete.filter(|set| self.versions.is_next(slot, *set));
         let of_set = |set: u32| {
             let present = self.sets.get(&(slot, set)).map_or(0, Assembly::present);
-            // With 32 of any the rest is recovered: no more than these are asked for.
+            // Any 32 shreds recover the rest: request no more than these.
             let lacks = DATA_PER_SET.saturating_sub(present.count_ones() as usize);
             (0..STEP).filter(move |place| present >> place & 1 == 0).map(move |place| set + place).take(lacks)
         };

@@ -1,4 +1,4 @@
-//! Shreds of a leader in any order, with loss, forged and contradicting each other.
+//! A leader's shreds in any order, with loss, forged and contradictory.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_wire::entry::write_entry;
@@ -17,7 +17,7 @@ fn leader() -> SigningKey {
     SigningKey::from_seed(&[1; 32])
 }
 
-/// The signed sets of a slot on its parent; what `mark` is makes another block of the same slot.
+/// Makes the signed sets of a slot on its parent; another `mark` makes another block of the same slot.
 fn block(slot: u64, parent: u64, sets: usize, mark: u8) -> Vec<FecSet> {
     let mut shredder =
         Shredder::new(ShredderConfig { version: VERSION, batch_sets: 1, ..ShredderConfig::default() }, [3; 32]);
@@ -61,7 +61,7 @@ fn take(receiver: &mut Receiver, shred: &[u8], source: ShredSource) -> Result<Se
     receiver.take(shred, source, 0, leader, |_| false).map(|resolved| resolved.progress)
 }
 
-/// As [`take`], at a time, of a slot that anybody leads.
+/// Like [`take`], at a given time and with any leader.
 fn take_at(
     receiver: &mut Receiver,
     shred: &[u8],
@@ -72,7 +72,7 @@ fn take_at(
     receiver.take(shred, source, now_ns, |_| Some(leader), |_| false).map(|resolved| resolved.progress)
 }
 
-/// The contradictions that the last shred showed.
+/// The contradictions revealed by the last shred.
 fn conflicts(receiver: &Receiver) -> Vec<Conflict> {
     let of = |finding: &Finding| match finding {
         Finding::Contradiction(conflict) => Some(conflict.clone()),
@@ -127,7 +127,7 @@ proptest! {
         shred[byte] ^= 1 << bit;
         let mut receiver = receiver(4, 8);
         let taken = take(&mut receiver, &shred, ShredSource::Turbine);
-        // The last set has room for the signature of who sends it on, which the leader did not sign.
+        // The last set has room for the retransmitter's signature, which the leader did not sign.
         let variant = Variant::from_byte(sets[0].shreds().nth(place).unwrap()[VARIANT]).unwrap();
         let is_free = variant.retransmitter_signature().is_some_and(|range| range.contains(&byte));
         prop_assert_eq!(taken.is_ok(), is_free, "{:?}", taken);
@@ -171,12 +171,12 @@ fn each_rule_has_its_answer() {
     trailing.extend([0; 20]);
     assert!(take(&mut receiver, &trailing, ShredSource::Turbine).is_ok());
     assert_eq!(take(&mut receiver, &good[0], ShredSource::Turbine), Err(Refused::Duplicate));
-    // Its own blocks come back to nobody.
+    // Its own blocks are not accepted back.
     let own = take_at(&mut receiver, &good[1], ShredSource::Turbine, 0, OWN);
     assert!(own.is_ok(), "a slot that has begun has its leader");
     let own = take_at(&mut receiver, &slot(10, 9), ShredSource::Turbine, 0, OWN);
     assert_eq!(own, Err(Refused::Own));
-    // But those of before a start, if they were asked for.
+    // But those of a previous run are, if they were requested.
     receiver.makes(12);
     let own = take_at(&mut receiver, &slot(12, 11), ShredSource::Repair, 0, OWN);
     assert_eq!(own, Err(Refused::Own));
@@ -196,12 +196,12 @@ fn a_leader_that_makes_two_blocks_is_found_out() {
     let contradicting = other[0].shreds().next().unwrap().to_vec();
     assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(Refused::Equivocation));
     assert!(receiver.equivocates(9));
-    // The first one goes on, and is still contradicted once its set is complete.
+    // The first one continues, and is still contradicted once its set is complete.
     for shred in one[0].shreds().skip(5).take(32) {
         let _ = take(&mut receiver, shred, ShredSource::Turbine);
     }
     assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(Refused::Equivocation));
-    // Another length, another parent.
+    // Another length, and another parent.
     for (number, other) in [block(9, 8, 1, 5), block(9, 7, 2, 5)].iter().enumerate() {
         let mut receiver = self::receiver(4, 8);
         shreds(&one[1..])
@@ -231,7 +231,7 @@ fn memory_is_bounded_and_the_next_slots_come_first() {
     assert!(firsts.next().unwrap().is_ok(), "that of slot 21 has made room");
     assert!(firsts.all(|taken| taken == Err(Refused::NoRoom)));
     assert_eq!(receiver.evicted(), Evicted { sets: 2, slots: 1 });
-    // What had to go is known to be missing, and can come again.
+    // Evicted sets are known to be missing, and can arrive again.
     assert!(!receiver.missing(21, 50, 0, 10).shreds.is_empty());
     receiver.set_root(20);
     assert_eq!((receiver.slots().collect::<Vec<_>>(), receiver.sets.len()), (vec![21], 0));
@@ -254,7 +254,7 @@ fn who_holds_back_most_of_each_set_keeps_nobody_out() {
     let ends =
         later.iter().flat_map(|set| set.shreds().take(DATA_PER_SET)).map(|shred| at(shred, ShredSource::Turbine, 0));
     assert_eq!(ends.filter(|taken| taken.is_ok_and(|taken| taken.ends)).count(), 1, "the block is whole");
-    // Many later ones leave the slot its share, its lowest sets; and whoever comes before it comes first.
+    // Many later ones leave the slot its share, its lowest sets; an earlier slot has priority.
     for slot in 14..14 + SETS as u64 / 4 {
         for shred in firsts(slot, 4) {
             let _ = at(&shred, ShredSource::Turbine, 0);
@@ -279,7 +279,7 @@ fn slots_of_which_nothing_comes_make_room() {
     for slot in 10..18 {
         let some = shreds(&block(slot, slot - 1, 2, 5));
         assert!(at(&some[0], 0).is_ok());
-        // Of the first two more comes.
+        // The first two receive more.
         (slot < 12).then(|| assert!(at(&some[1], SECOND).is_ok()));
     }
     let later = block(20, 19, 2, 5);
@@ -288,7 +288,7 @@ fn slots_of_which_nothing_comes_make_room() {
     assert_eq!(all.filter(|taken| taken.is_ok_and(|taken| taken.ends)).count(), 1, "the block is whole");
     assert_eq!(receiver.slots().collect::<Vec<_>>(), [10, 11, 13, 14, 15, 16, 17]);
     assert_eq!(receiver.evicted(), Evicted { sets: 1, slots: 1 });
-    // Where sets are too many and no slot has more than its share it is the same.
+    // With too many sets and no slot over its share it is the same.
     let mut receiver = self::receiver(32, 8);
     let turbine = ShredSource::Turbine;
     let mut at = |shred: &[u8], now_ns| take_at(&mut receiver, shred, turbine, now_ns, leader().public_key());
@@ -299,7 +299,7 @@ fn slots_of_which_nothing_comes_make_room() {
     assert_eq!(receiver.slots().collect::<Vec<_>>(), [11, 12, 13, 14, 15, 16, 17, 20]);
 }
 
-/// Gives shreds of a block until a set of it is complete; the set's index.
+/// Gives shreds of a block until a set of it is complete; returns that set's progress.
 fn fill(receiver: &mut Receiver, set: &FecSet) -> Option<SetProgress> {
     set.shreds().find_map(|shred| take(receiver, shred, ShredSource::Turbine).ok().filter(|taken| taken.completes))
 }
@@ -328,7 +328,7 @@ fn a_second_block_is_noticed_after_the_first_is_whole_and_proved_once() {
     assert_eq!(check([ours, theirs], &leader().public_key()), Ok(()));
     assert_eq!(check([ours, theirs], &OWN), Err(NoProof::Signature));
     assert_eq!(check([ours, ours], &leader().public_key()), Err(NoProof::Consistent));
-    // Once it is proved the next one is not looked at.
+    // Once the equivocation is proved, further proofs are not examined.
     assert!(receiver.equivocates(9));
     assert_eq!(take(&mut receiver, theirs, ShredSource::Turbine), Err(Refused::Duplicate));
     assert_eq!(conflicts(&receiver), []);
@@ -344,12 +344,12 @@ fn ends_that_contradict_each_other_are_proved() {
         let Some(Conflict { theirs, ours: Ours::Shred(ours), .. }) = conflicts(receiver).pop() else { return false };
         check(9, [&ours, &theirs], VERSION, &leader().public_key(), &mut verifier) == Ok(())
     };
-    // The end comes after what is behind it.
+    // The slot's end arrives after the sets behind it.
     let mut receiver = self::receiver(4, 8);
     take(&mut receiver, long[3].shreds().nth(4).unwrap(), ShredSource::Turbine).unwrap();
     assert_eq!(take(&mut receiver, end, ShredSource::Turbine), Err(Refused::Equivocation));
     assert!(is_proved(&receiver));
-    // And before it.
+    // And before them.
     let mut receiver = self::receiver(4, 8);
     take(&mut receiver, end, ShredSource::Turbine).unwrap();
     assert_eq!(
@@ -393,7 +393,7 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
     fill(&mut receiver, &one[0]).unwrap();
     fill(&mut receiver, &other[3]).unwrap();
     fill(&mut receiver, &one[1]).unwrap();
-    // This one fits the first two, and not the last.
+    // This one fits the first two, but not the last.
     assert_eq!(take(&mut receiver, one[2].shreds().next().unwrap(), ShredSource::Turbine), Err(Refused::BrokenSet));
     assert_eq!(receiver.findings(), [Finding::Torn(9)]);
     assert_eq!(take(&mut receiver, one[0].shreds().next().unwrap(), ShredSource::Turbine), Err(Refused::Dumped));
@@ -411,7 +411,7 @@ fn a_block_built_anew_of_which_nobody_has_more_gives_way_to_the_one_that_others_
     let broken = take(&mut receiver, one[2].shreds().next().unwrap(), ShredSource::Repair);
     assert_eq!(broken, Err(Refused::BrokenSet));
     take(&mut receiver, other[3].shreds().next().unwrap(), ShredSource::Repair).unwrap();
-    // Only sets of the block of which there is one are asked for.
+    // Only sets of the block with a known set are requested.
     let asked = receiver.missing(9, 0, 0, 1_000);
     assert!(asked.shreds.iter().all(|shred| *shred >= 2 * STEP), "{asked:?}");
     assert_eq!(asked.highest_from, Some(4 * STEP));
@@ -422,7 +422,7 @@ fn a_block_built_anew_of_which_nobody_has_more_gives_way_to_the_one_that_others_
     assert!(answers.any(|taken| taken.is_ok_and(|progress| progress.ends)), "the other one is taken whole");
 }
 
-/// A block in whose last set the leader has signed parity that is none of the data.
+/// Makes a block in whose last set the leader has signed parity that does not match the data.
 fn block_with_wrong_parity() -> Vec<FecSet> {
     let mut sets = block(9, 8, 2, 5);
     let (set, chained_root) = (&mut sets[1], *block(9, 8, 2, 5)[1].chained_root());
@@ -440,11 +440,11 @@ fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
         let done = receiver.completed().unwrap();
         assert_eq!((done.recovered, done.set.root(), done.set.chained_root()), (0, sets[1].root(), sets[0].root()));
         assert_eq!((done.set.header(), done.parent_slot), (sets[1].header(), 8));
-        // Each data shred with its proof, as it came.
+        // Each data shred with its proof, as received.
         assert!(done.set.shreds().take(DATA_PER_SET).eq(sets[1].shreds().take(DATA_PER_SET)));
         assert!(done.set.entry_chunks().eq(sets[1].entry_chunks()));
     };
-    // All data shreds have come; with them nothing is recovered.
+    // All data shreds have arrived, so nothing is recovered.
     let mut receiver = self::receiver(4, 8);
     assert!(fill(&mut receiver, &sets[0]).is_some_and(|taken| !taken.ends));
     assert!(fill(&mut receiver, &sets[1]).is_some_and(|taken| taken.ends));
@@ -452,7 +452,7 @@ fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
     for late in &all {
         assert_eq!(take(&mut receiver, late, ShredSource::Turbine), Err(Refused::Duplicate));
     }
-    // Parity has come before: it does not count, and the data shreds that are missing are asked for.
+    // Parity arrived first: it does not count, and the missing data shreds are requested.
     for parity in [32..33, 32..48, 39..64] {
         let mut receiver = self::receiver(4, 8);
         assert!(fill(&mut receiver, &sets[0]).is_some());
@@ -487,14 +487,14 @@ fn what_is_missing_is_known() {
     assert_eq!(receiver.missing(9, 50, 0, 100), Missing { shreds: shreds.clone(), highest_from: Some(3 * step) });
     assert_eq!(receiver.missing(9, 50, 0, 3).shreds, shreds[..3]);
     assert_eq!(receiver.missing(9, 50, 60, 100), Missing { shreds: vec![], highest_from: None });
-    // What comes of a later set does not put off what is missing of those before.
+    // Shreds of a later set do not delay the requests for earlier sets.
     let fourth = sets[3].shreds().next().unwrap();
     receiver.take(fourth, ShredSource::Turbine, 40, |_| Some(leader().public_key()), |_| false).unwrap();
     assert_eq!(receiver.missing(9, 70, 60, 100), Missing { shreds: shreds.clone(), highest_from: None });
     let last = 3 * step + 1..4 * step;
     let with_last: Vec<u32> = shreds.iter().copied().chain(last).collect();
     assert_eq!(receiver.missing(9, 100, 60, 100), Missing { shreds: with_last, highest_from: Some(4 * step) });
-    // Two of the first set's code shreds will do as well.
+    // Two of the first set's code shreds serve as well.
     for shred in sets[0].shreds().skip(40).take(1) {
         take(&mut receiver, shred, ShredSource::Turbine).unwrap();
     }
@@ -502,14 +502,14 @@ fn what_is_missing_is_known() {
     assert_eq!(receiver.parent(9), Some(8));
 }
 
-/// Gives the first shreds of a set at a time.
+/// Gives the first `count` shreds of a set at a time.
 fn give(receiver: &mut Receiver, set: &FecSet, count: usize, now_ns: u64) {
     for shred in set.shreds().take(count) {
         take_at(receiver, shred, ShredSource::Turbine, now_ns, leader().public_key()).unwrap();
     }
 }
 
-/// The times at which slot 9 asks for a look, each of which finds that more is missing, and no other time does.
+/// The times at which slot 9 schedules a look; each finds more missing, and no other time does.
 fn looks(receiver: &Receiver) -> Vec<u64> {
     const PATIENCE_NS: u64 = 60;
     let missing = |now_ns: u64| receiver.missing(9, now_ns, PATIENCE_NS, 1_000);

@@ -1,10 +1,12 @@
-//! The third stage of a shred's path: its set, which is complete once any 32 of its 64 shreds are there.
+//! resolve: the third stage of a shred's path: adds it to its set, which is complete once any 32 of its 64 shreds are
+//! here.
 //!
 //! reads   a shred that its slot's leader has signed
-//! writes  what its slot says; its set, and what was recovered of that; contradictions of leaders, slots of which what
-//!         is stored is void, as findings
+//! writes  the slot's state; the set and its recovered shreds; as findings, contradictions of leaders and slots whose
+//!         stored sets are void
 //! memory  the sets and slots of the [`Receiver`]
-//! drops   what contradicts its slot, or is of another block than the one that is taken, or has no room: [`Refused`]
+//! drops   shreds that contradict their slot, belong to another block than the accepted one, or find no room:
+//!         [`Refused`]
 //! source  `solana-ledger` 4.2.2, `blockstore.rs`; `docs/cluster-protocol.md`, section 2
 
 use std::collections::BTreeMap;
@@ -20,10 +22,10 @@ use super::finding::Finding;
 use super::receiver::{CompletedSet, Done, ENDED_SETS_MAX, Incoming, RECENT_MAX, Receiver, Resolved, SetProgress};
 
 impl Receiver {
-    /// Keeps a shred, and completes its set where it can.
+    /// Keeps a shred, and completes its set if possible.
     ///
     /// # Errors
-    /// Why it was not kept.
+    /// Why the shred was not kept.
     pub(super) fn resolve(
         &mut self,
         shred: &Shred<'_>,
@@ -66,7 +68,7 @@ impl Receiver {
         Ok(Set::Complete)
     }
 
-    /// Consensus decides between blocks that are whole; of others it is counted what the answers are of.
+    /// Counts which block repair responses belong to, for partial slots: consensus decides between whole blocks.
     pub(super) fn note_answer(&mut self, slot: u64, arrival: Arrival, refused: Option<Refused>) {
         if arrival.source != ShredSource::Repair {
             return;
@@ -79,13 +81,13 @@ impl Receiver {
         }
     }
 
-    /// The set that was completed last.
+    /// The most recently completed set.
     pub(super) fn completed(&self) -> Option<CompletedSet<'_>> {
         let Done { key, recovered, parent_slot } = self.done?;
         Some(CompletedSet { set: self.recent.get(&key)?.set(), parent_slot, recovered })
     }
 
-    /// Whether a set may begin beside what is there of its slot.
+    /// Decides whether a set may start next to the known sets of its slot.
     fn admit(&mut self, key @ (slot, _): (u64, u32), link: Link, source: ShredSource) -> Result<(), Refused> {
         let mut versions = std::mem::take(&mut self.versions);
         let verdict = versions.admit(key, link, source == ShredSource::Repair, |set| self.link(slot, set));
@@ -105,11 +107,11 @@ impl Receiver {
         })
     }
 
-    /// Whether what a genuine shred says of its slot can be.
+    /// Checks that a genuine shred's claims about its slot are possible.
     fn check_slot(&mut self, shred: &Shred<'_>) -> Result<(), Refused> {
         let set_index = shred.set_index();
         let Some(incoming) = self.slots.get_mut(&shred.slot()) else { return Ok(()) };
-        // What contradicts says nothing of the block that is taken.
+        // A contradictory shred says nothing about the accepted block.
         let is_beyond = incoming.last.is_some_and(|last| set_index > last);
         let is_another_parent =
             shred.parent_slot().is_some_and(|parent| incoming.parent_slot.is_some_and(|known| known != parent));
@@ -128,16 +130,17 @@ impl Receiver {
         Err(Refused::Equivocation)
     }
 
-    /// What a genuine shred says of its slot.
+    /// Records a genuine shred's claims about its slot.
     fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, arrival: Arrival) -> Result<(), Refused> {
         let (slot, set_index) = (shred.slot(), shred.set_index());
         if !self.slots.contains_key(&slot) && self.slots.len() >= self.config.slots_max {
-            // The newest can wait: all before it is needed first. What stands is held back, or nobody has it.
+            // Evict the newest, since all slots before it are needed first; else a stalled slot, which is withheld or
+            // nowhere available.
             let newest = self.slots.keys().next_back().copied().filter(|newest| *newest > slot);
             let goes = newest.or_else(|| self.stands(slot, arrival.now_ns, |_| true)).ok_or(Refused::NoRoom)?;
             self.evict(goes);
         }
-        // Of what had to be asked for nothing more is on its way.
+        // If a set had to be requested, no more of its shreds are on their way.
         let now_ns = if arrival.source == ShredSource::Repair { 0 } else { arrival.now_ns };
         if !self.slots.contains_key(&slot) {
             self.findings.push(Finding::Begun(slot));
@@ -166,7 +169,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Recovers what did not come, and keeps the set to be handed out.
+    /// Recovers the missing shreds, and keeps the set to be handed out.
     fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
         let (slot, set_index) = key;
         let mut assembly = self.sets.remove(&key).expect("a shred of it was just kept");
@@ -176,7 +179,7 @@ impl Receiver {
             self.sets.insert(key, assembly);
             return Err(Refused::BrokenSet);
         }
-        // What was made and is not what was signed is nobody's.
+        // Do not report shreds as recovered if they are not what the leader signed.
         let recovered = if made == Made::All { !came } else { 0 };
         let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
         incoming.begun -= 1;
@@ -233,11 +236,11 @@ impl Receiver {
     }
 }
 
-/// A set after a shred of it was kept.
+/// The state of a set after a shred of it was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Set {
-    /// Too few of its shreds are there.
+    /// It needs more shreds.
     Begun,
-    /// All that count are there.
+    /// All shreds that count are here.
     Complete,
 }

@@ -1,9 +1,9 @@
-//! The fourth stage of a shred's path: it goes to this node's children in its tree.
+//! retransmit: the fourth stage of a shred's path: sends it to this node's children in its tree.
 //!
-//! reads   shreds that were kept, and those that were recovered; this node's signatures of the roots of last sets
+//! reads   kept and recovered shreds; this node's signatures of last sets' roots
 //! writes  `shred_net`: shreds for this node's children
 //! memory  the shreds of the last sets of [`RESIGNED_MAX`] slots while they wait for this node's signature
-//! drops   shreds for children when net has no room, or no signature can be asked for, or newer slots wait for theirs:
+//! drops   shreds for children when net has no room, no signature can be requested, or newer slots wait for theirs:
 //!         counted
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `docs/cluster-protocol.md`, sections 1 and 2.4
 
@@ -22,24 +22,24 @@ use super::signing::Signing;
 use super::trees::Trees;
 use crate::links::{Outgoing, PortKind};
 
-/// Slots whose last set is signed for, or waits to be.
+/// Slots whose last set is signed, or waits for the signature.
 const RESIGNED_MAX: usize = 16;
 
-/// What a leader has signed.
+/// A root and what the leader signed.
 #[derive(Clone, Copy)]
 struct Signed {
     leader: Pubkey,
     root: Hash,
 }
 
-/// The last set of a slot, which names who sends it on.
+/// The last set of a slot, whose shreds carry the retransmitter's signature.
 struct Resigned {
     root: Hash,
     signature: Option<Signature>,
     waiting: Vec<(Vec<u8>, Pubkey)>,
 }
 
-/// Sends shreds on.
+/// Retransmits shreds.
 pub(super) struct Retransmit {
     resigned: BTreeMap<u64, Resigned>,
     net: Port,
@@ -50,8 +50,8 @@ impl Retransmit {
         Self { resigned: BTreeMap::new(), net }
     }
 
-    /// Sends on a shred that came down the tree, and those that were recovered with it. What was asked for has gone
-    /// down its tree without this node.
+    /// Retransmits a shred that came down the tree, and those recovered with it. A repaired shred has already gone down
+    /// its tree without this node.
     pub fn resolved(
         &mut self,
         trees: &mut Trees,
@@ -73,8 +73,7 @@ impl Retransmit {
         }
     }
 
-    /// Gives a shred to this node's children in its tree; one of a slot's last set with this node's signature, once
-    /// that is there.
+    /// Sends a shred to this node's children in its tree. A shred of a slot's last set waits for this node's signature.
     fn send_on(
         &mut self,
         trees: &mut Trees,
@@ -115,7 +114,7 @@ impl Retransmit {
         }
     }
 
-    /// The root of a slot's last set is signed: what waited for that goes.
+    /// Sends the shreds that waited for the signature of a slot's last root.
     pub fn signed(
         &mut self,
         trees: &mut Trees,
@@ -153,7 +152,7 @@ impl Retransmit {
     }
 }
 
-/// Gives one shred to net.
+/// Sends one shred to net.
 fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut Out<'_, impl Tile<Counters = Counters>>) {
     out.publish_with(net, 0, |buffer| {
         buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);

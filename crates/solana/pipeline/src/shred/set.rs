@@ -1,15 +1,15 @@
-//! One FEC set: 32 data shreds, their 32 parity shreds, and the Merkle tree over them.
+//! set: one FEC set: 32 data shreds, their 32 parity shreds, and the Merkle tree over them.
 //!
-//! reads   entry bytes, the root of the set before, a signature
+//! reads   entry bytes, the root of the previous set, a signature
 //! writes  64 shreds
 //! memory  77,792 B of shreds and 2,560 B of hash states, reused from set to set
 //! drops   nothing
 //! source  `solana-ledger` 4.2, shred/merkle.rs
 //!
-//! The work is in three steps, so that little of it waits for others. [`FecSet::prepare`] needs the
-//! entry bytes only: headers, parity, and the hashes of the leaves as far as they go without the
-//! chained root, which is four fifths of all hashing. [`FecSet::chain`] needs the root of the set before
-//! and gives this set's. [`FecSet::sign`] puts the signature of the root in, whenever it comes.
+//! The work has three steps, so that little of it waits for other sets. [`FecSet::prepare`] needs only the entry bytes:
+//! headers, parity, and the leaf hashes up to the chained root, which is four fifths of all hashing. [`FecSet::chain`]
+//! needs the root of the previous set and computes this set's. [`FecSet::sign`] inserts the signature of the root,
+//! whenever it arrives.
 
 use hearth_crypto::merkle::{LEAF_PREFIX, SHRED_LEAVES, ShredTree};
 use hearth_crypto::reed_solomon::{FIXED_SHARDS, encode_32};
@@ -18,14 +18,14 @@ use hearth_ledger::blockstore::FecSetRecord;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Signature};
 
-/// Where the message of a leaf's hash begins: its prefix borrows the end of the signature's place,
-/// so that prefix and shred lie in one piece.
+/// Start of the message of a leaf hash: its prefix overlaps the end of the signature field, so that prefix and shred
+/// are contiguous.
 const LEAF_START: usize = SIGNATURE.end - LEAF_PREFIX.len();
 
-/// Entry bytes that a set has room for.
+/// Entry bytes that fit into a set.
 pub const SET_CAPACITY: usize = set_capacity(false);
 
-/// Entry bytes that the last set of a slot has room for.
+/// Entry bytes that fit into the last set of a slot.
 pub const LAST_SET_CAPACITY: usize = set_capacity(true);
 
 const fn set_capacity(resigned: bool) -> usize {
@@ -35,29 +35,29 @@ const fn set_capacity(resigned: bool) -> usize {
 const _: () = assert!(SET_CAPACITY == 30_816 && LAST_SET_CAPACITY == 28_768);
 const _: () = assert!(FIXED_SHARDS == DATA_PER_SET && SHRED_LEAVES == SHREDS_PER_SET);
 
-/// What the headers of a set's shreds say.
+/// The header fields of a set's shreds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetHeader {
     /// The slot of the block.
     pub slot: u64,
-    /// Slots back to the parent; at least one but in slot 0.
+    /// Distance in slots to the parent; at least one except in slot 0.
     pub parent_offset: u16,
     /// The cluster's shred version.
     pub version: u16,
     /// The index of the first data shred, a multiple of 32.
     pub set_index: u32,
-    /// The tick within the slot at which the entries were taken.
+    /// The tick within the slot at which the entries were recorded.
     pub reference_tick: u8,
     /// Whether the last data shred ends a batch of entries.
     pub ends_batch: bool,
     /// Whether the last data shred ends the slot.
     pub ends_slot: bool,
-    /// Whether there is room for a retransmitter's signature: in the last set of a slot.
+    /// Whether the shreds reserve room for a retransmitter's signature, as in the last set of a slot.
     pub resigned: bool,
 }
 
 impl SetHeader {
-    /// Entry bytes that the set has room for.
+    /// Entry bytes that fit into the set.
     pub const fn capacity(&self) -> usize {
         set_capacity(self.resigned)
     }
@@ -77,7 +77,7 @@ impl SetHeader {
     }
 }
 
-/// The 64 shreds of a set. Not to be sent before it is signed.
+/// The 64 shreds of a set. Do not send them before the set is signed.
 #[derive(Clone, Debug)]
 pub struct FecSet {
     pub(super) header: SetHeader,
@@ -95,13 +95,13 @@ impl Default for FecSet {
 }
 
 impl FecSet {
-    /// Bytes of a set.
+    /// Bytes of a set in memory.
     pub const MEMORY: usize = size_of::<Self>()
         + DATA_PER_SET * DATA_SHRED_SIZE
         + CODE_PER_SET * CODE_SHRED_SIZE
         + SHREDS_PER_SET * size_of::<Sha256State>();
 
-    /// Memory for a set.
+    /// Allocates the memory for a set.
     pub fn new() -> Self {
         Self {
             header: SetHeader::default(),
@@ -113,8 +113,8 @@ impl FecSet {
         }
     }
 
-    /// Puts entry bytes into data shreds, padded with zeros, makes the parity, and hashes the leaves as
-    /// far as they go. Panics when the bytes exceed the set's capacity.
+    /// Writes entry bytes into data shreds, padded with zeros, computes the parity, and hashes the leaves up to the
+    /// chained root. Panics if the bytes exceed the set's capacity.
     pub fn prepare(&mut self, header: SetHeader, entry_bytes: &[u8]) {
         assert!(entry_bytes.len() <= header.capacity(), "more entry bytes than the set has room for");
         self.header = header;
@@ -123,13 +123,12 @@ impl FecSet {
         self.hash_leaf_heads();
     }
 
-    /// The set that was kept as a record, as its leader made it; `None` where its shreds do not come to the root that
-    /// was
-    /// signed: data shreds that are not filled one after the other, as ours and Agave's are, cannot be made again.
+    /// Rebuilds a set from its stored record, as its leader made it. Returns `None` if the shreds do not hash to the
+    /// signed root: data shreds that are not filled consecutively, as ours and Agave's are, cannot be rebuilt.
     pub fn of_record(record: &FecSetRecord<'_>, version: u16) -> Option<Self> {
         let parent_offset = u16::try_from(record.slot.checked_sub(record.parent_slot)?).ok()?;
         let mut set = Self::new();
-        // A record does not say whether its last shred ends a batch.
+        // A record does not store whether its last shred ends a batch.
         [true, false].into_iter().find_map(|ends_batch| {
             let header = SetHeader {
                 slot: record.slot,
@@ -186,7 +185,7 @@ impl FecSet {
         encode_32(&data, &mut parity);
     }
 
-    /// All of the parity shreds that is neither parity nor of the tree nor signed.
+    /// Writes all fields of the parity shreds except parity, Merkle proof and signature.
     pub(super) fn write_code_headers(&mut self) {
         let retransmitter_signature = self.header.variant(ShredKind::Code).retransmitter_signature();
         for (place, shred) in self.code.iter_mut().enumerate() {
@@ -204,8 +203,8 @@ impl FecSet {
         }
     }
 
-    /// Hashes the leaves of shreds that were recovered, which are those that do not stand in `present`, makes the tree
-    /// over all, and returns its root.
+    /// Hashes the recovered leaves, which are those not in `present`, builds the tree over all leaves, and returns its
+    /// root.
     pub(super) fn rehash(&mut self, present: u64, leaves: &mut [Hash; SHREDS_PER_SET], chained_root: &Hash) -> &Hash {
         let header = self.header;
         for (kind, first) in [(ShredKind::Data, 0), (ShredKind::Code, DATA_PER_SET)] {
@@ -235,7 +234,7 @@ impl FecSet {
         self.finish_tree(leaves, chained_root)
     }
 
-    /// The whole blocks of the leaves' messages that end before the chained root.
+    /// Hashes the whole blocks of the leaves' messages before the chained root.
     fn hash_leaf_heads(&mut self) {
         let head = |variant: Variant| LEAF_START..LEAF_START + head_len(variant);
         let (of_data, of_code) =
@@ -246,8 +245,8 @@ impl FecSet {
         absorb_each(code_states, &self.code.each_ref().map(|s| &s[of_code.clone()]));
     }
 
-    /// Chains the prepared set to the root of the one before (of a slot's first set: to the last root
-    /// of the parent block), and returns this set's root, which is to be signed.
+    /// Chains the prepared set to the root of the previous one (for a slot's first set: the last root of the parent
+    /// block), and returns this set's root, which must be signed.
     pub fn chain(&mut self, chained_root: &Hash) -> &Hash {
         let (of_data, of_code) = (self.header.variant(ShredKind::Data), self.header.variant(ShredKind::Code));
         for shred in self.data.iter_mut() {
@@ -279,12 +278,12 @@ impl FecSet {
         &self.root
     }
 
-    /// Of a set whose tree is not the one over its shreds as they are here: what its leader signed.
+    /// Sets the roots that the leader signed, for a set whose shreds here do not hash to that tree.
     pub(super) fn set_tree(&mut self, root: &Hash, chained_root: &Hash) {
         (self.root, self.chained_root) = (*root, *chained_root);
     }
 
-    /// Puts the leader's signature of the root into every shred. After this the set may be sent.
+    /// Writes the leader's signature of the root into every shred. After this the set may be sent.
     pub fn sign(&mut self, signature: &Signature) {
         for shred in self.data.iter_mut() {
             shred[SIGNATURE].copy_from_slice(signature);
@@ -294,7 +293,7 @@ impl FecSet {
         }
     }
 
-    /// Puts a retransmitter's signature into every shred, where there is room for one.
+    /// Writes a retransmitter's signature into every shred, if they have room for one.
     pub(super) fn set_retransmitter_signature(&mut self, signature: &Signature) {
         if let Some(place) = self.header.variant(ShredKind::Data).retransmitter_signature() {
             self.data.iter_mut().for_each(|s| s[place.clone()].copy_from_slice(signature));
@@ -304,7 +303,7 @@ impl FecSet {
         }
     }
 
-    /// What the headers say.
+    /// The header fields of the shreds.
     pub fn header(&self) -> &SetHeader {
         &self.header
     }
@@ -314,7 +313,7 @@ impl FecSet {
         &self.root
     }
 
-    /// The root that the set is chained to.
+    /// The root to which the set is chained.
     pub fn chained_root(&self) -> &Hash {
         &self.chained_root
     }
@@ -329,7 +328,7 @@ impl FecSet {
         self.entry_chunks().map(<[u8]>::len).sum()
     }
 
-    /// The entry bytes, piece by piece as the data shreds carry them.
+    /// The entry bytes, in the chunks that the data shreds carry.
     pub fn entry_chunks(&self) -> impl Iterator<Item = &[u8]> {
         let room = DATA_HEADER_SIZE..=DATA_HEADER_SIZE + self.header.variant(ShredKind::Data).capacity();
         self.data.iter().map(move |shred| {

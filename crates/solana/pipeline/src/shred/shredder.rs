@@ -1,31 +1,31 @@
-//! Turns the entries of slots into FEC sets.
+//! shredder: turns the entries of slots into FEC sets.
 //!
-//! reads   entries, in order; when a batch ends and when a slot does
-//! writes  FEC sets, in order, each chained to the one before, across slots too
-//! memory  one batch of entries: [`ShredderConfig::batch_sets`] sets, or one entry where that is larger
+//! reads   entries, in order; when a batch or a slot ends
+//! writes  FEC sets, in order, each chained to the previous one, also across slots
+//! memory  one batch of entries: [`ShredderConfig::batch_sets`] sets, or one entry if that is larger
 //! drops   nothing; an entry beyond the slot's limit of shreds is refused
 //! source  `solana-ledger` 4.2, shred/merkle.rs, `make_shreds_from_data`
 //!
-//! A batch is a count of entries and the entries, so its first bytes are known only when it ends. It
-//! ends where one more entry would begin another set than it may have, so that little of a set is
-//! padding; the caller ends it earlier when time is up, and always with the slot.
+//! A batch is a count of entries followed by the entries, so its first bytes are known only when it ends. It ends when
+//! one more entry would exceed its maximum number of sets, so that sets have little padding; the caller ends it earlier
+//! when time is up, and always at the end of the slot.
 
 use super::set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 use hearth_wire::Hash;
 use hearth_wire::shred::{DATA_PER_SET, SHREDS_PER_SLOT_MAX};
 use thiserror::Error;
 
-/// Bytes of the count in front of a batch.
+/// Bytes of the count at the start of a batch.
 const COUNT_SIZE: usize = 8;
 
-/// What does not change from slot to slot.
+/// Parameters that stay the same from slot to slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShredderConfig {
     /// The cluster's shred version.
     pub version: u16,
-    /// Sets that a batch may fill, at least one. More sets, less padding, more delay.
+    /// Maximum sets per batch, at least one. More sets mean less padding and more delay.
     pub batch_sets: usize,
-    /// Data shreds that a slot may have, see [`SHREDS_PER_SLOT_MAX`].
+    /// Maximum data shreds per slot, see [`SHREDS_PER_SLOT_MAX`].
     pub shreds_per_slot_max: u32,
 }
 
@@ -35,40 +35,39 @@ impl Default for ShredderConfig {
     }
 }
 
-/// Why an entry or a slot was refused. The caller breaks an invariant: a block without the entry is
-/// invalid.
+/// Why an entry or a slot was refused. The caller broke an invariant: a block without the entry is invalid.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ShredderError {
-    /// No slot is begun.
+    /// No slot is in progress.
     #[error("an entry outside a slot")]
     NoSlot,
-    /// The slot before has not ended, or a batch of it is not taken out yet.
+    /// The previous slot has not ended, or not all of its sets were taken.
     #[error("a slot within a slot")]
     Unfinished,
-    /// A parent at or after the slot, or too far back for the header.
+    /// The parent is not before the slot, or too far back for the header.
     #[error("slot {slot} cannot have parent {parent}")]
     Parent {
-        /// The slot to begin.
+        /// The slot to start.
         slot: u64,
-        /// The parent given for it.
+        /// The given parent.
         parent: u64,
     },
-    /// The batch has ended and its sets are not taken out yet, or the entry must begin a new batch.
+    /// The batch has ended and not all of its sets were taken, or the entry must start a new batch.
     #[error("the batch is full")]
     BatchFull,
-    /// The slot's limit of shreds.
+    /// The slot has reached its limit of shreds.
     #[error("the slot is full")]
     SlotFull,
 }
 
-/// Where a slot stands.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Between slots.
     Idle,
     /// A batch is being filled.
     Filling,
-    /// A batch has ended; the bytes before `from` are in sets already.
+    /// A batch has ended; the bytes before `from` are already in sets.
     Draining { from: usize, ends_slot: bool },
 }
 
@@ -87,7 +86,7 @@ pub struct Shredder {
 }
 
 impl Shredder {
-    /// A shredder whose first set is chained to `chained_root`, the last root of the parent block.
+    /// Creates a shredder whose first set is chained to `chained_root`, the last root of the parent block.
     pub fn new(config: ShredderConfig, chained_root: Hash) -> Self {
         assert!(config.batch_sets > 0, "a batch needs room for a set");
         Self {
@@ -103,7 +102,7 @@ impl Shredder {
         }
     }
 
-    /// Begins a slot, whose sets are numbered from zero and chained to the last set made.
+    /// Starts a slot. Its sets are numbered from zero and chained to the last set made.
     pub fn begin_slot(&mut self, slot: u64, parent: u64) -> Result<(), ShredderError> {
         if self.phase != Phase::Idle {
             return Err(ShredderError::Unfinished);
@@ -116,7 +115,7 @@ impl Shredder {
         Ok(())
     }
 
-    /// Forgets what is left of the slot, and chains the next one to `chained_root`.
+    /// Discards the rest of the slot, and chains the next one to `chained_root`.
     pub fn abandon_slot(&mut self, chained_root: Hash) {
         (self.phase, self.chained_root) = (Phase::Idle, chained_root);
     }
@@ -127,8 +126,8 @@ impl Shredder {
         self.entry_count = 0;
     }
 
-    /// Adds an entry's bytes, taken at `reference_tick` of the slot. [`ShredderError::BatchFull`] asks
-    /// for the batch to be ended and its sets taken out, and the entry to be given again.
+    /// Adds an entry's bytes, recorded at `reference_tick` of the slot. On [`ShredderError::BatchFull`] the caller must
+    /// end the batch, take its sets, and push the entry again.
     pub fn push(&mut self, entry: &[u8], reference_tick: u8) -> Result<(), ShredderError> {
         match self.phase {
             Phase::Idle => return Err(ShredderError::NoSlot),
@@ -139,7 +138,7 @@ impl Shredder {
         if self.entry_count > 0 && len > self.config.batch_sets * SET_CAPACITY {
             return Err(ShredderError::BatchFull);
         }
-        // The batch may turn out to be the slot's last, whose last set holds less.
+        // The batch may become the slot's last, whose last set holds less.
         let sets = 1 + len.saturating_sub(LAST_SET_CAPACITY).div_ceil(SET_CAPACITY);
         if self.set_index as usize + sets * DATA_PER_SET > self.config.shreds_per_slot_max as usize {
             return Err(ShredderError::SlotFull);
@@ -152,14 +151,14 @@ impl Shredder {
         Ok(())
     }
 
-    /// Ends the batch, and with it the slot where `ends_slot`. Its sets are then to be taken out by
-    /// [`next_set`](Self::next_set). Does nothing for a batch of no entries, unless the slot ends.
+    /// Ends the batch, and the slot if `ends_slot`. Then take its sets with [`next_set`](Self::next_set). Does nothing
+    /// for an empty batch unless the slot ends.
     pub fn end_batch(&mut self, ends_slot: bool) {
         if self.phase != Phase::Filling || (self.entry_count == 0 && !ends_slot) {
             return;
         }
         if self.entry_count == 0 {
-            // A batch that counts no entries would be a marker of another protocol: send none.
+            // A batch with a count of zero would be a marker of another protocol: send none.
             self.batch.clear();
         } else {
             self.batch[..COUNT_SIZE].copy_from_slice(&self.entry_count.to_le_bytes());
@@ -167,8 +166,8 @@ impl Shredder {
         self.phase = Phase::Draining { from: 0, ends_slot };
     }
 
-    /// Makes the next set of the batch that has ended, all but the signature, in `set`. `false` when
-    /// there is none; then the next batch, or the next slot, may begin.
+    /// Builds the next set of the ended batch in `set`, all but the signature. Returns `false` if there is none left;
+    /// then the next batch or slot may start.
     pub fn next_set(&mut self, set: &mut FecSet) -> bool {
         let Phase::Draining { from, ends_slot } = self.phase else {
             return false;
@@ -203,13 +202,13 @@ impl Shredder {
         true
     }
 
-    /// Gives the next set another index than the slot's next.
+    /// Overrides the index of the next set.
     #[cfg(test)]
     pub(super) fn set_next_index(&mut self, set_index: u32) {
         self.set_index = set_index;
     }
 
-    /// Fills the batch with the bytes of a whole one, its count included.
+    /// Fills the batch with the bytes of a whole one, including its count.
     #[cfg(test)]
     pub(super) fn push_batch(&mut self, bytes: &[u8], reference_tick: u8) {
         let (count, entries) = bytes.split_first_chunk().expect("a count");
@@ -217,7 +216,7 @@ impl Shredder {
         self.entry_count = u64::from_le_bytes(*count);
     }
 
-    /// The root that the next set will be chained to.
+    /// The root to which the next set will be chained.
     pub fn chained_root(&self) -> &Hash {
         &self.chained_root
     }

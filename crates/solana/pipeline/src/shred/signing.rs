@@ -1,9 +1,9 @@
-//! Roots of last sets that wait for this node's signature, beside the sets that it makes itself.
+//! signing: the roots of retransmitted last sets that wait for this node's signature, besides those of its own sets.
 //!
-//! reads   roots of sets that are sent on
+//! reads   roots of retransmitted sets
 //! writes  `shred_sign`: these roots
 //! memory  [`UNSIGNED_MAX`] slots
-//! drops   nothing: who asks looks for room first
+//! drops   nothing: the caller checks for room first
 //! source  `docs/cluster-protocol.md`, section 2.4
 
 use std::collections::VecDeque;
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use hearth_tile::{Out, Port, Tile};
 use hearth_wire::Hash;
 
-/// Roots that wait for their signatures.
+/// Maximum roots that wait for their signatures.
 const UNSIGNED_MAX: usize = 64;
-/// The tag of such a root has this bit.
+/// Bit that marks the tag of such a root.
 pub(super) const TAG: u64 = 1 << 63;
 
-/// The roots, by their slots in the order asked.
+/// The slots of the waiting roots, in the order of the requests.
 pub(super) struct Signing {
     port: Port,
     next_tag: u64,
@@ -28,7 +28,7 @@ impl Signing {
         Self { port, next_tag: TAG, waiting: VecDeque::new() }
     }
 
-    /// Whether one more can be asked.
+    /// Whether one more signature can be requested.
     pub fn has_room(&self, out: &mut Out<'_, impl Tile>) -> bool {
         self.waiting.len() < UNSIGNED_MAX && out.credits(self.port, 1) > 0
     }
@@ -39,7 +39,7 @@ impl Signing {
         self.waiting.push_back(slot);
     }
 
-    /// The slot whose last root has the signature with this tag.
+    /// Returns the slot whose last root was signed under this tag.
     pub fn answered(&mut self, tag: u64) -> u64 {
         let oldest = self.next_tag - self.waiting.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");

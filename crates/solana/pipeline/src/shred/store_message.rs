@@ -1,14 +1,14 @@
-//! The message by which a set goes to the store.
+//! store_message: the message that carries a set to store.
 //!
-//! reads   a set that is signed
-//! writes  `shred_store`: its record, and the bytes of its entries
+//! reads   a signed set
+//! writes  `shred_store`: the set's record, and the bytes of its entries
 
 use hearth_ledger::blockstore::FecSetRecord;
 
 use super::set::FecSet;
 use crate::links::{SET_HEADER, write_set};
 
-/// Writes the message for the store; returns its size.
+/// Writes the message for store; returns its size.
 pub(super) fn write_message(set: &FecSet, parent_slot: u64, buffer: &mut [u8]) -> usize {
     let mut at = SET_HEADER;
     for chunk in set.entry_chunks() {

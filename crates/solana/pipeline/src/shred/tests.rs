@@ -1,4 +1,4 @@
-//! Shredding and deshredding against each other; the cluster's own shreds are in `vectors`.
+//! Shredding and deshredding against each other; `vectors` has the cluster's own shreds.
 
 use super::*;
 use hearth_wire::entry::{ENTRY_HEADER_SIZE, write_entry};
@@ -10,7 +10,7 @@ mod vectors;
 
 const SIGNATURE: [u8; 64] = [0x5e; 64];
 
-/// An entry of `len` bytes; the bytes after its header stand for transactions.
+/// Makes an entry of `len` bytes; the bytes after its header stand for transactions.
 fn entry(seed: u64, len: usize) -> Vec<u8> {
     let rest: Vec<u8> = (0..len - ENTRY_HEADER_SIZE).map(|i| (seed as usize * 131 + i * i) as u8).collect();
     let mut bytes = Vec::new();
@@ -18,7 +18,7 @@ fn entry(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// All signed sets of a slot made of `batches` of entries.
+/// Makes all signed sets of a slot from `batches` of entries.
 fn shred_slot(shredder: &mut Shredder, slot: u64, parent: u64, batches: &[Vec<Vec<u8>>]) -> Vec<FecSet> {
     let mut sets = Vec::new();
     let mut drain = |shredder: &mut Shredder| {
@@ -43,7 +43,7 @@ fn shred_slot(shredder: &mut Shredder, slot: u64, parent: u64, batches: &[Vec<Ve
     sets
 }
 
-/// The entries of a slot as one sequence of bytes, without the counts of batches.
+/// Concatenates the entries of a slot, without the counts of batches.
 fn without_counts(batches: &[Vec<u8>]) -> Vec<u8> {
     batches.iter().flat_map(|b| b[8..].iter().copied()).collect()
 }

@@ -1,21 +1,20 @@
-//! The tile: entries in, signed FEC sets out; in a cluster the shreds of others in, and their sets out.
+//! tile: the shred tile: turns entries into signed FEC sets and, in a cluster, receives other leaders' shreds.
 //!
-//! reads   `poh_shred`, reliable, where the node makes blocks: every entry, tag = slot; what a slot is chained
-//!         to; `net_shred`, `gossip_shred`, `replay_shred` and `tower_shred`, reliable, in a cluster
-//!         (turbine_ingress.rs); `sign_shred`, reliable:
-//!         signatures, in the order asked; `shred_shred`, reliable: the last root of the slot that another shred tile
-//!         has made
+//! reads   `poh_shred`, reliable, if the node makes blocks: every entry, tag = slot, and the root to which a slot is
+//!         chained; in a cluster `net_shred`, `gossip_shred`, `replay_shred` and `tower_shred`, reliable
+//!         (turbine_ingress.rs); `sign_shred`, reliable: signatures, in the order of the requests; `shred_shred`,
+//!         reliable: the last root of the slot that another shred tile has made
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
-//!         `shred_net`, elective: the shreds of signed sets for each destination; `shred_repair`, elective, in a
-//!         cluster: what is missing of others' slots (gaps.rs); `shred_gossip`, elective, in a cluster: slots that are
-//!         whole, and leaders that made two blocks (hand_on.rs)
-//! memory  the sets that wait for their signature, [`UNSIGNED_MAX`] at most; one batch
-//! drops   shreds for destinations when net has no room, counted; the block itself is never dropped: pack keeps it
+//!         `shred_net`, elective: the shreds of signed sets for each destination; in a cluster `shred_repair`,
+//!         elective: what is missing of other leaders' slots (gaps.rs); in a cluster `shred_gossip`, elective: whole
+//!         slots and equivocating leaders (hand_on.rs)
+//! memory  at most [`UNSIGNED_MAX`] sets that wait for their signature; one batch
+//! drops   shreds for destinations when net has no room, counted; never a part of the block itself: pack keeps it
 //!         within [`entry_bytes_within`] the slot's shreds
-//! source  Agave's leader: a batch is ended when it is full, when it has waited 50 ms, and at the slot's end
+//! source  Agave's leader: a batch ends when it is full, when it has waited 50 ms, and at the slot's end
 //!
-//! Each set is chained to the one before, so a leader's sets are made one after the other. Several shred tiles take
-//! the slots in turn and hand the chain on; they do not make a lone leader faster.
+//! Each set is chained to the previous one, so a leader's sets are made one after another. Several shred tiles take the
+//! slots in turn and pass the chain on; they do not speed up a lone leader.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -37,46 +36,46 @@ use crate::links::{
     TOWER_SHRED,
 };
 
-/// The chain that sets belong to.
+/// The chain for which shreds are made.
 #[derive(Clone)]
 pub struct Config {
     /// The cluster's shred version.
     pub shred_version: u16,
-    /// Data shreds that a slot may have.
+    /// Maximum data shreds per slot.
     pub shreds_per_slot_max: u32,
-    /// The last root of the block that the next one builds on.
+    /// The last root of the block on which the next one builds.
     pub chained_root: [u8; 32],
-    /// The slot after that block's: the first to be made.
+    /// The slot after that block: the first to produce.
     pub first_slot: u64,
-    /// Leaders take turns: poh says to which root a slot's first set is chained. For one shred tile.
+    /// Leaders take turns: poh sends the root to which a slot's first set is chained. Requires a single shred tile.
     pub takes_turns: bool,
-    /// Who gets every shred.
+    /// Addresses that receive every shred.
     pub destinations: Vec<SocketAddr>,
-    /// The cluster that the node is in.
+    /// The node's cluster, if it is in one.
     pub cluster: Option<Cluster>,
 }
 
-/// A batch with transactions is ended after so long: Agave's coalescing time.
+/// A batch with transactions ends after this long: Agave's coalescing time.
 const COALESCE_NS: u64 = 50_000_000;
-/// Sets of a full batch: the more, the less of a set is padding.
+/// Sets in a full batch: more sets mean less padding.
 const BATCH_SETS: usize = 8;
-/// One of so many sets of a slot may be lost to batches that are ended before they are full.
+/// At most this fraction of a slot's sets may be lost to batches that end before they are full.
 const SETS_PER_EARLY_END: u64 = 16;
-/// Frags for net that a set sent again needs at most: one for each of its shreds.
+/// Maximum frags for net per resent set: one for each of its shreds.
 const RESENT_AT_ONCE: usize = 64;
-/// Sets that may wait for their signature before no entry is read.
+/// Maximum sets that wait for their signature before the tile stops reading entries.
 const UNSIGNED_MAX: usize = 32;
-/// The sets of one call at most: of a full batch, and of the entry after it where that ends the slot. Either may
-/// have one more, since a slot's last set holds less.
+/// Maximum sets per call: those of a full batch, and of the entry after it if that ends the slot. Either may have one
+/// more, since a slot's last set holds less.
 const SETS_PER_CALL: usize = BATCH_SETS + 1 + MICROBLOCK_MTU.div_ceil(SET_CAPACITY) + 1;
 
-/// Bytes that sets of this node's own take at most, while they wait for their signatures.
+/// Maximum bytes of this node's own sets while they wait for their signatures.
 pub const OWN_SETS_BYTES_MAX: usize = (UNSIGNED_MAX + SETS_PER_CALL) * FecSet::MEMORY;
 
-/// Bytes of microblocks that fit into a slot of so many data shreds, whatever their sizes and whenever they come.
+/// Bytes of microblocks that fit into a slot with `shreds` data shreds, whatever their sizes and arrival times.
 ///
-/// A full batch lacks less than one entry of its sets' bytes. Each batch that is ended early, and the slot's
-/// last, lacks less than a set; ticks and the smaller last set take two more.
+/// A full batch wastes less than one entry. Each batch that ends early, and the slot's last, wastes less than a set;
+/// ticks and the smaller last set take two more.
 pub const fn entry_bytes_within(shreds: u64) -> u64 {
     let sets = shreds / DATA_PER_SET as u64;
     let usable = (sets - sets / SETS_PER_EARLY_END).saturating_sub(3);
@@ -87,33 +86,33 @@ struct Unsigned {
     set: FecSet,
     parent_slot: u64,
     origin_us: u32,
-    /// Those of its batch, where it is the batch's last.
+    /// Transactions of its batch, if it is the batch's last set.
     transactions: u64,
 }
 
-/// The tile.
+/// Makes this node's sets, and drives the path of other leaders' shreds.
 pub struct Shred {
     shredder: Shredder,
-    /// Slot `first_slot + n` is made by tile n modulo the number of tiles.
+    /// Tile n makes the slots `first_slot + n`, modulo the number of tiles.
     first_slot: u64,
     index: u64,
     peers: u64,
     /// The slot whose parent's last root is known.
     next_slot: u64,
-    /// The slot under way and its parent.
+    /// The current slot and its parent.
     slot: Option<(u64, u64)>,
     unsigned: VecDeque<Unsigned>,
     free: Vec<FecSet>,
     next_tag: u64,
     coalesce_until: Option<u64>,
-    /// When the batch's first transaction entered the node of which that is known; else 0.
+    /// The earliest known entry into the node among the batch's transactions; 0 if none is known.
     origin_us: u32,
     /// Transactions in the batch.
     transactions: u64,
-    /// Batches of the slot that may still be ended before they are full.
+    /// How many more batches of the slot may end before they are full.
     early_ends_left: u64,
     early_ends: u64,
-    /// Where the node makes no blocks there is none.
+    /// `None` if the node makes no blocks.
     poh: Option<In>,
     sign: Port,
     store: Port,
@@ -122,12 +121,12 @@ pub struct Shred {
     net: Port,
     destinations: Vec<SocketAddr>,
     shreds: Vec<In>,
-    /// What gossip says of nodes, in a cluster; slots of which another block is to be taken; own blocks to send again.
+    /// In a cluster: gossip's nodes, slots whose block must be replaced, own blocks to send again.
     peer_news: Option<In>,
     dumps: Option<In>,
     resends: Option<In>,
     ingress: Option<Ingress>,
-    /// Where to the leader sends which shreds of a set.
+    /// To which address this leader sends which shreds of a set.
     roots: BTreeMap<SocketAddr, Vec<usize>>,
 }
 
@@ -170,7 +169,7 @@ impl Tile for Shred {
             index,
             peers,
             next_slot: match index {
-                // Each slot says itself what it is chained to.
+                // Each slot's start carries the root to which it is chained.
                 _ if config.takes_turns => u64::MAX,
                 0 => config.first_slot,
                 _ => 0,
@@ -211,7 +210,7 @@ impl Tile for Shred {
         if slot.saturating_sub(self.first_slot) % self.peers != self.index {
             return Filter::Skip;
         }
-        // Until the parent's last root has come from the tile that makes the parent, the slot waits.
+        // The slot waits until the tile that makes its parent has sent the parent's last root.
         let root_is_known = slot <= self.next_slot;
         if root_is_known && self.unsigned.len() < UNSIGNED_MAX { Filter::Take } else { Filter::Later }
     }
@@ -320,7 +319,7 @@ impl Shred {
         out.count.batches += 1;
     }
 
-    /// The slot is made: the next one may be chained to it, here or by another shred tile.
+    /// Ends the slot: the next one may now be chained to it, here or by another shred tile.
     fn hand_on(&mut self, slot: u64, out: &mut Out<'_, Self>) {
         out.count.slots += 1;
         self.slot = None;
@@ -340,7 +339,7 @@ impl Shred {
     }
 
     fn on_signature(&mut self, tag: u64, payload: &[u8], out: &mut Out<'_, Self>) {
-        // A refusal is no signature. There is none: what shred asks for are roots, which sign signs whatever they are.
+        // Not a refusal: shred requests only roots, which sign signs whatever they are.
         let signature = payload.try_into().expect("sign signs every root");
         if let Some(ingress) = self.ingress.as_mut().filter(|_| tag & TAG != 0) {
             return ingress.signed(tag, signature, out);
@@ -361,7 +360,7 @@ impl Shred {
 }
 
 impl Shred {
-    /// Gives the set's shreds to net: all for each destination, and each for the root of its tree.
+    /// Sends the set's shreds to net: all of them to each destination, and each to the root of its tree.
     fn send(&mut self, set: &FecSet, out: &mut Out<'_, Self>) {
         let shreds: Vec<&[u8]> = set.shreds().collect();
         for to in &self.destinations {
@@ -378,7 +377,7 @@ impl Shred {
     }
 }
 
-/// Gives shreds to net, runs of equal size in one message.
+/// Sends shreds to net, with runs of equal size in one message.
 fn send(net: Port, to: SocketAddr, shreds: &[&[u8]], out: &mut Out<'_, Shred>) {
     for run in shreds.chunk_by(|a, b| a.len() == b.len()) {
         let per_message = (OUTGOING_MTU - Outgoing::HEADER) / run[0].len();

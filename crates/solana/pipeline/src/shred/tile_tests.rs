@@ -1,4 +1,4 @@
-//! Tile tests: entries in, signed sets and shreds out, time by hand.
+//! Tile tests: entries in, signed sets and shreds out, time set by hand.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn transactions(rig: &mut Rig<Shred>, slot: u64, len: usize) {
     rig.give("poh_shred", slot, &buffer[..size]);
 }
 
-/// Signs everything that is asked for; returns the roots.
+/// Answers all requests to sign; returns the roots.
 fn sign(rig: &mut Rig<Shred>) -> Vec<Vec<u8>> {
     let asked = rig.take("shred_sign:0");
     for (tag, root) in &asked {
@@ -117,7 +117,7 @@ fn large_entries_make_several_sets_and_nothing_is_lost() {
     assert_eq!(rig.count().sets, rig.count().signed);
 }
 
-/// Entries of one size up to the limit that pack keeps, then a tick that ends the slot; gives the number of sets.
+/// Gives entries of one size up to pack's limit, then a tick that ends the slot; returns the number of sets.
 fn worst_slot(len: usize, early: bool) -> u32 {
     const SHREDS: u32 = 64 * 32;
     let config = Config {
@@ -195,7 +195,7 @@ fn every_destination_gets_every_signed_shred() {
 #[test]
 fn transactions_are_counted_once_the_last_set_of_their_batch_has_left() {
     let mut rig = rig();
-    // More than a set each: the batch has several, and only its last brings the count.
+    // More than a set each: the batch has several sets, and only its last one carries the count.
     for _ in 0..3 {
         transactions(&mut rig, 1, 50_000);
     }

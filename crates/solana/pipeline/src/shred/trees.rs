@@ -1,6 +1,6 @@
-//! The trees that shreds go down: which nodes of an epoch there are, and who is whose child.
+//! trees: the Turbine trees: an epoch's nodes, and each node's children in a shred's tree.
 //!
-//! reads   what gossip says of nodes; their stakes, in the ledger
+//! reads   gossip's contact information; the ledger's stakes
 //! writes  roots, parents and children
 //! memory  the nodes of two epochs, and 120 B for each node of the cluster
 //! drops   the nodes of any third epoch, which are rebuilt for the next shred of that epoch
@@ -24,19 +24,19 @@ use super::parse::leading_shred;
 use crate::cluster_view::View;
 use crate::links::PeerNews;
 
-/// Nodes of an epoch are made anew after so long, if gossip knows others.
+/// The nodes of an epoch are rebuilt after this long if gossip has changed.
 const NODES_NS: u64 = 1_000_000_000;
-/// Bytes for the tables of keys that sign last sets.
+/// Bytes for the precomputed tables of the keys that sign last sets.
 const TABLE_BYTES: usize = 1 << 20;
 
-/// The nodes that a shred goes among.
+/// The nodes of a shred's trees.
 struct Nodes {
     set: NodeSet,
     view: u64,
     made_ns: u64,
 }
 
-/// The trees of the epochs that shreds are of.
+/// The trees of the epochs in use.
 pub(super) struct Trees {
     own: Pubkey,
     ledger: Arc<Ledger>,
@@ -47,7 +47,7 @@ pub(super) struct Trees {
     verifier: Verifier,
 }
 
-/// Which shred it is.
+/// Identifies a shred.
 fn id(shred: &Piece<'_>) -> ShredId {
     ShredId { slot: shred.slot(), kind: shred.variant().kind, index: shred.index() }
 }
@@ -65,7 +65,7 @@ impl Trees {
         }
     }
 
-    /// What gossip says of a node.
+    /// Applies gossip's news of a node.
     pub fn peer(&mut self, news: PeerNews) {
         match news {
             PeerNews::Known(peer) => self.view.put(&peer),
@@ -73,7 +73,7 @@ impl Trees {
         }
     }
 
-    /// Adds to `roots` where this node, as the leader, sends each shred of a set: the roots of their trees.
+    /// Adds to `roots` the address to which this node, as the leader, sends each shred of a set: the root of its tree.
     pub fn roots(&mut self, shreds: &[&[u8]], now: u64, roots: &mut BTreeMap<SocketAddr, Vec<usize>>) {
         for (place, bytes) in shreds.iter().enumerate() {
             let Ok(shred) = leading_shred(bytes) else { continue };
@@ -85,10 +85,10 @@ impl Trees {
         }
     }
 
-    /// Checks that the parent in the tree has signed for a shred that it sent on, where it has to.
+    /// Verifies that the parent in the tree has signed the shred that it retransmitted, if the epoch requires it.
     ///
     /// # Errors
-    /// It has not.
+    /// The signature is missing or wrong.
     pub fn check_sender(&mut self, shred: &Piece<'_>, genuine: &Genuine, arrival: Arrival) -> Result<(), Refused> {
         let Some(signature) = shred.retransmitter_signature() else { return Ok(()) };
         if arrival.source == ShredSource::Repair {
@@ -114,12 +114,12 @@ impl Trees {
         self.children.iter().filter_map(move |child| nodes.nodes()[*child].address)
     }
 
-    /// Whether whoever sends a shred of a slot's last set on has to sign for it.
+    /// Whether retransmitters must sign shreds of a slot's last set.
     pub fn retransmitters_sign(&self, slot: u64) -> bool {
         Features::of(self.ledger.epoch_schedule().epoch(slot)).retransmitters_sign
     }
 
-    /// Makes the nodes of a slot's epoch, or makes them anew. Returns the epoch.
+    /// Builds or rebuilds the nodes of a slot's epoch. Returns the epoch.
     fn freshen(&mut self, slot: u64, now: u64) -> u64 {
         let epoch = self.ledger.epoch_schedule().epoch(slot);
         let number = self.view.number();
@@ -135,7 +135,7 @@ impl Trees {
         let set = NodeSet::new(own, self.view.tvu(), &stakes, Features::of(epoch).cipher, false);
         self.nodes.insert(epoch, Nodes { set, view: number, made_ns: now });
         while self.nodes.len() > 2 {
-            // Never the one that was just made: old slots are repaired too.
+            // Never the one that was just built: old slots are repaired too.
             let other = self.nodes.keys().copied().find(|other| *other != epoch);
             other.map(|other| self.nodes.remove(&other));
         }

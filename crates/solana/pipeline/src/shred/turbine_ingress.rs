@@ -1,19 +1,18 @@
-//! turbine_ingress: the path of the shreds of other leaders, one way through five stages.
+//! turbine_ingress: passes other leaders' shreds through five stages, in one direction.
 //!
-//! reads   `net_shred`: datagrams from Turbine, and answers of repair; `gossip_shred`: the nodes of the cluster;
-//!         `replay_shred`: blocks that consensus has dumped; `tower_shred`: own blocks to send again; who leads a slot
-//!         and who has stake, in the ledger
-//! writes  `shred_store`: sets that are complete, blocks that are to be dumped; `shred_net`: shreds for the tree's
-//!         children; `shred_sign`: roots of last sets; `shred_repair`: what is missing; `shred_gossip`: leaders that
-//!         made two blocks, and slots that are whole
-//! memory  64 own sets that are to be sent again; the [`Receiver`]'s; those of the stages, of gaps.rs, signing.rs and
-//!         [`Answers`]: [`memory`] at most; 120 B for each node of the cluster
-//! drops   shreds that a stage refuses, each by its reason; those for children when net has no room; answers that
-//!         nobody asked for: all counted
+//! reads   `net_shred`: datagrams from Turbine, and repair responses; `gossip_shred`: the nodes of the cluster;
+//!         `replay_shred`: blocks that consensus has dumped; `tower_shred`: own blocks to send again; the ledger's
+//!         leader schedule and stakes
+//! writes  `shred_store`: complete sets, blocks to void; `shred_net`: shreds for the tree's children; `shred_sign`:
+//!         roots of last sets; `shred_repair`: what is missing; `shred_gossip`: equivocating leaders and whole slots
+//! memory  64 own sets to send again; the [`Receiver`]'s; that of the stages, of gaps.rs, signing.rs and [`Answers`]:
+//!         at most [`memory`]; 120 B for each node of the cluster
+//! drops   shreds that a stage refuses, each by its reason; shreds for children when net has no room; unsolicited
+//!         repair responses: all counted
 //! source  `docs/cluster-protocol.md`, sections 2 and 3
 //!
 //! [`parse`] → [`check`](super::check) → [`resolve`](super::resolve) → [`retransmit`](super::retransmit) →
-//! [`hand_on`](super::hand_on). A stage has one entry, and knows nothing of the ones behind it.
+//! [`hand_on`](super::hand_on). A stage has one entry point, and knows nothing of the later ones.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -40,15 +39,16 @@ use crate::repair::LOOK_NS;
 use crate::repair::nonce::Answers;
 use crate::timer::next_look;
 
-/// How often it is looked for what is missing, while nothing is and shreds come: little beside the time that a shred
-/// has to come down the tree.
+/// How often to check for missing shreds while none are known to be missing and shreds arrive: short compared with the
+/// time that a shred takes down the tree.
 const IDLE_LOOK_NS: u64 = 25_000_000;
-/// How often the core is woken to look while nothing comes and nothing is due: as often as for tower and repair.
+/// How often to wake the core for that check while nothing arrives and nothing is due: as often as for tower and
+/// repair.
 const QUIET_LOOK_NS: u64 = 50_000_000;
-/// Sets of own blocks that wait to be sent again.
+/// Maximum sets of own blocks that wait to be sent again.
 const RESENT_SETS: usize = 64;
 
-/// Where the path ends.
+/// The outputs of the path.
 #[derive(Clone, Copy)]
 pub(super) struct Ports {
     pub net: Port,
@@ -57,7 +57,7 @@ pub(super) struct Ports {
     pub gossip: Port,
 }
 
-/// Takes shreds.
+/// Drives the stages.
 pub(super) struct Ingress {
     cluster: Cluster,
     receiver: Receiver,
@@ -67,13 +67,13 @@ pub(super) struct Ingress {
     answers: Answers,
     gaps: GapReports,
     signing: Signing,
-    /// When it is looked for what is missing, if the core is awake.
+    /// When to check for missing shreds if the core is awake.
     look_at: u64,
-    /// When the core is woken for that, where nothing comes.
+    /// When to wake the core for that check if nothing arrives.
     wake_at: u64,
-    /// Whether something came since the last look.
+    /// Whether anything arrived since the last check.
     has_news: bool,
-    /// Sets of own blocks that are to be sent again.
+    /// Sets of own blocks to send again.
     resending: VecDeque<FecSet>,
     store: Port,
 }
@@ -100,22 +100,22 @@ impl Ingress {
         })
     }
 
-    /// When there is something to do although nothing comes in.
+    /// When there is work to do without any input.
     pub fn deadline(&self) -> u64 {
         if self.has_news { self.look_at.min(self.wake_at) } else { self.wake_at }
     }
 
-    /// What gossip says of a node.
+    /// Applies gossip's news of a node.
     pub fn peer(&mut self, news: PeerNews) {
         self.trees.peer(news);
     }
 
-    /// This node makes a slot.
+    /// Records that this node produces a slot.
     pub fn makes(&mut self, slot: u64) {
         self.receiver.makes(slot);
     }
 
-    /// A datagram that came for shreds.
+    /// Processes a datagram from a shred socket.
     pub fn datagram(&mut self, datagram: &Datagram<'_>, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         match datagram.port {
             PortKind::Repair => self.answer(datagram, out),
@@ -140,7 +140,7 @@ impl Ingress {
         self.receive(bytes, ShredSource::Repair, out);
     }
 
-    /// A shred's whole path.
+    /// Passes a shred through all stages.
     fn receive(&mut self, bytes: &[u8], source: ShredSource, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.has_news = true;
         let Self { cluster, receiver, trees, retransmit, hand_on, signing, .. } = self;
@@ -162,12 +162,12 @@ impl Ingress {
         }
     }
 
-    /// Has another block of a slot taken in the place of the one that is here.
+    /// Replaces the block of a slot by another one.
     ///
-    /// The slot says which block that is, so the message carries no block id. Replay dumps only what it has executed
-    /// or found wrong, which is whole: until this call the receiver and the store keep that block and refuse the shreds
-    /// of all others. Replay executes another block of the slot only after store has voided this one, so the next dump
-    /// of the slot follows on this call.
+    /// The slot identifies the block, so the message carries no block id. Replay dumps only blocks that it executed or
+    /// found invalid, which are whole: until this call the receiver and the store keep that block and refuse shreds of
+    /// all others. Replay executes another block of the slot only after store has voided this one, so the slot's next
+    /// dump follows this call.
     pub fn dump(&mut self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         if slot <= self.receiver.root() {
             return;
@@ -179,17 +179,17 @@ impl Ingress {
         self.hand_on.dump(slot, out);
     }
 
-    /// Where this node, as the leader, sends each shred of a set: the roots of their trees.
+    /// Returns where this node, as the leader, sends each shred of a set: the roots of their trees.
     pub fn roots(&mut self, shreds: &[&[u8]], now: u64, roots: &mut BTreeMap<SocketAddr, Vec<usize>>) {
         self.trees.roots(shreds, now, roots);
     }
 
-    /// A slot of this node's own is whole.
+    /// Reports that an own slot is whole.
     pub fn own_is_whole(&mut self, slot: u64, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         self.hand_on.whole(slot, out);
     }
 
-    /// Tells repair what is missing, and does what others want, if it is time to.
+    /// Reports missing shreds to repair, and processes contested slots, if it is time to.
     pub fn work(&mut self, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         let now = out.now();
         if now < self.look_at.min(self.wake_at) {
@@ -216,7 +216,7 @@ impl Ingress {
         self.wake_at = self.next_wake(now);
     }
 
-    /// When there is something to do though nothing comes.
+    /// When there is work to do without any input.
     fn next_wake(&self, now: u64) -> u64 {
         let waits = self.gaps.is_held_up() || self.hand_on.has_untold() || !self.resending.is_empty();
         if waits {
@@ -226,7 +226,7 @@ impl Ingress {
         next_look(now, QUIET_LOOK_NS).min(due)
     }
 
-    /// Reads the beginning of an own block, to be sent again: who has that asks for the rest.
+    /// Reads the beginning of an own block to send again: nodes that receive it request the rest.
     pub fn read_again(&mut self, slot: u64) {
         self.has_news = true;
         let (version, resending) = (self.cluster.receiver.version, &mut self.resending);
@@ -235,33 +235,33 @@ impl Ingress {
                 resending.extend(FecSet::of_record(record, version));
             }
         };
-        // What cannot be read now is asked for again.
+        // Tower asks again for a block that cannot be read now.
         let _ = self.cluster.blocks.sets(slot, read);
     }
 
-    /// A set of an own block that is to be sent again.
+    /// Returns a set of an own block to send again.
     pub fn resend(&mut self) -> Option<FecSet> {
         self.resending.pop_front()
     }
 
-    /// What no block that comes will build on any more.
+    /// The newest finalized slot: new blocks build on it or on later ones.
     fn final_slot(&self) -> u64 {
         self.cluster.ledger.slot(hearth_ledger::Commitment::Finalized)
     }
 
-    /// The root of a slot's last set is signed.
+    /// Handles the signature of a slot's last root.
     pub fn signed(&mut self, tag: u64, signature: &Signature, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
         let slot = self.signing.answered(tag);
         self.retransmit.signed(&mut self.trees, slot, signature, out);
     }
 }
 
-/// Bytes that the shreds of others take at most, in each shred tile.
+/// Maximum bytes for other leaders' shreds, in each shred tile.
 pub const fn memory(receiver: &ReceiverConfig) -> u64 {
     receiver.memory() + Answers::MEMORY + gaps::memory(receiver) + (RESENT_SETS * FecSet::MEMORY) as u64
 }
 
-/// Checks a shred, and who sent it on, and keeps it.
+/// Verifies a shred and its retransmitter, and keeps it.
 fn accept<'a>(
     cluster: &Cluster,
     receiver: &'a mut Receiver,

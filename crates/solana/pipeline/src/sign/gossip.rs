@@ -1,21 +1,21 @@
-//! What gossip may have signed.
+//! gossip: what gossip may have signed.
 //!
-//! reads   requests, each with the kind that the asker says it is
+//! reads   requests, each with the kind that the requester claims
 //! writes  signatures
-//! drops   what is not of its kind, or could be something else as well; counted by the tile as refused
+//! drops   requests that do not match their kind, or could be of another kind as well; the tile counts them as refused
 //! source  Firedancer's keyguard
 //!
-//! A value begins with the four bytes of its tag, the last three of which are 0, and names this node. In a
-//! transaction's message the fourth byte is the number of its accounts, of which there is at least the payer; a message
-//! with a version begins with a byte above any tag. Of repair's requests only one for ancestors can be read as a
-//! contact info: what is a request is no value here, and what is a value is no request there.
+//! A value starts with the four bytes of its tag, of which the last three are 0, and names this node. In a
+//! transaction's message the fourth byte is the number of accounts, which is at least 1 because of the payer; a
+//! versioned message starts with a byte above any tag. Of the repair requests only one for ancestors can be parsed as a
+//! contact info: valid requests are rejected as values here, and valid values are rejected as requests there.
 //!
-//! A prune begins with this node's key, so that none of its bytes before byte 40 is the asker's choice. Read as a
-//! message, its payer would be a key made of 28 bytes of this node's and a count, for which nobody can sign; read as a
-//! value or a request, which name the node four bytes later, this node's key would have to repeat itself.
+//! A prune starts with this node's key, so the requester controls none of its bytes before byte 40. Parsed as a
+//! message, its payer would be a key made of 28 bytes of this node's key and a count, for which nobody can sign; parsed
+//! as a value or a request, which name the node four bytes later, this node's key would have to repeat itself.
 //!
-//! Of a ping's token gossip draws eight bytes, and the others are 0: no hash is like that. What a pong signs is hashed
-//! here, behind a domain.
+//! Gossip chooses eight bytes of a ping's token, and the others are 0, which no hash looks like. Pongs sign a hash that
+//! is computed here, with a domain prefix.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::{SignKind, pong_hash};
@@ -23,10 +23,10 @@ use hearth_wire::consts::{Pubkey, Signature};
 use hearth_wire::gossip::{CrdsData, PruneData, VALUE_SIZE_MAX};
 use hearth_wire::repair::is_repair_request;
 
-/// Bytes of a ping's token that are drawn.
+/// Random bytes of a ping's token.
 const TOKEN_DRAWN: usize = 8;
 
-/// Signs what gossip asks for; nothing where it is not what it is said to be.
+/// Signs a request of gossip; returns `None` if it does not match its kind.
 pub(super) fn sign(key: &SigningKey, own: &Pubkey, kind: u16, bytes: &[u8]) -> Option<(SignKind, Signature)> {
     let kind = SignKind::of(kind)?;
     let is_right = match kind {
@@ -38,7 +38,7 @@ pub(super) fn sign(key: &SigningKey, own: &Pubkey, kind: u16, bytes: &[u8]) -> O
     is_right.then(|| (kind, key.sign(bytes)))
 }
 
-/// Whether this is the data of a value that a node says of itself.
+/// Whether these bytes are the data of a gossip value about `node` itself.
 pub(super) fn is_value_of(bytes: &[u8], node: &Pubkey) -> bool {
     let is_said = |data: CrdsData<'_>| data.label().pubkey == *node && !matches!(data, CrdsData::Restart(_));
     bytes.len() <= VALUE_SIZE_MAX - size_of::<Signature>() && CrdsData::parse(bytes).is_ok_and(is_said)
@@ -73,7 +73,7 @@ pub(super) mod tests {
             .with(SocketKind::Gossip, "127.0.0.1:8001".parse().unwrap())
     }
 
-    /// What a node signs of a prune of so many nodes.
+    /// Makes the bytes that a node signs to prune this many nodes.
     pub fn prune(pubkey: Pubkey, nodes: usize) -> Vec<u8> {
         let prunes = vec![[3; 32]; nodes];
         let data = PruneData { pubkey, prunes: &prunes, signature: [0; 64], destination: [4; 32], wallclock: 5 };
@@ -86,7 +86,7 @@ pub(super) mod tests {
         [&[5; TOKEN_DRAWN][..], &[0; 24]].concat()
     }
 
-    /// Whether this is signed as a kind; the signature is right then.
+    /// Whether this is signed as a kind; panics if the signature is wrong.
     fn is_signed(kind: SignKind, bytes: &[u8]) -> bool {
         let signed = sign(&key(), &own(), kind as u16, bytes);
         let message =
@@ -95,7 +95,7 @@ pub(super) mod tests {
         signed.is_some()
     }
 
-    /// Whether this is signed as anything of which the bytes are signed as they are.
+    /// Whether this is signed as any kind that signs the bytes unchanged.
     fn is_signed_as_anything(bytes: &[u8]) -> bool {
         [SignKind::Value, SignKind::Prune, SignKind::Ping].into_iter().any(|kind| is_signed(kind, bytes))
     }
@@ -167,7 +167,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A contact info of just the size of a request for ancestors: the same bytes are both.
+    /// A contact info of exactly the size of a request for ancestors: the same bytes are both.
     pub fn request_and_value() -> Vec<u8> {
         let both = (1..=14u16).find_map(|sockets| {
             let kinds = [SocketKind::Gossip, SocketKind::Rpc, SocketKind::ServeRepair, SocketKind::Tvu];

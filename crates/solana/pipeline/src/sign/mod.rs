@@ -1,25 +1,26 @@
 //! sign: the only tile that holds the identity key.
 //!
-//! reads   `shred_sign` ×S, reliable: the Merkle root of an FEC set; `tower_sign`, reliable, where the node votes: the
-//!         message of a vote; in a cluster, reliable: `repair_sign`: what a repair request signs, or a ping's token;
-//!         `gossip_sign`: what the node says in gossip; `rserve_sign`: what is drawn of a ping's token; `txsend_sign`:
-//!         the handshake of a QUIC client
+//! reads   `shred_sign` ×S, reliable: Merkle roots of FEC sets; `tower_sign`, reliable, if the node votes: messages of
+//!         votes; in a cluster, reliable: `repair_sign`: the signed part of a repair request, or a ping's token;
+//!         `gossip_sign`: values, prunes, pings and pongs; `rserve_sign`: the random part of a ping's token;
+//!         `txsend_sign`: the handshake of a QUIC client
 //! writes  `sign_shred` ×S, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
-//!         signature, or nothing where the request is refused, with the request's tag
-//! memory  the key, in a locked page that is in no core dump: [`Keypair`]
-//! drops   requests whose form is not what the role of the asking link may have signed, counted as refused: each gets
-//!         an empty answer, so that the asker knows which of its requests still wait
-//! source  Firedancer's keyguard: what may be signed is decided here and not by the asker
+//!         signature, or nothing if the request is refused, with the request's tag
+//! memory  the key, in a locked page that is excluded from core dumps: [`Keypair`]
+//! drops   requests whose form does not match the role of their link, counted as refused: each gets an empty answer, so
+//!         that the requester knows which of its requests are still pending
+//! source  Firedancer's keyguard: this tile decides what may be signed, not the requester
 //!
-//! Each link has one role, and no two roles have a form in common. Shred gets Merkle roots, which are 32 bytes and, by
-//! their zeros, no token of a ping. Repair gets what a request signs, 88 or 96 bytes that name this node as the
-//! sender; and pongs, each over a hash that is made here. Rserve gets pings, whose tokens are made here of 8 bytes that
-//! it draws. A transaction's message, a gossip value or a vote is none of those, so an attacker that takes one of these
-//! tiles over can have none of them signed.
-//! What tower asks for must be a message with one instruction, to the vote program, for this node's vote account, with
-//! this node as its payer and authorized voter: it moves no lamports but the fee. What txsend asks for must be the 130
-//! bytes that a TLS client signs, which begin with 64 spaces. What gossip may have signed, and why none of it is
-//! anything else, is in `gossip.rs` beside this file.
+//! Each link has one role, and no two roles share a form. Shred's requests are Merkle roots: 32 bytes without the zeros
+//! that end a ping's token. Repair's are requests, 88 or 96 bytes that name this node as the sender, and pongs, each
+//! over a hash computed here. Rserve's are pings, whose tokens are built here from 8 random bytes. A transaction's
+//! message, a gossip value or a vote is none of those, so an attacker that takes over one of these tiles cannot get any
+//! signed.
+//!
+//! Tower's request must be a message with one instruction, to the vote program, for this node's vote account, with this
+//! node as its payer and authorized voter: it moves no lamports except the fee. Txsend's must be the 130 bytes that a
+//! TLS client signs, which start with 64 spaces. `gossip.rs` says what gossip may have signed, and why none of it can
+//! be anything else.
 
 mod gossip;
 
@@ -63,33 +64,33 @@ hearth_tile::counters! {
     }
 }
 
-/// What sign is made from.
+/// What sign is built from.
 pub struct Config {
-    /// The identity. Nothing else in the process has it.
+    /// The identity. Nothing else in the process holds it.
     pub key: Keypair,
-    /// The account that the node votes with, if it votes. The identity is its authorized voter.
+    /// The account that the node votes with, if it votes. The identity must be its authorized voter.
     pub vote_account: Option<Pubkey>,
 }
 
-/// What is signed for tower.
+/// The links and rules for tower's requests.
 struct TowerRole {
     input: In,
     port: Port,
     account: Pubkey,
 }
 
-/// The tile.
+/// Signs requests according to the role of their link.
 pub struct Sign {
     key: Keypair,
     shred: Vec<(In, Port)>,
     tower: Option<TowerRole>,
-    /// Where handshakes are asked for, and answered.
+    /// Requests for handshakes, and their answers.
     handshakes: Option<(In, Port)>,
-    /// Where repair requests and pongs are.
+    /// Repair requests and pongs, and their answers.
     repair: Option<(In, Port)>,
-    /// Where gossip has signed what it says.
+    /// Gossip's requests, and their answers.
     gossip: Option<(In, Port)>,
-    /// Where pings are.
+    /// Pings, and their answers.
     rserve: Option<(In, Port)>,
 }
 
@@ -147,7 +148,7 @@ impl Tile for Sign {
 }
 
 impl Sign {
-    /// Whether this is what a repair request signs, and nothing that gossip could say.
+    /// Whether this is the signed part of a repair request, and cannot be a gossip value.
     fn is_request(&self, bytes: &[u8]) -> bool {
         let own = self.key.public_key();
         is_repair_request(bytes, &own) && !gossip::is_value_of(bytes, &own)
@@ -209,12 +210,12 @@ impl Sign {
     }
 }
 
-/// Whether this is a Merkle root, and no ping's token, which is zero behind what is drawn of it: no hash is like that.
+/// Whether this is a Merkle root and not a ping's token, which ends in zeros that no hash has.
 fn is_root(bytes: &[u8]) -> bool {
     bytes.len() == 32 && bytes[PING_NONCE..].iter().any(|byte| *byte != 0)
 }
 
-/// Answers a request that is refused: with nothing, which is no signature.
+/// Refuses a request with an empty answer.
 fn refuse(port: Port, frag: &Frag<'_>, out: &mut Out<'_, Sign>) {
     out.publish(port, frag.tag(), &[]);
     out.count.refused += 1;
@@ -226,14 +227,14 @@ mod tests {
     use hearth_crypto::ed25519::verify_strict;
     use hearth_tile::rig::Rig;
 
-    /// The node's vote account, where it votes.
+    /// The vote account of the node, if it votes.
     const ACCOUNT: Pubkey = [8; 32];
 
     fn config() -> Config {
         Config { key: Keypair::from_seed(&[7; 32]).expect("a page may be locked"), vote_account: None }
     }
 
-    /// The answers on a link: the signatures, and the tags of the requests that were refused.
+    /// Takes the answers on a link: the signatures, and the tags of the refused requests.
     fn answers(rig: &mut Rig<Sign>, link: &str) -> (Vec<(u64, Vec<u8>)>, Vec<u64>) {
         let (signed, refused): (Vec<_>, Vec<_>) =
             rig.take(link).into_iter().partition(|(_, answer)| !answer.is_empty());
@@ -355,7 +356,7 @@ mod tests {
         let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
         let request = |sender: &[u8]| [&9u32.to_le_bytes()[..], sender, &[1; 60]].concat();
         let pong = [&PONG[..], &[5; 32]].concat();
-        // A Merkle root, another node's request, a request that is a value of gossip too, a ping's token, nothing.
+        // A Merkle root, another node's request, a request that is also a gossip value, a ping's token, nothing.
         for refused in [&[1; 32][..], &request(&[8; 32]), &gossip::tests::request_and_value(), &[3; 8], &[]] {
             rig.give("repair_sign", 1, refused);
         }
@@ -386,12 +387,12 @@ mod tests {
         let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_rserve"]);
         let request = [&9u32.to_le_bytes()[..], &node, &[1; 60]].concat();
         let pong = [&PONG[..], &[5; 32]].concat();
-        // A Merkle root, a repair request, a pong, a token that was padded by the asker, nothing.
+        // A Merkle root, a repair request, a pong, a token padded by the requester, nothing.
         for refused in [&[1; 32][..], &request, &pong, &ping_token(&[3; 8]), &[]] {
             rig.give("rserve_sign", 1, refused);
         }
         rig.give("rserve_sign", 2, &[3; 8]);
-        // Nor does shred get a ping.
+        // Shred cannot get a ping signed either.
         rig.give("shred_sign:0", 3, &[3; 8]);
         rig.run();
         let (signed, refused) = answers(&mut rig, "sign_rserve");
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(rig.take("sign_shred:0"), [(3, vec![])]);
     }
 
-    /// A request of some role: who may ask, the control word, what is sent, and what is signed.
+    /// A request of some role: the requester, the control word, the bytes sent, and the bytes signed.
     struct Form {
         name: &'static str,
         owner: &'static str,
@@ -414,7 +415,7 @@ mod tests {
         signed: Vec<u8>,
     }
 
-    /// Every form that some role may have signed, for this node.
+    /// Lists every form that some role may have signed, for this node.
     fn forms(node: &Pubkey) -> Vec<Form> {
         use hearth_wire::gossip::{CrdsData, LowestSlot};
         use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
@@ -468,7 +469,7 @@ mod tests {
         for Form { name, owner, control, bytes, signed } in forms(&node) {
             let own = [control];
             for (asks, answers) in LINKS {
-                // To gossip it is said to be each of its kinds.
+                // Gossip's requests are tried as each of its kinds.
                 let controls = if asks == GOSSIP_SIGN && owner != asks { &kinds[..] } else { &own[..] };
                 for control in controls {
                     rig.give_control(asks, 1, *control, &bytes);
@@ -477,7 +478,7 @@ mod tests {
                     let signature: Option<[u8; 64]> = answer.try_into().ok();
                     let is_signed = signature.is_some_and(|it| verify_strict(&node, &it, &signed).is_ok());
                     assert_eq!(is_signed, asks == owner, "{name} by {asks}, {control}");
-                    // Any 32 bytes may be the token of a ping: their hash, behind a domain, is signed as a pong.
+                    // Any 32 bytes may be the token of a ping: a pong signs their hash with a domain prefix.
                     let is_token = asks == GOSSIP_SIGN && *control == SignKind::Pong as u16 && bytes.len() == 32;
                     assert!(asks == owner || signature.is_none() || is_token, "{name} is refused to {asks}, {control}");
                 }
@@ -510,7 +511,7 @@ mod tests {
     fn every_request_has_one_answer_in_order() {
         let mut rig = Rig::<Sign>::new(config(), &["shred_sign:0", "gossip_sign"], &["sign_shred:0", "sign_gossip"]);
         for tag in 0..40u64 {
-            // Each third is refused.
+            // Every third one is refused.
             let size = if tag % 3 == 0 { 31 } else { 32 };
             rig.give("shred_sign:0", tag, &vec![1; size]);
             rig.give_control("gossip_sign", tag, SignKind::Pong as u16, &vec![6; size]);

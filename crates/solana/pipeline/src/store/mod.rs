@@ -1,25 +1,23 @@
-//! store: puts signed FEC sets into the block store, and reports to the ledger which blocks are durable.
+//! store: writes signed FEC sets to the block store, and reports durable blocks to the ledger.
 //!
-//! reads   `shred_store` ×S, reliable: one FEC set per frag, or a slot whose block is void; `bank_store` ×B, reliable,
-//!         where a history is kept: a piece of a batch of transaction metadata; in a cluster `replay_store`, reliable:
-//!         which slot is confirmed, and where a history is kept pieces of batches for the blocks of others
-//! writes  the block store; the history; where the node makes blocks, `store_poh`, elective: whether the disk has room
-//!         for them; where it votes alone, `store_tower`, reliable: the newest block that is durable with all before
-//!         it, else the ledger's stored slot; in a cluster `store_replay`, reliable: a slot that is begun, whole, or
-//!         void
-//! memory  one set while the disk is full; 16 B for each block whose parent is not yet durable, and 4 B for each of
-//!         their sets; 40 B for each block that tower is to hear of; the recorder's
+//! reads   `shred_store` ×S, reliable: one FEC set per frag, or a slot whose block is void; with a history,
+//!         `bank_store` ×B, reliable: chunks of a batch of transaction metadata; in a cluster `replay_store`, reliable:
+//!         confirmed slots and, with a history, chunks of batches for other nodes' blocks
+//! writes  the block store; the history; if the node makes blocks, `store_poh`, elective: whether the disk has room for
+//!         them; if it votes alone, `store_tower`, reliable: the newest block that is durable with all before it, else
+//!         the ledger's stored slot; in a cluster `store_replay`, reliable: slots that are started, whole or void
+//! memory  one set while the disk is full; 16 B per block whose parent is not yet durable, and 4 B per set of those; 40
+//!         B per block to report to tower; the recorder's
 //! drops   sets that cannot belong to their block and sets stored before, both counted; transaction metadata as the
 //!         recorder does: `history_lost_blocks`
 //! source  [`hearth_ledger::blockstore`]
 //!
-//! On a full disk poh begins no slot: that is said once, the set at hand is tried again every
-//! 100 ms, no block that is not stored counts as confirmed, and the chain goes on when there is room. Where a history
-//! is kept a block is confirmed once it can be found there too: who hears that a transaction is confirmed may ask for
-//! it at once. A disk that lost data ends the node: what was promised about it may not hold.
+//! If the disk is full, poh starts no slot. The tile logs that once, retries the set at hand every 100 ms, confirms no
+//! block that is not stored, and continues when there is room. With a history, a block counts as confirmed only once it
+//! can be found there too, because clients query a transaction as soon as they learn that it is confirmed. A disk that
+//! lost data ends the node: promises already made may not hold.
 //!
-//! Store takes what replay sends whatever the disk does, and replay takes what store sends: neither waits for the
-//! other.
+//! Store takes replay's messages whatever the disk does, and replay takes store's: neither waits for the other.
 
 mod recorder;
 #[cfg(test)]
@@ -87,87 +85,87 @@ hearth_tile::counters! {
     }
 }
 
-/// Until the block that a transaction is in is on disk.
+/// Latency from a transaction's entry into the node until its block is on disk.
 pub const DURABLE: LatencyDecl = LatencyDecl {
     name: "received_to_durable",
     help: "Time from the receipt of a transaction until its block is on disk with all before it; of each FEC set, the first of its batch.",
     by_loop: false,
 };
 
-/// A set that the disk did not take is tried again after this long.
+/// How long to wait before retrying a set that the disk refused.
 const RETRY_NS: u64 = 100_000_000;
 
-/// A block that waits for the end of its slot, or for its last transactions, is looked at again after this long.
+/// How often to check a block that waits for the end of its slot or for its last transactions.
 const RECORD_NS: u64 = 1_000_000;
 
-/// The block store, opened, and the ledger to report to.
+/// The opened block store, and the ledger to report to.
 pub struct Config {
     store: BlockStore,
     history: Option<History>,
     ledger: Arc<Ledger>,
-    /// In a cluster: the newest slot that is confirmed as the node begins.
+    /// In a cluster: the newest confirmed slot at startup.
     confirmed: Option<u64>,
 }
 
 impl Config {
-    /// Of a node that keeps no history and is in no cluster.
+    /// For a node without history and outside of a cluster.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
         Self { store, history: None, ledger, confirmed: None }
     }
 
-    /// With a history to keep.
+    /// Keeps a history.
     pub fn with_history(self, history: History) -> Self {
         Self { history: Some(history), ..self }
     }
 
-    /// Of a node in a cluster: blocks are of forks, and count as confirmed when the cluster has confirmed them.
-    /// `confirmed` is the newest such slot as the node begins.
+    /// For a node in a cluster: there are forks, and a block counts as confirmed when the cluster has confirmed it.
+    /// `confirmed` is the newest such slot at startup.
     pub fn in_cluster(self, confirmed: u64) -> Self {
         Self { confirmed: Some(confirmed), ..self }
     }
 }
 
-/// The tile.
+/// Stores sets and reports durable blocks.
 pub struct Store {
     /// `None` once stopped.
     store: Option<BlockStore>,
     ledger: Arc<Ledger>,
     recorder: Option<Recorder>,
-    /// Inputs from shred; the others bring transaction metadata.
+    /// Inputs from shred; the others carry transaction metadata.
     sets: Vec<In>,
-    /// When the recorder is to be asked again.
+    /// When to call the recorder again.
     record_at: Option<u64>,
-    /// In a cluster: the newest slot that is confirmed.
+    /// In a cluster: the newest confirmed slot.
     confirmed: Option<u64>,
-    /// Who executes the blocks of others.
+    /// Output to replay, which executes other nodes' blocks.
     replay: Option<Port>,
     from_replay: Option<In>,
-    /// Who begins slots, where the node makes blocks.
+    /// Output to poh, if the node makes blocks.
     poh: Option<Port>,
-    /// Poh has heard that the disk has no room.
+    /// Whether poh was notified that the disk has no room.
     has_stopped_poh: bool,
-    /// Who votes for durable blocks, where the node is alone.
+    /// Output to tower, if the node is alone and votes.
     tower: Option<Port>,
-    /// The ids of the blocks that are whole and that it has not heard of.
+    /// The ids of whole blocks not yet reported to tower.
     block_ids: BTreeMap<u64, Hash>,
     /// The newest block that is durable with all before it.
     durable_slot: u64,
-    /// Where blocks are of forks: those that have just become durable.
+    /// With forks: the blocks that have just become durable.
     forks_durable: Vec<u64>,
     /// The newest durable block that was reported to tower or to the ledger.
     reported_slot: u64,
-    /// Slot and parent of the blocks that are whole but not yet durable.
+    /// Slot and parent of blocks that are whole but not yet durable.
     whole: BTreeMap<u64, u64>,
-    /// Parent and slot of the blocks that are durable before their parents.
+    /// Parent and slot of blocks that became durable before their parents.
     early: BTreeMap<u64, u64>,
     /// Receipt times of the sets of each slot that is not yet durable.
     origins_us: BTreeMap<u64, Vec<u32>>,
-    /// A set that the disk did not take, as it came; of a slot to dump its number.
+    /// A set that the disk refused, as received; for a slot to dump, its number.
     kept_back: Vec<u8>,
     retry_at: Option<u64>,
-    /// The disk does not take blocks, and it has been said.
+    /// The disk refuses blocks, and that was logged.
     stands: bool,
-    /// The disk does not take the history.
+    /// The disk refuses the history.
     record_stuck: bool,
 }
 
@@ -182,7 +180,8 @@ impl Tile for Store {
         let Config { mut store, history, ledger, confirmed } = config;
         let durable_slot = ledger.recent_blocks(1)[0].slot;
         if confirmed.is_none() {
-            // What a kill left behind the last block of the chain is not part of it: those slots come anew.
+            // Anything that a killed run left after the chain's last block is not part of it: those slots are produced
+            // again.
             store.discard_from(durable_slot + 1).map_err(|e| host.error(e))?;
         }
         let waker = host.waker();
@@ -196,7 +195,7 @@ impl Tile for Store {
         let recorder = history
             .map(|history| Recorder::new(history, ledger.clone(), durable_slot, is_in_cluster, move || waker.wake()));
         let poh = host.outputs(STORE_POH).first().copied();
-        // Poh waits for shred, and shred for this tile: it must not wait for poh.
+        // Poh waits for shred, and shred for this tile, so this tile must not wait for poh.
         poh.iter().for_each(|poh| host.elective(*poh));
         Ok(Self {
             store: Some(store),
@@ -300,13 +299,13 @@ impl Tile for Store {
 }
 
 impl Store {
-    /// Takes a message of replay: a slot is confirmed, a block's batches begin, or a piece of one.
+    /// Handles a message of replay: a confirmed slot, the start of a block's batches, or a chunk of one.
     fn take_from_replay(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         if frag.control() == CONFIRMED {
             self.confirmed = self.confirmed.max(Some(frag.tag()));
             return;
         }
-        // Stopped.
+        // Only after `stop`.
         let Some(recorder) = &mut self.recorder else { return };
         if frag.control() == HISTORY_BEGINS {
             let dropped: [u8; 8] = frag.payload().try_into().expect("a number of transactions");
@@ -317,7 +316,7 @@ impl Store {
         }
     }
 
-    /// Appends one set; false when the disk did not take it and it must be tried again.
+    /// Appends one set; returns false if the disk refused it and it must be retried.
     fn append(&mut self, payload: &[u8], out: &mut Out<'_, Self>) -> bool {
         let Some(store) = &mut self.store else { return true };
         if let Ok(slot) = payload.try_into() {
@@ -350,7 +349,7 @@ impl Store {
             }
             Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,
             Ok(Appended::Disabled) => {
-                // No promise is made for these blocks, and none may wait for it.
+                // Nothing is promised about these blocks, and nothing may wait for them.
                 out.count.switched_off += 1;
                 if set.last_in_slot {
                     self.durable(set.slot, set.parent_slot);
@@ -367,7 +366,7 @@ impl Store {
         true
     }
 
-    /// Makes void what is stored of a slot; false when the disk did not take that and it must be tried again.
+    /// Voids what is stored of a slot; returns false if the disk refused that and it must be retried.
     fn dump(&mut self, slot: u64, out: &mut Out<'_, Self>) -> bool {
         let Some(store) = &mut self.store else { return true };
         match store.dump(slot) {
@@ -388,7 +387,7 @@ impl Store {
         }
     }
 
-    /// The disk has no room: no slot begins until it has, and that is said once.
+    /// Handles a full disk: no slot starts until there is room, and that is logged once.
     fn stand(&mut self, why: &dyn std::error::Error) {
         if !std::mem::replace(&mut self.stands, true) {
             tracing::error!("{why}; the chain stands until then");
@@ -401,7 +400,7 @@ impl Store {
         }
     }
 
-    /// Tells poh whether slots may begin, if it has heard otherwise and there is room on its link.
+    /// Notifies poh whether slots may start, if that has changed and its link has room.
     fn tell_poh(&mut self, out: &mut Out<'_, Self>) {
         let Some(poh) = self.poh.filter(|_| self.has_stopped_poh != self.stands) else { return };
         if out.credits(poh, 1) == 0 {
@@ -420,7 +419,7 @@ impl Store {
                 self.durable(*slot, parent);
             }
         }
-        // Of forks each block is durable by itself; which of them count is the cluster's to say.
+        // With forks each block is durable by itself; the cluster decides which of them count.
         let durable_slot = self.confirmed.unwrap_or(self.durable_slot);
         let sure = self.recorder.as_ref().map_or(u64::MAX, Recorder::found_slot).min(durable_slot);
         if sure > self.reported_slot {
@@ -428,12 +427,12 @@ impl Store {
                 Some(tower) => {
                     let later = self.block_ids.split_off(&(sure + 1));
                     let mut block_ids = std::mem::replace(&mut self.block_ids, later);
-                    // What the last run left behind its last block was discarded, and the history ends there too.
+                    // What the previous run left after its last block was discarded, and the history ends there too.
                     let block_id = block_ids.remove(&sure).expect("the block's last set came by here");
                     out.publish(tower, sure, &block_id);
                     true
                 }
-                // A ledger that is on another fork just now does not take it: it is reported again.
+                // A ledger that is currently on another fork rejects it: it is reported again.
                 None => self.ledger.mark_stored(sure),
             };
             if is_reported {
@@ -486,7 +485,7 @@ impl Store {
         }
     }
 
-    /// A block is durable: the ledger hears of it once its parent is.
+    /// Handles a durable block: the ledger learns of it once its parent is durable.
     fn durable(&mut self, slot: u64, parent: u64) {
         if self.confirmed.is_some() {
             self.durable_slot = self.durable_slot.max(slot);

@@ -1,12 +1,12 @@
-//! recorder: joins what the banks say of transactions with the blocks that were stored.
+//! recorder: joins transaction metadata with the blocks that were stored.
 //!
-//! reads   batches of metadata, in pieces, of banks and of replay; which blocks are whole; which slot is confirmed; the
-//!         ledger's summaries of blocks
-//! writes  the history: batches as they come, a block once it is whole here and in the block store
-//! memory  one batch of each bank and of replay, at most 16 MiB; 24 B for each whole block that is not closed, and its
-//!         summary in the ledger; where others make blocks too what [`Unconfirmed`] holds
-//! drops   where others make blocks too the transactions of blocks that [`Unconfirmed`] had no room for:
-//!         `history_lost_blocks`. Else nothing: with the disk full it takes no more, and the banks wait
+//! reads   batches of metadata from banks and replay, in chunks; which blocks are whole; which slot is confirmed; the
+//!         ledger's block summaries
+//! writes  the history: batches as they arrive, a block once it is whole here and in the block store
+//! memory  one batch per bank and of replay, at most 16 MiB; 24 B per whole block that is not closed, and its summary
+//!         in the ledger; if other nodes make blocks too, what [`Unconfirmed`] holds
+//! drops   if other nodes make blocks too, the transactions of blocks for which [`Unconfirmed`] had no room:
+//!         `history_lost_blocks`. Otherwise nothing: while the disk is full it accepts no more, and the banks wait
 //! source  [`hearth_ledger::history`]
 
 use std::collections::BTreeMap;
@@ -22,25 +22,26 @@ use crate::links::MORE;
 pub(super) struct Recorder {
     history: History,
     ledger: Arc<Ledger>,
-    /// A batch of which not all has come, for each input.
+    /// A partial batch for each input.
     pieces: Vec<Vec<u8>>,
     /// Slot and parent of the blocks that are whole in the block store.
     whole: BTreeMap<u64, u64>,
-    /// The last block that was closed, or that was there at the start.
+    /// The last block that was closed, or existed at startup.
     closed: u64,
-    /// The disk did not take what was to be written.
+    /// Whether the disk refused a write.
     stuck: bool,
-    /// Where others make blocks too: a block is closed once the cluster has confirmed it.
+    /// If other nodes make blocks too: metadata of blocks that are closed once the cluster has confirmed them.
     unconfirmed: Option<Unconfirmed>,
     /// The block that the disk had no room to close.
     closing: Option<BlockMeta>,
-    /// Blocks closed without their transactions, for which there was no room while they waited, here or in replay.
+    /// Blocks closed without their transactions, because there was no room for those while they waited, here or in
+    /// replay.
     pub lost_blocks: u64,
 }
 
 impl Recorder {
-    /// Goes on behind the last block of the chain, `slot`; `is_in_cluster` says whether others make blocks too.
-    /// `notify` is called whenever there may be something to do.
+    /// Continues after the last block of the chain, `slot`; `is_in_cluster` says whether other nodes make blocks too.
+    /// `notify` is called whenever there may be work.
     pub fn new(
         history: History,
         ledger: Arc<Ledger>,
@@ -63,12 +64,12 @@ impl Recorder {
         }
     }
 
-    /// Whether more batches may be given now.
+    /// Whether it accepts more batches now.
     pub fn has_room(&self) -> bool {
         !self.stuck && self.history.has_room()
     }
 
-    /// Takes a piece of a batch from the input of this number, which is replay's if `is_replayed`, or else a bank's.
+    /// Takes a chunk of a batch from the input with this number, which is replay's if `is_replayed`, or else a bank's.
     pub fn take(&mut self, input: usize, control: u16, piece: &[u8], is_replayed: bool) {
         if self.pieces.len() <= input {
             self.pieces.resize(input + 1, vec![]);
@@ -92,39 +93,39 @@ impl Recorder {
         }
     }
 
-    /// Replay has executed a block of this slot, whose batches follow and replace those of any other one. It has
-    /// dropped the metadata of `dropped` transactions of the block.
+    /// Starts a block of this slot that replay has executed: its batches follow and replace those of any other one.
+    /// Replay has dropped the metadata of `dropped` transactions of the block.
     pub fn begin(&mut self, slot: u64, dropped: u64) {
         self.unconfirmed.as_mut().expect("only a node in a cluster has replay").begin(slot, dropped);
     }
 
-    /// A block is whole in the block store.
+    /// Records that a block is whole in the block store.
     pub fn whole(&mut self, slot: u64, parent: u64) {
         if self.unconfirmed.is_none() {
             self.whole.insert(slot, parent);
         }
     }
 
-    /// Whether a block waits to be closed; `confirmed` is as in [`Recorder::work`].
+    /// Whether a block is waiting to be closed; `confirmed` is as in [`Recorder::work`].
     pub fn is_waiting(&self, confirmed: Option<u64>) -> bool {
         confirmed.map_or(!self.whole.is_empty(), |confirmed| confirmed > self.closed)
     }
 
-    /// The last block that can be found.
+    /// The last block that can be found in the history.
     pub fn found_slot(&self) -> u64 {
         if self.closed > self.history.last_slot() { self.closed } else { self.history.indexed_slot() }
     }
 
-    /// Bytes on disk.
+    /// Bytes of the history on disk.
     pub fn disk_bytes(&self) -> u64 {
         self.history.disk_bytes()
     }
 
-    /// Closes the blocks that are complete, and writes what is due. Where others make blocks too, `confirmed` is the
-    /// newest slot that the cluster has confirmed. Returns whether a block was closed.
+    /// Closes the complete blocks, and writes what is due. If other nodes make blocks too, `confirmed` is the newest
+    /// slot that the cluster has confirmed. Returns whether a block was closed.
     ///
     /// # Errors
-    /// [`HistoryError::NoRoom`]: to be tried again.
+    /// [`HistoryError::NoRoom`]: call again later.
     pub fn work(&mut self, confirmed: Option<u64>) -> Result<bool, HistoryError> {
         let done = self.close_some(confirmed);
         self.stuck = done.is_err();
@@ -137,7 +138,7 @@ impl Recorder {
             return self.close_confirmed(confirmed);
         }
         let mut any = false;
-        // The chain is a line: blocks are closed in its order.
+        // Without forks, blocks are closed in chain order.
         while let Some((&slot, &parent)) = self.whole.first_key_value()
             && parent == self.closed
             && let Some(block) = self.complete(slot)
@@ -153,7 +154,7 @@ impl Recorder {
     fn close_confirmed(&mut self, confirmed: u64) -> Result<bool, HistoryError> {
         let mut any = false;
         loop {
-            // After a full disk the same block is closed again before anything is appended.
+            // After a full disk the same block is closed first, before anything is appended.
             let Some(block) = self.closing.take().or_else(|| self.append_confirmed(confirmed)) else { return Ok(any) };
             if let Err(why) = self.history.close(&block) {
                 self.closing = Some(block);
@@ -182,14 +183,14 @@ impl Recorder {
         batches.iter().for_each(|batch| self.history.append(batch));
         let mut meta = block_meta(&block, &parent);
         if is_dropped {
-            // The index takes a block that lacks transactions for a damaged one.
+            // The index treats a block that lacks transactions as damaged.
             meta.transaction_count = 0;
             self.lost_blocks += 1;
         }
         Some(meta)
     }
 
-    /// What is to be remembered of a block; `None` until it has ended and all its transactions are here.
+    /// Returns the record of a block; `None` until it has ended and all its transactions are here.
     fn complete(&self, slot: u64) -> Option<BlockMeta> {
         let block = self.ledger.summary(slot)?;
         if self.history.seen(slot) < block.counts.committed {
@@ -199,7 +200,7 @@ impl Recorder {
     }
 }
 
-/// What is remembered of a block.
+/// Builds the record of a block.
 pub fn block_meta(block: &BlockSummary, parent: &BlockSummary) -> BlockMeta {
     let reward = block.reward.map(|reward| Reward {
         pubkey: reward.collector,

@@ -175,7 +175,7 @@ fn stopping_closes_the_store() {
     assert_eq!((found.last_whole_slot, found.bytes_scanned), (Some(1), 0));
 }
 
-/// The metadata of a microblock of slot 1.
+/// Makes the metadata of a microblock of slot 1.
 fn batch(key: &HistoryKey, id: u64, signatures: &[[u8; 64]]) -> Vec<u8> {
     let mut writer = BatchWriter::new(key.clone());
     writer.begin(1, id);
@@ -208,7 +208,7 @@ fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, HistoryReader) {
     let config = Config::new(store, ledger.clone()).with_history(history);
     let mut rig = Rig::<Store>::new(config, &["shred_store:0", "bank_store:0", "bank_store:1"], &[]);
     let signatures = [[1; 64], [2; 64], [3; 64]];
-    // The later microblock comes first, in three pieces.
+    // The later microblock comes first, in three chunks.
     for (link, id, mine, pieces) in [("bank_store:1", 4, &signatures[1..], 3), ("bank_store:0", 0, &signatures[..1], 1)]
     {
         let batch = batch(&key, id, mine);
@@ -221,7 +221,7 @@ fn with_history(dir: &Dir) -> (Rig<Store>, Arc<Ledger>, HistoryReader) {
     (rig, ledger, reader)
 }
 
-/// Lands three transfers in a slot of the ledger, and ends it.
+/// Lands three transfers in a slot of the ledger, and ends the slot.
 fn three_in_slot(ledger: &Ledger, slot: u64) {
     let bank = ledger.begin_slot(slot, slot - 1).unwrap();
     let from = hearth_ledger::genesis::funded_account_key(0);
@@ -269,7 +269,7 @@ fn in_a_cluster_what_it_confirms_is_confirmed() {
         ledger.begin_slot(slot, ledger.recent_blocks(1)[0].slot).unwrap();
         ledger.end_slot(slot, [slot as u8; 32]).unwrap();
     }
-    // 2 is a fork on 1; 3 says that it is on 2, which is no matter here.
+    // 2 is a fork on 1; 3 claims to be on 2, which does not matter here.
     [1, 2, 3].iter().for_each(|slot| rig.give("shred_store:0", 0, &set(*slot, 0, true)));
     rig.run();
     run_until(&mut rig, "slot 3 to be durable", || reader.durable_slot() == Some(3));
@@ -281,12 +281,12 @@ fn in_a_cluster_what_it_confirms_is_confirmed() {
     run_until(&mut rig, "slot 3", || confirmed() == 3);
 }
 
-/// Replay says that the cluster has confirmed a slot.
+/// Reports on replay's behalf that the cluster has confirmed a slot.
 fn confirm(rig: &mut Rig<Store>, slot: u64) {
     rig.give_control("replay_store", slot, CONFIRMED, &[]);
 }
 
-/// A store tile in a cluster, with a history and a ledger that can leave forks.
+/// A store tile in a cluster, with a history and a ledger that can switch forks.
 struct Member {
     rig: Rig<Store>,
     ledger: Arc<Ledger>,
@@ -388,7 +388,7 @@ fn own_block_that_is_replayed_is_recorded_once() {
     let dir = Dir::new("again");
     let Member { mut rig, ledger, history, key } = in_cluster(&dir);
     three_in_slot(&ledger, 1);
-    // A bank's batch of the own block is here, another one is late: meanwhile replay executes the block again.
+    // One of a bank's batches of the own block is here, another is late: meanwhile replay executes the block again.
     rig.give_control("bank_store:0", 0, 0, &batch(&key, 0, &[[1; 64]]));
     rig.run();
     rig.give_control("replay_store", 1, HISTORY_BEGINS, &0u64.to_le_bytes());
@@ -441,7 +441,7 @@ fn full_disk_does_not_hold_replay_up() {
     assert_eq!(rig.count().sets, 0, "the set waits for the disk");
 }
 
-/// The disk has no room for the set at hand.
+/// Simulates a disk without room for the current set.
 fn fill(rig: &mut Rig<Store>) {
     rig.tile().retry_at = Some(u64::MAX);
     rig.tile().stand(&std::fmt::Error);
@@ -459,7 +459,7 @@ fn poh_hears_that_the_disk_is_full_and_that_it_has_room() {
     rig.run();
     rig.run();
     assert_eq!(rig.take_control("store_poh"), [(DISK_FULL, vec![])], "once");
-    // What was kept back is stored.
+    // The retained set is stored.
     rig.tile().retry_at = None;
     rig.run();
     assert_eq!(rig.take_control("store_poh"), [(0, vec![])]);

@@ -1,31 +1,31 @@
 //! unconfirmed: transaction metadata of blocks that the cluster has not confirmed.
 //!
-//! reads   batches of metadata: of this node's banks, and of replay for the blocks of others
+//! reads   batches of metadata: from this node's banks, and from replay for other nodes' blocks
 //! writes  the batches of one block, once it is confirmed and all of them are here
-//! memory  batches, [`BYTES_MAX`] at most; 64 B for each block that has any
-//! drops   all batches of a block where one does not fit, here or in replay: the recorder counts such blocks; batches
-//!         of a bank for a block that replay has executed since: replay's batches have the same transactions
+//! memory  batches, [`BYTES_MAX`] at most; 64 B per block that has any
+//! drops   all batches of a block if one does not fit, here or in replay: the recorder counts such blocks; a bank's
+//!         batches for a block that replay has executed since: replay's batches have the same transactions
 //!
-//! The ledger may leave a block for another one of the same slot. So the history takes nothing of a block before the
-//! cluster has confirmed it, and the batches wait here. It takes all transactions of a block or none: a transaction is
-//! found in its block by its place there.
+//! The ledger may leave a block for another one of the same slot. The history therefore takes nothing of a block before
+//! the cluster has confirmed it, and the batches wait here. It takes all transactions of a block or none, because a
+//! transaction is found by its index in the block.
 
 use std::collections::BTreeMap;
 
 use hearth_ledger::history::Batch;
 
-/// Bytes of batches that wait for their blocks to be confirmed.
+/// Maximum bytes of batches that wait for their blocks to be confirmed.
 pub const BYTES_MAX: usize = 256 << 20;
 
 /// The batches of one block.
 #[derive(Debug, Default)]
 struct BlockHistory {
     batches: Vec<Vec<u8>>,
-    /// Transactions in these batches and in those that were dropped.
+    /// Number of transactions in these batches and in dropped ones.
     transactions: u64,
-    /// Whether batches were dropped, here or in replay: then there are none.
+    /// Whether batches were dropped, here or in replay; then `batches` is empty.
     is_dropped: bool,
-    /// Whether replay has executed the block: its batches are the history, and those of a bank are not.
+    /// Whether replay has executed the block: then its batches are the history, not those of a bank.
     is_replayed: bool,
 }
 
@@ -36,7 +36,7 @@ impl BlockHistory {
     }
 }
 
-/// The batches of all blocks that are not confirmed.
+/// The batches of all unconfirmed blocks.
 #[derive(Debug, Default)]
 pub(super) struct Unconfirmed {
     blocks: BTreeMap<u64, BlockHistory>,
@@ -44,16 +44,16 @@ pub(super) struct Unconfirmed {
 }
 
 impl Unconfirmed {
-    /// Begins the block of a slot that replay has executed, in place of any other block of that slot. Replay has
-    /// dropped the metadata of `dropped` of its transactions.
+    /// Starts the block of a slot that replay has executed, replacing any other block of that slot. Replay has dropped
+    /// the metadata of `dropped` of its transactions.
     pub fn begin(&mut self, slot: u64, dropped: u64) {
         self.remove(slot);
         let block = BlockHistory { batches: vec![], transactions: dropped, is_dropped: dropped > 0, is_replayed: true };
         self.blocks.insert(slot, block);
     }
 
-    /// Adds a batch of one of this node's banks. After a fork switch replay executes an own block again, and then a
-    /// batch of the bank may still be on its link: the block has its transactions from replay.
+    /// Adds a batch of one of this node's banks. After a fork switch replay executes an own block again, while a batch
+    /// of the bank may still be on its link: replay's batches win.
     pub fn add_from_bank(&mut self, batch: &[u8]) {
         let slot = Batch::read(batch).slot;
         if !self.blocks.get(&slot).is_some_and(|block| block.is_replayed) {
@@ -61,7 +61,7 @@ impl Unconfirmed {
         }
     }
 
-    /// Adds a batch to its block, or drops those of the block if there is no room.
+    /// Adds a batch to its block, or drops all of the block's batches if there is no room.
     pub fn add(&mut self, batch: &[u8]) {
         let Batch { slot, count, .. } = Batch::read(batch);
         let block = self.blocks.entry(slot).or_default();
@@ -80,7 +80,7 @@ impl Unconfirmed {
     }
 
     /// Takes the batches of a block of `transactions` transactions, and whether they were dropped; `None` until all
-    /// have come. Forgets the blocks of earlier slots.
+    /// have arrived. Forgets the blocks of earlier slots.
     pub fn take(&mut self, slot: u64, transactions: u64) -> Option<(Vec<Vec<u8>>, bool)> {
         while let Some(earlier) = self.blocks.first_key_value().map(|(first, _)| *first).filter(|first| *first < slot) {
             self.remove(earlier);

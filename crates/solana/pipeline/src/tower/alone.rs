@@ -1,18 +1,18 @@
-//! alone: consensus of a node that is a cluster of one: it has all the stake, makes every block, and gossip is off.
+//! alone: consensus of a node that is its own cluster: it has all the stake, makes every block, and gossip is off.
 //!
-//! reads   `store_tower`, reliable: the newest block that is durable, as all before it are; the hash of its bank, at
-//!         which it works too if nobody else does
+//! reads   `store_tower`, reliable: the newest block that is durable with all before it; its bank hash, which this tile
+//!         helps to compute if the banks are idle
 //! writes  to [`Core`]: that block; to the ledger: what is confirmed and what is final
 //! memory  a block
-//! drops   blocks that a newer one follows before their turn: the vote for the newer one covers them
+//! drops   blocks superseded by a newer one before their turn: the vote for the newer one covers them
 //!
-//! Proof of history makes each block on the one before, so there is no fork to choose and nothing to execute again:
-//! consensus hears of each block as replay would report it. The node's account counts by the votes that it has cast,
-//! landed or not, and no other account counts: a chain in which somebody else has stake goes on all the same.
+//! Poh builds each block on the previous one, so there are no forks to choose from and nothing to re-execute: consensus
+//! receives each block as replay would report it. The node's account counts by the votes that it has cast, landed or
+//! not, and no other account counts: a chain in which another node has stake still makes progress.
 //!
-//! No tower is on disk. What the node has voted for is there before, and is part of its chain when it starts again: its
-//! last block is the root then, since nobody else can have built on another one. The timestamp of its last vote is in
-//! its account, which takes no vote with an earlier one.
+//! There is no tower on disk. Blocks are durable before the node votes for them, and are part of its chain after a
+//! restart: the last block is then the root, since no other node can have built on another one. The timestamp of the
+//! last vote is in the vote account, which accepts no vote with an earlier one.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -29,29 +29,29 @@ use super::messages::{Command, Event, FrozenBlock, Start};
 use super::saved::{Files, SavedError};
 use crate::links::STORE_TOWER;
 
-/// When to look again whether a durable block can be voted for.
+/// When to check again whether a durable block can be voted for.
 const LOOK_AGAIN_NS: u64 = 200_000;
-/// Changed accounts that are hashed in one turn.
+/// Changed accounts hashed per turn.
 const HASHED_IN_TURN: usize = 128;
-/// What the node's account weighs: it is all the stake that counts.
+/// The weight of the node's account: all the stake that counts.
 const STAKE: u64 = 1;
 
-/// A node that is a cluster of one.
+/// Drives consensus for a node that is its own cluster.
 pub struct Alone {
     ledger: Arc<Ledger>,
     node: Pubkey,
-    /// The account that it votes with; none: what is durable is confirmed.
+    /// The account that it votes with; if `None`, durable blocks count as confirmed.
     account: Option<Pubkey>,
-    /// The last block that consensus knows.
+    /// The last block reported to consensus.
     last: BankId,
-    /// The newest durable block, by its slot and id, until consensus knows it.
+    /// Slot and id of the newest durable block, until it is reported to consensus.
     durable: Option<(u64, Hash)>,
     look_at: u64,
 }
 
 impl Alone {
-    /// Begins at the ledger's last block, whose id is given, with consensus that has rooted it. The node votes if the
-    /// chain has an account in which it may.
+    /// Starts at the ledger's last block, with the given id, and returns consensus with that block as its root. The
+    /// node votes if the chain has an account for which it is the authorized voter.
     pub fn new(ledger: Arc<Ledger>, node: Pubkey, block_id: Hash, slot: Duration, now: Now) -> (Core, Self) {
         let (account, state) = vote_account(&ledger, &node).unzip();
         let (block, (root, hash)) = (ledger.recent_blocks(1)[0], ledger.hash_all());
@@ -92,7 +92,7 @@ impl Alone {
         Ok(self)
     }
 
-    /// Store says which block is durable.
+    /// Handles store's report of a durable block.
     pub(super) fn on_durable(&mut self, frag: &Frag<'_>) {
         let slot = frag.tag();
         if self.account.is_none() {
@@ -102,17 +102,17 @@ impl Alone {
         self.durable = Some((slot, frag.payload().try_into().expect("a block's id")));
     }
 
-    /// Reports the newest durable block to consensus once its bank's hash is known, and the vote before is signed.
+    /// Reports the newest durable block to consensus once its bank hash is known and the previous vote is signed.
     /// Returns whether it did.
     pub(super) fn report_block<T: Tile>(&mut self, core: &mut Core, out: &Out<'_, T>) -> bool {
         let Some((slot, block_id)) = self.durable.filter(|_| out.now() >= self.look_at && !core.is_signing()) else {
             return false;
         };
-        // The banks are at it; where they are idle this works it out.
+        // The banks compute it; if they are idle, this does.
         self.ledger.hash_some(HASHED_IN_TURN);
         let summary = self.ledger.summary(slot);
         let Some((summary, hash)) = summary.and_then(|summary| Some((summary, summary.bank_hash?))) else {
-            // It is whole on disk a moment before its slot has ended here, or its hash is being worked out.
+            // It may be whole on disk a moment before its slot has ended here, or its hash is still being computed.
             self.look_at = out.now() + LOOK_AGAIN_NS;
             return false;
         };
@@ -124,12 +124,12 @@ impl Alone {
         true
     }
 
-    /// When there is something to do, although nothing comes in.
+    /// When there is work to do without any input.
     pub(super) fn look_at(&self, core: &Core) -> Option<u64> {
         self.durable.filter(|_| !core.is_signing()).map(|_| self.look_at)
     }
 
-    /// Applies an output of consensus: marks in the ledger what is confirmed and what is final. All else is for others.
+    /// Applies an output of consensus: marks confirmed and final blocks in the ledger, and ignores everything else.
     pub(super) fn apply(&self, output: &Output) {
         match output {
             Output::Confirmed(id) => drop(self.ledger.mark_stored(id.slot)),
@@ -138,9 +138,9 @@ impl Alone {
         }
     }
 
-    /// A block on the last one, where the node has cast these votes.
+    /// Builds a block on the last one, in which the node has cast these votes.
     fn block(&self, id: BankId, block_id: Hash, blockhash: Hash, cast: &Lockouts) -> FrozenBlock {
-        // The tower has the account's last timestamp from the start.
+        // The tower has had the account's last timestamp since the start.
         let last_timestamp = (0, 0);
         let own = |key| AccountVotes { key, stake: STAKE, votes: cast.votes.clone(), root: cast.root, last_timestamp };
         let votes = self.account.map(own).into_iter().collect();
@@ -149,7 +149,7 @@ impl Alone {
     }
 }
 
-/// The account in which a node may vote, if the chain has one, and what it holds.
+/// Finds the vote account for which a node is the authorized voter, if the chain has one, with its state.
 fn vote_account(ledger: &Ledger, node: &Pubkey) -> Option<(Pubkey, VoteState)> {
     let epoch = ledger.clock().epoch;
     let mut accounts = ledger.vote_accounts().into_iter();
@@ -157,7 +157,7 @@ fn vote_account(ledger: &Ledger, node: &Pubkey) -> Option<(Pubkey, VoteState)> {
     own.map(|account| (account.key, account.state))
 }
 
-/// A node alone has no files for tower and root: when it starts again the last block of its chain is the root.
+/// A lone node stores no tower and no root: after a restart the last block of its chain is the root.
 pub struct NoFiles;
 
 impl Files for NoFiles {

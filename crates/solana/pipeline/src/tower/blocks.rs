@@ -1,21 +1,21 @@
 //! blocks: the executed blocks above the root, and the path from one to another.
 //!
-//! reads   blocks that are frozen, rooted, dropped
+//! reads   blocks that are frozen, rooted or dropped
 //! writes  paths
-//! memory  120 B a block above the root
-//! drops   what does not descend from a new root
+//! memory  120 B per block above the root
+//! drops   blocks that do not descend from a new root
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_consensus::BankId;
 use hearth_wire::Hash;
 
-/// A block that was executed to its end.
+/// An executed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frozen {
-    /// What it is.
+    /// Its slot and bank hash.
     pub id: BankId,
-    /// The slot of the block that it was executed on.
+    /// The slot of its parent.
     pub parent: u64,
     /// The Merkle root of its last FEC set.
     pub block_id: Hash,
@@ -23,7 +23,7 @@ pub struct Frozen {
     pub blockhash: Hash,
 }
 
-/// Blocks by slot: one version of each.
+/// Executed blocks by slot, one version of each.
 #[derive(Debug)]
 pub struct Blocks {
     blocks: BTreeMap<u64, Frozen>,
@@ -31,17 +31,17 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Begins with a root.
+    /// Creates the set with only the root.
     pub fn new(root: Frozen) -> Self {
         Self { blocks: BTreeMap::from([(root.id.slot, root)]), root: root.id.slot }
     }
 
-    /// The block of a slot.
+    /// Returns the block of a slot.
     pub fn get(&self, slot: u64) -> Option<&Frozen> {
         self.blocks.get(&slot)
     }
 
-    /// Whether this very block was executed here, and not dropped.
+    /// Whether exactly this block was executed here and not dropped.
     pub fn has(&self, id: &BankId) -> bool {
         self.get(id.slot).is_some_and(|block| block.id == *id)
     }
@@ -51,19 +51,19 @@ impl Blocks {
         self.blocks.last_key_value().map_or(self.root, |(slot, _)| *slot)
     }
 
-    /// How many there are, the root among them.
+    /// How many blocks there are, including the root.
     pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Adds a block on one that is there.
+    /// Adds a block whose parent is in the set.
     pub fn add(&mut self, block: Frozen) {
         assert!(self.blocks.contains_key(&block.parent), "blocks come after their parents");
         self.blocks.insert(block.id.slot, block);
     }
 
-    /// How to get to the block of `slot` from a line of blocks, given by their slots: the block of the line to go back
-    /// to, and the blocks to execute from there on, in order. None if the slot does not hang together with the line.
+    /// Returns the path to the block of `slot` from a fork given by its slots: the block of the fork to rewind to, and
+    /// the blocks to execute from there, in order. `None` if the slot has no common ancestor with the fork.
     pub fn path(&self, line: &BTreeSet<u64>, slot: u64) -> Option<(u64, Vec<u64>)> {
         let (mut path, mut at) = (vec![], slot);
         while !line.contains(&at) {
@@ -74,8 +74,8 @@ impl Blocks {
         Some((at, path))
     }
 
-    /// A new root: forgets what does not descend from it. Returns the slots that are forgotten and are not below it on
-    /// its line.
+    /// Sets a new root and forgets what does not descend from it. Returns the forgotten slots that are not ancestors of
+    /// the new root.
     pub fn set_root(&mut self, root: u64) -> Vec<u64> {
         let mut line = BTreeSet::new();
         let mut at = root;
@@ -99,7 +99,7 @@ impl Blocks {
         gone
     }
 
-    /// Forgets a block and all that was executed on it; their slots.
+    /// Forgets a block and its descendants; returns their slots.
     pub fn dump(&mut self, slot: u64) -> Vec<u64> {
         let mut gone = BTreeSet::new();
         for (at, block) in self.blocks.range(slot..) {

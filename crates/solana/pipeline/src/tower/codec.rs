@@ -1,11 +1,12 @@
-//! codec: events and commands as bytes, and bytes in pieces that fit a link.
+//! codec: encodes events and commands, and splits them into chunks that fit a link.
 //!
-//! reads   messages; pieces
-//! writes  pieces; messages
-//! memory  one message: an event of all vote accounts takes 450 B for each
-//! drops   nothing: a message that does not decode is a broken invariant
+//! reads   messages; chunks
+//! writes  chunks; messages
+//! memory  one message: an event with all vote accounts takes 450 B for each
+//! drops   nothing
 //!
-//! Numbers are little endian. Both ends are of one build, so a message that does not decode is a broken invariant.
+//! Numbers are little endian. Both ends belong to the same build, so a message that does not decode is a broken
+//! invariant.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::messages::{Command, Event, FrozenBlock, StoredBlock};
 use crate::links::MORE;
 use crate::links::codec::Reader;
 
-/// Puts the pieces of a message together.
+/// Reassembles the chunks of a message.
 #[derive(Debug, Default)]
 pub struct Pieces {
     bytes: Vec<u8>,
@@ -25,7 +26,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Takes a frag's payload and control bits. Returns the message once it is whole.
+    /// Takes a frag's payload and control bits. Returns the message once it is complete.
     pub fn push(&mut self, piece: &[u8], control: u16) -> Option<&[u8]> {
         if std::mem::take(&mut self.is_done) {
             self.bytes.clear();
@@ -36,14 +37,14 @@ impl Pieces {
     }
 }
 
-/// A message as pieces of `mtu` bytes at most, each with its control bits.
+/// Splits a message into chunks of at most `mtu` bytes, each with its control bits.
 pub fn pieces(message: &[u8], mtu: usize) -> impl Iterator<Item = (&[u8], u16)> {
     let last = message.len().div_ceil(mtu) - 1;
     message.chunks(mtu).enumerate().map(move |(at, piece)| (piece, if at == last { 0 } else { MORE }))
 }
 
 impl Event {
-    /// The event as bytes.
+    /// Encodes the event.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];
         match self {
@@ -74,7 +75,7 @@ impl Event {
         out
     }
 
-    /// The event that [`Event::encode`] wrote.
+    /// Decodes the event that [`Event::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Self {
         let mut r = Reader(bytes);
         match r.u8() {
@@ -104,7 +105,7 @@ impl Event {
 }
 
 impl Command {
-    /// The command as bytes.
+    /// Encodes the command.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];
         match self {
@@ -125,7 +126,7 @@ impl Command {
         out
     }
 
-    /// The command that [`Command::encode`] wrote.
+    /// Decodes the command that [`Command::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Self {
         let mut r = Reader(bytes);
         match r.u8() {

@@ -1,6 +1,6 @@
-//! core: what tower does with each message, and at each instant.
+//! core: tower's decisions on each message and at each instant, without I/O.
 //!
-//! reads   events of replay; votes, slots and duplicates of gossip; signatures; the time
+//! reads   replay's events; gossip's votes, slots and duplicates; signatures; the time
 //! writes  commands for replay, votes, questions; the two files
 //! memory  see mod.rs
 //! drops   see mod.rs
@@ -28,9 +28,9 @@ use super::messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 use super::saved::{Files, SavedError};
 use super::votes;
 
-/// A slot that is voted for and not here is asked for no further than so many above what is executed.
+/// How far above the executed slots tower requests a slot that has votes and is missing here.
 const ASKED_AHEAD: u64 = 1_024;
-/// A slot is asked for once more than 1/20 of the stake has voted for it: an account with next to no stake could name
+/// A slot is requested once more than 1/20 of the stake has voted for it: an account with next to no stake could name
 /// slots that never existed.
 const ASKED_BY: u128 = 20;
 
@@ -69,87 +69,87 @@ hearth_tile::counters! {
     }
 }
 
-/// Why a node can vote no more.
+/// Why a node can no longer vote.
 #[derive(Debug, thiserror::Error)]
 pub enum TowerError {
-    /// The tower's file, or the root's.
+    /// Saving or loading the tower or the root failed.
     #[error(transparent)]
     Saved(#[from] SavedError),
     /// The tower does not fit the chain.
     #[error("{0}; the chain in the ledger folder is not the one that this node has voted on")]
     Start(#[from] StartError),
-    /// Two processes are one node.
+    /// Two processes run with the same identity.
     #[error(
         "another process runs with this node's identity, and began later: one identity is one node (consensus.identity_path)"
     )]
     Double,
 }
 
-/// Who the node is.
+/// Who the node is, and what it does in the cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Its identity.
     pub node: Pubkey,
     /// The account that it votes with, if it votes.
     pub vote_account: Option<Pubkey>,
-    /// Whether it makes blocks in its turns.
+    /// Whether it makes blocks in its leader slots.
     pub leads: bool,
-    /// Whether others hear of its votes in gossip.
+    /// Whether it publishes its votes in gossip.
     pub gossips: bool,
-    /// Whether the chain begins: there is no block yet, executed or not.
+    /// Whether the chain is new: no block exists yet, executed or not.
     pub is_begin: bool,
-    /// How long a slot takes.
+    /// The length of a slot.
     pub slot: Duration,
 }
 
-/// The time, by two clocks.
+/// The current time, by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Since any instant; it never goes back.
+    /// Time since an arbitrary instant; it never goes back.
     pub monotonic: Duration,
-    /// Unix time in milliseconds; it may be set back.
+    /// Unix time in milliseconds; the clock may step backwards.
     pub unix_ms: u64,
 }
 
-/// What is to be done. Outputs are handled in order.
+/// An action for the caller. Outputs are handled in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this command to replay.
     Replay(Command),
-    /// Have the message of a vote signed by each of its signers, and give that to [`Core::on_signed`]. Its tower is on
-    /// disk.
+    /// Get the message of a vote signed by each of its signers, and pass the signatures to [`Core::on_signed`]. Its
+    /// tower is on disk.
     Sign {
-        /// Which vote it is.
+        /// Identifies the vote.
         number: u64,
-        /// The message.
+        /// The message to sign.
         message: Message,
     },
     /// Send a vote to the leaders of the next slots.
     Vote(Vec<u8>),
     /// Publish a vote in gossip.
     Gossip(Vec<u8>),
-    /// Ask for the block of this slot: others have voted for it.
+    /// Request the block of this slot: other nodes have voted for it.
     Want(u64),
     /// Send this node's block of a slot again.
     Resend(u64),
-    /// Ask others for the ancestors of the block of this slot, until [`Core::on_ancestors`] is given them.
+    /// Ask other nodes for the ancestors of this slot's block, until [`Core::on_ancestors`] receives them.
     AskAncestors(u64),
-    /// Slots up to this one are of no interest any more.
+    /// Slots up to this one are no longer needed.
     Root(u64),
     /// More than two thirds of the stake voted for this block or one above it.
     Confirmed(BankId),
 }
 
-/// A vote that is being signed.
+/// A vote that is waiting for its signatures.
 #[derive(Debug)]
 struct Unsigned {
     number: u64,
     message: Message,
-    /// The block that it is for; none: the last vote of the run before, which is for gossip alone.
+    /// The block that it votes for; `None` for the previous run's last vote, which goes to gossip only.
     id: Option<BankId>,
 }
 
-/// The state.
+/// Consensus with its inputs and pending outputs.
 pub struct Core {
     config: Config,
     consensus: Consensus,
@@ -163,43 +163,43 @@ pub struct Core {
     stored: BTreeMap<u64, StoredBlock>,
     /// Slots whose blocks cannot be executed.
     dead: BTreeSet<u64>,
-    /// Slots whose blocks replay was sent the command to drop, and has not dropped yet.
+    /// Slots whose blocks replay was commanded to drop, and has not dropped yet.
     dumping: VecDeque<u64>,
-    /// Own slots above the root that replay was sent the command to begin.
+    /// Own slots above the root that replay was commanded to start.
     begun: BTreeSet<u64>,
-    /// The own slot under way.
+    /// The own slot in progress.
     making: Option<u64>,
     has_backlog: bool,
-    /// What is built on, and since when: slots are counted from the moment at which that was decided, as the time of
-    /// the slots behind it runs for all nodes. Proof of history hears of it later, once the ledger is free, such as at
-    /// the end of an own slot. That shifts no own slot: proof of history hashes the ticks that it lacks as fast as it
-    /// can when the slot is to be made. Slots of one turn follow each other by its own schedule, whatever this says,
-    /// since the slot on an own block begins when the block is known here.
+    /// The block to build on, and since when: slots count from the moment of that decision, because the time of the
+    /// following slots runs for all nodes. Poh learns of it later, once the ledger is free, such as at the end of an
+    /// own slot. That shifts no own slot: poh hashes missing ticks as fast as it can when it must produce the slot.
+    /// Consecutive slots of one turn follow poh's own schedule, whatever this says, since the slot on an own block
+    /// starts when that block is known here.
     reset: (u64, Duration),
-    /// A vote whose tower is being put on disk, and the tower. It is sent though a newer one waits: a disk that is
-    /// slower than votes come would otherwise keep all of them back.
+    /// A vote whose tower is being written to disk, and the tower. It is sent even if a newer one waits: if the disk is
+    /// slower than the votes, no vote would leave otherwise.
     unsaved: Option<(TowerVote, Vec<u8>)>,
-    /// The newest vote behind that one.
+    /// The newest vote after that one.
     next_vote: Option<(TowerVote, Vec<u8>)>,
     unsigned: Option<Unsigned>,
-    /// How many votes were given to be signed.
+    /// How many votes were submitted for signing.
     numbered: u64,
     join_wait: Option<JoinWait>,
-    /// The last vote that was published in gossip.
+    /// The last vote published in gossip.
     refresh: Option<VoteRefresh>,
     tally: VoteTally,
-    /// Slots that enough have voted for to ask for them.
+    /// Slots with enough votes to request them.
     wanted: BTreeSet<u64>,
     out: Vec<Output>,
-    /// What was counted.
+    /// The tile's counters.
     pub count: Counters,
 }
 
 impl Core {
-    /// Begins at a root, with the tower that was saved, if there is one.
+    /// Starts at a root, with the saved tower, if there is one.
     ///
     /// # Errors
-    /// The tower is of another chain.
+    /// The tower belongs to another chain.
     pub fn new(config: Config, start: Start, saved: Option<Tower>, now: Now) -> Result<Self, TowerError> {
         let Start { block, ancestors, schedule, epochs, stored } = start;
         let FrozenBlock { bank, blockhash, voters } = block;
@@ -237,7 +237,7 @@ impl Core {
             voters: voters.into_iter().collect(),
             blocks: Blocks::new(frozen),
             head: frozen,
-            // Until replay says that there is nothing to execute.
+            // Until replay reports that there is nothing to execute.
             has_backlog: stored.iter().any(|block| block.is_whole),
             stored: stored.into_iter().map(|block| (block.slot, block)).collect(),
             dead: BTreeSet::new(),
@@ -256,7 +256,7 @@ impl Core {
             out: vec![],
             count: Counters { root_slot: root, ..Counters::default() },
         };
-        // Where all begin again, each waits to hear where the others stand.
+        // When all nodes restart, each waits to learn where the others are.
         if let Some(last) = core.consensus.last_vote().filter(|_| core.config.gossips) {
             core.sign(&last, None);
         }
@@ -278,12 +278,12 @@ impl Core {
         self.unsigned.is_some()
     }
 
-    /// Whether it makes blocks in its turns.
+    /// Whether it makes blocks in its leader slots.
     pub fn leads(&self) -> bool {
         self.config.leads
     }
 
-    /// Takes an event of replay.
+    /// Handles an event from replay.
     pub fn on_event(&mut self, event: Event, now: Now) {
         match event {
             Event::Epoch(stakes) => {
@@ -292,11 +292,11 @@ impl Core {
                 self.epochs.insert(stakes.epoch, stakes);
             }
             Event::Frozen(block) => self.froze(*block, now),
-            // Of what is being dropped: replay comes to another version, and reports that.
+            // A block being dropped: replay executes another version, and reports that.
             Event::Dead(slot) if self.dumping.iter().any(|dumped| *dumped <= slot) => {}
             Event::Dead(slot) => {
                 self.dead.insert(slot);
-                // The only error is that its slot is rooted meanwhile.
+                // The only error is that the slot has been rooted meanwhile.
                 let _ = self.consensus.on_dead(slot);
             }
             Event::Retracted(slot) => {
@@ -334,11 +334,11 @@ impl Core {
             self.voters.clear(); // The block names all.
         }
         self.voters.extend(voters);
-        // Where consensus waits for the tower's root, or drops the parent in the next step, it does not take it.
+        // Consensus rejects it while waiting for the tower's root, or if it drops the parent in the next step.
         let _ = self.consensus.on_frozen(bank, now.unix_ms);
     }
 
-    /// Gossip has received the transaction of a vote; its signatures were not checked.
+    /// Handles a vote transaction that gossip received; its signatures are not verified yet.
     pub fn on_vote(&mut self, transaction: &[u8]) {
         let voted = votes::heard(transaction, &self.voters);
         let counts = voted.is_some_and(|voted| {
@@ -352,7 +352,7 @@ impl Core {
         self.out.push(Output::Replay(Command::Voted(voted)));
     }
 
-    /// Records a vote; its slot is asked for once enough stake has voted for it, where it is near and not whole here.
+    /// Records a vote, and requests its slot once enough stake has voted for it, if it is near and not whole here.
     fn note_vote(&mut self, voted: &Voted) {
         let Some(stakes) = self.stakes(voted.slot) else { return };
         if stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0) {
@@ -368,28 +368,28 @@ impl Core {
         }
     }
 
-    /// Gossip has heard that a node has these slots.
+    /// Handles gossip's news that a node has these slots.
     pub fn on_slots(&mut self, node: &Pubkey, slots: impl IntoIterator<Item = u64>) {
         slots.into_iter().for_each(|slot| self.consensus.on_has_slot(node, slot));
     }
 
-    /// It is proved that a slot's leader made two blocks.
+    /// Handles a proof that a slot's leader made two blocks.
     pub fn on_duplicate(&mut self, slot: u64) {
-        // One of a slot that is rooted, or far away, is no news.
+        // A slot that is rooted or far away is no news.
         self.count.duplicate_slots += u64::from(self.consensus.on_duplicate(slot).is_ok());
     }
 
-    /// Others have said which blocks the one asked for by [`Output::AskAncestors`] is built on, itself included.
+    /// Handles the agreed ancestors of the block in [`Output::AskAncestors`], itself included.
     pub fn on_ancestors(&mut self, chain: &[BankId]) {
         self.consensus.on_ancestors(chain);
     }
 
-    /// The signatures for the message of a vote, in the order of its signers. Signatures of an older vote than the last
-    /// are of no use.
+    /// Handles the signatures for a vote's message, in the order of its signers. Signatures of any vote but the last
+    /// are useless.
     ///
     /// # Panics
-    /// There are no signatures: sign refused the vote. It would refuse all others too, and a node alone would confirm
-    /// nothing any more.
+    /// If there are no signatures, because sign refused the vote. It would refuse all others too, and a lone node would
+    /// never confirm anything again.
     pub fn on_signed(&mut self, number: u64, signatures: &[Signature], now: Now) {
         assert!(!signatures.is_empty(), "sign refused the node's own vote");
         let Some(Unsigned { message, id, .. }) = self.unsigned.take_if(|unsigned| unsigned.number == number) else {
@@ -400,7 +400,7 @@ impl Core {
         if let Some(id) = id {
             self.out.push(Output::Vote(transaction.clone()));
             let account = self.config.vote_account.expect("only a node that votes has votes signed");
-            // One that is sent again is known.
+            // A vote that is sent again is already known.
             let _ = self.consensus.on_vote(&account, id);
         }
         if self.config.gossips {
@@ -409,7 +409,7 @@ impl Core {
         }
     }
 
-    /// What is to be done since the last call, in order.
+    /// Returns the actions due since the last call, in order.
     pub fn outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.out)
     }
@@ -417,7 +417,7 @@ impl Core {
     /// Does what is due.
     ///
     /// # Errors
-    /// The disk does not take the tower, for another reason than that it is full: then its vote is not sent.
+    /// Writing the tower failed for another reason than a full disk; its vote is not sent.
     pub fn poll(&mut self, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
         self.out.extend(std::mem::take(&mut self.wanted).into_iter().map(Output::Want));
         if let Some(refresh) = &mut self.refresh
@@ -458,7 +458,7 @@ impl Core {
                 self.save(files)?;
             }
             Action::Refresh(vote) if self.unsaved.is_none() => self.sign(&vote, Some(vote.id)),
-            // What is not on disk yet is sent when it is.
+            // A vote that is not on disk yet is sent once it is.
             Action::Refresh(_) => {}
             Action::Reset(id) => {
                 self.reset = (id.slot, now.monotonic);
@@ -495,8 +495,8 @@ impl Core {
         self.out.push(Output::Replay(command));
     }
 
-    /// Puts the tower of a vote on disk, and has the vote signed then; after it that of the newest. A disk that is full
-    /// has room later.
+    /// Writes the tower of a vote to disk and then requests its signatures; afterwards the same for the newest vote. A
+    /// full disk is retried.
     fn save(&mut self, files: &mut dyn Files) -> Result<(), TowerError> {
         while let Some((vote, tower)) = self.unsaved.take() {
             let is_skipped = active(Mutation::SkippedTower) && !vote.id.slot.is_multiple_of(8);
@@ -521,7 +521,7 @@ impl Core {
         Ok(())
     }
 
-    /// Has a vote signed, in place of one that is not signed yet.
+    /// Submits a vote for signing, replacing an unsigned one.
     fn sign(&mut self, vote: &TowerVote, id: Option<BankId>) {
         let Some(account) = self.config.vote_account else { return };
         let named = self.blocks.get(vote.blockhash_of.slot).unwrap_or(&self.head).blockhash;
@@ -535,7 +535,7 @@ impl Core {
         let Some(root) = rooted.last() else { return Ok(()) };
         match files.save_root(*root) {
             Err(why) if !why.is_full() => return Err(why.into()),
-            // An older one is as good, and the next is soon.
+            // An older root is as good, and the next one comes soon.
             saved => self.count.unsaved += u64::from(saved.is_err()),
         }
         self.blocks.set_root(root.slot);
@@ -549,7 +549,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether the node still waits for the cluster.
+    /// Whether the node is still waiting for the cluster.
     fn is_joining(&mut self, now: Now) -> bool {
         let newest = self.blocks.newest();
         let stakes = self.stakes(newest);
@@ -566,8 +566,8 @@ impl Core {
         wait == Wait::Still
     }
 
-    /// Whether the node leads, more than a third of the stake has voted for what was not executed here, and there is a
-    /// block to execute: it may be of the fork that they are on; each block and vote of its own binds it to another.
+    /// Whether the node leads, more than a third of the stake has voted for blocks not executed here, and there is a
+    /// block to execute. It may belong to their fork, while each own block and vote binds this node to another one.
     fn is_elsewhere(&self, tick_height: u64) -> bool {
         if !self.has_backlog || self.leader(tick_height / TICKS_PER_SLOT) != Some(self.config.node) {
             return false;
@@ -579,7 +579,7 @@ impl Core {
         self.tally.exceeds_share(&stakes, 3, |slot| slot > root && !is_known(slot))
     }
 
-    /// The stakes of a slot's epoch, where they are known.
+    /// The stakes of a slot's epoch, if known.
     pub fn stakes(&self, slot: u64) -> Option<Arc<EpochStakes>> {
         self.epochs.get(&self.schedule.epoch(slot)).cloned()
     }
@@ -589,7 +589,7 @@ impl Core {
     }
 }
 
-/// Who leads which slot.
+/// The leader schedule of the known epochs.
 #[derive(Clone, Copy)]
 struct Leaders<'a> {
     schedule: &'a EpochSchedule,
@@ -605,10 +605,10 @@ impl Leaders<'_> {
     }
 }
 
-/// What a leader asks.
+/// The leader logic's view of the node.
 struct View<'a> {
     node: &'a Pubkey,
-    /// Whether it makes blocks in its turns.
+    /// Whether it makes blocks in its leader slots.
     leads: bool,
     leaders: Leaders<'a>,
     stored: &'a BTreeMap<u64, StoredBlock>,
@@ -619,7 +619,7 @@ struct View<'a> {
 
 impl LeaderView for View<'_> {
     fn leader(&self, slot: u64) -> Option<Pubkey> {
-        // A node that makes no blocks here, or by its own clock, looks for no turn.
+        // A node that makes no blocks here, or makes them by its own clock, has no leader slots.
         self.leads.then(|| self.leaders.of(slot)).flatten()
     }
 

@@ -1,12 +1,12 @@
-//! join_wait: how far the cluster is by the votes heard, and how long a node that has just started waits for it.
+//! join_wait: how far the cluster is according to its votes, and how long a freshly started node waits for it.
 //!
-//! reads   gossip votes, stakes; the time since any instant, which never goes back
+//! reads   gossip votes, stakes; monotonic time
 //! writes  whether the node still waits, whether it counts slots from now on, when it refreshes its last vote
-//! memory  40 B for each vote account with stake, and one vote
-//! drops   votes of an account that are older than its newest
+//! memory  40 B per vote account with stake, and one vote
+//! drops   votes older than the account's newest
 //!
-//! A block made too early builds on an old parent when the cluster is ahead of this node. At the beginning of a chain
-//! the other nodes may not be up yet: votes cast among few nodes would lock them out when the others go on without
+//! A block made too early builds on an old parent if the cluster is ahead of this node. At the start of a chain the
+//! other nodes may not be up yet: votes cast among few nodes would lock those out when the others continue without
 //! them.
 
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use std::time::Duration;
 use hearth_ledger::stakes::EpochStakes;
 use hearth_wire::Pubkey;
 
-/// The longest that a joining node waits for news of the cluster before it makes its own blocks. A cluster with too few
-/// nodes up goes on after that.
+/// Maximum wait of a joining node for news of the cluster before it makes its own blocks. After that, a cluster with
+/// too few live nodes continues.
 const JOIN_FOR: Duration = Duration::from_secs(20);
-/// The newest slot heard is the cluster's tip once no newer one was heard for this long. Votes arrive in any order, and
-/// a cluster that runs votes every slot, 0.4 s.
+/// The newest slot heard is the cluster's tip once no newer one arrives for this long. Votes arrive in any order, and a
+/// running cluster votes every slot, 0.4 s.
 const SURE_FOR: Duration = Duration::from_millis(500);
-/// A node has caught up when it has executed all but this many slots of those voted for.
+/// A node has caught up once it has executed all but this many of the slots with votes.
 const NEAR: u64 = 4;
-/// How long after its last send a vote that no newer vote follows is sent over gossip again: other nodes may have just
-/// started, and an older send reaches them slowly.
+/// Interval after which a vote without a successor is sent over gossip again: other nodes may have just started, and an
+/// older send reaches them slowly.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
-/// The most times that one vote is sent again.
+/// Maximum resends of one vote.
 const REFRESHES: u32 = 30;
 
 /// The newest slot that each vote account with stake has voted for in gossip.
@@ -36,10 +36,10 @@ pub struct VoteTally(BTreeMap<Pubkey, u64>);
 /// How far the other nodes are, by their votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterTip {
-    /// The newest slot that more than a third of the stake has voted for, or voted beyond: fewer may lie. 0 where too
-    /// few votes were heard.
+    /// The newest slot that more than a third of the stake has voted for or beyond: less stake may lie. 0 if too few
+    /// votes were heard.
     pub newest: u64,
-    /// Whether votes were heard from more than two thirds of the stake, this node's own included.
+    /// Whether more than two thirds of the stake were heard from, including this node.
     pub is_known: bool,
 }
 
@@ -50,7 +50,7 @@ impl VoteTally {
         *newest = slot.max(*newest);
     }
 
-    /// Returns how far the other nodes are; the account `own` is this node's.
+    /// Returns how far the other nodes are; `own` is this node's account.
     pub fn cluster_tip(&self, stakes: &EpochStakes, own: Option<&Pubkey>) -> ClusterTip {
         let others = self.0.iter().filter(|(account, _)| Some(*account) != own);
         let mut heard: Vec<(u64, u128)> = others.map(|(account, slot)| (*slot, stake(stakes, account))).collect();
@@ -78,40 +78,40 @@ fn stake(stakes: &EpochStakes, account: &Pubkey) -> u128 {
     stakes.vote(account).map_or(0, |vote| u128::from(vote.stake))
 }
 
-/// Whether a joining node still waits.
+/// State of a joining node's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It waits.
+    /// Still waiting.
     Still,
     /// It has caught up with the cluster.
     Over,
-    /// No node has a newer block, or no node answers: slots are counted from now. Each node began to wait at its own
-    /// time; counted from there, two nodes would lead at once.
+    /// No node has a newer block, or no node answers: slots count from now. Nodes start to wait at different times;
+    /// counting from there, two nodes would lead at once.
     OverFromNow,
 }
 
 /// The wait of a node that has just started in a cluster where other nodes have stake.
 #[derive(Debug)]
 pub struct JoinWait {
-    /// The newest slot of which the store held anything at the start.
+    /// The newest slot in the store at startup.
     known: u64,
-    /// The smallest distance to the cluster so far, slots.
+    /// The smallest distance to the cluster so far, in slots.
     behind: u64,
-    /// When the node stops waiting, unless it comes nearer to the cluster before.
+    /// When the node stops waiting, unless it gets nearer to the cluster before.
     until: Duration,
-    /// Since when no node of the known stake had a newer block.
+    /// Since when no node of the known stake has had a newer block.
     tip_since: Option<Duration>,
 }
 
 impl JoinWait {
-    /// Starts the wait. `known` is the newest slot of which the store holds anything.
+    /// Starts the wait. `known` is the newest slot in the store.
     pub fn new(known: u64, now: Duration) -> Self {
         Self { known, behind: u64::MAX, until: now + JOIN_FOR, tip_since: None }
     }
 
-    /// Decides whether the wait is over. It lasts while the node has none of the cluster's newer blocks, or too little
-    /// stake has said that there are none, and is extended as long as the node comes nearer. `executed` is the newest
-    /// executed slot, `base` the one that the node would build on.
+    /// Decides whether the wait is over. It lasts while the node lacks the cluster's newer blocks, or while too little
+    /// stake has shown that there are none, and is extended while the node gets nearer. `executed` is the newest
+    /// executed slot, `base` the one on which the node would build.
     pub fn poll(&mut self, now: Duration, others: ClusterTip, executed: u64, base: u64) -> Wait {
         let behind = others.newest.saturating_sub(executed);
         let is_new = others.newest > self.known;
@@ -132,7 +132,7 @@ impl JoinWait {
     }
 }
 
-/// The last vote that was sent over gossip, and when to send it again.
+/// The last vote sent over gossip, and when to send it again.
 #[derive(Debug)]
 pub struct VoteRefresh {
     /// The vote's transaction.
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Accounts 1, 2 and so on.
+    /// Stakes of accounts 1, 2 and so on.
     fn stakes(of: &[u64]) -> EpochStakes {
         let stake = |(number, stake): (u8, &u64)| {
             let key = [number; 32];
@@ -208,11 +208,11 @@ mod tests {
 
     #[test]
     fn old_votes_do_not_end_the_wait() {
-        // The store held slots up to 10, of which 9 and 10 were not executed.
+        // The store has slots up to 10, of which 9 and 10 are not executed.
         let looks = [(100, known(7), 8), (400, known(10), 8), (900, known(10), 8), (950, known(14), 10)];
         assert_eq!(waits(10, &looks), [Still; 4]);
         assert_eq!(waits(10, &[looks[3], (1_000, known(14), 14)]), [Still, Over]);
-        // All nodes had stopped: the wait ends when all is executed and no node had more for a while.
+        // All nodes had stopped: the wait ends once all is executed and no node has had more for a while.
         assert_eq!(waits(10, &[looks[1], (500, known(10), 10), (1_000, known(10), 10)]), [Still, Still, OverFromNow]);
     }
 

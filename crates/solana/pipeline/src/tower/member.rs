@@ -1,28 +1,29 @@
-//! member: tower between the links of a node in a cluster.
+//! member: connects tower to the links of a node in a cluster.
 //!
-//! reads   `replay_tower`, reliable: pieces of an [`Event`]; `gossip_tower`, reliable: nodes, votes and slots of
-//!         others, slots whose leaders made two blocks; `repair_tower`, reliable: the blocks that others have below one
+//! reads   `replay_tower`, reliable: chunks of an [`Event`]; `gossip_tower`, reliable: other nodes, their votes and
+//!         slots, slots with equivocating leaders; `repair_tower`, reliable: other nodes' answers about the ancestors
+//!         of a block
 //! writes  `tower_replay`, elective: a `Command`; `tower_gossip`, elective: a signed vote, and the root; `tower_shred`,
-//!         elective: own blocks to send again; `tower_repair`, elective: slots to ask for, and whom to ask for the
-//!         ancestors of a block; `tower_rserve`, elective: confirmed blocks
-//! memory  that of [`View`] and of [`Questions`]; an event; what waits for room: commands of one step and of
-//!         [`COMMANDS`] votes of others, the newest vote, the root, slots above the root twice, [`CONFIRMED_MAX`]
+//!         elective: own blocks to send again; `tower_repair`, elective: slots to request, and which nodes to ask for
+//!         the ancestors of a block; `tower_rserve`, elective: confirmed blocks
+//! memory  that of [`View`] and of [`Questions`]; an event; messages that wait for room: commands of one step and of
+//!         [`COMMANDS`] votes of other nodes, the newest vote, the root, slots above the root twice, [`CONFIRMED_MAX`]
 //!         confirmed blocks
-//! drops   a vote that waits for room in gossip when a newer one comes, which says all that it said; answers about
-//!         ancestors that are not waited for: counted; of confirmed blocks that wait for room those that rserve would
-//!         have forgotten
+//! drops   a vote that waits for room on `tower_gossip` when a newer one replaces it, which implies it; unsolicited
+//!         answers about ancestors: counted; waiting confirmed blocks that rserve would have forgotten
 //!
-//! No tile waits for another in a circle. Tower takes events whether or not there is room for what comes of them. Each
-//! vote of another node is a command for replay, so that the news of gossip stays in its link while [`COMMANDS`] of
-//! them wait; replay takes commands at any time. Between tower and gossip neither direction blocks:
+//! No cycle of tiles can deadlock. Tower takes events whether or not there is room for their outputs. Each vote of
+//! another node becomes a command for replay, so gossip's news stays in its link while [`COMMANDS`] of them wait;
+//! replay takes commands at any time. Between tower and gossip neither direction blocks:
 //!
-//! - `gossip_tower` loses nothing. Where it is full, gossip goes on, and keeps in its table what it has not said; there
-//!   a newer vote of a node takes the place of an older one.
-//! - `tower_gossip`: gossip takes what comes there whatever it waits for itself. Where the link is full all the same,
-//!   tower goes on, and keeps the newest vote and the newest root: one that a newer one replaces is dropped.
+//! - `gossip_tower` loses nothing. If it is full, gossip continues and keeps the unsent news in its table, where a
+//!   node's newer vote replaces an older one.
+//! - `tower_gossip`: gossip takes its messages whatever it waits for itself. If the link is full all the same, tower
+//!   continues and keeps only the newest vote and the newest root.
 //!
-//! Nor between tower and repair. Questions for which `tower_repair` has no room stay due. Tower takes whatever comes on
-//! `repair_tower`; where that is full all the same, repair drops the answer, and tower asks that node again.
+//! The same holds between tower and repair. Questions for which `tower_repair` has no room stay due. Tower takes
+//! whatever arrives on `repair_tower`; if that is full all the same, repair drops the answer, and tower asks that node
+//! again.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -42,23 +43,23 @@ use crate::links::{
 };
 use crate::timer::next_look;
 
-/// How often the time is looked at, and questions for ancestors are asked, by a node that makes blocks; and how soon
-/// consensus acts on what gossip said.
+/// How often a node that makes blocks reads the clock and asks for ancestors, and how soon consensus acts on gossip's
+/// news.
 const TICK_NS: u64 = 10_000_000;
-/// How often a node does that which makes no blocks.
+/// The same for a node that makes no blocks.
 const IDLE_TICK_NS: u64 = 50_000_000;
-/// Commands that one turn publishes at most. While so many wait, gossip's news is left where it is.
+/// Maximum commands published per turn. While this many wait, gossip's news stays in its link.
 const COMMANDS: usize = 16;
-/// Questions for ancestors that one tick asks at most.
+/// Maximum questions for ancestors per tick.
 const QUESTIONS: usize = 64;
 
-/// The tile's links in a cluster, and what waits in it for room in them.
+/// The tile's links in a cluster, and messages that wait for room on them.
 pub(super) struct Member {
     /// Questions for the ancestors of blocks that are not executed here.
     questions: Questions,
-    /// Whether one was answered since they were counted.
+    /// Whether an answer arrived since they were last counted.
     has_answers: bool,
-    /// The other nodes, of which those that serve shreds know ancestors.
+    /// The other nodes; those that serve shreds can answer questions for ancestors.
     nodes: View,
     events: Pieces,
     from_replay: In,
@@ -69,15 +70,15 @@ pub(super) struct Member {
     to_shred: Port,
     to_repair: Port,
     to_rserve: Port,
-    /// What waits for room: commands; the newest vote and the newest root, for gossip.
+    /// Waiting for room: commands; the newest vote and the newest root, for gossip.
     commands: VecDeque<Vec<u8>>,
     vote: Option<Vec<u8>>,
     root: Option<u64>,
-    /// Own slots to be sent again, slots to ask for, and confirmed blocks, that wait for room.
+    /// Waiting for room: own slots to send again, slots to request, and confirmed blocks.
     resends: BTreeSet<u64>,
     wanted: BTreeSet<u64>,
     confirmed: VecDeque<BankId>,
-    /// When the time is looked at again.
+    /// When to read the clock again.
     tick_at: u64,
     /// From when on news is acted on at once: a while after the last tick.
     at_once_from: u64,
@@ -88,7 +89,7 @@ impl Member {
         let (to_replay, to_gossip) = (host.output(TOWER_REPLAY)?, host.output(TOWER_GOSSIP)?);
         let (to_shred, to_repair) = (host.output(TOWER_SHRED)?, host.output(TOWER_REPAIR)?);
         let to_rserve = host.output(TOWER_RSERVE)?;
-        // Events are taken even while there is no room: else two tiles could wait for each other.
+        // Events are taken even while there is no room; otherwise two tiles could wait for each other.
         let all = [to_replay, to_gossip, to_shred, to_repair, to_rserve];
         all.into_iter().for_each(|port| host.elective(port));
         Ok(Self {
@@ -106,7 +107,7 @@ impl Member {
             to_rserve,
             commands: VecDeque::new(),
             vote: None,
-            // Gossip begins at what the ledger has as final.
+            // Gossip starts with the ledger's final slot.
             root: Some(core.count.root_slot),
             resends: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -116,28 +117,27 @@ impl Member {
         })
     }
 
-    /// Whether a frag is taken now: a vote of another node becomes a command, and nothing else that comes may wait
-    /// behind those.
+    /// Whether to take a frag now: a vote of another node becomes a command, and no other input may wait behind those.
     pub(super) fn takes(&self, input: In) -> bool {
         input != self.from_gossip || self.commands.len() < COMMANDS
     }
 
-    /// Whether all that consensus said last is on its way to replay.
+    /// Whether everything that consensus last decided is on its way to replay.
     pub(super) fn is_free(&self) -> bool {
         self.commands.is_empty()
     }
 
-    /// Whether replay says that the node can no longer be in its cluster; it says itself why.
+    /// Whether replay reports that the node can no longer follow its cluster; replay itself reports why.
     pub(super) fn is_failure(&self, frag: &Frag<'_>) -> bool {
         frag.input() == self.from_replay && frag.control() == FAILED
     }
 
-    /// Takes what replay, gossip or repair says; whether consensus should act on it at once. It acts on what gossip and
-    /// repair say at the next tick, which is soon: one step does for many votes. Where the last tick is a while ago
-    /// that is now, since the core is awake.
+    /// Takes a frag from replay, gossip or repair; returns whether consensus should act on it at once. Consensus acts
+    /// on news of gossip and repair at the next tick, which is soon: one step serves many votes. If the last tick was a
+    /// while ago, it acts now, since the core is awake.
     ///
     /// # Errors
-    /// Another process is this node.
+    /// Another process runs with this identity.
     pub(super) fn on_frag(
         &mut self,
         frag: &Frag<'_>,
@@ -159,7 +159,7 @@ impl Member {
         Ok(false)
     }
 
-    /// Takes what gossip says.
+    /// Handles gossip's news.
     fn on_news(&mut self, news: TowerNews<'_>, core: &mut Core) -> Result<(), TowerError> {
         match news {
             TowerNews::Peer(PeerNews::Known(peer)) => self.nodes.put(&peer),
@@ -172,7 +172,7 @@ impl Member {
         Ok(())
     }
 
-    /// Takes what a node says of the ancestors of a block; consensus hears of it at the next tick.
+    /// Handles a node's answer about the ancestors of a block; consensus sees it at the next tick.
     fn on_answer(&mut self, answer: AncestorAnswer, core: &mut Core) {
         let AncestorAnswer { node, hashes } = answer;
         if self.questions.answer(&node, hashes) {
@@ -183,17 +183,17 @@ impl Member {
         }
     }
 
-    /// Whether it is time to look at the clock.
+    /// Whether it is time for a tick.
     pub(super) fn is_tick(&self, now_ns: u64) -> bool {
         now_ns >= self.tick_at
     }
 
-    /// When the time is looked at again.
+    /// When the next tick is due.
     pub(super) fn tick_at(&self) -> u64 {
         self.tick_at
     }
 
-    /// Looks at the clock: asks for ancestors, and sets the next time. Returns whether it asked for anything.
+    /// Runs a tick: asks for ancestors, and schedules the next one. Returns whether it asked for anything.
     pub(super) fn tick(&mut self, core: &mut Core, out: &mut Out<'_, impl Tile>) -> bool {
         let now = out.now();
         self.tick_at = next_look(now, if core.leads() { TICK_NS } else { IDLE_TICK_NS });
@@ -201,8 +201,8 @@ impl Member {
         self.ask_ancestors(core, out)
     }
 
-    /// Has repair ask what is due, as far as there is room, and says to consensus what enough stake agrees on. Returns
-    /// whether it asked for anything.
+    /// Makes repair ask the due questions as far as there is room, and passes to consensus what enough stake agrees on.
+    /// Returns whether it asked anything.
     fn ask_ancestors(&mut self, core: &mut Core, out: &mut Out<'_, impl Tile>) -> bool {
         if self.questions.is_idle() {
             return false;
@@ -232,7 +232,7 @@ impl Member {
         self.questions.ask(slot);
     }
 
-    /// Applies an output of consensus that concerns other tiles: what is to be sent waits until its link has room.
+    /// Applies an output of consensus that concerns other tiles: messages wait until their link has room.
     pub(super) fn apply(&mut self, output: Output, core: &mut Core) {
         match output {
             Output::Replay(command) => self.commands.push_back(command.encode()),
@@ -259,13 +259,13 @@ impl Member {
         }
     }
 
-    /// Forgets what waits for replay, and the vote that waits for gossip.
+    /// Discards the commands that wait for replay, and the vote that waits for gossip.
     pub(super) fn end(&mut self) {
         self.commands.clear();
         self.vote = None;
     }
 
-    /// Publishes what waits for replay, as far as there is room; whether there was anything.
+    /// Publishes waiting commands as far as there is room; returns whether it published any.
     pub(super) fn publish_commands(&mut self, out: &mut Out<'_, impl Tile>) -> bool {
         let wanted = self.commands.len().min(COMMANDS);
         let count = if wanted == 0 { 0 } else { out.credits(self.to_replay, wanted).min(wanted) };
@@ -278,7 +278,8 @@ impl Member {
         count > 0
     }
 
-    /// Publishes what waits for gossip, shred, repair and rserve, as far as there is room; whether there was anything.
+    /// Publishes what waits for gossip, shred, repair and rserve as far as there is room; returns whether it published
+    /// any.
     pub(super) fn publish_statements(&mut self, out: &mut Out<'_, impl Tile>) -> bool {
         let mut has_published = false;
         if let Some(slot) = self.root.take_if(|_| has_room(self.to_gossip, out)) {

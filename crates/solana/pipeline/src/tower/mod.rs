@@ -1,21 +1,19 @@
-//! tower: which fork this node builds on, what it votes for, what is final, and when it leads.
+//! tower: decides which fork this node builds on, what it votes for, what is final, and when it leads.
 //!
-//! reads   in a cluster, from replay: blocks that were executed, or cannot be; what the store has of slots. From
-//!         gossip: nodes, their votes and slots, leaders that made two blocks. From repair: hashes of ancestors. The
-//!         time. Where the node is alone, from store: the block that is durable
-//! writes  in a cluster, to replay: what to build on, own slots to begin, roots, blocks to drop. To txsend and gossip:
-//!         votes, once the tower that they are of is on disk; to gossip: the root. To repair: whom to ask for
-//!         ancestors. `tower.bin` and `root.bin`. Where the node is alone, to pack: votes; to the ledger: what is
-//!         confirmed and final
-//! memory  120 B for each block above the root; 40 B for each slot above it of which the store has anything, of 65,536
-//!         slots; 104 B for each vote account with stake; a vote; what [`hearth_consensus`] keeps
-//! drops   votes of others that do not count: counted
+//! reads   in a cluster, from replay: executed and dead blocks, what the store has of slots; from gossip: nodes, their
+//!         votes and slots, equivocating leaders; from repair: hashes of ancestors; the time; if the node is alone,
+//!         from store: the newest durable block
+//! writes  in a cluster, to replay: what to build on, own slots to start, roots, blocks to drop; to txsend and gossip:
+//!         votes, once their tower is on disk; to gossip: the root; to repair: which nodes to ask for ancestors;
+//!         `tower.bin` and `root.bin`; if the node is alone, to pack: votes; to the ledger: what is confirmed and final
+//! memory  120 B per block above the root; 40 B per slot above it of which the store has anything, for up to 65,536
+//!         slots; 104 B per vote account with stake; a vote; what [`hearth_consensus`] keeps
+//! drops   other nodes' votes that do not count: counted
 //! source  `docs/consensus.md`
 //!
-//! [`Core`] is the job without I/O: it is given the time, messages, signatures and a place for its two files, and
-//! returns what to send. The rules of consensus are in [`hearth_consensus`]; this is what connects them to the
-//! node. Replay owns the ledger; the two exchange [`Event`]s and [`Command`]s, in order, and neither waits for the
-//! other.
+//! [`Core`] is the job without I/O: it receives the time, messages, signatures and a place for its two files, and
+//! returns what to send. The rules of consensus are in [`hearth_consensus`]; this module connects them to the node.
+//! Replay owns the ledger; the two exchange [`Event`]s and [`Command`]s, in order, and neither waits for the other.
 //!
 //! ```text
 //! replay ── Event ──► Core ── Command ──► replay
@@ -24,7 +22,7 @@
 //!                      └─► slots to ask for, blocks to send again, ancestors to ask for
 //! ```
 //!
-//! A node alone is a cluster of one ([`Alone`]):
+//! A lone node is a cluster of one ([`Alone`]):
 //!
 //! ```text
 //! store ── durable block ──► Core ─► sign ─► vote: pack
@@ -58,14 +56,14 @@ pub use tile::{Config, Membership, Tower};
 
 use hearth_tile::{Out, Port, Tile};
 
-/// Bytes that tower takes in a cluster with so many vote accounts and blocks above the root, at most.
+/// Maximum bytes that tower takes in a cluster with this many vote accounts and blocks above the root.
 pub const fn memory(accounts: u64, blocks: u64) -> u64 {
-    // 40 B of a stored slot, 120 B of a block, 104 B of a vote account with stake; an event with all accounts.
+    // 40 B per stored slot, 120 B per block, 104 B per vote account with stake; an event with all accounts.
     let own = 40 * SLOTS_MAX as u64 + 120 * blocks + (104 + 450) * accounts;
     own + hearth_consensus::memory(accounts, blocks)
 }
 
-/// Whether an output that something waits for has room.
+/// Whether an output with waiting messages has room.
 fn has_room<T: Tile>(port: Port, out: &mut Out<'_, T>) -> bool {
     let has_room = out.credits(port, 1) > 0;
     if !has_room {

@@ -1,14 +1,14 @@
 //! saved: the tower and the root on disk.
 //!
 //! reads   `tower.bin`, `root.bin` in the ledger's folder
-//! writes  the same, each whole or not at all
+//! writes  the same, each atomically
 //! memory  four towers of 481 B
-//! drops   a root that is damaged: the tower's is as good, and that of a snapshot or the genesis only older
+//! drops   a damaged root file: the tower's root serves as well, and that of a snapshot or the genesis is only older
 //! source  `hearth_consensus`, `tower/saved.rs`
 //!
-//! The tower must be on disk before the vote is sent. The root says up to where blocks are final, so that a start
-//! executes them without looking for forks; it may be an older one, and never a newer: above it a block may be of a
-//! fork that the cluster has left.
+//! The tower must be on disk before the vote is sent. The root says up to where blocks are final, so that a restart
+//! executes them without looking for forks. It may be older than the truth but never newer: a block above the real root
+//! may belong to a fork that the cluster has left.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -29,57 +29,57 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 const TOWER: &str = "tower.bin";
 const ROOT: &str = "root.bin";
 
-/// Where the tower and the root are kept.
+/// Stores the tower and the root.
 pub trait Files {
-    /// Puts a tower on disk, durably. Where that is under way the caller goes on, and asks again with the same tower
+    /// Writes a tower to disk, durably. While that is pending, the caller continues and calls again with the same tower
     /// until it is done.
     ///
     /// # Errors
-    /// The disk does not take it: then its vote must not be sent.
+    /// The write failed: the tower's vote must not be sent.
     fn save_tower(&mut self, bytes: &[u8]) -> Poll<Result<(), SavedError>>;
 
-    /// Puts a root on disk, now or soon.
+    /// Writes a root to disk, now or soon.
     ///
     /// # Errors
-    /// The disk does not take it, or has not taken the one before.
+    /// The write failed, or the previous one did.
     fn save_root(&mut self, root: BankId) -> Result<(), SavedError>;
 
-    /// Whether a tower that was under way is on disk, or was refused, and the caller has not asked since.
+    /// Whether a pending write of a tower has finished, successfully or not, and the caller has not asked since.
     fn has_finished(&self) -> bool {
         false
     }
 
-    /// Whom to wake then.
+    /// Sets whom to wake when one finishes.
     fn on_finished(&mut self, _waker: Waker) {}
 }
 
-/// What is to be written, and what became of what was.
+/// Pending writes, and the results of finished ones.
 #[derive(Default)]
 struct Jobs {
     /// The newest tower, with its number.
     tower: Option<(u64, Vec<u8>)>,
     root: Option<BankId>,
-    /// What became of the tower with this number.
+    /// The result for the tower with this number.
     saved: Option<(u64, Result<(), SavedError>)>,
     root_refused: Option<SavedError>,
     waker: Option<Waker>,
     must_end: bool,
 }
 
-/// The jobs, and the thread that waits for them.
+/// The jobs, and the condition on which the thread waits.
 #[derive(Default)]
 struct Shared {
     jobs: Mutex<Jobs>,
     changed: Condvar,
-    /// There is something in `saved`.
+    /// Whether there is a result in `saved`.
     has_finished: AtomicBool,
 }
 
-/// The files in the ledger's folder, written by a thread: each write is synced, which takes milliseconds.
+/// Writes the files in the ledger's folder on a thread of its own: each write is synced, which takes milliseconds.
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// The tower that was asked for last, and its number.
+    /// The tower last requested, and its number.
     asked: (u64, Vec<u8>),
 }
 
@@ -87,7 +87,7 @@ impl Writer {
     /// Starts the thread.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// The system cannot start another thread.
     pub fn start(folder: PathBuf) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let thread = thread::Builder::new().name("tower-disk".into()).spawn({
@@ -106,7 +106,7 @@ impl Files for Writer {
             return match jobs.saved.take_if(|(saved, _)| *saved == number) {
                 Some((_, result)) => {
                     self.shared.has_finished.store(false, SeqCst);
-                    // A disk that was full may have room later: then it is asked anew.
+                    // A full disk may have room later: the next call is a new request.
                     self.asked.1.clear();
                     Poll::Ready(result)
                 }
@@ -137,7 +137,7 @@ impl Files for Writer {
     }
 }
 
-/// What was asked for is written first.
+/// Finishes pending writes first.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.lock().must_end = true;
@@ -153,7 +153,7 @@ impl Shared {
         self.jobs.lock()
     }
 
-    /// The thread.
+    /// Body of the thread: writes until the writer is dropped.
     fn write_all(&self, folder: &Path) {
         let mut jobs = self.lock();
         loop {
@@ -161,7 +161,7 @@ impl Shared {
                 drop(jobs);
                 let result = save_tower(folder, &bytes);
                 jobs = self.lock();
-                // One that a newer one has replaced meanwhile is of no interest.
+                // A tower that a newer one has replaced meanwhile needs no result.
                 if jobs.tower.is_none() {
                     jobs.saved = Some((number, result));
                     self.has_finished.store(true, SeqCst);
@@ -181,28 +181,28 @@ impl Shared {
     }
 }
 
-/// What can be wrong with the tower's file.
+/// Why the tower's file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
-    /// The system.
+    /// An I/O error of the system.
     #[error("cannot {doing} {}: {source}", file.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         doing: &'static str,
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The bytes.
+    /// The file's contents are invalid.
     #[error(
         "{}: {source}. Without its tower a node may vote against its own votes; restore the file, or give the node another vote account",
         file.display()
     )]
     Tower {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What is wrong.
+        /// The decoding error.
         source: TowerError,
     },
 }
@@ -214,10 +214,10 @@ impl SavedError {
     }
 }
 
-/// The tower in a folder, if there is one.
+/// Reads the tower in a folder, if there is one.
 ///
 /// # Errors
-/// It cannot be read, or is no tower of this node.
+/// It cannot be read, or is not a tower of this node.
 pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> {
     let file = folder.join(TOWER);
     let bytes = match fs::read(&file) {
@@ -228,23 +228,23 @@ pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> 
     Tower::restore(&bytes, node).map(Some).map_err(|source| SavedError::Tower { file, source })
 }
 
-/// Puts a tower on disk.
+/// Writes a tower to disk.
 ///
 /// # Errors
-/// The disk does not take it: then its vote must not be sent.
+/// The write failed: the tower's vote must not be sent.
 pub fn save_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
     save(&folder.join(TOWER), bytes, true)
 }
 
-/// Puts bytes into a file durably, in place of what it had.
+/// Replaces the contents of a file, durably.
 ///
 /// # Errors
-/// The disk does not take them.
+/// The write failed.
 pub fn save_file(file: &Path, bytes: &[u8]) -> Result<(), SavedError> {
     save(file, bytes, true)
 }
 
-/// The slot of the root in a folder, if there is one.
+/// Reads the root in a folder, if there is one.
 pub fn root(folder: &Path) -> Option<BankId> {
     let bytes: [u8; 72] = fs::read(folder.join(ROOT)).ok()?.try_into().ok()?;
     let (said, sum) = bytes.split_at(40);
@@ -252,13 +252,13 @@ pub fn root(folder: &Path) -> Option<BankId> {
     (sha256(&[said]) == *sum).then_some(BankId { slot: u64::from_le_bytes(*slot), hash: hash.try_into().ok()? })
 }
 
-/// Whether there is a root's file that is not whole. It is not synced, so a power failure may leave one.
+/// Whether the root's file is incomplete. It is not synced, so a power failure may leave it so.
 pub fn is_root_damaged(folder: &Path) -> bool {
     folder.join(ROOT).exists() && root(folder).is_none()
 }
 
-/// The slot up to which what a node has on disk is final: that of its root, or else of its tower's. `None` where it has
-/// neither: then nothing is known to be.
+/// Returns the slot up to which a node's data on disk is final: that of its root, or else of its tower. `None` if it
+/// has neither: then nothing is known to be final.
 ///
 /// # Errors
 /// There is no root, and the tower cannot be read.
@@ -270,23 +270,23 @@ pub fn final_slot(folder: &Path, node: &Pubkey) -> Result<Option<u64>, SavedErro
     Ok(root.map(|root| root.slot))
 }
 
-/// When a root was put on disk, if one was.
+/// When the root was last written to disk, if ever.
 pub fn root_saved_at(folder: &Path) -> Option<SystemTime> {
     fs::metadata(folder.join(ROOT)).ok()?.modified().ok()
 }
 
-/// Puts a root on disk.
+/// Writes a root to disk.
 ///
 /// # Errors
-/// The disk does not take it.
+/// The write failed.
 pub fn save_root(folder: &Path, root: BankId) -> Result<(), SavedError> {
     let said = [&root.slot.to_le_bytes()[..], &root.hash].concat();
     let bytes = [&said[..], &sha256(&[&said])].concat();
     save(&folder.join(ROOT), &bytes, false)
 }
 
-/// What is durable is on disk before it is in the old one's place: a power failure leaves one of both whole. Of what is
-/// not it may leave none.
+/// Replaces a file by rename. If `durable`, the contents are synced first, so a power failure leaves either the old or
+/// the new file whole; otherwise it may leave neither.
 fn save(file: &Path, bytes: &[u8], durable: bool) -> Result<(), SavedError> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
@@ -346,13 +346,13 @@ mod tests {
         let bytes = |slot: u64| Tower::new(BankId { slot, hash: [3; 32] }).save(&[1; 32]);
         let on_disk = || fs::read(folder.path().join(TOWER)).unwrap();
         for slot in 0..50 {
-            // The older one is replaced, whether or not it is written by then.
+            // It replaces the older one, whether or not that is written by then.
             assert!(writer.save_tower(&bytes(2 * slot)).is_pending());
             ready(&mut writer, &bytes(2 * slot + 1)).unwrap();
             assert_eq!(on_disk(), bytes(2 * slot + 1));
             assert!(!writer.has_finished());
         }
-        // What the disk refused is tried again.
+        // Retries what the disk refused.
         fs::remove_file(folder.path().join(TOWER)).unwrap();
         fs::create_dir(folder.path().join(TOWER)).unwrap();
         assert!(ready(&mut writer, &bytes(200)).is_err());

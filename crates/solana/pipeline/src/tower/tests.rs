@@ -1,4 +1,4 @@
-//! What tower does with each kind of message: four nodes of equal stake, of which one is tested.
+//! Tower's reaction to each kind of message: four nodes with equal stake, one of which is tested.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const NODES: u8 = 4;
 const STAKE: u64 = 10;
 const SLOT: Duration = Duration::from_millis(400);
 const SCHEDULE: EpochSchedule = EpochSchedule::without_warmup(8_192);
-/// After the longest wait for the cluster.
+/// After the maximum wait for the cluster.
 const JOINED: Duration = Duration::from_secs(20);
 
 fn key(node: u8) -> SigningKey {
@@ -48,7 +48,7 @@ fn stakes() -> EpochStakes {
     stakes
 }
 
-/// The number of the node that leads a slot.
+/// The number of a slot's leader.
 fn leader(slot: u64) -> u8 {
     let stakes = stakes();
     let leaders: &LeaderSchedule = stakes.leaders(SCHEDULE.slots_in_epoch(0));
@@ -100,7 +100,7 @@ fn config(number: u8) -> Config {
     }
 }
 
-/// The transaction of a node's vote, signed by another's key, or its own.
+/// The transaction of a node's vote, signed by another node's key or its own.
 fn vote_by(signer: u8, number: u8, id: BankId) -> Vec<u8> {
     let votes = [hearth_wire::vote::Lockout { slot: id.slot, confirmation_count: 1 }];
     let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch: false };
@@ -109,13 +109,13 @@ fn vote_by(signer: u8, number: u8, id: BankId) -> Vec<u8> {
     message.sign_with(|_, bytes| key(signer).sign(bytes))
 }
 
-/// A disk that can be full, or broken.
+/// A disk that can be full or broken.
 #[derive(Default)]
 struct Disk {
     towers: Vec<Vec<u8>>,
     roots: Vec<BankId>,
     fault: Option<io::ErrorKind>,
-    /// How often it is asked for a tower before that is there.
+    /// How many calls a tower takes to be written.
     delay: usize,
     asked: usize,
 }
@@ -147,7 +147,7 @@ impl Files for Disk {
     }
 }
 
-/// A node, its disk and its clock.
+/// A node with its disk and its clock.
 struct Node {
     core: Core,
     disk: Disk,
@@ -165,7 +165,7 @@ impl Node {
         Self { core, disk: Disk::default(), at }
     }
 
-    /// A node that has waited for others as long as it does, with what it did meanwhile.
+    /// A node after its maximum wait for others, with its outputs so far.
     fn joined(number: u8) -> Self {
         let mut node = Self::new(number);
         node.step();
@@ -177,12 +177,12 @@ impl Node {
         self.core.on_event(event, now(self.at));
     }
 
-    /// A block of another node was executed.
+    /// Reports another node's executed block.
     fn froze(&mut self, id: BankId, parent: BankId, votes: Vec<AccountVotes>) {
         self.event(Event::Frozen(Box::new(block(id, parent, votes))));
     }
 
-    /// A block of this node is stored.
+    /// Reports a stored block of this node.
     fn made(&mut self, id: BankId, parent: BankId, by: u8) {
         let mut block = block(id, parent, vec![]);
         block.bank.leader = node(by);
@@ -193,7 +193,7 @@ impl Node {
         self.event(Event::Stored(StoredBlock { slot, parent, is_whole: true }));
     }
 
-    /// Does what is due, and has votes signed.
+    /// Does what is due, and signs votes.
     fn step(&mut self) -> Vec<Output> {
         let outputs = self.try_step().expect("the disk works, or is full");
         let mut all = vec![];
@@ -221,7 +221,7 @@ impl Node {
         commands(&self.step())
     }
 
-    /// The slots that the node votes for in this step.
+    /// The slots for which the node votes in this step.
     fn votes(&mut self) -> Vec<u64> {
         votes(&self.step())
     }
@@ -236,7 +236,7 @@ fn commands(outputs: &[Output]) -> Vec<Command> {
     outputs.iter().filter_map(command).collect()
 }
 
-/// The slots of votes that go to leaders.
+/// The slots of votes sent to leaders.
 fn votes(outputs: &[Output]) -> Vec<u64> {
     let slot = |output: &Output| match output {
         Output::Vote(transaction) => Some(voted_for(&Txn::parse(transaction).unwrap()).unwrap().slot),
@@ -415,7 +415,7 @@ fn block_of_another_version_is_dropped_and_the_clusters_taken() {
     assert!(!node.commands().contains(&Command::Dump(2)), "half of the stake");
     node.core.on_vote(&vote_by(3, 3, other(2)));
     assert!(node.commands().contains(&Command::Dump(2)));
-    // What replay sent before it dropped the block.
+    // Events that replay sent before it dropped the block.
     node.froze(id(2), id(1), vec![]);
     node.froze(id(3), id(2), vec![]);
     node.event(Event::Dead(2));
@@ -483,7 +483,7 @@ fn node_waits_for_the_cluster_before_it_leads() {
     assert!(begun(&node.step()).is_empty());
     node.at = JOINED;
     assert_eq!(begun(&node.step()), [(1, 0)], "slots count from here");
-    // Others have voted for a block that is not here yet.
+    // Other nodes have voted for a block that is not here yet.
     let mut node = Node::new(own);
     node.step();
     for number in (0..NODES).filter(|number| *number != own) {
@@ -491,7 +491,7 @@ fn node_waits_for_the_cluster_before_it_leads() {
     }
     node.at = Duration::from_secs(2);
     assert!(begun(&node.step()).is_empty());
-    // It has what they voted for: its own turn of slots 1 to 3 is over.
+    // It has the block that they voted for: its own turn of slots 1 to 3 is over.
     node.froze(id(9), id(0), vec![]);
     let next = (10..).find(|slot| leader(*slot) == own).unwrap();
     node.step();
@@ -522,7 +522,7 @@ fn nothing_begins_while_another_own_slot_is_made() {
     let mut node = Node::joined(own);
     assert_eq!(begun(&node.step()), [(1, 0)]);
     let next = (8..).find(|slot| leader(*slot) == own && leader(slot - 1) != own).unwrap();
-    // A block of another comes, and right after it the node would lead.
+    // Another node's block arrives, and right after it this node would lead.
     node.froze(id(next - 1), id(0), vec![]);
     let outputs = node.step();
     assert!(commands(&outputs).contains(&Command::BuildOn(id(next - 1))), "{outputs:?}");
@@ -539,7 +539,7 @@ fn slots_count_from_the_decision_while_an_own_slot_is_made() {
     let next = (8..).find(|slot| leader(*slot) == own && leader(slot - 1) != own).unwrap();
     node.froze(id(next - 1), id(0), vec![]);
     assert!(commands(&node.step()).contains(&Command::BuildOn(id(next - 1))));
-    // Proof of history goes over to it only when the own slot has ended, one slot and a half later.
+    // Poh switches to it only when the own slot has ended, one and a half slots later.
     node.at += SLOT * 3 / 2;
     assert!(begun(&node.step()).is_empty());
     node.made(id(1), id(0), own);
@@ -620,7 +620,7 @@ fn restart_keeps_to_the_saved_tower() {
     after.froze(id(3), id(0), vec![]);
     after.froze(id(8), id(3), vec![]);
     assert_eq!(after.votes(), [8]);
-    // A chain on which its root never was.
+    // A chain that never contained its root.
     let mut tower = saved;
     tower.set_root(other(0));
     let wrong = Core::new(config(0), start(), Some(tower), now(Duration::ZERO));
@@ -689,7 +689,7 @@ fn root_follows_32_votes_and_is_saved() {
     assert!(outputs.contains(&Output::Root(9)));
     assert!(commands(&outputs).iter().any(|command| matches!(command, Command::Finalized(_))));
     assert_eq!((node.core.count.root_slot, node.core.count.unrooted_blocks), (9, 31));
-    // A block on one that the root left behind may be on its way.
+    // A block on one that the root left behind may still arrive.
     node.froze(id(50), id(5), vec![]);
     assert!(node.votes().is_empty());
 }

@@ -1,17 +1,17 @@
-//! tile: tower on a core, between links.
+//! tile: the tower tile.
 //!
 //! reads   `sign_tower`, reliable: the signatures of a vote's message; in a cluster what [`member`](super::member)
 //!         reads, else what [`alone`](super::alone) reads
 //! writes  `tower_sign`, elective: the message of a vote; a signed vote: in a cluster `tower_txsend`, elective, else
 //!         `tower_pack`, elective; in a cluster what [`member`](super::member) writes
-//! memory  that of [`Core`]; what waits for room: a message, the newest vote
-//! drops   a vote that waits for room when a newer one comes, which says all that it said: counted
+//! memory  that of [`Core`]; waiting for room: a message, the newest vote
+//! drops   a vote that waits for room when a newer one replaces it, which implies it: counted
 //!
-//! No key is here: sign has it. In a cluster another thread writes and syncs the files ([`Writer`](super::Writer)),
-//! since a sync takes milliseconds and other tiles may share the core. A vote waits for it; the tile does not. A disk
-//! that fails for another reason than that it is full ends the node: a vote whose tower is lost may contradict the
-//! next. So does another process with this node's identity. Then the tile says so ([`Failure`]) and does nothing more.
-//! A vote that sign refuses is a defect of the program: the tile panics.
+//! The tile has no key: sign has it. In a cluster another thread writes and syncs the files
+//! ([`Writer`](super::Writer)), since a sync takes milliseconds and other tiles may share the core. The vote waits for
+//! it; the tile does not. A disk error other than a full disk ends the node, because a vote whose tower is lost may
+//! contradict the next; so does another process with this node's identity. The tile then reports the reason
+//! ([`Failure`]) and does nothing more. A vote that sign refuses is a bug in the program: the tile panics.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ use super::saved::Files;
 use crate::failure::Failure;
 use crate::links::{SIGN_TOWER, TOWER_PACK, TOWER_SIGN, TOWER_TXSEND};
 
-/// What the tile is made from.
+/// What the tower tile is built from.
 pub struct Config {
-    /// Consensus, where it begins.
+    /// Consensus in its initial state.
     pub core: Core,
-    /// Where tower and root are kept.
+    /// Where tower and root are stored.
     pub files: Box<dyn Files + Send>,
-    /// Where the tile says why it ends.
+    /// Receives the reason if the tile fails.
     pub failure: Failure<TowerError>,
     /// Whether the node is in a cluster or alone.
     pub membership: Membership,
@@ -54,7 +54,7 @@ enum Links {
     Alone(Alone),
 }
 
-/// The tile: consensus between its links.
+/// Connects consensus to its links.
 pub struct Tower {
     core: Core,
     files: Box<dyn Files + Send>,
@@ -63,18 +63,18 @@ pub struct Tower {
     links: Links,
     from_sign: In,
     to_sign: Port,
-    /// To the leaders of the next slots: by txsend, or straight to pack where this node leads alone.
+    /// To the leaders of the next slots: through txsend, or straight to pack if the node is alone.
     to_leaders: Port,
-    /// What waits for room: the newest message to be signed, with its number; the newest vote.
+    /// Waiting for room: the newest message to sign, with its number; the newest vote.
     unsigned: Option<(u64, Vec<u8>)>,
     vote: Option<Vec<u8>>,
-    /// Whether something came since the last step.
+    /// Whether anything arrived since the last step.
     is_due: bool,
 }
 
 impl Tile for Tower {
     const NAME: &'static str = "tower";
-    // Of each vote two signatures may be checked: others on the core get their turn after a few.
+    // A vote may need two signature checks: other tiles on the core get their turn after a few votes.
     const FRAGS_PER_RUN: usize = 4;
     type Config = Config;
     type Counters = Counters;
@@ -91,7 +91,7 @@ impl Tile for Tower {
             }
             Membership::Alone(alone) => (Links::Alone(alone.begin(host)?), host.output(TOWER_PACK)?),
         };
-        // Signatures are taken even while there is no room: else two tiles could wait for each other.
+        // Signatures are taken even while there is no room; otherwise two tiles could wait for each other.
         [to_sign, to_leaders].into_iter().for_each(|port| host.elective(port));
         Ok(Self {
             core,
@@ -124,7 +124,7 @@ impl Tile for Tower {
             assert!(rest.is_empty(), "sign answers with whole signatures");
             let signatures: &[Signature] = signatures;
             self.core.on_signed(frag.tag(), signatures, Now::at(out));
-            // The own vote may be what confirms a block.
+            // This node's own vote may be what confirms a block.
             self.is_due = true;
             return self.hand_out();
         }
@@ -140,18 +140,18 @@ impl Tile for Tower {
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
-        // First, so that commands of votes do not keep consensus from going on.
+        // First, so that commands for votes do not block consensus.
         let mut has_published = self.publish(out);
         self.is_due |= self.files.has_finished();
         let (is_free, is_tick) = match &mut self.links {
             Links::Cluster(member) => (member.is_free(), member.is_tick(out.now())),
-            // Whatever it does is done when a block is durable.
+            // All of its work follows from a durable block.
             Links::Alone(alone) => {
                 self.is_due |= alone.report_block(&mut self.core, out);
                 (true, false)
             }
         };
-        // Consensus goes on once what it said last is on its way to replay.
+        // Consensus continues once its last decisions are on their way to replay.
         if (self.is_due || is_tick) && is_free && !self.has_failed {
             self.is_due = false;
             if let Links::Cluster(member) = &mut self.links
@@ -161,7 +161,7 @@ impl Tile for Tower {
             }
             let done = self.core.poll(Now::at(out), &mut *self.files);
             self.hand_out();
-            // After what it has said before.
+            // After its earlier outputs.
             if let Err(why) = done {
                 self.fail(why);
             }
@@ -186,7 +186,7 @@ impl Tower {
         self.failure.set(why);
     }
 
-    /// Does nothing more: no vote leaves that waits, and no slot is begun.
+    /// Ends the tile's work: no waiting vote leaves, and no slot starts.
     fn end(&mut self) {
         self.has_failed = true;
         self.unsigned = None;
@@ -196,11 +196,11 @@ impl Tower {
         }
     }
 
-    /// Sorts what the core wants done.
+    /// Distributes the core's outputs.
     fn hand_out(&mut self) {
         for output in self.core.outputs() {
             match (output, &mut self.links) {
-                // One in place of it was made since: its signatures would be of no use.
+                // Another one has replaced it since: its signatures would be useless.
                 (Output::Sign { number, message }, _) => self.unsigned = Some((number, message.bytes().to_vec())),
                 (Output::Vote(transaction), _) => {
                     let before = self.vote.replace(transaction);
@@ -212,7 +212,7 @@ impl Tower {
         }
     }
 
-    /// Publishes what waits, as far as there is room; whether there was anything.
+    /// Publishes waiting messages as far as there is room; returns whether it published any.
     fn publish(&mut self, out: &mut Out<'_, Self>) -> bool {
         let mut has_published = match &mut self.links {
             Links::Cluster(member) => member.publish_commands(out),
@@ -236,18 +236,19 @@ impl Tower {
     }
 }
 
-/// The tag of a vote: the first bytes of its first signature, behind the count of signatures. Nobody else chooses it.
+/// The tag of a vote: the first bytes of its first signature, after the count of signatures. No other sender can choose
+/// it.
 fn first_bytes(transaction: &[u8]) -> u64 {
     u64::from_le_bytes(*transaction[1..].first_chunk().expect("a transaction has a signature"))
 }
 
 impl Now {
-    /// The time of a host's clock.
+    /// Reads the time of a host's clock.
     pub fn of(clock: &Clock) -> Self {
         Self::new(clock.now(), clock.wall_ns())
     }
 
-    /// The time of the tile's host.
+    /// Reads the time of the tile's host.
     pub(super) fn at<T: Tile>(out: &Out<'_, T>) -> Self {
         Self::new(out.now(), out.wall_ns())
     }

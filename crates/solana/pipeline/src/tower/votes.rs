@@ -1,9 +1,9 @@
-//! votes: the transaction by which this node votes, and what others' transactions vote for.
+//! votes: builds this node's vote transactions, and reads those of other nodes.
 //!
-//! reads   towers to be sent; transactions that gossip received; who may vote with each account
-//! writes  messages to be signed, transactions
+//! reads   towers to send; transactions that gossip received; the authorized voter of each account
+//! writes  messages to sign, transactions
 //! memory  none
-//! drops   transactions that are no votes, or not signed by the account's authorized voter
+//! drops   transactions that are not votes, or not signed by the account's authorized voter
 //! source  `voting_service.rs`, `cluster_info_vote_listener.rs` of `solana-core` 4.2
 
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use hearth_wire::message::Message;
 use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
-/// The message by which `node` sends a tower with its vote `account`, naming `blockhash`.
+/// Builds the message by which `node` sends a tower with its vote account `account`, naming `blockhash`.
 pub(super) fn message(vote: &TowerVote, node: &Pubkey, account: &Pubkey, blockhash: Hash) -> Message {
     let TowerVote { id, block_id, root, timestamp, is_switch, .. } = *vote;
     let block = VotedBlock { slot: id.slot, bank_hash: id.hash, block_id, blockhash };
     TowerSync { votes: &vote.votes, root, timestamp, is_switch }.message(node, account, &block)
 }
 
-/// What a transaction that gossip received votes for, if it is signed, and by the account's authorized voter.
+/// Returns what a gossip transaction votes for, if it has a valid signature of the account's authorized voter.
 pub(super) fn heard(transaction: &[u8], voters: &BTreeMap<Pubkey, Pubkey>) -> Option<Voted> {
     let txn = Txn::parse(transaction).ok()?;
     let voted = voted_for(&txn)?;

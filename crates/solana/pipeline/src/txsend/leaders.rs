@@ -1,12 +1,11 @@
-//! leaders: QUIC connections to the leaders to come, and what waits for them.
+//! leaders: QUIC connections to upcoming leaders, with queues of transactions for them.
 //!
 //! reads   transactions for an address; datagrams from there; signatures of handshakes
 //! writes  datagrams; handshakes to be signed
 //! memory  [`CONNECTIONS_MAX`] connections, each with [`SEND_WINDOW_BYTES`] in flight, and with [`VOTES_WAITING_MAX`]
-//!         votes and [`WAITING_MAX`] transactions that wait for it
-//! drops   the oldest vote or transaction that waits for a connection where as many do as may, those that have waited
-//!         for [`WAITING_FOR`], and those whose connection is closed; the caller takes each from
-//!         [`Leaders::take_dropped`]
+//!         votes and [`WAITING_MAX`] transactions waiting
+//! drops   the oldest vote or transaction in a full queue, those that have waited for [`WAITING_FOR`], and those whose
+//!         connection is closed; the caller collects each from [`Leaders::take_dropped`]
 //! source  `solana-quic-client`, `solana-send-transaction-service` 4.2.2
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,19 +14,19 @@ use std::time::{Duration, Instant};
 
 use hearth_quic::{Client, ClientConfig, ClientConnectionId};
 
-/// Connections at a time.
+/// Maximum connections at a time.
 pub(super) const CONNECTIONS_MAX: usize = 64;
-/// Transactions that wait for one connection.
+/// Maximum transactions that wait for one connection.
 pub(super) const WAITING_MAX: usize = 128;
-/// Votes that wait for one connection: a newer one says all that the older ones did.
+/// Maximum votes that wait for one connection: a newer vote implies the older ones.
 pub(super) const VOTES_WAITING_MAX: usize = 8;
-/// Bytes that one connection keeps until they are acknowledged: a leader that answers within 100 ms takes 2,000 such
-/// transactions a second.
+/// Bytes that one connection keeps until they are acknowledged: enough for 2,000 full-sized transactions per second to
+/// a leader that acknowledges within 100 ms.
 pub(super) const SEND_WINDOW_BYTES: u64 = 256 << 10;
-/// What has waited for so long is dropped: the turn of its leader has passed, and who sent it can send it again while
-/// its blockhash is valid.
+/// How long a transaction may wait: afterwards its leader's turn has passed, and its sender can send it again while its
+/// blockhash is valid.
 const WAITING_FOR: Duration = Duration::from_secs(10);
-/// A connection that was not wanted for so long is closed: a leader that has several turns in a minute keeps it.
+/// How long an unused connection is kept: a leader with several turns per minute keeps its connection.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// The settings of all connections.
@@ -36,21 +35,21 @@ pub(super) fn client_config() -> ClientConfig {
         // The net tile sends one datagram at a time: votes and transactions fill no more.
         segments_max: 1,
         send_window_bytes: SEND_WINDOW_BYTES,
-        // If each lost packet shrank the window, most transactions would reach a far leader after its turn.
+        // If each lost packet shrank the window, most transactions would reach a distant leader after its turn.
         tolerates_loss: true,
-        // A restarted leader does not answer on the old connection.
+        // A restarted leader does not respond on the old connection.
         idle_timeout: WAITING_FOR,
         ..ClientConfig::default()
     }
 }
 
-/// A transaction, and since when it waits.
+/// A waiting transaction, and since when it waits.
 type Waiting = (Instant, Vec<u8>);
 
 /// The connection to one address.
 struct Leader {
     connection: ClientConnectionId,
-    /// Votes that wait: they go before transactions.
+    /// Waiting votes, which precede transactions.
     votes: VecDeque<Waiting>,
     transactions: VecDeque<Waiting>,
     wanted_at: Instant,
@@ -66,9 +65,9 @@ impl Leader {
 pub(super) struct Leaders {
     pub client: Client,
     by_address: BTreeMap<SocketAddr, Leader>,
-    /// Transactions that wait, for all of them.
+    /// Number of waiting transactions over all connections.
     waiting: usize,
-    /// Transactions dropped since the caller took them.
+    /// Transactions dropped since the caller last collected them.
     dropped: Vec<Vec<u8>>,
 }
 
@@ -77,22 +76,22 @@ impl Leaders {
         Self { client, by_address: BTreeMap::new(), waiting: 0, dropped: vec![] }
     }
 
-    /// Connections there are, of which some are being made.
+    /// Number of connections, including those being established.
     pub(super) fn len(&self) -> usize {
         self.by_address.len()
     }
 
-    /// Transactions that wait for a connection.
+    /// Number of transactions that wait for a connection.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Takes the transactions that were dropped: they waited too long, or behind too many.
+    /// Returns the transactions that were dropped because they waited too long or the queue was full.
     pub(super) fn take_dropped(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Makes a connection to `address`, or keeps the one there is.
+    /// Connects to `address`, or keeps an existing connection.
     pub(super) fn connect(&mut self, now: Instant, address: SocketAddr) {
         if let Some(leader) = self.by_address.get_mut(&address) {
             leader.wanted_at = now;
@@ -108,7 +107,7 @@ impl Leaders {
         self.by_address.insert(address, leader);
     }
 
-    /// Sends a transaction, at once or as soon as the connection takes it.
+    /// Sends a transaction at once, or queues it until the connection can take it.
     pub(super) fn send(&mut self, now: Instant, address: SocketAddr, transaction: &[u8], is_vote: bool) {
         self.connect(now, address);
         let leader = self.by_address.get_mut(&address).expect("it was made");
@@ -128,7 +127,7 @@ impl Leaders {
         self.waiting += 1;
     }
 
-    /// Sends what waits, where it can be sent now. Whether anything was.
+    /// Sends waiting transactions as far as possible. Returns whether it sent any.
     pub(super) fn send_waiting(&mut self) -> bool {
         let before = self.waiting;
         if before > 0 {
@@ -147,7 +146,7 @@ impl Leaders {
         self.waiting < before
     }
 
-    /// Drops what has waited too long.
+    /// Drops transactions that have waited too long.
     pub(super) fn drop_old(&mut self, now: Instant) {
         for Leader { votes, transactions, .. } in self.by_address.values_mut() {
             for queue in [votes, transactions] {
@@ -165,7 +164,7 @@ impl Leaders {
         all.into_iter().for_each(|address| self.close(now, address));
     }
 
-    /// Closes the connections that nobody has wanted for a while.
+    /// Closes connections that were unused for a while.
     pub(super) fn close_idle(&mut self, now: Instant) {
         let is_idle = |leader: &Leader| now.saturating_duration_since(leader.wanted_at) > KEPT_FOR;
         let idle: Vec<_> =

@@ -1,19 +1,19 @@
-//! txsend: votes and clients' transactions, to the leaders of the next slots, over QUIC.
+//! txsend: sends votes and clients' transactions to the leaders of the next slots over QUIC.
 //!
-//! reads   `rpc_txsend`, reliable: transactions of clients; `tower_txsend`, reliable: the node's votes; `net_txsend`,
+//! reads   `rpc_txsend`, reliable: clients' transactions; `tower_txsend`, reliable: the node's votes; `net_txsend`,
 //!         reliable: datagrams of its connections; `sign_txsend`, reliable: signatures of handshakes; `gossip_txsend`,
-//!         reliable: where nodes take transactions
-//! writes  `txsend_net`, elective: datagrams; `txsend_sign`, elective: handshakes to be signed; where the node makes
-//!         blocks `txsend_verify`, elective: what is for the node itself, and `txsend_quic`, elective: who has stake
-//! memory  [`leaders`]' connections and what waits for them; [`OWN_VOTES_MAX`] votes and a transaction that wait for
-//!         room in verify; 100 B for each node that takes transactions; a table of [`stakes`]
-//! drops   transactions where no leader of the next slots is known; those that wait too long for a connection, or
-//!         behind too many, or when the node stops; the oldest vote for the node itself beyond [`OWN_VOTES_MAX`]; all
+//!         reliable: where nodes accept transactions
+//! writes  `txsend_net`, elective: datagrams; `txsend_sign`, elective: handshakes to be signed; if the node makes
+//!         blocks `txsend_verify`, elective: transactions for the node itself, and `txsend_quic`, elective: the stakes
+//! memory  the connections of [`leaders`] with their queues; [`OWN_VOTES_MAX`] votes and a transaction that wait for
+//!         room on the link to verify; 100 B for each node that accepts transactions; a table of [`stakes`]
+//! drops   transactions while no leader of the next slots is known; those that wait too long for a connection, in a
+//!         full queue, or when the node stops; the oldest votes for the node itself beyond [`OWN_VOTES_MAX`]; all
 //!         counted
 //! source  `solana-send-transaction-service`, `voting_service.rs` of `solana-core` 4.2.2
 //!
-//! A transaction goes to who leads the next slot and who leads four slots later, when the turn may have passed on. The
-//! connections show the node's identity, so that its stake counts; `sign` signs each handshake.
+//! A transaction goes to the leader of the next slot and to the leader four slots later, whose turn may have come when
+//! it arrives. The connections present the node's identity, so that its stake counts; `sign` signs each handshake.
 
 mod leaders;
 mod stakes;
@@ -78,37 +78,37 @@ hearth_tile::counters! {
     }
 }
 
-/// Slots of a leader in a row.
+/// Consecutive slots of a leader.
 const TURN: u64 = 4;
-/// Turns ahead for which connections are made before they are needed.
+/// How many turns ahead connections are established.
 const TURNS_AHEAD: u64 = 4;
-/// How often it is looked who leads next.
+/// How often to look up the next leaders.
 const LOOK_EVERY_NS: u64 = 100_000_000;
-/// Votes that wait for room in the node's own verify tile: a newer one is as good as all before it.
+/// Maximum votes that wait for room on the link to the node's own verify tile: a newer one implies all before it.
 const OWN_VOTES_MAX: usize = 8;
-/// Datagrams sent in one turn, at most.
+/// Maximum datagrams sent per turn.
 const PER_TURN: usize = 128;
 
-/// What the tile needs to know.
+/// What txsend is built from.
 pub struct Config {
     /// The node's identity.
     pub identity: Pubkey,
     /// Whether it votes: then connections to the next leaders are kept ready.
     pub votes: bool,
-    /// Who leads.
+    /// The ledger, for the leader schedule.
     pub ledger: Arc<Ledger>,
-    /// Where drops are told.
+    /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
 }
 
-/// Where a node takes transactions over QUIC, and votes.
+/// Where a node accepts transactions over QUIC, and votes.
 #[derive(Clone, Copy)]
 struct Addresses {
     transactions: Option<SocketAddr>,
     votes: Option<SocketAddr>,
 }
 
-/// The tile.
+/// Routes transactions to the connections of the next leaders.
 pub struct TxSend {
     config: Config,
     leaders: Leaders,
@@ -122,11 +122,11 @@ pub struct TxSend {
     net: Port,
     sign: Port,
     verify: Option<Port>,
-    /// Where the node takes transactions over QUIC, the link on which it learns who has stake.
+    /// If the node accepts transactions over QUIC: the link that carries stakes to quic, and the feed.
     quic: Option<(Port, StakeFeed)>,
-    /// Votes for the node itself that its verify tile has no room for.
+    /// Votes for the node itself that wait for room on the link to verify.
     own_votes: VecDeque<Vec<u8>>,
-    /// A transaction for which it has none, with its control word and origin: no other is taken until it has.
+    /// A transaction that waits for the same, with its control word and origin: no other is accepted meanwhile.
     own_transaction: Option<(Vec<u8>, u16, u32)>,
     buffer: Vec<u8>,
 }
@@ -231,7 +231,7 @@ impl Tile for TxSend {
     fn stop(&mut self, out: &mut Out<'_, Self>) {
         self.pump(out);
         self.leaders.close_all(self.clock.instant(out.now()));
-        // So that leaders hear of the end, and drops are told.
+        // So that leaders learn of the close, and drops are recorded.
         self.pump(out);
         let own = self.own_votes.drain(..).chain(self.own_transaction.take().map(|(transaction, ..)| transaction));
         for transaction in own {
@@ -242,7 +242,7 @@ impl Tile for TxSend {
 }
 
 impl TxSend {
-    /// Takes note of where a node takes transactions.
+    /// Records where a node accepts transactions.
     fn on_peer(&mut self, news: PeerNews) {
         match news {
             PeerNews::Known(peer) => {
@@ -253,17 +253,17 @@ impl TxSend {
         }
     }
 
-    /// The leader of a slot, if it is known.
+    /// The leader of a slot, if known.
     fn leader(&self, slot: u64) -> Option<Pubkey> {
         self.config.ledger.leader_at(slot).map(|leader| leader.node)
     }
 
-    /// The slot that is to be made next.
+    /// The slot that will be produced next.
     fn next_slot(&self) -> u64 {
         self.config.ledger.slot(Commitment::Processed) + 1
     }
 
-    /// Connects to who leads soon, where votes will want it.
+    /// Connects to the next leaders, if the node votes.
     fn connect(&mut self, out: &Out<'_, Self>) {
         if !self.config.votes {
             return;
@@ -278,7 +278,7 @@ impl TxSend {
         }
     }
 
-    /// Sends a transaction to who leads now and who leads next.
+    /// Sends a transaction to the current leader and to the next one.
     fn send(&mut self, frag: Frag<'_>, is_vote: bool, out: &mut Out<'_, Self>) {
         match is_vote {
             true => out.count.votes += 1,
@@ -316,7 +316,7 @@ impl TxSend {
         }
     }
 
-    /// Passes on what is for the node itself, votes first. Whether there was anything, and room.
+    /// Passes on what is for the node itself, votes first. Returns whether it passed anything on.
     fn send_own(&mut self, out: &mut Out<'_, Self>) -> bool {
         let Some(port) = self.verify else { return false };
         let mut moved = false;
@@ -339,7 +339,7 @@ impl TxSend {
         moved
     }
 
-    /// Says which transactions were dropped that waited for a connection.
+    /// Records which waiting transactions were dropped.
     fn tell_dropped(&mut self, out: &mut Out<'_, Self>) {
         for transaction in self.leaders.take_dropped() {
             out.count.dropped_waiting += 1;
@@ -347,7 +347,7 @@ impl TxSend {
         }
     }
 
-    /// Sends what there is to send, as far as there is room. Whether anything moved.
+    /// Sends pending datagrams as far as there is room. Returns whether anything moved.
     fn pump(&mut self, out: &mut Out<'_, Self>) -> bool {
         let now = self.clock.instant(out.now());
         let mut moved = self.send_own(out);
@@ -385,7 +385,7 @@ impl TxSend {
     }
 }
 
-/// What the tile takes at most, bytes: what waits and what is in flight on each connection, and a table of stakes.
+/// Maximum bytes of the tile: each connection's queue and data in flight, and a table of stakes.
 pub const BYTES_MAX: usize = leaders::CONNECTIONS_MAX
     * ((leaders::WAITING_MAX + leaders::VOTES_WAITING_MAX) * TXN_MTU + leaders::SEND_WINDOW_BYTES as usize)
     + stakes::BYTES_MAX;

@@ -1,9 +1,9 @@
-//! stakes: passes on who has stake in the present epoch, as quic must not reach into the ledger.
+//! stakes: feeds the current epoch's stakes to quic, which must not access the ledger.
 //!
 //! reads   the epoch's stakes in the ledger
-//! writes  pieces of the table of staked identities
+//! writes  chunks of the table of staked identities
 //! memory  [`BYTES_MAX`]
-//! drops   the smallest stakes beyond [`STAKED_MAX`]: these identities count as without stake
+//! drops   the smallest stakes beyond [`STAKED_MAX`]: these identities count as unstaked
 //! source  `staked_validators_cache.rs` of `solana-core` 4.2.2
 
 use std::collections::BTreeMap;
@@ -15,24 +15,24 @@ use hearth_wire::Pubkey;
 
 use crate::links::{STAKED_MAX, StakesPiece};
 
-/// Bytes of a table that is under way.
+/// Bytes of a table being sent.
 pub(super) const BYTES_MAX: usize = STAKED_MAX * size_of::<(Pubkey, u64)>();
 
-/// The table that is under way.
+/// The table being sent.
 #[derive(Default)]
 pub(super) struct StakeFeed {
-    /// What it was made of: another epoch's, or another fork's, is another table.
+    /// The stakes it was built from: another epoch's or another fork's require a new table.
     source: Option<Arc<EpochStakes>>,
     table: Vec<(Pubkey, u64)>,
-    /// Identities of it that were sent.
+    /// Number of its identities sent so far.
     sent: usize,
 }
 
 impl StakeFeed {
-    /// Begins a new table if the stakes of the next slot's epoch are not those of the last one.
+    /// Starts a new table if the stakes of the next slot's epoch differ from the last table's.
     pub(super) fn look(&mut self, ledger: &Ledger) {
         let epoch = ledger.epoch_schedule().epoch(ledger.slot(Commitment::Processed) + 1);
-        // At the begin of an epoch it may not be known yet: the last one holds until then.
+        // At the start of an epoch they may be unknown: the last table holds until then.
         let Some(stakes) = ledger.epoch_stakes(epoch) else { return };
         if !self.source.as_ref().is_some_and(|source| Arc::ptr_eq(source, &stakes)) {
             self.table = by_identity(&stakes, STAKED_MAX);
@@ -41,12 +41,12 @@ impl StakeFeed {
         }
     }
 
-    /// Whether there is a piece to be sent.
+    /// Whether there is a chunk to send.
     pub(super) fn has_piece(&self) -> bool {
         self.sent < self.table.len()
     }
 
-    /// Writes the next piece; returns its length in bytes.
+    /// Writes the next chunk; returns its length in bytes.
     pub(super) fn write_piece(&mut self, buffer: &mut [u8]) -> usize {
         let bytes = StakesPiece::write(buffer, &self.table, self.sent);
         self.sent = self.table.len().min(self.sent + StakesPiece::LEN_MAX);
@@ -58,7 +58,7 @@ impl StakeFeed {
     }
 }
 
-/// The lamports of each identity over all its vote accounts; of more than `max` identities those with the most.
+/// Sums the lamports of each identity over all its vote accounts; beyond `max` identities, keeps those with the most.
 fn by_identity(stakes: &EpochStakes, max: usize) -> Vec<(Pubkey, u64)> {
     let mut identities = BTreeMap::<Pubkey, u64>::new();
     for vote in stakes.votes.iter().filter(|vote| vote.stake > 0) {

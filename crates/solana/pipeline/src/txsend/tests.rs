@@ -1,4 +1,4 @@
-//! Tile tests: transactions in, a real QUIC server at the other end, time by hand.
+//! Tile tests: transactions in, a real QUIC server at the other end, time set by hand.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -23,12 +23,12 @@ fn own() -> SigningKey {
     SigningKey::from_seed(&SEED)
 }
 
-/// The address at which the leader takes transactions, and the one for votes.
+/// The address at which the leader receives transactions, and the one for votes.
 fn leader_addresses() -> [SocketAddrV4; 2] {
     [8_009, 8_010].map(|port| SocketAddrV4::new([10, 0, 0, 2].into(), port))
 }
 
-/// The tile in a cluster in which `leader` has all the stake.
+/// Makes the tile in a cluster in which `leader` has all the stake.
 fn rig(leader: &Pubkey, votes: bool, outputs: &[&str]) -> Rig<TxSend> {
     rig_with_drops(leader, votes, outputs, DropLog::default())
 }
@@ -41,7 +41,7 @@ fn rig_with_drops(leader: &Pubkey, votes: bool, outputs: &[&str], drops: DropLog
     Rig::new(config, &INPUTS, outputs)
 }
 
-/// Gossip says where a node takes transactions, and votes.
+/// Gives it gossip's news of where a node receives transactions and votes.
 fn see(rig: &mut Rig<TxSend>, identity: Pubkey, [tpu_quic, tpu_vote_quic]: [Option<SocketAddrV4>; 2]) {
     let peer = Peer { identity, tvu: None, serve_repair: None, tpu_quic, tpu_vote_quic, stake: 0, lowest: 0 };
     let mut message = [0; PEER_NEWS_MTU];
@@ -55,7 +55,7 @@ struct Path {
     delay_ms: usize,
     lost_per_mille: u64,
     random: Random,
-    /// Datagrams on their way, and the millisecond at which each arrives.
+    /// Datagrams in flight, and the millisecond at which each arrives.
     under_way: VecDeque<(usize, Vec<u8>)>,
 }
 
@@ -77,7 +77,7 @@ impl Path {
     }
 }
 
-/// A leader's QUIC server at the other end, and what it has read: by whom, and at which address.
+/// A leader's QUIC server at the other end, and what it has read: from whom, and at which address.
 struct Leader {
     server: Server,
     read: Vec<(Option<[u8; 32]>, Vec<u8>)>,
@@ -89,7 +89,7 @@ struct Leader {
     back: Path,
     /// Milliseconds for which it has run.
     ran_ms: usize,
-    /// Handshakes with it that sign refuses, before it signs the others.
+    /// How many of its handshakes sign refuses before it signs the others.
     refusals: usize,
 }
 
@@ -106,13 +106,13 @@ impl Leader {
         Self { server, read, addresses, held_up, there, back, ran_ms: 0, refusals: 0 }
     }
 
-    /// Replaces the server by one that does not know the connections of the first.
+    /// Replaces the server by one that does not know the old connections.
     fn restart(&mut self, rig: &Rig<TxSend>) {
         let clock = rig.clock();
         self.server = Server::new(ServerConfig::agave(), &[3; 32], &[4; 32], clock.instant(clock.now())).unwrap();
     }
 
-    /// Carries datagrams and signatures to and fro for so many milliseconds.
+    /// Transports datagrams and signatures in both directions for this many milliseconds.
     fn run(&mut self, rig: &mut Rig<TxSend>, milliseconds: usize) {
         for _ in 0..milliseconds {
             rig.advance(Duration::from_millis(1));
@@ -261,7 +261,7 @@ fn unknown_leader_drops_and_counts() {
     let mut rig = rig(&stranger, false, &OUTPUTS);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
-    // A node that takes none over QUIC is no help.
+    // A node that accepts none over QUIC does not help.
     see(&mut rig, stranger, [None; 2]);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
@@ -276,7 +276,7 @@ fn a_follower_sends_to_others_alone() {
     assert_eq!((rig.count().own, rig.count().dropped_no_leader), (0, 1));
 }
 
-/// A transaction of this number, as far as its signature is looked for.
+/// Makes a transaction with this number, up to the part that is searched for its signature.
 fn numbered(number: u32, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[0] = 1;
@@ -298,7 +298,7 @@ fn number(bytes: &[u8]) -> u32 {
 fn a_vote_goes_before_transactions_that_wait() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
-    // One address for both.
+    // The same address for both.
     let [address, _] = leader_addresses();
     see(&mut rig, stranger, [Some(address), None]);
     let mut leader = Leader::new(&rig);
@@ -321,7 +321,7 @@ fn each_drop_is_counted_and_has_its_fate() {
     rig.give(RPC_TXSEND, 0, &numbered(1_000, 100));
     rig.run();
     see(&mut rig, stranger, leader_addresses().map(Some));
-    // No leader answers: the newest wait.
+    // No leader responds: the newest keep waiting.
     let waiting = leaders::WAITING_MAX as u32;
     (0..waiting + 3).for_each(|n| rig.give(RPC_TXSEND, 0, &numbered(n, 100)));
     rig.run();
@@ -333,13 +333,13 @@ fn each_drop_is_counted_and_has_its_fate() {
     assert_eq!(reason(3), None, "it waits");
     assert_eq!(rig.count().dropped_no_leader, 1);
     assert_eq!(rig.count().dropped_waiting, 3);
-    // What has waited for 10 s is dropped.
+    // Transactions that have waited for 10 s are dropped.
     rig.advance(Duration::from_secs(11));
     rig.run();
     rig.run();
     assert_eq!(rig.count().dropped_waiting, u64::from(waiting) + 3);
     assert_eq!(reason(waiting + 2), Some(DropReason::TxsendWaiting));
-    // And so is what waits when the node stops.
+    // So are transactions that wait when the node stops.
     rig.give(RPC_TXSEND, 0, &numbered(2_000, 100));
     rig.run();
     assert_eq!(reason(2_000), None);
@@ -353,12 +353,12 @@ fn stalled_leader_holds_only_its_window() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
     see(&mut rig, stranger, leader_addresses().map(Some));
-    // Its limits leave the choice to the window of this side.
+    // The server's limits leave the choice to this side's window.
     let mut leader = Leader::with_limits(&rig, ServerConfig::local());
     rig.give(RPC_TXSEND, 0, b"first");
     leader.run(&mut rig, 50);
     assert_eq!(leader.read.len(), 1);
-    // Nothing reaches it from here on, so that nothing is acknowledged.
+    // Nothing reaches it from here on, so nothing is acknowledged.
     const LENGTH: usize = 1_000;
     let given = 600;
     for n in 0..given {
@@ -376,7 +376,7 @@ fn stalled_leader_holds_only_its_window() {
     let waiting = leaders::WAITING_MAX as u64;
     assert_eq!(rig.count().waiting, waiting);
     assert_eq!(rig.count().dropped_waiting, u64::from(given) - sent - waiting);
-    // It answers again, and gets the rest: what is in flight, and the newest.
+    // It responds again, and gets the rest: what is in flight, and the newest.
     leader.run(&mut rig, 1_000);
     let read: Vec<_> = leader.read[1..].iter().map(|(_, bytes)| number(bytes)).collect();
     assert_eq!(read.len() as u64, sent + waiting);

@@ -1,15 +1,15 @@
-//! verify: strict parsing, and every signature by the cluster's strict rule.
+//! verify: parses transactions strictly, and verifies every signature by the cluster's strict rule.
 //!
-//! reads   `quic_verify` ×Q and, for the first, `rpc_verify`, reliable: a transaction's bytes
+//! reads   `quic_verify` ×Q and, in the first verify tile, `rpc_verify`, reliable: a transaction's bytes
 //! writes  `verify_dedup`, reliable: the same bytes, tag = hash64(key, first signature)
-//! memory  `history` tags, the signature tables of repeat signers (`table_bytes`), one burst of transactions
+//! memory  `history` tags, the tables of keys that sign often (`table_bytes`), one burst of transactions
 //! drops   transactions that do not parse, duplicates seen by this tile, bad signatures; each counted
 //! source  ed25519-dalek 2's `verify_strict` is the rule; see [`hearth_crypto::ed25519`]
 //!
-//! What the RPC hands over again, because it has not landed, is no duplicate.
+//! A transaction that the RPC submits again because it has not landed does not count as a duplicate.
 //!
-//! A duplicate is remembered only once its signature is known to be good: a forged copy must not be able to
-//! push out the original.
+//! A transaction's tag is remembered only once its signatures are verified: a forged copy must not be able to suppress
+//! the original.
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
 use hearth_ledger::drop_log::DropReason;
@@ -40,20 +40,20 @@ hearth_tile::counters! {
     }
 }
 
-/// How much verify remembers.
+/// Memory and keys of verify.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Transactions remembered by this tile's own filter.
     pub history: usize,
-    /// Bytes for the tables of keys that sign again and again.
+    /// Bytes for the precomputed tables of keys that sign often.
     pub table_bytes: usize,
     /// Secret of the tags, the same in every verify tile.
     pub tag_key: u64,
-    /// Where drops are told.
+    /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
 }
 
-/// Transactions verified together.
+/// Maximum transactions verified together.
 const BATCH: usize = 32;
 
 struct Pending {
@@ -64,7 +64,7 @@ struct Pending {
     again: bool,
 }
 
-/// The tile.
+/// Verifies transactions in bursts.
 pub struct Verify {
     verifier: Verifier,
     seen: TagCache,

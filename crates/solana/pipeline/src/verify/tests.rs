@@ -1,4 +1,4 @@
-//! Tile tests: transactions good and bad in, the good ones out, the rest counted.
+//! Tile tests: good and bad transactions in, the good ones out, the rest counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,7 +117,7 @@ fn what_is_sent_again_after_two_seconds_passes() {
 fn a_forged_copy_does_not_displace_the_original() {
     let mut rig = rig();
     let good = transfer(1);
-    // Same first signature, so the same tag; another message, so the signature is wrong.
+    // The same first signature, hence the same tag; another message, so the signature is wrong.
     let mut copy = good.clone();
     *copy.last_mut().unwrap() ^= 1;
     rig.give("quic_verify:0", 0, &copy);
@@ -135,7 +135,7 @@ fn nothing_is_lost_while_dedup_does_not_read() {
     let mut taken = vec![];
     for half in given.chunks(250) {
         half.iter().for_each(|bytes| rig.give("quic_verify:0", 0, bytes));
-        // Room for a whole burst is asked for, so the link is never quite filled, nor overfilled.
+        // The tile requires room for a whole burst, so the link is never quite filled, nor overfilled.
         rig.run();
         assert!(rig.count().forwarded as usize - taken.len() <= hearth_tile::rig::DEPTH as usize);
         while taken.len() < given.len() {
@@ -150,7 +150,7 @@ fn nothing_is_lost_while_dedup_does_not_read() {
     assert_eq!(taken, given);
 }
 
-/// Every signature of a transaction is checked, not the first alone.
+/// Every signature of a transaction is verified, not only the first.
 #[test]
 fn each_of_several_signatures_must_be_good() {
     let keys: Vec<SigningKey> = (1..=3).map(|n| SigningKey::from_seed(&[n; 32])).collect();

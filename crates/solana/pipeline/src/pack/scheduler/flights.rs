@@ -1,7 +1,7 @@
-//! What executes: microblocks that are made, and what comes back of them.
+//! flights: microblocks in flight: how they are built, and how banks' completions release them.
 //!
 //! reads   the ready transactions, best first; banks' completions
-//! writes  microblocks; locks, which it takes and gives back
+//! writes  microblocks; acquires and releases locks
 //! memory  the scheduler's
 
 use std::hint::black_box;
@@ -12,11 +12,11 @@ use crate::pack::heap::Entry;
 use crate::pack::pool::{LockId, Pool, State};
 use crate::pack::types::{BlockLimit, Idle, Pacing, SchedulerConfig};
 
-/// Bytes that an entry has besides its transactions: hash count, hash, transaction count.
+/// Bytes of an entry besides its transactions: hash count, hash, transaction count.
 pub(super) const ENTRY_BYTES: u64 = 8 + 32 + 8;
-/// So many in a row that do not fit into what is left of the block close it.
+/// After this many consecutive transactions that do not fit, the block is closed.
 pub(super) const MISFITS: u32 = 64;
-/// An account with less than this part of its limit left is closed to writers for the block.
+/// An account with less than this fraction of its limit left is closed to writers for the block.
 const CAPPED_BELOW: u32 = 64;
 
 /// The microblock that [`Scheduler::schedule`] made.
@@ -44,7 +44,7 @@ impl<'a> Scheduled<'a> {
         self.slots.iter().map(move |&slot| (pool.meta(slot as usize).entry.cost, pool.txn(slot as usize)))
     }
 
-    /// Digest of the accounts from lookup tables of each transaction that has some, in the same order.
+    /// Digest of the accounts from lookup tables for each transaction, in the same order; `None` if it uses none.
     pub fn loaded(&self) -> impl Iterator<Item = Option<u64>> + use<'a> {
         let pool = self.pool;
         self.slots.iter().map(move |&slot| pool.loaded(slot as usize))
@@ -56,14 +56,14 @@ impl<'a> Scheduled<'a> {
         self.slots.iter().map(move |&slot| pool.meta(slot as usize).origin_us)
     }
 
-    /// When the first of its transactions entered the node of which that is known.
+    /// The earliest known entry into the node among its transactions.
     pub fn origin_us(&self) -> u32 {
         self.origins_us().find(|origin_us| *origin_us != 0).unwrap_or(0)
     }
 }
 
 impl Scheduler {
-    /// The next microblock for `bank`. Looks at `budget` transactions at most.
+    /// Builds the next microblock for `bank` from at most `budget` examined transactions.
     pub fn schedule(&mut self, bank: usize, now_ns: u64, budget: usize) -> Result<Scheduled<'_>, Idle> {
         let mut slot = self.may_schedule(bank, now_ns)?;
         let limits = self.config.limits;
@@ -161,28 +161,28 @@ impl Scheduler {
         }
     }
 
-    /// An account of the transaction that is closed to it.
+    /// Returns an account of the transaction that is closed to it.
     #[inline]
     pub(super) fn closed_account(&self, slot: usize) -> Option<u32> {
         let closed = |lock: &&LockId| self.accounts.get(lock.account()).is_closed_to(lock.write());
         self.pool.locks(slot).iter().find(closed).map(|lock| lock.account())
     }
 
-    /// An account of a new transaction that is closed to it, or for which somebody better waits.
+    /// Returns an account of a new transaction that is closed to it, or for which a better transaction waits.
     pub(super) fn queue_to_join(&self, entry: &Entry) -> Option<u32> {
         let joins = |lock: &&LockId| {
             let account = self.accounts.get(lock.account());
             if account.is_closed_to(lock.write()) {
                 return true;
             }
-            // Of a capped account only writers wait, and until the block's end.
+            // Only writers queue for a capped account, and they wait until the block's end.
             let queues = account.queue != NONE && !account.capped;
             queues && self.queues[account.queue as usize].top().is_some_and(|top| top.before(entry))
         };
         self.pool.locks(entry.slot as usize).iter().find(joins).map(|lock| lock.account())
     }
 
-    /// An account whose write limit the transaction would exceed.
+    /// Returns an account whose write limit the transaction would exceed.
     #[inline]
     pub(super) fn spent_account(&self, entry: &Entry) -> Option<u32> {
         let limit = self.config.limits.account_cost;
@@ -190,8 +190,8 @@ impl Scheduler {
         self.pool.locks(entry.slot as usize).iter().find(exceeds).map(|lock| lock.account())
     }
 
-    /// Puts a transaction off because of an account's write limit: into its queue when there is
-    /// next to nothing left of the limit for anybody, else by itself.
+    /// Defers a transaction because of an account's write limit: into its queue if next to nothing is left of the limit
+    /// for any transaction, else alone.
     pub(super) fn refuse_spent(&mut self, entry: &Entry, account: u32) {
         self.counts.put_off_account_limit += 1;
         let limit = self.config.limits.account_cost;
@@ -205,7 +205,7 @@ impl Scheduler {
         }
     }
 
-    /// Locks the accounts of a transaction that has left the ready ones, and frees its slot.
+    /// Locks the accounts of a transaction that has left the heap, and frees its slot.
     pub(super) fn launch(&mut self, entry: &Entry, flight: &mut Flight) {
         let at = entry.slot as usize;
         let locks = self.pool.locks(at);
@@ -225,13 +225,13 @@ impl Scheduler {
         self.pool.free(at);
     }
 
-    /// A bank has finished the oldest microblock that it had. `costs` is what each of its transactions took in truth,
-    /// in compute units. Panics when `slot` and `id` are not that microblock's, or a cost is missing.
+    /// Completes a bank's oldest microblock in flight. `costs` is the compute that each of its transactions actually
+    /// used. Panics if `slot` and `id` do not match that microblock, or a cost is missing.
     pub fn complete(&mut self, bank: usize, slot: u64, id: u64, mut costs: impl Iterator<Item = u32>) {
         let mut flight = self.in_flight[bank].pop_front().expect("a bank completes what it was given");
         assert_eq!((flight.slot, flight.id), (slot, id), "a bank completes in order");
         let gives_back = self.config.use_consumed_cus && flight.block == self.accounts.block();
-        // As in `admit`: the cache misses of all accounts at once.
+        // As in `admit`: incur the cache misses of all accounts at once.
         let touch = |touched, lock: &LockId| touched | self.accounts.touch_known(lock.account());
         black_box(flight.locks.iter().fold(0, touch));
         let (mut at, mut unused) = (0, 0);
@@ -274,7 +274,7 @@ impl Scheduler {
     }
 }
 
-/// When the share of the block's cost that is used up equals the share of the slot that has passed.
+/// When the used share of the block's cost equals the elapsed share of the slot.
 fn paced_until(slot: &Slot, block_cost: u64) -> u64 {
     let length = u128::from(slot.end_ns.saturating_sub(slot.start_ns));
     slot.start_ns + (length * u128::from(slot.cost.min(block_cost)) / u128::from(block_cost.max(1))) as u64

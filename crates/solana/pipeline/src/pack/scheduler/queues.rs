@@ -1,6 +1,7 @@
-//! Where transactions wait: among the ready, in an account's queue, or aside until the block or an account has room.
+//! queues: where transactions wait: in the heap, in an account's queue, or deferred until the block or an account has
+//! room.
 //!
-//! reads   accounts that open; transactions that come or leave
+//! reads   accounts that open; transactions that arrive or leave
 //! writes  the places of transactions
 //! memory  the scheduler's
 
@@ -19,7 +20,7 @@ impl Scheduler {
         }
     }
 
-    /// Lets the best of an account's queue compete for all of them, unless somebody better does.
+    /// Lets the best of an account's queue compete on behalf of all of it, unless a better delegate already does.
     pub(super) fn send_delegate(&mut self, account: u32) {
         let it = self.accounts.get(account);
         let queue = it.queue as usize;
@@ -29,7 +30,7 @@ impl Scheduler {
             if delegate.entry.before(best) {
                 return;
             }
-            // It stays among the ready, for itself alone.
+            // It stays in the heap, for itself alone.
             delegate.delegate_of = None;
         }
         let best = self.queues[queue].pop(&mut self.pool.places).expect("a queue is not empty");
@@ -40,8 +41,8 @@ impl Scheduler {
         self.ready.push(best, &mut self.pool.places);
     }
 
-    /// A transaction that leaves the ready ones is nobody's delegate any more. The next in the queue
-    /// goes, if the account is open to all, or open to readers and was open to this one.
+    /// Ends a transaction's role as delegate when it leaves the heap. The next in the queue takes over if the account
+    /// is open to all, or open to readers and was open to this one.
     #[inline]
     pub(super) fn resign(&mut self, slot: usize) {
         let Some(account) = self.pool.meta_mut(slot).delegate_of.take() else { return };
@@ -80,7 +81,7 @@ impl Scheduler {
         }
     }
 
-    /// Sets a transaction that has left the ready ones aside.
+    /// Defers a transaction that has left the heap.
     pub(super) fn put_off(&mut self, slot: usize, until: State) {
         let aside = match until {
             State::BlockShort => &mut self.block_short,
@@ -105,7 +106,7 @@ impl Scheduler {
         self.ready.push(entry, &mut self.pool.places);
     }
 
-    /// Takes a pending transaction out of wherever it stands.
+    /// Removes a pending transaction from wherever it waits.
     pub(super) fn take_out(&mut self, slot: usize) {
         let place = self.pool.places[slot] as usize;
         match self.pool.meta(slot).state {

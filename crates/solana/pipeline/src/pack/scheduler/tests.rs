@@ -1,4 +1,4 @@
-//! The scheduler against the rules it must keep, checked from outside on everything that it gives out.
+//! The scheduler against its rules, checked from outside on everything that it schedules.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,7 +45,7 @@ fn set(indexes: impl IntoIterator<Item = usize>) -> AccountSet {
     set
 }
 
-/// A small transaction that writes all its accounts.
+/// Makes a small transaction that writes all its accounts.
 fn plain<'a>(bytes: &'a [u8], tag: u64, reward: u64, keys: &'a [Pubkey]) -> Candidate<'a> {
     let (writes, unlocked) = (set(0..keys.len()), AccountSet::default());
     let (cost, growth, expires_at, origin_us, loaded) = (1000, 0, 9, 0, None);
@@ -111,7 +111,7 @@ impl Watched {
         self.account_cost.clear();
     }
 
-    /// Inserts; the tag stands in the bytes, so that what comes out can be told.
+    /// Inserts a transaction; its bytes contain the tag, to identify it in a microblock.
     fn insert(&mut self, spec: Spec) -> Result<u64, Refused> {
         let tag = self.arrivals;
         self.arrivals += 1;
@@ -157,7 +157,7 @@ impl Watched {
         self.pending.remove(&newest);
     }
 
-    /// Schedules, and checks everything that must hold of the microblock.
+    /// Schedules, and checks every rule for the microblock.
     fn schedule(&mut self, bank: usize, budget: usize) -> Result<Vec<u64>, Idle> {
         let scheduled = self.scheduler.schedule(bank, 0, budget);
         let made = match scheduled {
@@ -198,7 +198,7 @@ impl Watched {
         Ok(tags)
     }
 
-    /// Completes a bank's oldest microblock, each transaction at `share` 256ths of its cost.
+    /// Completes a bank's oldest microblock, with each transaction at `share` 256ths of its cost.
     fn complete(&mut self, bank: usize, share: u64) -> bool {
         if self.flights[bank].is_empty() {
             return false;
@@ -226,7 +226,7 @@ impl Watched {
         self.check();
     }
 
-    /// What must hold at any time.
+    /// Checks the invariants.
     fn check(&self) {
         let s = &self.scheduler;
         let counts = s.counts();
@@ -266,7 +266,7 @@ impl Watched {
         assert_eq!(used, s.queues.iter().filter(|q| !q.is_empty()).count());
     }
 
-    /// Whether a pending transaction conflicts with nothing that executes and with no better one.
+    /// Whether a pending transaction conflicts with nothing in flight and with no better one.
     fn is_entitled(&self, tag: u64) -> bool {
         let (spec, _) = &self.pending[&tag];
         let before = |a: u64, b: u64| {
@@ -341,7 +341,7 @@ fn run(config: SchedulerConfig, ops: Vec<Op>) -> Watched {
     watched
 }
 
-/// Everything that is left gets its turn once banks go on.
+/// Everything left gets its turn once banks continue.
 fn drain(watched: &mut Watched) {
     watched.begin();
     for _ in 0..10_000 {
@@ -364,14 +364,14 @@ fn drain(watched: &mut Watched) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Conflicts, limits, conservation and queues hold after every step, whatever comes.
+    /// Conflicts, limits, conservation and queues hold after every step.
     #[test]
     fn rules_hold(ops in ops(6, 250)) {
         let mut watched = run(config(), ops);
         drain(&mut watched);
     }
 
-    /// The same with limits that bind all the time.
+    /// The same with limits that always bind.
     #[test]
     fn rules_hold_at_the_limits(ops in ops(5, 250), use_consumed_cus: bool) {
         let limits = Limits {
@@ -387,8 +387,8 @@ proptest! {
         drain(&mut watched);
     }
 
-    /// Whoever conflicts with nothing that executes and with nobody better goes before all who pay
-    /// worse: nobody is passed over.
+    /// A transaction that conflicts with nothing in flight and with no better one precedes all that pay worse: none is
+    /// passed over.
     #[test]
     fn nobody_entitled_is_passed_over(ops in ops(6, 200)) {
         let mut watched = Watched::new(config());
@@ -425,7 +425,7 @@ proptest! {
         }
     }
 
-    /// The same input gives the same microblocks, whatever the secret.
+    /// The same input yields the same microblocks, whatever the secret.
     #[test]
     fn order_does_not_depend_on_the_secret(specs in prop::collection::vec(spec(9), 0..60)) {
         let trace = |secret| {
@@ -505,7 +505,7 @@ fn a_hundred_thousand_writers_of_one_account_are_not_quadratic() {
     };
     for n in 0..count {
         let tag = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Every later one pays better, so that each one passes through the ready ones.
+        // Each later one pays better, so that each passes through the heap.
         scheduler.insert(&plain(&n.to_le_bytes(), tag, n, &[payer(n), key(0)])).unwrap();
     }
     let mut expected = count;
@@ -524,7 +524,7 @@ fn a_hundred_thousand_writers_of_one_account_are_not_quadratic() {
     }
     let counts = scheduler.counts();
     assert_eq!((counts.scheduled, scheduler.pending()), (count, 0));
-    // Each is looked at when it meets the lock and when its turn comes, and waits once.
+    // Each is examined when it meets the lock and when its turn comes, and waits once.
     assert!(counts.looked_at <= 3 * count, "{} looks", counts.looked_at);
     assert!(counts.waited <= 2 * count, "{} waits", counts.waited);
 }
@@ -629,14 +629,14 @@ fn unused_compute_comes_back_within_the_block_or_not() {
     }
 }
 
-/// Whoever shared its microblock: a hot account is charged what its own writers took.
+/// A hot account is charged what its own writers used, whichever transactions shared their microblock.
 #[test]
 fn a_hot_account_is_charged_what_its_writers_took() {
     let limits = Limits { account_cost: 2500, microblock_txns: 2, ..config().limits };
     let mut w = Watched::new(SchedulerConfig { limits, ..config() });
     w.begin();
     let hot: Vec<u64> = (1..8).map(|n| w.insert(Spec::new(5, &[(0, true), (n, true)])).unwrap()).collect();
-    // Each time one writer at 1000 reserved and 500 taken: the limit of 2500 is good for four, not for two.
+    // Each round one writer with 1000 reserved and 500 used: the limit of 2500 suffices for four, not only two.
     for (round, writer) in hot.iter().enumerate().take(4) {
         let other = w.insert(Spec::new(9, &[(100 + round as u16, true)])).unwrap();
         assert_eq!(w.schedule(0, 100).unwrap(), [other, *writer]);

@@ -1,4 +1,4 @@
-//! What is dropped is told.
+//! Drops are recorded.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use hearth_ledger::drop_log::Fates;
 
 use super::*;
 
-/// Reasons, by the signature of the payer.
+/// Returns the recorded reason for the transaction of a payer.
 fn reason(fates: &Fates, payer: u8) -> Option<DropReason> {
     fates.of(&[payer; 64]).map(|fate| fate.dropped.map_or_else(|| fate.duplicate.unwrap(), |dropped| dropped.reason))
 }

@@ -1,4 +1,4 @@
-//! Transactions that take accounts from lookup tables.
+//! Transactions that load accounts from lookup tables.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn ledger() -> Arc<Ledger> {
     hearth_ledger::builders::ledger(0)
 }
 
-/// A table whose addresses from `start` on count after slot `extended`.
+/// Stores a table whose addresses from `start` on count after slot `extended`.
 fn store_table(ledger: &Ledger, extended: u64, start: u8, addresses: &[Pubkey]) {
     let mut data = 1u32.to_le_bytes().to_vec();
     data.extend(NEVER.to_le_bytes());
@@ -26,7 +26,7 @@ fn store_table(ledger: &Ledger, extended: u64, start: u8, addresses: &[Pubkey]) 
     ledger.accounts().store(&TABLE, Account::with_data(1, ADDRESS_LOOKUP_TABLE_PROGRAM, &data));
 }
 
-/// A transfer by `from` that also takes these accounts of the table.
+/// Makes a transfer by `from` that also loads these accounts of the table.
 fn with_lookup(from: u8, writable: &[u8], readonly: &[u8]) -> Vec<u8> {
     let instruction = system::transfer(&[from; 32], &[from + 100; 32], 1);
     let legacy = Message::compile(&[from; 32], &[instruction], &FIRST_HASH).unwrap();
@@ -45,7 +45,7 @@ fn give_all(rig: &mut Rig<Pack>, txns: &[Vec<u8>]) {
     }
 }
 
-/// Waiting ones are counted at housekeeping.
+/// Runs housekeeping, which updates the gauge of waiting transactions.
 fn settle(rig: &mut Rig<Pack>) -> Counters {
     rig.run();
     rig.advance(Duration::from_millis(1));
@@ -61,7 +61,7 @@ fn accounts_of_tables_are_locked() {
     let writes = with_lookup(1, &[0], &[1]);
     let (writes_too, reads, reads_other) =
         (with_lookup(2, &[0], &[]), with_lookup(3, &[], &[0]), with_lookup(4, &[2], &[1]));
-    // Named by its own message, and not by a table.
+    // Named by its own message instead of by a table.
     let pays_to_it = transfer(5, 11, &[]);
     begin(&mut rig, 7);
     give(&mut rig, 9, &writes);

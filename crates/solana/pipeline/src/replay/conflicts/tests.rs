@@ -1,4 +1,4 @@
-//! Random blocks on few accounts: batches in any order of completion give what the block's order gives.
+//! Random blocks on few accounts: batches completed in any order have the result of the block's order.
 
 use hearth_testkit::random::Random;
 
@@ -13,7 +13,7 @@ fn block(random: &mut Random) -> Vec<Touched> {
     (0..random.below(200)).map(|_| txn(random)).collect()
 }
 
-/// What a transaction makes of the accounts that it touches.
+/// Applies a transaction's effect to the accounts that it touches.
 fn apply(values: &mut [u64], txn: usize, touched: &Touched) {
     let sum = touched.iter().fold(txn as u64, |sum, (account, _)| {
         sum.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(values[*account as usize])
@@ -21,8 +21,8 @@ fn apply(values: &mut [u64], txn: usize, touched: &Touched) {
     touched.iter().filter(|(_, writes)| *writes).for_each(|(account, _)| values[*account as usize] = sum);
 }
 
-/// Runs a block with up to `flights` batches at once, each applied when it is finished: a batch that was handed out too
-/// early, or beside one that it conflicts with, sees other values than in order.
+/// Runs a block with up to `flights` batches at once, each applied when it finishes: a batch issued too early, or next
+/// to a conflicting one, would see other values than in order.
 fn run(block: &[Touched], flights: usize, random: &mut Random) -> Vec<u64> {
     let mut values: Vec<u64> = (0..30).collect();
     let (mut conflicts, mut running) = (Conflicts::default(), vec![]);

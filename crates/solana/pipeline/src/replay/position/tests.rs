@@ -1,4 +1,4 @@
-//! Where the ledger goes: a real ledger, with a store, an executor and proof of history that do as they are told.
+//! Where the ledger goes: a real ledger, with a scripted store, executor and poh.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ fn ledger() -> Arc<Ledger> {
     Ledger::new(&Genesis::create(config, |_| {}).expect("a chain"), config_of_ledger)
 }
 
-/// A block in the store: its data is its last hash.
+/// A block in the store, with its last hash as data.
 #[derive(Clone)]
 struct Stored {
     parent: u64,
@@ -47,7 +47,7 @@ struct Stored {
 struct Store(Rc<RefCell<BTreeMap<u64, Stored>>>);
 
 impl Store {
-    /// Adds a version of a block on the one that the store has of its parent.
+    /// Adds a version of a block on the store's version of its parent.
     fn add(&self, slot: u64, parent: u64, version: u8) {
         self.add_with(slot, parent, version, |_| ());
     }
@@ -86,15 +86,15 @@ impl BlockSource for Store {
     }
 }
 
-/// Executes a block by its last hash alone.
+/// An executor that needs only a block's last hash.
 #[derive(Clone, Default)]
 struct Executor {
     store: Store,
     executed: Rc<RefCell<Vec<u64>>>,
     begun: Rc<RefCell<Option<(Block, bool)>>>,
-    /// Whether others work at the block that was begun.
+    /// Whether the current block is waiting for workers.
     is_held: Rc<RefCell<bool>>,
-    /// Blocks come to another hash when they are executed again.
+    /// Whether blocks have another hash when executed again.
     is_unsteady: Rc<RefCell<bool>>,
 }
 
@@ -167,14 +167,14 @@ impl LeaderControl for Poh {
     }
 }
 
-/// A position, and both ends of what it is made of.
+/// A position, with its scripted dependencies.
 struct World {
     position: Position<Store, Executor, Poh>,
     ledger: Arc<Ledger>,
     store: Store,
     executor: Executor,
     poh: Poh,
-    /// What was executed, by slot.
+    /// The executed blocks, by slot.
     frozen: BTreeMap<u64, BankId>,
 }
 
@@ -183,7 +183,7 @@ impl World {
         Self::at(ledger(), GENESIS_ID, Store::default())
     }
 
-    /// Begins at the ledger's last block, whose id is given.
+    /// Starts at the ledger's last block, with the given id.
     fn at(ledger: Arc<Ledger>, id: Hash, store: Store) -> Self {
         let poh = Poh::default();
         let executor = Executor { store: store.clone(), ..Executor::default() };
@@ -202,7 +202,7 @@ impl World {
         outputs
     }
 
-    /// Executes all that there is.
+    /// Executes everything available.
     fn run(&mut self) -> Vec<Output> {
         self.try_run().expect("the node agrees with the cluster")
     }
@@ -217,7 +217,7 @@ impl World {
         self.try_command(command).expect("it can be done")
     }
 
-    /// Has a command done, with the blocks that are executed again for it.
+    /// Performs a command, including the re-executions that it needs.
     fn try_command(&mut self, command: Command) -> Result<Vec<Output>, PositionError> {
         self.position.command(command)?;
         while self.position.is_executing() && self.position.turn()? {}
@@ -228,12 +228,12 @@ impl World {
         self.ledger.recent_blocks(1)[0].slot
     }
 
-    /// What was executed since the last call.
+    /// The slots executed since the last call.
     fn executed(&self) -> Vec<u64> {
         std::mem::take(&mut self.executor.executed.borrow_mut())
     }
 
-    /// Proof of history makes the slot that it has begun to its end, and it is stored.
+    /// Lets poh complete the slot that it has started, and stores its block.
     fn make(&mut self, slot: u64, parent: u64) {
         self.ledger.begin_slot(slot, parent).expect("the ledger is at the parent");
         self.ledger.end_slot(slot, block_id(slot, 9)).expect("it has begun");
@@ -273,7 +273,7 @@ fn start_has_all_vote_accounts_and_stakes() {
     assert_eq!((start.block.bank.id.slot, start.block.bank.block_id), (0, GENESIS_ID));
 }
 
-/// Makes a final block of each of these slots, one on the other.
+/// Makes a final block for each of these slots, one on top of the other.
 fn extend(ledger: &Ledger, slots: &[u64]) {
     for slot in slots {
         let parent = ledger.recent_blocks(1)[0].slot;
@@ -286,7 +286,7 @@ fn extend(ledger: &Ledger, slots: &[u64]) {
 #[test]
 fn restart_above_the_towers_root_has_all_ancestors() {
     let ledger = ledger();
-    // More blocks than the ledger keeps of its line; every third slot has none.
+    // More blocks than the ledger keeps of its fork; every third slot is empty.
     let slots: Vec<u64> = (1..900).filter(|slot| slot % 3 != 0).collect();
     extend(&ledger, &slots);
     let (oldest, last) = (ledger.line_from(0)[0], 899);
@@ -332,7 +332,7 @@ fn node_that_joins_executes_its_way_to_the_newest_block() {
     let comes = |world: &World, slot: u64, parent: u64| {
         world.store.add_with(slot, parent, 1, |block| block.parent_id = block_id(parent, 1));
     };
-    // The newest come first; one is older than the snapshot, one on a fork that it left.
+    // The newest come first; one is older than the snapshot, one on an abandoned fork.
     for (slot, parent) in [(9, 8), (7, 5), (2, 1), (4, 2)] {
         comes(&world, slot, parent);
     }
@@ -356,7 +356,7 @@ fn ledger_goes_from_fork_to_fork() {
     let recorded = outputs.iter().filter(|output| matches!(output, Output::Record { .. })).count();
     assert_eq!((recorded, world.head(), world.position.count.forks_left), (3, 4, 1));
     assert_eq!(world.executed(), [1, 2, 4]);
-    // A block on the one that was left.
+    // A block on the abandoned one.
     world.store.add(5, 2, 1);
     assert_eq!(frozen(&world.run()), [(5, 2)]);
     assert_eq!((world.executed(), world.head()), (vec![2, 5], 5), "slot 2 is executed again");
@@ -422,7 +422,7 @@ fn way_to_another_fork_ends_where_it_was_to_go() {
     let parent = world.frozen[&3];
     world.command(Command::Begin { slot: 8, parent });
     assert_eq!((world.head(), world.poh.making()), (1, None), "the ledger is on its way");
-    // A root that is behind it is set meanwhile.
+    // A root behind it is set meanwhile.
     let root = world.frozen[&1];
     world.command(Command::Root(root));
     assert_eq!(world.position.root, 1);
@@ -483,7 +483,7 @@ fn block_on_another_version_of_its_parent_is_dead() {
     world.store.add_with(2, 1, 1, |block| block.parent_id = block_id(1, 2));
     let outputs = world.run();
     assert!(has_died(&outputs, 2) && frozen(&outputs) == [(1, 0)]);
-    // That others executed this version says nothing against this node: it lacks the parent.
+    // Other nodes' execution of this version says nothing against this node, which lacks the parent.
     for number in 0..3 {
         world.command(Command::Voted(world.vote(number, 2, [1; 32], 1)));
     }
@@ -538,7 +538,7 @@ fn tower_hears_what_the_store_has() {
     assert_eq!(stored(&world.run()), [(3, 0, false)]);
 }
 
-/// How many changes of stored slots each look reports, until none is left; and the backlog that the last look reports.
+/// How many changes of stored slots each look reports until none is left, and the backlog reported by the last look.
 fn changes_by_look(world: &mut World) -> (Vec<usize>, Option<bool>) {
     let mut looks = vec![];
     loop {
@@ -566,7 +566,7 @@ fn each_look_reports_a_bounded_number_of_slots() {
     assert_eq!(changes_by_look(&mut world), (vec![CHANGES_PER_LOOK_MAX, CHANGES_PER_LOOK_MAX, 6], Some(true)));
     assert_eq!(world.position.stored.len(), 2 * CHANGES_PER_LOOK_MAX + 6);
     assert_eq!(changes_by_look(&mut world), (vec![0], None));
-    // All but the whole block is void, and one is another than before.
+    // All but the whole block are void, and one has changed.
     world.store.0.borrow_mut().retain(|slot, _| *slot == 2 || *slot == 2 + count);
     world.store.add_with(2, 0, 2, |block| block.is_whole = false);
     assert_eq!(changes_by_look(&mut world), (vec![CHANGES_PER_LOOK_MAX, CHANGES_PER_LOOK_MAX, 5], None));
@@ -586,7 +586,7 @@ fn own_slot_is_made_on_its_parent_and_reported() {
     assert_eq!(world.poh.0.borrow().parent, Some(expected));
     world.command(Command::Begin { slot: 8, parent });
     assert_eq!((world.head(), world.poh.begins()), (2, 8));
-    // Others' blocks wait meanwhile, and what needs the ledger too.
+    // Other nodes' blocks wait meanwhile, and so do commands that need the ledger.
     world.store.add(4, 3, 1);
     let on = world.frozen[&3];
     assert!(frozen(&world.run()).is_empty() && frozen(&world.command(Command::BuildOn(on))).is_empty());
@@ -633,7 +633,7 @@ fn a_third_of_the_stake_refutes_the_bank_hash() {
     world.store.add(1, 0, 1);
     world.run();
     let ours = world.frozen[&1].hash;
-    // Of another version, and of the same hash: neither counts.
+    // Another version, and the same hash: neither counts.
     for number in 0..4 {
         world.command(Command::Voted(world.vote(number, 1, [1; 32], 2)));
         world.command(Command::Voted(world.vote(number, 1, ours, 1)));
@@ -676,7 +676,7 @@ fn dead_block_that_others_executed_ends_the_node() {
     let vote = world.vote(1, 1, [1; 32], 1);
     let refuted = world.position.command(Command::Voted(vote));
     assert!(matches!(refuted, Err(PositionError::RefutedDead { slot: 1, .. })), "{refuted:?}");
-    // The votes may come first.
+    // The votes may arrive first.
     let mut world = World::new();
     world.store.add_with(1, 0, 1, |block| block.is_wrong = true);
     for number in 0..2 {
@@ -698,7 +698,7 @@ fn root_off_the_line_takes_the_ledger_there() {
     assert_eq!((world.head(), world.ledger.root()), (2, Some(0)), "two thirds have not rooted it");
     world.command(Command::Finalized(9));
     assert_eq!(world.ledger.root(), Some(2), "nothing above this node's root");
-    // What does not descend from it is gone.
+    // Blocks that do not descend from it are gone.
     world.store.add(6, 4, 1);
     world.store.add(7, 2, 1);
     let outputs = world.run();
@@ -736,7 +736,7 @@ fn block_is_confirmed_once_the_ledger_is_on_its_line() {
     world.store.add(4, 2, 1);
     let outputs = world.run();
     assert_eq!((confirmed(&outputs), world.position.count.confirmed_slot), (vec![2], 2));
-    // Another version of it is not.
+    // Another version of it does not count.
     let other = BankId { slot: 4, hash: [9; 32] };
     assert!(confirmed(&world.command(Command::Confirmed(other))).is_empty());
 }

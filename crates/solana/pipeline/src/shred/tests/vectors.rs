@@ -1,4 +1,4 @@
-//! Byte for byte as the cluster's own crates: vectors that `oracle/` made with `solana-ledger` and
+//! Byte-for-byte equality with the cluster's own crates: vectors that `oracle/` generated with `solana-ledger` and
 //! `solana-entry` 4.2.2.
 
 use super::*;
@@ -35,7 +35,7 @@ enum Expected {
     Digests(Vec<[u8; 32]>),
 }
 
-/// As the function of that name in `oracle/shreds/src/main.rs`.
+/// Equals the function with that name in `oracle/shreds/src/main.rs`.
 fn noise(len: usize) -> Vec<u8> {
     let mut x = len as u64 | 1;
     let noise = std::iter::repeat_with(move || {
@@ -94,7 +94,7 @@ fn vectors() -> Vectors {
     Vectors { key, chain_start, version, cases }
 }
 
-/// The signed sets that our shredder makes of a case.
+/// Makes the signed sets of a case with our shredder.
 fn sets_of(vectors: &Vectors, case: &Case) -> Vec<FecSet> {
     let config = ShredderConfig { version: vectors.version, batch_sets: 8, ..ShredderConfig::default() };
     let mut shredder = Shredder::new(config, case.chained_root);

@@ -1,4 +1,4 @@
-//! A node that is a cluster of one, on a ledger without forks.
+//! A lone node, on a ledger without forks.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::stakes::genesis_accounts;
@@ -11,7 +11,7 @@ use super::*;
 use crate::failure::Failure;
 
 const ACCOUNT: Pubkey = [7; 32];
-/// What looking again takes, and more.
+/// Longer than the interval between two checks.
 const MOMENT: Duration = Duration::from_millis(1);
 
 struct Trial {
@@ -20,17 +20,17 @@ struct Trial {
 }
 
 impl Trial {
-    /// Of a chain in which the node may vote with an account, or that is of another node.
+    /// On a chain in which the node may vote with an account, or that belongs to another node.
     fn new(has_account: bool) -> Self {
         let owner = if has_account { node(0) } else { node(1) };
         Self::with(genesis_accounts(&ACCOUNT, &[8; 32], &owner).to_vec())
     }
 
-    /// Of a chain on which the account's last vote has this timestamp.
+    /// On a chain on which the account's last vote has this timestamp.
     fn since(unix_s: i64) -> Self {
         let [(key, account), stake] = genesis_accounts(&ACCOUNT, &[8; 32], &node(0));
         let mut data = account.data().to_vec();
-        // Behind the credits, of which there are none.
+        // After the credits, of which there are none.
         data[266..274].copy_from_slice(&unix_s.to_le_bytes());
         assert_eq!(VoteState::read(&data).map(|state| state.last_timestamp), Some((0, unix_s)));
         Self::with(vec![(key, Account::with_data(account.lamports, account.owner, &data)), stake])
@@ -42,7 +42,7 @@ impl Trial {
         Self::on(Ledger::new(&genesis, LedgerConfig::default()))
     }
 
-    /// Started on a ledger.
+    /// Starts on a ledger.
     fn on(ledger: Arc<Ledger>) -> Self {
         let (core, alone) = Alone::new(ledger.clone(), node(0), [6; 32], SLOT, now(Duration::ZERO));
         let membership = Membership::Alone(alone);
@@ -51,19 +51,19 @@ impl Trial {
         Self { rig, ledger }
     }
 
-    /// Proof of history makes the block of a slot.
+    /// Lets poh produce the block of a slot.
     fn make(&self, slot: u64) {
         self.ledger.begin_slot(slot, self.ledger.recent_blocks(1)[0].slot).expect("it follows");
         self.ledger.end_slot(slot, [slot as u8; 32]).expect("it has begun");
     }
 
-    /// Store says that it is durable.
+    /// Reports on store's behalf that it is durable.
     fn durable(&mut self, slot: u64) {
         self.rig.give("store_tower", slot, &[slot as u8; 32]);
         self.rig.run();
     }
 
-    /// The message that is to be signed.
+    /// Takes the message to sign.
     fn asked(&mut self) -> Option<(u64, Vec<u8>)> {
         self.rig.run();
         let asked = self.rig.take("tower_sign");
@@ -71,7 +71,7 @@ impl Trial {
         asked.into_iter().next()
     }
 
-    /// Sign signs it; the vote that pack gets.
+    /// Signs it; returns the vote sent to pack.
     fn signed(&mut self, number: u64) -> Vec<u8> {
         self.rig.give("sign_tower", number, &[5; 64]);
         self.rig.run();
@@ -79,7 +79,7 @@ impl Trial {
         vote.clone()
     }
 
-    /// A block is made, stored and voted for.
+    /// Produces, stores and votes for a block.
     fn vote_for(&mut self, slot: u64) -> Vec<u8> {
         self.make(slot);
         self.durable(slot);

@@ -22,7 +22,7 @@ struct Trial {
     disk: Arc<Mutex<Disk>>,
 }
 
-/// A disk that the test looks at.
+/// A disk that the test can inspect.
 struct Shared(Arc<Mutex<Disk>>);
 
 impl Files for Shared {
@@ -35,7 +35,7 @@ impl Files for Shared {
     }
 }
 
-/// What tower has gossip publish.
+/// A statement that tower sends to gossip.
 #[derive(Debug, PartialEq)]
 enum Said {
     /// A vote for this slot.
@@ -68,7 +68,7 @@ impl Trial {
         self.rig.take("tower_replay").iter().map(|(_, bytes)| Command::decode(bytes)).collect()
     }
 
-    /// What it has had gossip publish since the last call.
+    /// Takes the statements sent to gossip since the last call.
     fn said(&mut self) -> Vec<Said> {
         self.rig.run();
         let read = |(_, message): &(u64, Vec<u8>)| match Statement::read(message) {
@@ -78,8 +78,8 @@ impl Trial {
         self.rig.take("tower_gossip").iter().map(read).collect()
     }
 
-    /// A block of this slot on the one before is executed, where all have voted for those below it, and the node's
-    /// vote for it is signed.
+    /// Executes a block of this slot on the previous one, in which all have voted for the earlier ones, and signs the
+    /// node's vote for it.
     fn vote_for(&mut self, slot: u64) {
         let below: Vec<u64> = (1..slot).collect();
         let votes = (0..NODES).map(|number| voted(number, &below)).collect();
@@ -97,7 +97,7 @@ impl Trial {
         }
     }
 
-    /// Gossip says something.
+    /// Gives it gossip's news.
     fn tell(&mut self, news: TowerNews<'_>) {
         let mut message = [0; TOWER_NEWS_MTU];
         let size = news.write(&mut message);
@@ -224,7 +224,7 @@ fn news_waits_while_replay_has_no_room() {
     votes(1..=depth, &mut trial);
     votes(depth + 1..=2 * depth - 20, &mut trial);
     assert!(trial.rig.backpressure().0, "it waits for replay");
-    // What replay and sign say is read all the same.
+    // Frags of replay and sign are read all the same.
     for _ in 0..3 * DEPTH {
         trial.give(&Event::Backlog(true), 100);
         trial.rig.run();
@@ -250,7 +250,7 @@ fn asked(trial: &mut Trial) -> Vec<Pubkey> {
     questions.inspect(|question| assert_eq!(question.slot, 2)).map(|question| question.node).collect()
 }
 
-/// A node that cannot execute slot 2, which the other nodes have; gossip names `servers`, which serve repair.
+/// A node that cannot execute slot 2, which the others have; gossip names `servers`, which serve repair.
 fn without_slot_2(servers: std::ops::Range<u8>) -> Trial {
     let mut trial = Trial::new();
     trial.commands();
@@ -309,7 +309,7 @@ fn enough_stake_for_other_ancestors_drops_the_block() {
 #[test]
 fn full_repair_is_asked_once_it_has_room() {
     let mut trial = without_slot_2(100..200);
-    // Nobody answers: each is asked again and again, by a link that repair does not read.
+    // No node answers: each is asked repeatedly, over a link that repair does not read.
     for wait in [TICK, Duration::from_secs(5), Duration::from_secs(5)] {
         trial.rig.advance(wait);
         for _ in 0..4 {
@@ -380,7 +380,7 @@ fn slow_disk_keeps_no_vote_back_for_good() {
     let mut trial = Trial::new();
     trial.commands();
     trial.rig.take("tower_sign");
-    // Two blocks come while a tower is written.
+    // Two blocks arrive while a tower is being written.
     trial.disk.lock().delay = 2;
     let mut signed = 0;
     for slot in 1..=30 {
