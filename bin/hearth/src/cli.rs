@@ -1,4 +1,4 @@
-//! The command line: the commands. The options of each stand beside it.
+//! The subcommands of `hearth`. Each command declares its options in its own module.
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};

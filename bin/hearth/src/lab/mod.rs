@@ -1,5 +1,5 @@
-//! The lab of this program: the commands that measure, watch and tune nodes, and what looks at a node from within its
-//! process.
+//! The lab commands of this program, which measure, watch and tune nodes, and the instruments that observe a node from
+//! within its process.
 //!
 //! All of it is behind the feature `lab`; `without_lab.rs` stands in for it.
 
@@ -17,11 +17,11 @@ use hearth_local_cluster::OpenMeter;
 use hearth_node::boot::{BootError, Instruments};
 use hearth_node::config::{LocalNode, Rpc};
 
-/// What looks at a node of tiles.
+/// Instruments of a node of tiles.
 pub const INSTRUMENTS: Option<Instruments> = Some(instruments::OF_NODE);
-/// What looks at an EVM node.
+/// Instruments of an EVM node.
 pub const INSTRUMENTS_OF_CHAIN: Option<hearth_evm_node::Instruments> = Some(instruments::OF_CHAIN);
-/// What the demonstration of a cluster measures nodes with.
+/// Opens the meter with which the cluster demonstration measures its nodes.
 pub const OPEN_METER: Option<OpenMeter> = Some(instruments::open_meter);
 
 /// Returns how many statuses a usual bench takes memory for.

@@ -17,7 +17,7 @@ const REGIMES: [&str; 9] =
 fn monitor_attaches_read_only() {
     let setup = Setup::new("monitor");
     let node = setup.start();
-    // Not even its owner could write to it now, were the owner not root; the monitor does not try.
+    // Not even the owner may write to it now, unless it is root; the monitor does not try.
     fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o444)).unwrap();
     let before = fs::metadata(setup.workspace()).unwrap().len();
     let output = setup.output("monitor", &["--count", "1"]);
@@ -69,7 +69,7 @@ pub fn is_idle(second: &Value) -> bool {
     ["idle", "cores_taken"].iter().any(|finding| second["diagnosis"]["finding"] == *finding)
 }
 
-/// Asserts that the monitor's text has a row for each kind of tile whose role is wanted.
+/// Asserts that the monitor's text has a row for each kind of tile whose role `is_wanted`.
 fn has_rows(text: &str, is_wanted: impl Fn(Role) -> bool) {
     for kind in KINDS.iter().filter(|kind| is_wanted(kind.role)) {
         let row = format!("{}:0 ", kind.name);
