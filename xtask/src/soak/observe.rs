@@ -129,8 +129,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Rank of the order statistics that enclose the true median with at least 95 % confidence, counted from each end, from
-/// 1. Returns 1 if the samples are too few.
+/// Rank, counted from 1 and from each end, of the order statistics that enclose the true median with at least 95 %
+/// confidence; 1 if the samples are too few.
 fn rank_of_interval(count: usize) -> usize {
     let (mut below, mut term) = (0.0, 0.5_f64.powi(count as i32));
     for rank in 0..count {

@@ -34,7 +34,7 @@ fn set(file: &mut Document, section: &'static str, key: &'static str, to: Value)
     Ok(())
 }
 
-/// What one node's CometBFT is to be.
+/// Settings of one node's CometBFT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The application's address: `unix:///…`.
@@ -51,7 +51,7 @@ pub struct Node {
     pub state_sync: Option<StateSync>,
 }
 
-/// Whom a node that begins from a snapshot trusts.
+/// The trust anchor of a node that starts from a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateSync {
     /// Two RPCs or one twice, between commas: `http://host:port`.
