@@ -114,7 +114,7 @@ impl Inner {
             && let Err((error, gone)) = waiting.keep(&self.pool, &taken)
         {
             tracing::error!(%error, "what comes is refused: it would not outlive this program");
-            // Transactions that a block included meanwhile stay in the file.
+            // A transaction that a block included meanwhile is safe: that block holds it.
             for index in places.into_iter().zip(gone).filter_map(|(index, gone)| gone.then_some(index)) {
                 results[index] = Err(SideRefusal::NotKept(error.to_string()));
             }

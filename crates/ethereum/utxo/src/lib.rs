@@ -1,9 +1,9 @@
 //! The UTXO ledger: outputs, assets, signatures, and the transfer to the EVM.
 //!
-//! A transaction spends outputs whole and makes new ones. [`tx`] has its bytes and its signatures, [`rules`] what makes
-//! it right against the outputs that it spends: the pool and the block ask the same function. [`ledger`] keeps the
-//! set of unspent outputs and the log on disk; a block works in a [`ledger::Session`] over it, which is committed
-//! whole or dropped whole. [`prism`] is the way between the two ledgers of a chain.
+//! A transaction spends whole outputs and creates new ones. [`tx`] has its encoding and signatures, [`rules`] its
+//! validity against the outputs that it spends: pool and block call the same function. [`ledger`] keeps the set of
+//! unspent outputs and the log on disk; a block works in a [`ledger::Session`] over it, which is committed or dropped
+//! as a whole. [`prism`] transfers between the two ledgers of a chain.
 //!
 //! A chain calls, for each block, in this order:
 //!
