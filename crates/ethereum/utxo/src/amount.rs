@@ -1,8 +1,7 @@
 //! Converts amounts between their text form, units, and the EVM's wei.
 //!
 //! The native asset has 6 decimals here and 18 in the EVM: one unit is 10¹² wei, and 10³ gwei, in which a withdrawal
-//! in which a withdrawal is counted (EIP-4895). Amounts cross between the ledgers exactly; amounts that are not a whole
-//! number of units cannot cross.
+//! is counted (EIP-4895). Amounts cross between the ledgers exactly; a fraction of a unit cannot cross.
 
 use alloy_primitives::U256;
 

@@ -78,7 +78,7 @@ pub(crate) fn to_wire(id: &AssetId) -> Bytes {
     if id.is_native() { Bytes::new() } else { id.0.0.into() }
 }
 
-/// Decodes an asset from a transaction; `None` if the length is wrong.
+/// Decodes an asset from a transaction; `None` if the bytes are invalid.
 pub(crate) fn from_wire(bytes: &[u8]) -> Option<AssetId> {
     match bytes.len() {
         0 => Some(AssetId::NATIVE),

@@ -629,7 +629,7 @@ fn a_base_of_a_block_that_is_no_more_is_not_believed() {
     ledger.shorten(5, hash(5), 4).unwrap();
     ledger.written();
     let other = std::fs::read(base(5)).unwrap();
-    // No reader knew the base when the chain reverted.
+    // The chain reverts before the ledger notes that the base is complete.
     ledger.rewind(3).unwrap();
     commit(4, 2_000);
     ledger.shorten(4, hash(4), 4).unwrap();
