@@ -1,4 +1,4 @@
-//! What somebody meant who wrote another word.
+//! Suggests a known word for a misspelt one.
 
 /// The word that begins so, where it is the only one, or that is nearest, where one is near.
 pub fn meant<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {

@@ -118,7 +118,7 @@ impl Server {
     pub fn stop(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // The accepting thread blocks until a connection arrives, so make one. If that fails, the thread has gone.
+        // The accepting thread blocks until a connection arrives, so make one. If that fails, do not join the thread.
         if self.address.connect().is_ok() {
             let _ = accepting.join();
         }

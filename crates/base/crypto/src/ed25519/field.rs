@@ -1,4 +1,4 @@
-//! Arithmetic modulo p = 2^255 − 19: what the point formulas ask of a field, and the portable field.
+//! Arithmetic modulo p = 2^255 − 19: the field interface of the point formulas, and the portable field.
 //!
 //! reads   32-byte little-endian strings, or four 64-bit words
 //! writes  the same, always reduced below p

@@ -132,8 +132,8 @@ fn fold(low: [__m256i; 5], high: [__m256i; 5]) -> Wide4 {
     }))
 }
 
-/// Not inlined: seven copies in a sum of points outgrow the processor's store of decoded instructions, and
-/// decoding them anew takes a fifth more time.
+/// Not inlined: seven copies in a sum of points outgrow the processor's cache of decoded instructions, and decoding
+/// them again takes a fifth more time.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn multiply(a: &Fe4, b: &Fe4) -> Wide4 {

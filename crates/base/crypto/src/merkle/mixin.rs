@@ -54,8 +54,7 @@ impl MixinTree {
         self.waiting.clear();
     }
 
-    /// The root over all signatures pushed since the last call, and forgets them. All zeros when
-    /// there is none.
+    /// Returns the root over all signatures pushed since the last call, and clears them. All zeros if there are none.
     pub fn take_root(&mut self) -> [u8; 32] {
         self.hash_waiting();
         let mut width = self.nodes.len();

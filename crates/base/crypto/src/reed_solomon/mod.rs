@@ -40,12 +40,12 @@ pub enum ReedSolomonError {
         /// Parity shards asked for.
         parity: usize,
     },
-    /// The slices handed over are not as many as the code has shards, or too few to recover from.
+    /// The number of slices differs from the code's, or is too low to recover from.
     #[error("{have} shards where {need} are needed")]
     ShardCount {
-        /// Shards handed over.
+        /// Number of slices passed.
         have: usize,
-        /// Shards needed.
+        /// Number of shards needed.
         need: usize,
     },
     /// Shards differ in length.
@@ -90,7 +90,7 @@ impl Level {
     }
 }
 
-/// Writes the parity of 32 data shards, all of one length. Panics when lengths differ.
+/// Writes the parity of 32 data shards, all of one length. Panics if lengths differ.
 pub fn encode_32(data: &[&[u8]; FIXED_SHARDS], parity: &mut [&mut [u8]; FIXED_SHARDS]) {
     encode_32_at(Level::best(data[0].len()), data, parity);
 }
@@ -179,7 +179,7 @@ fn combine(level: Level, shards: &[&[u8]], coefficients: &[u8], out: &mut [u8]) 
     }
 }
 
-/// The points at which the polynomial is known, with what Lagrange's formula needs of them.
+/// The points at which the polynomial is known, with the precomputed parts of Lagrange's formula.
 #[derive(Clone, Debug)]
 struct Points {
     points: [u8; SHARDS_MAX],
@@ -210,7 +210,7 @@ impl Points {
         Self::new((0..count).map(|i| i as u8))
     }
 
-    /// What each known value contributes to the value at `target`, which must not be a known point.
+    /// Returns each known value's coefficient for the value at `target`, which must not be a known point.
     fn coefficients(&self, target: u8) -> [u8; SHARDS_MAX] {
         let known = &self.points[..self.count];
         let all = known.iter().fold(1, |product, &x| field::mul(product, target ^ x));
@@ -261,8 +261,8 @@ impl ReedSolomon {
         Ok(())
     }
 
-    /// Writes the shards `wanted`, given by index, from those `present`, of which there must be at
-    /// least as many as data shards. Indices count the data first, then the parity.
+    /// Writes the shards `wanted`, given by index, from those `present`, of which there must be at least as many as
+    /// data shards. Indices count the data first, then the parity.
     pub fn recover(
         &self,
         present: &[(usize, &[u8])],

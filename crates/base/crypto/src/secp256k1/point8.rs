@@ -1,4 +1,4 @@
-//! Eight points of y² = x³ + 7 side by side, and how they are doubled and added.
+//! Eight points of y² = x³ + 7 in parallel, with doubling and addition.
 //!
 //! reads   points, table entries
 //! writes  points

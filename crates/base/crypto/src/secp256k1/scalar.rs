@@ -1,4 +1,4 @@
-//! How a scalar becomes digits: halved by the curve's endomorphism, then cut into windows of odd digits.
+//! Converts a scalar to digits: splits it by the curve's endomorphism, then into windows of odd digits.
 //!
 //! reads   scalars modulo n
 //! writes  digits of the two halves

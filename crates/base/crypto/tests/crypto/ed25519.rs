@@ -91,8 +91,8 @@ fn edge_cases_have_the_strict_verdicts_on_every_path() {
         .collect();
     assert_eq!(cases.len(), 14);
     check_all_paths(&cases);
-    // Of the published twelve, the strict rule accepts the one of mixed order whose cofactorless equation
-    // holds, number 3, and refuses all others.
+    // Of the twelve published cases, the strict rule accepts number 3, whose key has mixed order and whose cofactorless
+    // equation holds, and rejects all others.
     let accepted: Vec<usize> = (0..cases.len()).filter(|i| oracle(&cases[*i])).collect();
     assert_eq!(accepted, [3]);
 }

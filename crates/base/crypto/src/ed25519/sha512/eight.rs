@@ -1,4 +1,4 @@
-//! Eight lanes: AVX-512, where rotation and any function of three inputs are one instruction.
+//! Eight lanes of AVX-512, where rotation and any function of three inputs are one instruction.
 //!
 //! reads   blocks of eight messages
 //! writes  the state

@@ -1,4 +1,4 @@
-//! Four lanes: AVX2.
+//! Four lanes of AVX2.
 //!
 //! reads   blocks of four messages
 //! writes  the state
