@@ -2,7 +2,6 @@
 //!
 //! reads   every text file
 //! writes  findings
-//! memory  none of its own
 
 use super::Found;
 use super::code::words;

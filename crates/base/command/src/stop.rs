@@ -123,7 +123,7 @@ impl StopSignal {
         self.presses.fetch_add(1, Ordering::AcqRel);
         std::thread::sleep(GRACE.saturating_sub(asked.elapsed()));
         if self.wait_for_save(asked) {
-            // Threads that are saving keep their full grace period afterwards.
+            // After the save the rest of the shutdown gets its full grace period.
             std::thread::sleep(GRACE);
         }
         let seconds = asked.elapsed().as_secs();

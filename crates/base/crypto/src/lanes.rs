@@ -2,8 +2,6 @@
 //!
 //! reads   the processor's features; registers
 //! writes  registers
-//! memory  none
-//! drops   nothing
 //! source  Intel's instruction set reference
 
 #![allow(unsafe_code)]

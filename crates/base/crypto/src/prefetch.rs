@@ -1,8 +1,4 @@
 //! Prefetches memory that will be read soon, so that cache misses overlap instead of adding up.
-//!
-//! reads   nothing
-//! writes  nothing
-//! memory  none
 
 #![allow(unsafe_code)]
 

@@ -1,6 +1,5 @@
 //! Made-up machines.
 //!
-//! reads   nothing
 //! writes  a folder that goes with the value
 
 use std::fs;

@@ -3,7 +3,6 @@
 //! reads   scalars as digits, tables
 //! writes  points; tables
 //! memory  a table of width w and spacing g holds about (253 / (w·g))·2^(w − 1) entries of 96 bytes
-//! drops   nothing
 //! source  Lim and Lee, "More flexible exponentiation with precomputation" (1994); signed digits as in
 //!         Bernstein, Duif, Lange, Schwabe, Yang, "High-speed high-security signatures" (2011), §4
 //!

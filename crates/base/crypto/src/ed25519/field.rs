@@ -2,8 +2,6 @@
 //!
 //! reads   32-byte little-endian strings, or four 64-bit words
 //! writes  the same, always reduced below p
-//! memory  none
-//! drops   nothing
 //! source  RFC 7748 §5 for the prime, RFC 8032 §5.1.1 for square roots
 //!
 //! The formulas in [`super::point`] are written once over [`Field`], so that the portable element [`Fe`]

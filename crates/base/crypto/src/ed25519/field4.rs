@@ -2,8 +2,6 @@
 //!
 //! reads   four elements, one for each lane
 //! writes  the same
-//! memory  none
-//! drops   nothing
 //! source  splitting an exact product with two fused multiply-adds (Dekker 1971; for 52-bit limbs
 //!         N. Emmart, "Faster modular exponentiation using double precision floating point arithmetic")
 //!

@@ -3,7 +3,6 @@
 //! reads   jobs, tables of keys and of B
 //! writes  the points s·B − k·A
 //! memory  a padded copy of a message for each lane
-//! drops   nothing
 //! source  the rule of [`super::verify`]; lanes of [`super::field4`] and [`super::field8`]
 
 #![allow(unsafe_code)]

@@ -2,8 +2,6 @@
 //!
 //! reads   field elements, table entries
 //! writes  points
-//! memory  none
-//! drops   nothing
 //! source  Hisil, Wong, Carter, Dawson, "Twisted Edwards curves revisited" (2008), §3.1 and §3.3, with a = −1
 //!
 //! The formulas are complete: d is no square, so that no sum has Z = 0.

@@ -4,7 +4,6 @@
 //! writes  one verdict per signature
 //! memory  at most `VerifierConfig::cache_bytes` of tables, 4.3 MB of tables of B shared by the process, and
 //!         about 1 KB per signature of the largest burst so far
-//! drops   nothing
 //! source  the rule of [`super::verify`]; combs of [`super::comb`]
 //!
 //! s·B − k·A is summed from the tables of B and of −A. Eight or four signatures run side by side where the

@@ -3,7 +3,6 @@
 //! reads   eight messages of any lengths
 //! writes  eight digests
 //! memory  a padded block of each message on the stack
-//! drops   nothing
 //! source  the Keccak reference §1.2; lanes only change how many are computed
 
 use super::{BLOCK_SIZE, BLOCK_WORDS, LANES, block_count, padded};

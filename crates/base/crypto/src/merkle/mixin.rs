@@ -3,7 +3,6 @@
 //! reads   signatures, 64 bytes each, in the order of the entry's transactions
 //! writes  the root
 //! memory  32 B a signature and 2 KiB, kept for the next entry
-//! drops   nothing
 //! source  the crate `solana-merkle-tree`: leaf 0x00 ‖ signature, node 0x01 ‖ left ‖ right, the last
 //!         node of an odd level paired with itself
 

@@ -3,7 +3,6 @@
 //! reads   shards of equal length
 //! writes  shards of the same length
 //! memory  one vector for each of 32 points, on the stack
-//! drops   nothing
 //! source  Lin, Chung, Han, "Novel Polynomial Basis and Its Application to Reed-Solomon Erasure
 //!         Codes" (2014)
 //!

@@ -3,7 +3,6 @@
 //! reads   shards of equal length, any length
 //! writes  shards of the same length
 //! memory  a kilobyte of coefficients on the stack
-//! drops   nothing
 //! source  the code of the crate `reed-solomon-erasure` (systematic, Vandermonde), which is the oracle
 //!
 //! Shard r, data or parity, is the value at the field element r of the one polynomial of degree below

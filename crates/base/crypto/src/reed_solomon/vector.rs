@@ -2,8 +2,6 @@
 //!
 //! reads   shards, a vector's width of bytes at a time
 //! writes  shards, likewise
-//! memory  none
-//! drops   nothing
 //! source  nibble products by byte shuffle: Plank et al., "Screaming Fast Galois Field Arithmetic";
 //!         bit matrices: Intel SDM vol. 2, GF2P8AFFINEQB
 //!

@@ -3,7 +3,6 @@
 //! reads   abscissae of R and the digits of u1 and u2
 //! writes  the points u1·G + u2·R, then their affine coordinates
 //! memory  the tables of eight points, 12 KB, and of what is between the two steps 1 KB for eight
-//! drops   nothing
 //! source  Shamir's trick with four scalars of half the size; the curve's endomorphism, see [`super::scalar`]
 
 #![allow(unsafe_code)]
@@ -68,8 +67,8 @@ pub(super) struct Sums {
 /// x and y of each lane.
 pub(super) type Affine = [[[u64; 4]; 2]; 8];
 
-/// Returns the points with the abscissae, their ordinates odd where `odd` says so, and the lanes without such a point,
-/// which hold the generator instead.
+/// Returns the points with the abscissae, their ordinates odd where requested, and the lanes without such a point, which
+/// hold the generator instead.
 #[inline(always)]
 fn lift<const K: usize>(octets: &[Octet; K]) -> [(Fe8, Fe8, u8); K] {
     // SAFETY: only called by functions whose callers promise the features.

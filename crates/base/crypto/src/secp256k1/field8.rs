@@ -2,8 +2,6 @@
 //!
 //! reads   eight elements, one for each lane
 //! writes  the same
-//! memory  none
-//! drops   nothing
 //! source  Intel's AVX-512 IFMA: the low or the high 52 bits of a product of two 52-bit numbers, added to 64 bits
 //!
 //! An element is five limbs of radix 2^52. The multiplier reads only the low 52 bits of a limb, so a factor's carries

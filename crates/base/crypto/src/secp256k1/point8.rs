@@ -2,7 +2,6 @@
 //!
 //! reads   points, table entries
 //! writes  points
-//! memory  none
 //! drops   nothing; a sum that the formulas cannot make is left with Z = 0
 //! source  Jacobian coordinates: x = X/Z², y = Y/Z³ (Cohen, Miyaji and Ono, 1998), in the variants `dbl-2009-l`
 //!         and `madd` of the Explicit-Formulas Database, signs rearranged

@@ -4,7 +4,6 @@
 //! writes  public keys, or reasons for failure
 //! memory  two octets' digits and the tables of one, 16 KB; 2 KB for each eight of the largest burst up to 128; 104 B
 //!         for each item of the largest burst
-//! drops   nothing
 //! source  SEC 1 §4.1.6: the key is −(z/r)·G + (s/r)·R
 //!
 //! The checks of r and s come first, and signatures that pass are grouped into octets: eight signatures in parallel if

@@ -2,8 +2,6 @@
 //!
 //! reads   scalars modulo n
 //! writes  digits of the two halves
-//! memory  none
-//! drops   nothing
 //! source  Gallant, Lambert and Vanstone, "Faster point multiplication on elliptic curves with efficient
 //!         endomorphisms" (2001); digits of Joye and Tunstall, "Exponent recoding and regular exponentiation
 //!         algorithms" (2009)

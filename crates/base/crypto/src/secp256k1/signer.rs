@@ -3,7 +3,6 @@
 //! reads   a secret key, hashes
 //! writes  signatures whose s is low, with the parity of R
 //! memory  32 B a key, its public key; one context of the library, shared
-//! drops   nothing
 //! source  RFC 6979 for the nonce; the crate `secp256k1`, whose time does not depend on the key
 
 use super::{PublicKey, address};

@@ -3,7 +3,6 @@
 //! reads   a signature whose r and s are in range
 //! writes  its public key
 //! memory  one context of the library
-//! drops   nothing
 //! source  the crate `secp256k1`; also decides signatures that the lanes cannot
 
 use super::{PublicKey, RecoverError, RecoverItem};

@@ -3,7 +3,6 @@
 //! reads   points
 //! writes  entries, and eight of them at once as lanes
 //! memory  the generator's table, 49 KB, made when it is first needed; 12 KB for eight points
-//! drops   nothing
 //! source  the common denominator of a table is "effective affine" in libsecp256k1: instead of dividing by it, the
 //!         computation moves to the isomorphic curve where the table's points are affine
 

@@ -3,7 +3,6 @@
 //! reads   states and blocks
 //! writes  states
 //! memory  none beyond the stack
-//! drops   nothing
 //! source  FIPS 180-4, through `sha2`
 
 use sha2::compress256;

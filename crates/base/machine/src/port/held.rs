@@ -1,8 +1,6 @@
 //! Holds a TCP port before this process serves on it.
 //!
-//! reads   nothing
 //! writes  a socket that is bound and does not listen
-//! memory  none
 //! source  `inet_csk_get_port` of Linux; socket(7)
 //!
 //! A node takes its ports before it replays its chain, and serves when that is done. Clients that connect in between

@@ -2,8 +2,6 @@
 //!
 //! reads   blocks of eight messages
 //! writes  the state
-//! memory  none
-//! drops   nothing
 //! source  FIPS 180-4
 
 use super::{BLOCK, ROUND, compress, extend, round};
