@@ -1,4 +1,4 @@
-//! Tells the binary which commit it is built from, where git knows, whether its source is that commit's, and how it is
+//! Passes the commit to the binary, if git knows it, with whether the source matches that commit and how it is
 //! optimized.
 
 use std::path::{Path, PathBuf};

@@ -91,7 +91,7 @@ pub fn loads(binary: &Path) -> Result<(), String> {
     let (tools, scratch) = (installed("tools")?, TempFolder::new("loads")?);
     let mut script = Command::new("node");
     script.arg("load.mjs").current_dir(tools).env("HEARTH", binary).env("FOLDER", scratch.path());
-    // Hardhat's configuration names a node, which is not asked here.
+    // Hardhat's configuration names a node, which is not used here.
     run::run(script.env("RPC_URL", "http://127.0.0.1:1").env("HARDHAT_DISABLE_TELEMETRY_PROMPT", "true"))
 }
 

@@ -20,7 +20,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(30);
 /// Between two looks at something that is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// First port to use: below the ephemeral range, so that the system assigns it to nobody.
+/// First port to use: below the ephemeral range, so that the system does not assign it.
 const FIRST_PORT: u16 = 18_000;
 const PORTS: u16 = 8_000;
 
@@ -131,7 +131,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // An error says that it has ended already.
+        // An error means that it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

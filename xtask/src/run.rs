@@ -39,7 +39,7 @@ fn without_package(command: &mut Command) {
     }
 }
 
-/// Cargo of the nightly toolchain: through rustup, which alone knows `+nightly`.
+/// Cargo of the nightly toolchain, through rustup: only rustup understands `+nightly`.
 pub fn cargo_nightly() -> Command {
     let mut command = Command::new("cargo");
     command.arg("+nightly").current_dir(root()).env("CARGO_TARGET_DIR", target_dir().join("nightly"));

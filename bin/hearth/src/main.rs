@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Command::Evm(EvmCommand::Run(run)) => (run.quiet, run.log),
         _ => (false, false),
     };
-    // RUST_LOG sets how much is said; warnings by default.
+    // RUST_LOG sets the log level; warnings by default.
     let level = if log { "info" } else { "warn" };
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the process: says why the command failed, with the code that its error has.
+/// Prints why the command failed, and returns the error's exit code.
 fn ended(failure: &Failure, say: &Say) -> ExitCode {
     let code = failure.exit_code();
     match code {

@@ -46,7 +46,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Why nothing can be said.
+/// Why no fate can be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
     /// The argument is not a transaction signature.
@@ -103,10 +103,10 @@ pub enum WhyError {
     /// The node refused the request.
     #[error("the node at {0} refuses: {1}")]
     Refused(String, String),
-    /// Something else than a node there.
+    /// Something other than a node answered.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
-    /// It did not land well, with the exit code that says how. The answer has been printed.
+    /// The transaction did not succeed; holds the exit code for its fate. The answer has been printed.
     #[error("it did not land successfully")]
     Told(u8),
 }
@@ -200,7 +200,7 @@ fn place_of(node: &LocalNode, options: &Options) -> Result<SocketAddr, WhyError>
 
 /// Returns the only running node, or `None` if none runs.
 fn only(running: &[String]) -> Result<Option<&str>, WhyError> {
-    // Nodes of the Ethereum chain know no signatures.
+    // Nodes of the Ethereum chain have no Solana signatures.
     let running: Vec<&str> = running.iter().map(String::as_str).filter(|name| !name.starts_with("evm-")).collect();
     match running[..] {
         [] => Ok(None),

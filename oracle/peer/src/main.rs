@@ -30,7 +30,7 @@ use solana_signer::Signer;
 
 /// Where the cluster's node gossips, and one with another shred version.
 const ADDRESSES: [SocketAddr; 2] = [at(77), at(78)];
-/// The slots that the cluster's node says it has.
+/// Slots that the cluster's node claims to have.
 const SLOTS: [u64; 5] = [1, 2, 3, 5, 8];
 /// Advertised TVU address, so that other nodes count this one among those that receive shreds.
 const TVU: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 7, 77)), 8_003);
@@ -72,7 +72,7 @@ impl Peer {
         all.filter(|node| *node.pubkey() != self.key).collect()
     }
 
-    /// How many slots each node says it has.
+    /// Number of slots that each node claims to have.
     fn slots_told(&self) -> BTreeMap<String, usize> {
         let mut slots: BTreeMap<String, usize> = BTreeMap::new();
         for told in self.info.get_epoch_slots(&mut Cursor::default()) {

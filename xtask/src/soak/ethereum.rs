@@ -214,7 +214,7 @@ fn share_of(stacks: &str, name: &str) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
-/// `hearth load run`: its report, or the last that it said.
+/// Runs `hearth load run`; returns its report, or its last output as the error.
 fn load(hearth: &Path, folder: &Path, url: &str, options: &[&str]) -> Result<Value, String> {
     let (report, log) = (folder.join("report.json"), folder.join("load.log"));
     let stderr = std::fs::File::create(&log).map_err(|why| why.to_string())?;

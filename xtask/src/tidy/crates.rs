@@ -116,7 +116,7 @@ pub fn features(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// Every package says its licence.
+/// Every package declares its licence.
 pub fn license(tree: &Tree, found: &mut Found) {
     for package in tree.packages.iter().filter(|package| package.license != LICENSE) {
         found.at(&package.manifest(), 0, format!("`license` is {:?}, not {LICENSE:?}", package.license));

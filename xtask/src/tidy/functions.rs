@@ -12,7 +12,7 @@ const LINES_MAX: usize = 70;
 /// Functions that may be longer, each with its reason: file, function, why.
 const LONGER: &[(&str, &str, &str)] = &[];
 
-/// A function's name and where its text lies, first line and last, counted from 1.
+/// A function's name and its first and last line, counted from 1.
 struct Function<'a> {
     name: &'a str,
     first: usize,

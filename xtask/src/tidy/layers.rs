@@ -18,7 +18,7 @@ const EXCEPTIONS_MAX: usize = 10;
 /// A crate may import its own layer and the layers in its layer's row; dev-dependencies count too. Exceptions are
 /// listed, each with a reason, and must be in use.
 pub fn imports(tree: &Tree, found: &mut Found) {
-    // That the page is there at all is for the rule on imports to say.
+    // A missing page is reported by the rule on imports.
     let Some(page) = tree.file(TABLE) else { return };
     let layers = rows(&page.text, LAYERS);
     for folder in layers.iter().flat_map(|layer| std::iter::once(&layer.name).chain(&layer.imports)) {

@@ -7,7 +7,7 @@ use super::Found;
 use super::code::words;
 use super::tree::{File, Tree};
 
-/// Words that say that something is not done. Those in capitals are looked for as they are, others in any case.
+/// Words that mark unfinished work. Words in capitals match exactly, others in any case.
 const WORDS: [&str; 9] = ["todo!", "unimplemented!", "TODO", "FIXME", "XXX", "HACK", "for now", "placeholder", "dummy"];
 
 /// Beginnings of paths that exist on one machine only.

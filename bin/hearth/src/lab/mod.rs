@@ -29,7 +29,7 @@ pub fn bench_status_capacity(rpc: &Rpc) -> Result<Option<usize>, BootError> {
     hearth_bench::usual_status_capacity(rpc).map(Some)
 }
 
-/// `hearth bench`
+/// Runs `hearth bench`.
 pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> {
     let config = options.config.read()?;
     let stop = StopSignal::install()?;
@@ -39,13 +39,13 @@ pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> 
     Ok(hearth_bench::run(config, options, instruments::PROGRAM, &stop, say)?)
 }
 
-/// `hearth monitor`
+/// Runs `hearth monitor`.
 pub fn monitor(options: &monitor::Options, say: &Say) -> Result<(), Failure> {
     let config = options.config.read()?;
     Ok(monitor::run(&LocalNode::of(&config), options, &StopSignal::install()?, say)?)
 }
 
-/// `hearth profile`
+/// Runs `hearth profile`.
 pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
     if let Some(profile::Of::Bench(options)) = &options.of {
         let config = options.bench.config.read()?;
@@ -58,12 +58,12 @@ pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
     Ok(profile::run(&LocalNode::of(&config), &config.rpc.admin_token, options, &stop, say)?)
 }
 
-/// `hearth load`
+/// Runs `hearth load`.
 pub fn load(options: &hearth_load::Options, say: &Say) -> Result<(), Failure> {
     Ok(hearth_load::run(options, purse::open, &StopSignal::install()?, say)?)
 }
 
-/// `hearth tune`
+/// Runs `hearth tune`.
 pub fn tune(command: &hearth_tune::Command, say: &Say) -> Result<(), Failure> {
     Ok(hearth_tune::run(command, env!("HEARTH_OPT_LEVEL"), say)?)
 }

@@ -84,7 +84,8 @@ pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &Say) ->
     lines(&mut rated, options, stop, say)
 }
 
-/// The node named; without a name that of the configuration, or else a bench, or else any that runs.
+/// Workspaces to try, in order: the named node's; without a name the configuration's, then a bench's, then any running
+/// node's.
 fn workspaces(node: &LocalNode, name: Option<&str>, running: &[String]) -> Vec<PathBuf> {
     let named = |name: &str| node.named(name).workspace();
     match name {

@@ -39,7 +39,7 @@ pub fn usual_place(node: &LocalNode) -> Result<String, WhyError> {
     }
 }
 
-/// What the node at `url` says became of the transaction.
+/// Asks the node at `url` for the fate of the transaction.
 pub fn fate(url: &str, hash: &str) -> Result<Value, WhyError> {
     Question { url, hash, rpc: node_rpc::at(url).map_err(|_| WhyError::Url(url.into()))? }.fate()
 }
@@ -249,7 +249,7 @@ mod tests {
     fn a_node_of_another_chain_is_named() {
         let error = fate_by(&[]).unwrap_err().to_string();
         assert!(error.contains("a hash of the Ethereum chain") && error.contains("hearth evm run"), "{error}");
-        // Nobody listens at a port that was just given back.
+        // Nothing listens on a port that was just released.
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let error = fate(&format!("http://{free}"), HASH).unwrap_err().to_string();
         assert!(error.contains("no answer") && error.contains("--url"), "{error}");

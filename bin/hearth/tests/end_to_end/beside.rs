@@ -1,4 +1,4 @@
-//! A node beside others: it takes free ports, has a name and a chain of its own, and can be asked by its name.
+//! Several nodes on one machine: each takes free ports, has its own name and chain, and can be queried by name.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Output;
 
 use super::node::{Process, hearth, output};
 
-/// A signature of nobody.
+/// A valid signature that belongs to no transaction.
 const NOBODYS: &str = "5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW";
 
-/// Runs a command in a folder; its exit code and all that it says.
+/// Runs a command in a folder; returns its exit code and output.
 fn says(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } = output(hearth().args(arguments).current_dir(folder));
     (status.code(), [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat())

@@ -22,7 +22,7 @@ pub fn signature_of(transaction: &[u8]) -> Signature {
     *transaction[1..].first_chunk().expect("a signature")
 }
 
-/// Returns an address whose key nobody holds. `kind` and `number` make it unique.
+/// Returns an address for which no key exists. `kind` and `number` make it unique.
 pub fn fresh_address(kind: u8, number: usize) -> Pubkey {
     let mut address = [kind; 32];
     address[..8].copy_from_slice(&(number as u64 + 1).to_be_bytes());

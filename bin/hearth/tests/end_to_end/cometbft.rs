@@ -13,7 +13,7 @@ use hearth_testkit::ports;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Whatever is awaited comes within this, on a machine that does much else.
+/// Deadline of every wait, generous for a busy machine.
 const WITHIN: Duration = Duration::from_secs(120);
 
 fn hearth() -> Command {

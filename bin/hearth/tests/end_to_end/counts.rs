@@ -153,7 +153,7 @@ fn counts_are_exact() {
     assert_eq!(metrics.total("bank_failed"), failed as u64);
     let mut drops = metrics.dropped();
     assert_eq!(take_repetitions(&mut drops), (TWICE + THRICE) as u64);
-    // Pack lets a blockhash that it does not know wait for the block under way, in which a bank may see it first.
+    // Pack keeps transactions with an unknown blockhash until the current block ends, so a bank may reject them first.
     let expired = ["pack_dropped_expired", "bank_dropped_blockhash_not_found"];
     let seen: u64 = expired.iter().filter_map(|name| drops.remove(*name)).sum();
     drops.insert(expired[0].to_owned(), seen);
@@ -163,7 +163,7 @@ fn counts_are_exact() {
     }
     assert_eq!(drops, expected);
 
-    // No votes are counted, or anything else that the test has not sent.
+    // Only the test's own transactions are counted: no votes or others.
     let committed = (landed + failed) as u64;
     assert_eq!(rpc.transaction_count(), committed);
     wait_until("the count finalized", || same(rpc.call("getTransactionCount", json!([])), json!(committed)));

@@ -56,7 +56,7 @@ fn ledger(setup: &Setup, command: &str, arguments: &[&str]) -> Output {
     output(hearth().args(["ledger", command, "--config"]).arg(setup.config()).args(arguments))
 }
 
-/// When the tile poh last said that it runs, by the node's own clock, seconds.
+/// The poh tile's last heartbeat, by the node's own clock, in seconds.
 fn poh_heartbeat_s(node: &Node) -> f64 {
     let metrics = node.metrics();
     let is_it = |line: &&str| line.starts_with("hearth_tile_heartbeat_unix_seconds{tile=\"poh:0\"");

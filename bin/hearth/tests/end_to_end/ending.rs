@@ -227,7 +227,7 @@ fn without_memory_no_process_stays() {
             let limited = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
             command.args(["-c", &limited]).arg(hearth().get_program()).args(arguments).stdin(Stdio::null());
             let mut process = Process::start(command.current_dir(setup.folder.path()));
-            // It comes up, or it says why it does not, and ends.
+            // Either it starts, or it prints the reason and exits.
             let is_up = wait_until("it to be ready or to end", || process.is_ready_or_ended("ready;"));
             if is_up {
                 process.signal(Signal::TERM);

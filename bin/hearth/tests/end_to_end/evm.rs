@@ -219,7 +219,7 @@ fn its_dashboard_has_the_figures_of_the_monitor_and_those_of_the_next_node_after
     assert_eq!((&seen["pid"], &seen["diagnosis"]["finding"]), (&chain.process.id().into(), &"idle".into()));
     chain.process.signal(Signal::KILL);
     chain.process.wait();
-    // Its workspace lies there still.
+    // Its workspace still exists.
     let again = Chain::on(port, &[]);
     assert!(again.said.iter().any(|line| line.contains(&said)), "{:#?}", again.said);
     assert_eq!(shown(port)["pid"], again.process.id());

@@ -218,7 +218,7 @@ fn a_leader_that_is_killed_holds_no_more_for_final_than_it_had_and_goes_on() {
     reaches(&node, confirmed + 4);
     assert_eq!(block(node.rpc(), 6), sixth);
 
-    // Its tower says it too.
+    // The saved tower agrees.
     wait_until("a root", || if root.exists() { Ok(()) } else { Err(slot(node.rpc()).to_string()) });
     wait_until("what is final", || if finalized(&node) > 0 { Ok(()) } else { Err("nothing".into()) });
     let (rooted, confirmed) = (finalized(&node), slot(node.rpc()));

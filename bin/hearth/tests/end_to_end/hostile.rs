@@ -183,7 +183,7 @@ struct Legitimate<'a> {
 }
 
 impl Legitimate<'_> {
-    /// Sends until `done` says that there are enough windows; gives the median of their rates, a second.
+    /// Sends until `done` returns true for the number of windows; returns the median of their rates, per second.
     fn send(&mut self, done: impl Fn(usize) -> bool) -> f64 {
         let mut rates = vec![];
         let (mut begun, mut acknowledged) = (Instant::now(), self.sender.counters().acknowledged);

@@ -57,7 +57,7 @@ fn monitor_attaches_read_only() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("the node is gone") && error.contains(&seconds[0]["pid"].to_string()), "{error}");
-    // Its last figures can be read all the same, and say how old they are.
+    // The last figures can still be read, with their age.
     let last: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&last["alive"], &last["diagnosis"]["finding"]), (&false.into(), &"gone".into()));
     let stale = last["tiles"][0]["stale_s"].as_f64().unwrap();

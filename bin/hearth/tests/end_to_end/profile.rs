@@ -62,7 +62,7 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
     let setup = Setup::new("stopped");
     let node = setup.start();
     let rpc = node.rpc();
-    // Asked for twice; replaced; of a tile that is not there; never fetched.
+    // A second start; a replaced profile; a tile that does not exist; a profile that is never fetched.
     let start = |seconds: u64| rpc.try_call("hearth_profileStart", json!([{ "seconds": seconds }]));
     start(60).unwrap();
     let ended = |id: u64| {

@@ -94,7 +94,7 @@ fn bank_hashes(rpc: Rpc) -> BTreeMap<u64, String> {
     entries.into_iter().filter_map(entry).filter(|(slot, _)| *slot <= confirmed).collect()
 }
 
-/// The banks that both know have the same hashes; there are some.
+/// Banks known to both have the same hashes; there is at least one.
 fn same_hashes(live: &BTreeMap<u64, String>, again: &BTreeMap<u64, String>) {
     let both: Vec<_> = live.iter().filter(|(slot, _)| again.contains_key(slot)).collect();
     assert!(both.len() > 1, "{live:?} {again:?}");

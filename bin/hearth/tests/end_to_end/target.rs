@@ -83,7 +83,8 @@ fn a_chain_on_demand_lands_all_that_it_takes() {
     node.stop();
 }
 
-/// A fifth of the measured time the node stands still: the limit says so, and no second is counted twice or too long.
+/// The node stands still for a fifth of the measured time: the limit reports it, and every second counts once and
+/// correctly.
 #[test]
 fn a_target_that_stood_still_is_the_limit() {
     let setup = Setup::new("target-still");

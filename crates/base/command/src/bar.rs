@@ -40,7 +40,7 @@ fn drawn(target: ProgressDrawTarget) -> ProgressBar {
 }
 
 impl<W: Write> Bar<W> {
-    /// Says how much is done, where that has changed.
+    /// Updates the bar if the amount has changed.
     pub fn tell(&mut self, done: usize, all: usize) {
         if all == 0 || self.said.replace(done) == Some(done) {
             return;

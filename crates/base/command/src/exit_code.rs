@@ -1,4 +1,4 @@
-//! Exit codes: each error that a command can end with says its own.
+//! Exit codes: each error that can end a command defines its own.
 //!
 //! An error becomes a [`Failure`] only if it implements [`ExitCode`], so no command can be forgotten here. A panic ends
 //! the process with 101.

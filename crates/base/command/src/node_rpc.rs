@@ -1,4 +1,4 @@
-//! A node's JSON-RPC as commands use it: asked directly, whatever proxy the environment names.
+//! A client for a node's JSON-RPC that ignores proxies from the environment.
 
 use std::time::Duration;
 

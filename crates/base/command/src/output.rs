@@ -25,7 +25,7 @@ enum To {
     Nobody,
 }
 
-/// Where a command says its lines.
+/// Destination of a command's lines.
 #[derive(Default)]
 pub struct Say {
     to: To,
@@ -43,12 +43,12 @@ impl Say {
         Self { to: To::Nobody, ..Self::default() }
     }
 
-    /// Says a line, or several.
+    /// Writes one or more lines.
     pub fn line(&self, text: impl Display) {
         self.text(format_args!("{text}\n"));
     }
 
-    /// Says a text as it is.
+    /// Writes a text without a newline.
     pub fn text(&self, text: impl Display) {
         if self.is_closed() {
             return;
@@ -75,7 +75,7 @@ impl Say {
         self.failed.borrow().is_some()
     }
 
-    /// Whether all was said. That the reader went away is no error.
+    /// Returns whether all output was written. A reader that went away is not an error.
     pub fn end(&self) -> Result<(), Error> {
         match self.failed.take() {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -62,7 +62,7 @@ fn drawn() -> ProgressBar {
 }
 
 impl<W: Write> Progress<W> {
-    /// Says how far it is, if it is time to.
+    /// Shows the progress if an update is due.
     pub fn tell<T: Display>(&mut self, what: impl FnOnce() -> T) {
         self.tell_at(Instant::now(), what);
     }

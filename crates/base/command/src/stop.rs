@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// From the first request to end until the process ends, whatever happens.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// After this long, work that only waits for results is told to give up, as by a second Ctrl-C.
+/// After this long, work that only waits for results is asked to give up, as by a second Ctrl-C.
 const HURRY: Duration = Duration::from_secs(6);
 /// How long the last message may take: standard error may be a pipe that nothing reads.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -30,13 +30,13 @@ const PARENT_LOOK: Duration = Duration::from_millis(200);
 const ORPHAN_GRACE: Duration = Duration::from_secs(4);
 /// The shell's exit code for SIGINT.
 const INTERRUPTED: i32 = 130;
-/// The process did not end by itself.
+/// Exit code of a process that did not stop in time.
 const NOT_STOPPED: i32 = 1;
 
 /// How often to look whether a save is done.
 const SAVE_LOOK: Duration = Duration::from_millis(50);
 
-/// Says which parts have not stopped.
+/// Returns the parts that have not stopped.
 type Explain = Box<dyn Fn() -> Vec<String> + Send>;
 
 /// The signal of this process, for code that detects a closed terminal.
@@ -206,7 +206,7 @@ impl StopSignal {
         self.set.load(Ordering::Acquire)
     }
 
-    /// How often it was asked for; a while after the first time, once more.
+    /// Number of requests to stop; a while after the first, one is added.
     pub fn presses(&self) -> usize {
         self.presses.load(Ordering::Acquire)
     }
@@ -249,7 +249,7 @@ fn stop_without_reader() {
     }
 }
 
-/// Says a line, if standard error takes it soon.
+/// Writes a line, if standard error accepts it soon.
 pub fn last_words(text: String) {
     let (said, done) = sync_channel(1);
     let say = move || {

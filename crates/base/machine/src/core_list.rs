@@ -6,7 +6,7 @@
 
 /// Parses a list of cores, ascending. Text that is not a list, such as `(null)`, gives no cores.
 pub fn parse(text: &str) -> Vec<usize> {
-    /// More cores than any kernel knows would be a text that is no list.
+    /// More cores than any kernel supports: a higher number means that the text is not a list.
     const MOST: usize = 1 << 16;
     let mut cores = vec![];
     for part in text.trim().split(',').map(str::trim) {

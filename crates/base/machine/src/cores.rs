@@ -47,7 +47,7 @@ impl Cores {
             let mut group = root.cores(topology(core, "thread_siblings_list"));
             group.retain(|sibling| online.contains(sibling));
             siblings.insert(if group.is_empty() { vec![core] } else { group });
-            // An ARM kernel that does not know says -1.
+            // An ARM kernel reports -1 for unknown.
             if let Some(package) = root.value(topology(core, "physical_package_id")) {
                 packages.entry(package).or_default().push(core);
             }

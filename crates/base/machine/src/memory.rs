@@ -25,7 +25,7 @@ pub struct Memory {
     pub nodes: Vec<Node>,
     /// Pools of reserved huge pages.
     pub huge_pages: Vec<HugePages>,
-    /// `always`, `madvise` or `never`: huge pages that the kernel gives by itself.
+    /// `always`, `madvise` or `never`: when the kernel uses huge pages on its own.
     pub transparent: Option<String>,
     /// The same for shared memory, `/dev/shm`.
     pub transparent_shared: Option<String>,
@@ -55,7 +55,7 @@ pub struct HugePages {
     pub total: u64,
     /// Free pages that are not reserved.
     pub free: u64,
-    /// Pages that the kernel may still add when asked.
+    /// Pages that the kernel may still add on demand.
     pub overcommit: u64,
 }
 

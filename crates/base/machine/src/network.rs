@@ -23,7 +23,7 @@ pub struct Interface {
     pub state: String,
     /// Driver name; empty if there is none.
     pub driver: String,
-    /// Mbit/s, where the device knows.
+    /// Speed in Mbit/s, if the device reports it.
     pub speed_mbit: Option<u64>,
     /// The NUMA node it hangs on.
     pub node: Option<usize>,
@@ -97,7 +97,7 @@ fn interface(root: &Root, name: String, table: &str) -> Interface {
         is_device: device.is_some(),
         state: root.text(file("operstate")).unwrap_or_default(),
         driver: driver.unwrap_or_default(),
-        // A device that does not know says -1.
+        // A device reports -1 for unknown.
         speed_mbit: root.value::<u64>(file("speed")),
         node: root.value(file("device/numa_node")),
         receive_queues: queues("rx-"),

@@ -13,7 +13,7 @@ use crate::processor::Processor;
 use crate::settings::Limit;
 use crate::{Machine, cores::Cores};
 
-/// Stolen or waited-for time from which on it is said aloud.
+/// Share of stolen time, or of waiting for cores, from which on a remark is printed.
 const NOISE: f64 = 0.02;
 /// Columns of a line.
 const WIDTH: usize = 118;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use emulator::{Counters, Datagrams, Emulator};
 pub use world::{Link, Region, World, WorldError};
 
-/// Bytes that are under way at most, where a file says nothing.
+/// Default limit of bytes in flight.
 pub const QUEUE_BYTES: usize = 64 << 20;
 /// The least queue: a datagram, the largest that there is.
 const QUEUE_BYTES_MIN: usize = 65_536;

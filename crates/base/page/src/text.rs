@@ -31,7 +31,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A figure as a person reads it: three digits that say something, thousands apart.
+/// Formats a number for people: three significant digits, thousands separated.
 pub fn figure(value: f64) -> String {
     let size = value.abs();
     match size {

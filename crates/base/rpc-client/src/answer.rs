@@ -11,7 +11,7 @@ pub struct Answer<'a> {
     /// The request's id; `None` if null or missing.
     #[serde(default)]
     pub id: Option<u64>,
-    /// `null` is a result: a transaction or a block that the node does not know.
+    /// `null` is a valid result: a transaction or block that the node does not have.
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     /// Where the node refuses.

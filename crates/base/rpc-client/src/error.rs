@@ -38,7 +38,7 @@ pub enum RpcError {
     Garbled {
         /// URL of the node.
         url: String,
-        /// The method asked for.
+        /// The method that was called.
         method: String,
         /// What is wrong with the answer.
         why: String,
@@ -46,7 +46,7 @@ pub enum RpcError {
     /// The node refuses, in its words.
     #[error("{method}: {message} ({code})")]
     Refused {
-        /// The method asked for.
+        /// The method that was called.
         method: String,
         /// JSON-RPC error code.
         code: i64,

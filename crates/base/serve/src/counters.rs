@@ -45,7 +45,7 @@ pub fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Counts one open thing until it is dropped.
+/// Counts an open connection or stream until it is dropped.
 pub struct Open {
     counters: Arc<dyn Counts>,
     what: Counted,

@@ -83,7 +83,7 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing lies between this and the kernel.
+        // No buffer remains between this and the kernel.
         (0..self.answers.0.swap(0, SeqCst)).for_each(|_| self.place.end());
         Poll::Ready(Ok(()))
     }

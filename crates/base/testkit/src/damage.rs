@@ -122,9 +122,9 @@ pub enum Outcome {
     Whole,
     /// The start succeeded; a request for the missing data gets an error that names the file.
     Named,
-    /// Something is missing, and the start said so and named the file.
+    /// Data is missing; the start reported it and named the file.
     Cut,
-    /// Something is missing and nothing says so: the only failure.
+    /// Data is missing without any report: the only failure.
     Silent,
 }
 
@@ -153,7 +153,7 @@ impl Tally {
         self.counts.values().sum()
     }
 
-    /// Those in which something was missing and nothing said so.
+    /// The trials in which data was missing without a report.
     pub fn silent(&self) -> &[String] {
         &self.silent
     }

@@ -14,7 +14,7 @@ use crate::disk::{Disk, write_all};
 pub struct Appender {
     disk: Arc<dyn Disk>,
     end: u64,
-    /// Whether bytes of a record that failed may lie behind the end.
+    /// Whether leftovers of a failed record may be beyond the end.
     has_rest: bool,
 }
 

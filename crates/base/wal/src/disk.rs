@@ -94,7 +94,7 @@ impl Volume for FileSystem {
     }
 }
 
-/// A file in memory, for logs that are kept nowhere else.
+/// A file in memory, for logs that are not persisted.
 #[derive(Default)]
 pub struct Memory(Mutex<Vec<u8>>);
 

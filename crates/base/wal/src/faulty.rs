@@ -25,7 +25,7 @@ struct Plan {
     left: u64,
     /// The most that one write takes.
     piece: u64,
-    /// Bytes that reach the file; the others are said to.
+    /// Bytes that still reach the file; later ones are acknowledged and lost.
     kept: u64,
     /// Offset where the next write goes instead of its own.
     misdirected: Option<u64>,
@@ -114,7 +114,7 @@ fn unless(refused: bool) -> io::Result<()> {
     if refused { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
 }
 
-/// A file with faults. It knows how much of it a sync has covered.
+/// A file with faults. It tracks how much of it a sync has covered.
 pub struct Faulty {
     disk: Arc<dyn Disk>,
     faults: Arc<Faults>,

@@ -61,7 +61,7 @@ pub fn read(bytes: &[u8]) -> Result<Read<'_>, u64> {
     while let Some(head) = bytes[at..].first_chunk::<HEAD>() {
         let place = at as u64;
         let Ok(length) = Frame.length(head, place) else {
-            // Its head is torn where nothing lies behind that, whatever its length would be.
+            // The head is torn if only zeros follow it, whatever its length says.
             if is_zero(&bytes[at + HEAD..]) {
                 break;
             }

@@ -33,7 +33,7 @@ pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 /// Gives a number below the one that it is given, which is at least 1.
 pub type Choose<'a> = &'a mut dyn FnMut(u64) -> u64;
 
-/// One thing done to the disk. Files have numbers, so that they stay the same under another name.
+/// One step on the disk. Files have numbers, which stay the same when they are renamed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A file is made.
@@ -401,7 +401,7 @@ impl Content {
                     sectors[..survive].iter().for_each(|(at, sector)| put(&mut bytes, *at, sector));
                 }
             }
-            // Each sector by itself.
+            // Each sector survives or is lost independently.
             _ => {
                 for step in &self.unsynced {
                     match step {

@@ -11,7 +11,7 @@ pub trait Source: Send + Sync {
     /// Returns how many bytes there are.
     fn length(&self) -> io::Result<u64>;
 
-    /// Reads the bytes from `at` on into `into`; returns how many there are, fewer than asked for only at the end.
+    /// Reads the bytes from `at` on into `into`; returns how many, fewer than requested only at the end.
     fn read(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 }
 

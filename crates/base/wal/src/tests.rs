@@ -193,7 +193,7 @@ proptest! {
         prop_assert_eq!(found(Test::<1, true>, &bytes), (log, vec![]));
     }
 
-    /// A disk that fails and says nothing: torn and misdirected writes are never read as something else.
+    /// A disk that fails silently: torn and misdirected writes are never read as valid records.
     #[test]
     fn what_is_lost_in_silence_is_not_read(
         bodies in bodies(), kept in 0u64..600, nth in 0usize..12, to in any::<u64>(),

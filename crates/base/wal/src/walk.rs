@@ -20,7 +20,7 @@ pub enum Step<'a> {
         /// Offset of its end.
         end: u64,
     },
-    /// A record that was not asked for, and not verified.
+    /// A record that was skipped on request, and not verified.
     Skipped,
     /// Bytes that are no record.
     Damage(Stretch),

@@ -109,7 +109,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens: with the port that the system chose where the address said 0.
+    /// The local address, with the port that the system chose if the address said 0.
     pub fn address(&self) -> io::Result<Address> {
         match self {
             Self::Unix(listener) => {

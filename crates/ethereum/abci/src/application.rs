@@ -34,13 +34,13 @@ pub trait Application: Send + Sync + 'static {
     /// Answers a client's query.
     fn query(&self, request: request::Query) -> Answer<response::Query>;
 
-    /// Says whether a transaction may wait in the mempool.
+    /// Decides whether a transaction may wait in the mempool.
     fn check_tx(&self, request: request::CheckTx) -> Answer<response::CheckTx>;
 
     /// Chooses the contents of a block. Need not be deterministic.
     fn prepare_proposal(&self, request: request::PrepareProposal) -> Answer<response::PrepareProposal>;
 
-    /// Says whether a proposed block is good: the same on all nodes.
+    /// Decides whether a proposed block is valid: the same on all nodes.
     fn process_proposal(&self, request: request::ProcessProposal) -> Answer<response::ProcessProposal>;
 
     /// Executes a decided block, without keeping it yet: the same on all nodes.

@@ -29,7 +29,7 @@ pub enum ClientError {
     /// The application returned a fatal error.
     #[error("the application cannot go on: {0}")]
     Exception(String),
-    /// An answer to something else.
+    /// The answer is missing or has another type.
     #[error("an answer without a value")]
     Empty,
 }

@@ -91,7 +91,7 @@ pub struct App {
 }
 
 impl App {
-    /// Over a chain that makes no blocks by itself.
+    /// Creates an application over a chain that makes no blocks by itself.
     pub fn new(chain: Chain, config: Config) -> Self {
         let (spread, made, decided, proposes, counters, restoring) = Default::default();
         Self { chain, config, spread, made, decided, proposes, counters, maker: None, restoring }

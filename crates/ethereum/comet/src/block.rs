@@ -59,7 +59,7 @@ impl Unpacked {
     }
 }
 
-/// Takes a block apart. Senders that the pool knows are not recovered again; the others are, in one burst.
+/// Unpacks a block. Senders that the pool knows are not recovered again; the others are recovered in one burst.
 pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
     let opened: Vec<Result<Content, String>> =
         txs.iter().map(|tx| envelope::open(tx).map_err(|error| error.to_string())).collect();

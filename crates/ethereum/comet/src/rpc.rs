@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RpcError {
-    /// No connection, or something else than an answer.
+    /// The connection failed, or the answer is invalid.
     #[error("CometBFT's RPC at {0}")]
     Client(ClientError),
     /// It answers with an error.

@@ -1,4 +1,4 @@
-//! The homes of a network's nodes: CometBFT makes keys and files, this fits them to the application.
+//! The homes of a network's nodes: CometBFT creates keys and files, this module adapts them to the application.
 //!
 //! reads   the files that `cometbft testnet` writes
 //! writes  per node a folder: `config/` and `data/` of CometBFT, and room for the application's `ledger/`
@@ -50,7 +50,7 @@ pub enum HomesError {
     /// Not a fresh place.
     #[error("{0} is there already; name another folder, or remove it")]
     Exists(PathBuf),
-    /// A network that is there is another than the one that was asked for.
+    /// An existing network differs from the requested one.
     #[error("the network in {folder} has {there} {what}, not {wanted}; leave that out, or name another folder")]
     Other {
         /// Folder of the existing network.
@@ -59,7 +59,7 @@ pub enum HomesError {
         what: &'static str,
         /// Of that in the folder,
         there: u64,
-        /// and as it was asked for.
+        /// and in the request.
         wanted: u64,
     },
     /// More than there are addresses.

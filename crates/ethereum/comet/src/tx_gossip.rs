@@ -67,7 +67,7 @@ impl Bell {
         self.heard.notify_all();
     }
 
-    /// Waits until it is rung; says whether it was within `patience`.
+    /// Waits for the bell; returns whether it rang within `patience`.
     fn wait(&self, patience: Duration) -> bool {
         let mut rung = self.rung.lock();
         self.heard.wait_while_for(&mut rung, |rung| !*rung, patience);
@@ -115,7 +115,7 @@ struct Work {
     waiting: HashMap<B256, u64>,
     /// The same of the ledger of outputs.
     waiting_outputs: HashMap<B256, u64>,
-    /// Whether it was said that CometBFT does not answer.
+    /// Whether the unreachable CometBFT has been logged.
     told: bool,
 }
 

@@ -21,7 +21,7 @@ use super::EvmError;
 /// Bytes per write to the file.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A file that says how far its save is.
+/// A file that reports the progress of its save.
 struct Saving<'a> {
     file: File,
     save: &'a Save,

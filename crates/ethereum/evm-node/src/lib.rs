@@ -168,7 +168,7 @@ pub enum EvmError {
     /// The mnemonic is invalid.
     #[error("{from}: {what}")]
     Mnemonic {
-        /// The option, or whatever else gave them.
+        /// The option, variable or file that gave the words.
         from: String,
         /// Why it is invalid.
         what: String,
@@ -183,7 +183,7 @@ pub enum EvmError {
         /// Why it is invalid.
         what: String,
     },
-    /// Options that say nothing together.
+    /// These options have no effect together.
     #[error("{0} does nothing {1}")]
     Idle(&'static str, &'static str),
     /// An option that would have this node make other blocks than the others of its network.

@@ -297,7 +297,7 @@ fn of_the_chain(options: &EvmRun, accounts: &[DevAccount]) -> Vec<(&'static str,
     all
 }
 
-/// Of a folder's chain that began with other options, which these are: block zero's hash says nothing of them.
+/// Explains an error about a folder's chain that began with other options: block zero's hash does not show which.
 fn began_otherwise(options: &EvmRun, accounts: &[DevAccount], why: ChainError) -> EvmError {
     let is_other = matches!(
         why,

@@ -222,8 +222,7 @@ fn wait_for_snapshot(homes: &[Home], running: &mut Running, stop: &StopSignal) -
     Ok(None)
 }
 
-/// Waits until a node's application listens. Another program that has its port is not the application: that one ends
-/// then, and says why.
+/// Waits until a node's application listens. If another program has its port, the application exits and reports that.
 fn wait_for_application(process: &mut Process, home: &Home, stop: &StopSignal) -> Result<(), EvmError> {
     let deadline = Instant::now() + START_WITHIN;
     while !process.has_port(&home.web3()) && !stop.is_set() {
@@ -259,8 +258,8 @@ impl Process {
         holder.and_then(|holder| holder.program).is_some_and(|program| program.pid == self.child.id())
     }
 
-    /// Asks it to end; says whether it was there to be asked. Once it is known to have ended its number may be another
-    /// process's.
+    /// Sends a request to end; returns whether the process was there. Once it is known to have ended, another process
+    /// may have its number.
     fn terminate(&mut self) -> bool {
         self.ended |= !matches!(self.child.try_wait(), Ok(None));
         let id = Pid::from_raw(self.child.id() as i32).filter(|_| !self.ended);

@@ -154,7 +154,7 @@ fn a_coin_goes_there_and_back() {
 #[test]
 fn what_fails_on_one_side_leaves_nothing_on_the_other() {
     let chain = chain();
-    // CALLDATACOPY(0, 0, 36), CALL(gas, prism, callvalue, 0, 36, 0, 0), and SLOAD(0) says whether to REVERT.
+    // CALLDATACOPY(0, 0, 36), CALL(gas, prism, callvalue, 0, 36, 0, 0), and SLOAD(0) decides whether to REVERT.
     let address = ADDRESS;
     let code = [
         &[0x60, 36, 0x60, 0, 0x60, 0, 0x37, 0x60, 0, 0x60, 0, 0x60, 36, 0x60, 0, 0x34, 0x73][..],

@@ -20,7 +20,7 @@ pub enum AddressError {
     /// Not bech32m, or mistyped.
     #[error("not an address: {0}")]
     Text(String),
-    /// The address of something else.
+    /// The address has another prefix.
     #[error("not an address of this ledger: it begins with '{0}1', not with '{PREFIX}1'")]
     Prefix(String),
     /// Another count of bytes.

@@ -8,12 +8,12 @@
 //! A chain calls, for each block, in this order:
 //!
 //! 1. [`Ledger::begin`](ledger::Ledger::begin) and [`Session::apply`](ledger::Session::apply) with the block's
-//!    transactions: what is refused leaves no trace;
+//!    transactions: rejected ones leave no trace;
 //! 2. [`Session::commitment`](ledger::Session::commitment) goes into the header before the EVM runs,
 //!    [`Session::withdrawals`](ledger::Session::withdrawals) are credited after it has run;
 //! 3. [`Session::receive`](ledger::Session::receive) with the logs of the EVM's transactions;
-//! 4. [`Ledger::commit`](ledger::Ledger::commit), before the chain's own commit, which is the one that counts:
-//!    [`Ledger::open`](ledger::Ledger::open) takes back, at the next start, what the chain does not know.
+//! 4. [`Ledger::commit`](ledger::Ledger::commit), before the chain's own commit, which is decisive:
+//!    [`Ledger::open`](ledger::Ledger::open) reverts, at the next start, blocks that the chain does not know.
 //!
 //! source  Bitcoin's model of outputs; EIP-4895 (withdrawals), EIP-4788 (the root that contracts can read)
 

@@ -65,7 +65,7 @@ pub struct Output {
     pub amount: u64,
     /// The key that may spend it.
     pub owner: OwnerKey,
-    /// Whatever the sender had to say; at most [`MEMO_MAX`] bytes, and public.
+    /// Free text of the sender; at most [`MEMO_MAX`] bytes, and public.
     pub memo: Bytes,
 }
 

@@ -149,7 +149,7 @@ impl Pool {
         let mut inner = self.inner();
         for tx in included {
             inner.remove(&tx.id);
-            // Only a spent output can make one that waits impossible; all else that a block does adds.
+            // Only a spent output can invalidate a waiting transaction; a block's other effects only add outputs.
             for at in &tx.payload.inputs {
                 if let Some(other) = inner.spenders.get(at).copied() {
                     inner.evict(other, Refusal::Missing(*at));

@@ -21,8 +21,8 @@ impl Waiting {
         Ok((Self(file), txs))
     }
 
-    /// Keeps transactions that the pool has just taken. Where that fails the pool lets go of them again: of each is
-    /// said whether it did, or had given it to a block in the meantime.
+    /// Persists transactions that the pool has just accepted. On failure the pool drops them again; the error holds for
+    /// each whether it did, or had given it to a block in the meantime.
     pub fn keep(&self, pool: &Pool, txs: &[SharedTx]) -> Result<(), (LedgerError, Vec<bool>)> {
         let kept = self.0.append(|out| txs.iter().for_each(|tx| out.push(&[&tx.raw])));
         kept.map_err(|error| (error.into(), pool.give_up(&txs.iter().map(|tx| tx.id).collect::<Vec<_>>())))?;

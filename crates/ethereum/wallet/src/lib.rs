@@ -37,7 +37,7 @@ pub enum WalletError {
     /// The node rejected the request.
     #[error("the node refuses: {0}")]
     Refused(String),
-    /// The node cannot be asked.
+    /// The node cannot be reached.
     #[error("{0}; is a node running there? `hearth evm run` starts one, --rpc names another")]
     Rpc(RpcError),
     /// The node's answer is not of this form.
@@ -49,7 +49,7 @@ pub enum WalletError {
     /// The amount is zero.
     #[error("an amount of nothing cannot be sent")]
     Nothing,
-    /// More than a transaction may say.
+    /// The memo is longer than allowed.
     #[error("a memo has at most {MEMO_MAX} bytes, and this has {0}")]
     Memo(usize),
     /// The name cannot be an asset's code.
@@ -287,7 +287,7 @@ impl Purse {
         Ok(raw)
     }
 
-    /// Hands a transaction over, and says its block when it is in one.
+    /// Sends a transaction, and prints its block when it is in one.
     pub fn send(&mut self, raw: &[u8], say: &Say) -> Result<(), WalletError> {
         let id = self.node.send(raw)?;
         if !self.wait {

@@ -129,7 +129,7 @@ impl Node {
         self.ask("utxo_sendRawTransaction", json!([hex::encode_prefixed(raw)]))
     }
 
-    /// Waits until a transaction is in a block, and says in which.
+    /// Waits until a transaction is in a block, and returns its number.
     pub fn landed(&mut self, id: &B256) -> Result<u64, WalletError> {
         self.wait(|node| {
             let answer: Value = node.ask("utxo_getTransaction", json!([id]))?;

@@ -78,7 +78,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // An error says that it has ended already.
+        // An error means that it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

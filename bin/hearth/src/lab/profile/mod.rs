@@ -231,8 +231,8 @@ impl Asked {
     }
 }
 
-/// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's,
-/// or else of the only one that runs.
+/// Returns the RPC and the process of the named node; without a name those of the configuration's, then a bench's, then
+/// the only running node's.
 fn place(node: &LocalNode, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
     let of = |node: &LocalNode| {
         let found = why::place(node, true)?;

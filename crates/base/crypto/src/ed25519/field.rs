@@ -102,7 +102,7 @@ impl Fe {
         [l[0] | (l[1] << 51), (l[1] >> 13) | (l[2] << 38), (l[2] >> 26) | (l[3] << 25), (l[3] >> 39) | (l[4] << 12)]
     }
 
-    /// The canonical encoding.
+    /// Returns the canonical encoding, 32 bytes little-endian.
     pub(super) fn to_bytes(self) -> [u8; 32] {
         bytes_of(&self.to_words())
     }

@@ -65,8 +65,8 @@ const PATTERN: [u64; 5] = {
     folded
 };
 
-/// What is added to a column of `products` products before the shift: the bias and the rounding half, less
-/// the patterns.
+/// Offset added to a column of `products` products before the shift: the bias and the rounding half, minus the
+/// patterns.
 const fn offset(products: i32) -> [u64; 5] {
     let mut out = [0; 5];
     let mut k = 0;

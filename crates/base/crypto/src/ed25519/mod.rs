@@ -32,7 +32,7 @@ pub use verify::{VerifyError, is_point, verify_strict};
 /// Which field arithmetic to use. The results are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Arithmetic {
-    /// The fastest that the processor has: eight lanes with AVX-512 IFMA, four with AVX2 and FMA, else portable.
+    /// The fastest available: eight lanes with AVX-512 IFMA, four with AVX2 and FMA, else portable.
     #[default]
     Detect,
     /// Four lanes at most.

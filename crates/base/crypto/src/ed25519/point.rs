@@ -137,7 +137,7 @@ impl<F: Field> Point<F> {
         self.add_affine::<T>(&plus, &minus, &product)
     }
 
-    /// self + `entry(lane)`, whose halves are already in the order that `negative(lane)` asks for.
+    /// self + `entry(lane)`, whose halves are already in the order that `negative(lane)` requires.
     #[inline(always)]
     pub(super) fn add_selected<'a>(
         &self,

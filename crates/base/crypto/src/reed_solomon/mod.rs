@@ -25,7 +25,7 @@ use vector::{Avx2, Gfni, Gfni512};
 /// The most shards, data and parity together: one for each field element.
 pub const SHARDS_MAX: usize = 256;
 
-/// Data shards, and parity shards, of the code that [`encode_32`] knows.
+/// Number of data shards, and of parity shards, in the fixed code of [`encode_32`].
 pub const FIXED_SHARDS: usize = kernel::POINTS;
 
 /// Why shards could not be encoded or recovered.
@@ -34,9 +34,9 @@ pub enum ReedSolomonError {
     /// No data, no parity, or more than [`SHARDS_MAX`] together.
     #[error("a code of {data} data and {parity} parity shards does not exist")]
     Counts {
-        /// Data shards asked for.
+        /// Requested data shards.
         data: usize,
-        /// Parity shards asked for.
+        /// Requested parity shards.
         parity: usize,
     },
     /// The number of slices differs from the code's, or is too low to recover from.

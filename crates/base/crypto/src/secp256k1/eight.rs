@@ -2,7 +2,7 @@
 //!
 //! reads   abscissae of R and the digits of u1 and u2
 //! writes  the points u1·G + u2·R, then their affine coordinates
-//! memory  the tables of eight points, 12 KB, and of what is between the two steps 1 KB for eight
+//! memory  the tables of eight points, 12 KB, and 1 KB of state between the two steps per octet
 //! source  Shamir's trick with four scalars of half the size; the curve's endomorphism, see [`super::scalar`]
 
 #![allow(unsafe_code)]

@@ -31,7 +31,7 @@ pub use signer::{NoSecret, Signature, Signer};
 /// How to compute. The results are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Arithmetic {
-    /// Eight signatures side by side where the processor has AVX-512 with IFMA, else portable.
+    /// Eight signatures in parallel with AVX-512 and IFMA, else portable.
     #[default]
     Detect,
     /// Portable: one signature at a time, by libsecp256k1.

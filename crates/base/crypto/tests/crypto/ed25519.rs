@@ -67,7 +67,7 @@ fn wycheproof_vectors_have_their_verdicts_on_every_path() {
     for fields in lines(include_str!("../vectors/ed25519_wycheproof.txt")) {
         let [public_key, signature, message, verdict] = fields[..] else { panic!("four fields: {fields:?}") };
         let Ok(signature) = <[u8; 64]>::try_from(bytes(signature)) else {
-            // The interface takes 64 bytes; anything else is refused where the transaction is parsed.
+            // The interface takes 64 bytes; other lengths are rejected when the transaction is parsed.
             assert_eq!(verdict, "invalid");
             of_another_length += 1;
             continue;

@@ -220,7 +220,7 @@ fn hashes_are_taken_modulo_the_order() {
     check(&items);
 }
 
-/// The address of the private key 1, as every wallet knows it.
+/// The well-known address of the private key 1.
 #[test]
 fn an_address_is_that_of_wallets() {
     let key = oracle(&signed(small(1).secret_bytes(), [7; 32]), HighS::Refuse).unwrap();

@@ -50,7 +50,7 @@ pub enum ConfigureError {
     },
 }
 
-/// One thing that was done, or was not.
+/// A step that was attempted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The stage that it belongs to.

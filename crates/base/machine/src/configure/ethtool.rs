@@ -48,7 +48,7 @@ fn card_faults(root: &Root, card: &Interface, wants: &Wants) -> Vec<Fault> {
             remedy: set("-L", name, "combined", wanted, now),
         });
     }
-    // A long ring costs cache; only losses say that this one is too short.
+    // A long ring costs cache, so recommend one only after losses.
     if let Some((most, now)) = ring.filter(|(most, now)| now < most && card.missed > 0) {
         faults.push(Fault {
             what: format!("{name} has a receiving ring of {now} of {most}, and has missed packets"),

@@ -93,7 +93,7 @@ pub struct Wants {
     pub listens: IpAddr,
     /// Number of receiving tiles.
     pub net_tiles: usize,
-    /// Kernel buffer asked for per socket and direction, bytes.
+    /// Requested kernel buffer per socket and direction, bytes.
     pub socket_buffer_bytes: u64,
     /// Files and sockets that may be open at the same time.
     pub open_files: u64,
@@ -137,7 +137,7 @@ impl Wants {
         cores
     }
 
-    /// Cores that one tile has for itself, where the machine has another core for everything else.
+    /// Returns the cores used by exactly one tile, if the machine has another core for everything else.
     fn own_cores(&self, machine: &Machine) -> Vec<usize> {
         let cores = self.by_core();
         if self.free_cores(machine).is_empty() {
@@ -261,7 +261,7 @@ enum Found {
 }
 
 impl Found {
-    /// Faults where there are any, or else the note.
+    /// Returns the faults if there are any, or else the note.
     fn of(faults: Vec<Fault>, note: impl Into<String>) -> Self {
         if faults.is_empty() { Self::Well(note.into()) } else { Self::Faults(faults) }
     }

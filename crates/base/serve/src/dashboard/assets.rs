@@ -80,9 +80,9 @@ const ETHEREUM: &[File] = files![
 /// The ledger that the page explores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ledger {
-    /// Asked by Solana's JSON-RPC.
+    /// A Solana ledger, queried by Solana's JSON-RPC.
     Solana,
-    /// Asked by Ethereum's JSON-RPC.
+    /// An Ethereum ledger, queried by Ethereum's JSON-RPC.
     Ethereum,
 }
 

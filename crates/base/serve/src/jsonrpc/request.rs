@@ -64,7 +64,7 @@ pub(super) fn read_one(text: &[u8], boolean_ids: bool) -> Result<Request<'_>, se
 
 /// Reads the requests of a batch: the first `most`, and one more where there are more.
 pub(super) fn read_batch(text: &[u8], most: usize, boolean_ids: bool) -> Result<Vec<Request<'_>>, serde_json::Error> {
-    // In one pass if all are objects; otherwise each by itself.
+    // In one pass if all are objects; otherwise one by one.
     read_with::<Fields<'_>>(text, most, |fields| Request::of(&fields, boolean_ids))
         .or_else(|_| read_with::<&RawValue>(text, most, |text| Request::of_text(text, boolean_ids)))
 }

@@ -146,7 +146,7 @@ impl Restoring {
         let Ok(headers) = decode_headers(chunk) else { return false };
         let newest = &headers[0];
         let good = newest.number == self.height && app_hash(&newest.hash_slow()) == self.app_hash;
-        // Hashes that are missing would be zero to contracts here and nowhere else.
+        // Missing hashes would read as zero in contracts on this node only.
         let all = newest.number.saturating_add(1).min(state::HASHES as u64) == headers.len() as u64;
         self.headers = headers;
         good && all

@@ -31,7 +31,7 @@ const FETCHED_MAX: usize = 2;
 struct Kept {
     height: u64,
     hashes: Vec<B256>,
-    /// When a chunk of it was asked for.
+    /// When a chunk of it was last requested.
     fetched: Option<Instant>,
 }
 

@@ -1,8 +1,8 @@
 //! The application under a real CometBFT, with kill -9 to both. CometBFT itself compares the app hash of each block
 //! that it replays with the one that was signed, and stops where they differ.
 //!
-//! `HEARTH_COMETBFT` names the program; without it nothing here is tested, and each test says so: `cargo xtask test`
-//! installs it first. `HEARTH_COMET_SEEDS` says how many seeds to kill by (3).
+//! `HEARTH_COMETBFT` names the program. Without it these tests are skipped with a message; `cargo xtask test` installs
+//! it first. `HEARTH_COMET_SEEDS` sets the number of kill seeds (3).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -38,11 +38,11 @@ const ACCOUNTS: u8 = 40;
 const SINGLE: u8 = 200;
 /// Blocks from each snapshot to the next.
 const INTERVAL: u64 = 10;
-/// Whatever is awaited comes within this, on a machine that does much else.
+/// Deadline of every wait, generous for a busy machine.
 const WITHIN: Duration = Duration::from_secs(180);
 /// Pause between two polls of another process, each of which costs it a request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A CometBFT that has not ended by itself within this hangs.
+/// A CometBFT that has not exited within this time hangs.
 const TO_END: Duration = Duration::from_secs(20);
 
 fn transfer(seed: u8, nonce: u64) -> Bytes {
@@ -431,7 +431,7 @@ fn kill_by(program: &Path, seed: u64) {
                 node.app = None;
             }
         }
-        // CometBFT ends by itself when its application is gone.
+        // CometBFT exits by itself when its application is gone.
         if node.app.is_none() {
             node.comet = None;
             node.start_app();

@@ -179,7 +179,7 @@ fn a_restoring_that_is_cut_off_leaves_the_genesis() {
     take(&one).give(&other).unwrap();
     other.stop();
     drop(other);
-    // As if the end had come before the mark was taken away, and before one thing or another was written.
+    // As if a crash had come before the mark was removed, and before some of the files were written.
     for gone in ["", "state", "blocks"] {
         fs::write(folder.path().join("restoring"), b"").unwrap();
         if !gone.is_empty() {

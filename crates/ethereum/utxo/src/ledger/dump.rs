@@ -22,7 +22,7 @@ const TOTALS: u8 = 1;
 const ASSET: u8 = 2;
 const OUTPUT: u8 = 3;
 
-/// One thing in the list.
+/// One item of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// The running totals; the first item, exactly once.

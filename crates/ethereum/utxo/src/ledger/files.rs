@@ -185,7 +185,7 @@ impl Base {
         }
     }
 
-    /// The set of the base; that its commitment is the one that it says is checked.
+    /// Loads the set of the base, and checks it against the base's own commitment.
     pub fn load(&self, chain_id: u64) -> Result<(Footing, Loading), LedgerError> {
         match self {
             Self::Memory(bytes) => load(&mut &bytes[..], chain_id, Path::new("memory")),

@@ -184,7 +184,7 @@ impl Log {
         Record::decode(&bytes[HEAD..]).ok_or_else(|| self.corrupt(offset, Fault::Body(0).what()))
     }
 
-    /// Appends a record and says where it is. Whatever lay beyond the last is cut off.
+    /// Appends a record and returns its offset. Anything beyond the last record is truncated.
     pub fn append(&mut self, record: &Record) -> Result<u64, LedgerError> {
         let (body, offset) = (record.encode(), self.end.end());
         let mut bytes = Vec::with_capacity(HEAD + body.len());

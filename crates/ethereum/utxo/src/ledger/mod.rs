@@ -95,7 +95,7 @@ pub enum LedgerError {
 pub struct Head<'a> {
     /// The number of its last block.
     pub number: u64,
-    /// The hash of its block of a number, as far back as it knows.
+    /// Returns the hash of a block by number, as far back as the chain knows.
     pub hash_of: &'a dyn Fn(u64) -> Option<B256>,
     /// The commitment in the last block's header; `None` if it has none.
     pub commitment: Option<B256>,
@@ -142,7 +142,7 @@ struct Shared {
     state: RwLock<State>,
     /// Up to which [`State::version`] everything is on disk.
     synced: AtomicU64,
-    /// Whether a sync has failed; locked while one is under way. The next one would not say so again.
+    /// Whether a sync has failed; locked during a sync. A later sync would not report the failure again.
     has_failed: Mutex<bool>,
     shortening: Mutex<Option<Shortening>>,
     /// Held while the logs change. Readers do not wait for it.
@@ -485,8 +485,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Refuses a log without a record of that block, which did something here: no header before the next block's says
-    /// so.
+    /// Rejects a log that lacks the record of a block with changes: no header before the next block's would reveal
+    /// that.
     pub fn require(&self, number: u64) -> Result<(), LedgerError> {
         let state = self.read();
         let there = state.blocks.binary_search_by_key(&number, |place| place.number).is_ok();

@@ -18,7 +18,7 @@ pub const BLOCK_BYTES: usize = 4 << 20;
 /// A block in work. Dropping it is its undoing.
 pub struct Session {
     pub(super) ledger: Ledger,
-    /// Which state of the set it lies over.
+    /// Version of the set that it is based on.
     pub(super) version: u64,
     pub(super) overlay: Overlay,
     pub(super) sum: Lattice,

@@ -89,7 +89,7 @@ impl Ledger {
 }
 
 impl State {
-    /// Says whether the base is needed: its generation may be gone, where the chain went back.
+    /// Returns whether the base is still needed: its generation may be gone if the chain reverted.
     fn end_shortening(&mut self, from: u64, path: PathBuf) -> bool {
         let generation = self.generations.iter_mut().find(|generation| generation.from == from);
         generation.map(|generation| generation.base = Some(Base::File(path))).is_some()

@@ -165,7 +165,7 @@ fn a_block_over_an_older_state_is_not_committed() {
     assert!(matches!(ledger.commit(2, hash(2), other), Err(LedgerError::Stale)));
 }
 
-/// One thing that happens in a random history.
+/// One event of a random history.
 #[derive(Clone, Debug)]
 enum Step {
     Receive(u8, u64),
@@ -250,7 +250,7 @@ impl Model {
     }
 }
 
-/// A chain of blocks around the ledger: it knows hashes and headers, and no more.
+/// A minimal chain around the ledger, with hashes and headers only.
 struct Run {
     dir: tempfile::TempDir,
     ledger: Ledger,
@@ -476,7 +476,7 @@ impl Run {
         self.check();
     }
 
-    /// A base that the ledger does not know to be whole yet: only its beginning has been written.
+    /// Truncates a base that the ledger does not yet know to be complete.
     fn tear_base(&self) {
         let from =
             self.ledger.read().generations.last().filter(|newest| newest.base.is_none()).map(|newest| newest.from);

@@ -198,8 +198,8 @@ macro_rules! extend {
     };
 }
 
-/// One block of each of `$lanes` lanes into the state, out of what is in scope: the functions of FIPS 180-4 §4.1.3 on
-/// vectors, `add`, `splat`, `read` and `write`, and `words`, which gives the next words of each block, in lanes.
+/// Applies one block of each of `$lanes` lanes to the state. Uses names in scope: the functions of FIPS 180-4 §4.1.3 on
+/// vectors, `add`, `splat`, `read` and `write`, and `words`, which returns the next words of each block, in lanes.
 macro_rules! compress {
     ($features:literal, $lanes:literal) => {
         #[target_feature(enable = $features)]

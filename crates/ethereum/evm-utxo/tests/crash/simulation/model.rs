@@ -18,7 +18,7 @@ const BLOCKS: u64 = 36;
 /// After which blocks the state is written to a checkpoint.
 const CHECKPOINTS: [u64; 2] = [13, 27];
 
-/// One thing that is done to the node.
+/// One action on the node.
 pub enum Act {
     /// Submits a burst; holds which transactions are accepted.
     Submit(Vec<Bytes>, Vec<Option<B256>>),

@@ -29,7 +29,7 @@ pub fn owner(n: u8) -> OwnerKey {
     OwnerKey(key(n).public_key())
 }
 
-/// Opens the chain in `dir`, or one in memory. It does nothing by itself: blocks, syncs and checkpoints come on demand.
+/// Opens the chain in `dir`, or one in memory. Blocks, syncs and checkpoints happen only on demand.
 pub fn open(dir: Option<&Path>) -> Result<Chain, ChainError> {
     let config = ChainConfig {
         dir: dir.map(Path::to_owned),

@@ -101,7 +101,7 @@ fn compare(model: &Model, chain: &Chain, promise: &Promise<'_>) -> Result<(), St
     promise.acknowledged.iter().try_for_each(|hash| is_kept(model, chain, number, hash))
 }
 
-/// Whether an acknowledged transaction is in a block or waits, unless the model knows that it was given up.
+/// Whether an acknowledged transaction is in a block or waits, unless the model knows that it was dropped.
 fn is_kept(model: &Model, chain: &Chain, head: u64, hash: &B256) -> Result<(), String> {
     let Some(landed) = model.fates.get(hash) else { return Ok(()) };
     let is_in_block = landed.is_some_and(|number| number <= head);
