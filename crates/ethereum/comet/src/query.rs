@@ -3,7 +3,7 @@
 //! Paths: `/account` (data: an address, 20 bytes), `/storage` (an address and a slot, 52 bytes), `/tx` (a hash, 32
 //! bytes), `/block` (no data: the block at the given height), `/outputs` (an owner's key, 32 bytes), `/snapshots` (no
 //! data: the heights of this node's snapshots, answered by the application). Answers are JSON. A height of 0 is the
-//! newest; accounts are known for the last 128 heights, outputs for the newest only.
+//! newest; accounts are known at heights whose state is kept, outputs at the newest only.
 //!
 //! reads   the state after a block; blocks
 //! drops   nothing: a query without an answer gets a code

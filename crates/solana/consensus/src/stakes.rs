@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Pubkey;
 pub use hearth_wire::vote::VoteStake;
 
@@ -73,7 +74,7 @@ impl Stakes {
     /// Those of a slot's epoch. A slot of an epoch that is not known is weighed by the one before it, as a slot before
     /// all by the first.
     pub fn of(&self, slot: u64) -> &Arc<VoteWeights> {
-        let before = self.by_first_slot.range(..=slot).next_back();
+        let before = self.by_first_slot.range(..=slot).nth_back(usize::from(active(Mutation::StaleStakes)));
         before.or_else(|| self.by_first_slot.first_key_value()).map(|(_, stakes)| stakes).expect("one is never dropped")
     }
 

@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Pubkey;
 
 use super::{Accounts, Contents, HashedKey, SHARDS};
@@ -31,7 +32,7 @@ impl Contents {
     /// Before a store: keeps what is there now, unless the shard was read for this cut or something earlier is kept.
     #[inline]
     pub(super) fn keep(&mut self, cut: u32, key: &HashedKey) {
-        if self.kept.cut != cut {
+        if self.kept.cut != cut && !active(Mutation::LostCut) {
             let before = self.find(key).cloned();
             self.kept.before.entry(key.key).or_insert(before);
         }

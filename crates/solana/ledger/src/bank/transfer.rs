@@ -9,6 +9,7 @@
 //!         `solana-transaction-context` 4.2, every feature active. The order of the checks is theirs:
 //!         it decides which error is reported
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Txn;
 use hearth_wire::consts::*;
 use hearth_wire::program::system::SystemInstruction;
@@ -116,6 +117,9 @@ impl Transfers<'_> {
             Loaded::Ready(bytes) => {
                 let payer = set.get_mut(self.places[0]);
                 payer.lamports -= self.fee;
+                if active(Mutation::DoubleFee) {
+                    payer.lamports = payer.lamports.saturating_sub(self.fee);
+                }
                 let rent_epoch = payer.rent_epoch;
                 touched.begin(payer.lamports, rent_epoch);
                 // The payer's epoch is settled by what it held before the fee.
@@ -314,7 +318,7 @@ impl TouchedAccounts {
     fn finish(&self, places: &[Place], set: &mut WorkingSet, commit: bool) {
         for touched in &self.0 {
             let place = places[usize::from(touched.index)];
-            if commit {
+            if commit || (touched.index != 0 && active(Mutation::MintedFailure)) {
                 set.commit(place);
             } else {
                 let account = set.get_mut(place);

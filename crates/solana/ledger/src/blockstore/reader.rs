@@ -268,7 +268,7 @@ impl Reader {
         Err(StoreError::Corrupt(damage.unwrap_or_else(|| self.damage(entry.first, 0, what))))
     }
 
-    /// Walks one segment from `from` to `end` (or to the segment's end), until `visit` breaks off; false when its file is
+    /// Walks one segment from `from` to `end` (or the segment's end) until `visit` breaks off; false when its file is
     /// gone.
     fn walk(
         &self,
