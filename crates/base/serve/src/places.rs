@@ -47,7 +47,7 @@ struct Open {
     idle_since: Option<u64>,
 }
 
-/// How room was made for a connection.
+/// A place that was taken, and whether it cost an idle connection its own.
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub place: Place,

@@ -24,7 +24,7 @@ const UNSEEN_EVERY = 10;
 
 /** Whether the part of the page with this section is shown. */
 const isShown = (section) => !section.closest('main > div').hidden;
-/** Each drawing function with its section of the page. */
+/** Each drawing module with its section of the page. */
 const parts = new Map();
 const inWindow = new Set();
 let newest;
