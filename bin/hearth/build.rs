@@ -1,10 +1,10 @@
-//! Tells the binary which commit it is built from, where git knows, whether its source is that commit's, and how it is
+//! Passes the commit to the binary, if git knows it, with whether the source matches that commit and how it is
 //! optimized.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a binary is made of, from the top of the repository.
+/// Inputs of the binary, relative to the top of the repository.
 const SOURCE: [&str; 6] = [
     ":(top,glob)bin/*/src/**",
     ":(top,glob)bin/*/Cargo.toml",
@@ -14,14 +14,14 @@ const SOURCE: [&str; 6] = [
     ":/Cargo.lock",
 ];
 
-/// Lists what a folder holds.
+/// Lists the entries of a folder.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 fn main() {
     let git = |args: &[&str]| {
-        // Looking takes no lock that somebody else's command would run into.
+        // A status query must not take git's index lock, on which another git command would fail.
         let output = Command::new("git").arg("--no-optional-locks").args(args).output();
         let output = output.ok().filter(|output| output.status.success());
         output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
@@ -38,7 +38,7 @@ fn main() {
             println!("cargo::rerun-if-changed={path}");
         }
     }
-    // Whatever changes here makes the binary anew in any case.
+    // Any change to these files rebuilds the binary.
     let top = Path::new("../..");
     let crates = entries(&top.join("crates")).flat_map(|layer| entries(&layer)).chain(entries(&top.join("bin")));
     let source = crates.flat_map(|folder| [folder.join("src"), folder.join("Cargo.toml")]);

@@ -1,8 +1,8 @@
-//! What must hold for any bytes that the wire parsers are given.
+//! Properties that must hold for any bytes given to the wire parsers.
 //!
 //! reads   arbitrary bytes
-//! writes  nothing; panics where a property does not hold
-//! memory  what the parsers take
+//! writes  nothing; panics if a property does not hold
+//! memory  as much as the parsers use
 //! source  the documentation of the parsers
 //!
 //! The fuzz targets call these functions under coverage guidance (nightly compiler); the test
@@ -17,7 +17,7 @@ use hearth_wire::tower_file::{SavedTower, SavedVote, TowerFile};
 use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 use hearth_wire::{PACKET_DATA_SIZE, Txn};
 
-/// One transaction.
+/// Checks the transaction parser on `bytes`.
 pub fn txn(bytes: &[u8]) {
     let exact = Txn::parse(bytes);
     let prefix = Txn::parse_prefix(bytes);
@@ -94,7 +94,7 @@ fn rewrite(entry: &Entry<'_>, out: &mut Vec<u8>) {
     write_entry(entry.num_hashes, entry.hash, entry.transaction_count(), &transactions, out);
 }
 
-/// One shred.
+/// Checks the shred parser on `bytes`.
 pub fn shred(bytes: &[u8]) {
     let shred = match Shred::parse(bytes) {
         Ok(shred) => shred,
@@ -149,8 +149,8 @@ pub fn gossip(bytes: &[u8]) {
     }
 }
 
-/// There is one form of a value's data: to read it and to write it again gives the same bytes. Only of a contact info
-/// the order of addresses and sockets, and sockets that nobody can use, are lost.
+/// A value's data has one encoding: decoding and encoding again gives the same bytes. Only a contact info loses
+/// something: the order of its addresses and sockets, and sockets that are unusable.
 fn value(value: &CrdsValue<'_>) {
     assert_eq!(64 + value.signed().len(), value.bytes().len());
     assert_eq!(value.signature()[..], value.bytes()[..64]);
@@ -199,11 +199,11 @@ pub fn repair(bytes: &[u8]) {
     if let Some(answer) = AncestorHashes::parse(bytes) {
         assert_eq!(answer.write(), bytes);
     }
-    // Not only what sign is asked to sign: any bytes.
+    // Any bytes, not only those that sign may be asked to sign.
     std::hint::black_box(repair::is_repair_request(bytes, &[0; 32]));
 }
 
-/// One file of Agave's tower. What is read is written in the one form of the newer version, which is read as the same.
+/// Checks the parser of Agave's tower file. A parsed tower is encoded in the newer version, which decodes to the same.
 pub fn tower(bytes: &[u8]) {
     let file = match TowerFile::parse(bytes) {
         Ok(file) => file,

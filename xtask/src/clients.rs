@@ -1,9 +1,8 @@
 //! Unmodified clients of Solana and of Ethereum, at their released versions, against a node of ours.
 //!
-//! reads   `tests/clients/`; npm and PyPI, until their packages are there
-//! writes  `node_modules` beside the scripts; a Python environment among the build outputs; a node in a temporary
+//! reads   `tests/clients/`; npm and PyPI, until their packages are installed
+//! writes  `node_modules` next to the scripts; a Python environment among the build outputs; a node in a temporary
 //!         folder
-//! memory  none worth counting
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,10 +22,10 @@ fn folder() -> PathBuf {
 /// Where a browser may be: `CHROMIUM` names another.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// The scripts for Ethereum's clients, in the order in which they run: what developers do to their chain no other
-/// implementation can execute again, so that it is checked before.
+/// The scripts for Ethereum's clients, in the order they run. Developer methods change the chain in ways that no other
+/// implementation can replay, so verification comes before them.
 const ETHEREUM: [&str; 3] = ["ethers.mjs", "verify.mjs", "viem.mjs"];
-/// The first keys that follow from the words that everybody knows.
+/// The first keys derived from the well-known development mnemonic.
 const KEYS: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80,\
                     0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d,\
                     0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
@@ -57,8 +56,8 @@ pub fn ethereum_python(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// The tools of developers for Ethereum, from npm: Foundry's cast and forge, viem's mode for anvil, and Hardhat, whose
-/// network helpers refuse a node of a name that they do not know.
+/// Runs Ethereum developer tools from npm: Foundry's cast and forge, viem's anvil mode, and Hardhat, whose network
+/// helpers refuse a node with an unknown client name.
 pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
     let (contracts_of, tools) = (installed("ethereum")?, installed("tools")?);
     let name = ["--client-version", "anvil/hearth"];
@@ -74,7 +73,7 @@ pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
         with_all(Command::new("node").arg("forge.mjs"), &tools)?;
         with_all(&mut hardhat_test(&[]), &tools)
     })?;
-    // What fails is an error where the node calls itself Hardhat's.
+    // Where the node calls itself Hardhat's, a failure is an error.
     with_evm("hardhat-named", binary, &["--client-version", "HardhatNetwork/hearth"], |_, url| {
         run::run(hardhat_test(&["named/failures.cjs"]).current_dir(&tools).env("RPC_URL", url))
     })
@@ -92,7 +91,7 @@ pub fn loads(binary: &Path) -> Result<(), String> {
     let (tools, scratch) = (installed("tools")?, TempFolder::new("loads")?);
     let mut script = Command::new("node");
     script.arg("load.mjs").current_dir(tools).env("HEARTH", binary).env("FOLDER", scratch.path());
-    // Hardhat's configuration names a node, which is not asked here.
+    // Hardhat's configuration names a node, which is not used here.
     run::run(script.env("RPC_URL", "http://127.0.0.1:1").env("HARDHAT_DISABLE_TELEMETRY_PROMPT", "true"))
 }
 
@@ -118,14 +117,14 @@ fn installed(name: &str) -> Result<PathBuf, String> {
     if !run::answers(Command::new("npm").arg("--version")) || !run::answers(Command::new("node").arg("--version")) {
         return Err("node and npm are needed: `apt-get install nodejs npm`, or see https://nodejs.org".into());
     }
-    // Without the packages' own install scripts: what they build is an option that none of these needs.
+    // Skips the packages' install scripts: they build optional parts that none of these needs.
     let install = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
     run::run(Command::new("npm").args(install).current_dir(&scripts))?;
     Ok(scripts)
 }
 
-/// The dashboard in a real browser, without a window. The script ends the node and starts it again, so that it is given
-/// what it takes to do that; its pictures are kept.
+/// Opens the dashboard in a headless browser. The script stops and restarts the node itself, so it gets the command to
+/// do that; its screenshots are kept.
 pub fn browser(binary: &Path) -> Result<(), String> {
     let (scripts, browser) = (installed("npm")?, a_browser()?);
     let pictures = target_dir().join("dashboard");
@@ -154,7 +153,7 @@ pub fn browser_ethereum(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// The same of a cluster: the script kills a node and cuts the network, so that it is given what it takes to do that.
+/// Like `browser` for a cluster: the script kills a node and partitions the network, so it gets the commands for that.
 pub fn browser_cluster(binary: &Path) -> Result<(), String> {
     let (scripts, browser) = (installed("npm")?, a_browser()?);
     let pictures = target_dir().join("dashboard");
@@ -165,7 +164,7 @@ pub fn browser_cluster(binary: &Path) -> Result<(), String> {
         process.args(["cluster", command, "--name", &name, "--folder"]).arg(&folder).args(options);
         run::run(&mut process)
     };
-    // Addresses that neither a cluster nor a test has by itself, nor what an interrupted run has left.
+    // Addresses that no cluster or test uses by default, and that no interrupted run has left in use.
     let process = std::process::id();
     let address = format!("127.99.{}.{}", process / 25 % 256, 1 + process % 25 * 10);
     cluster("up", &["--nodes", "6", "--address", &address])?;
@@ -200,7 +199,8 @@ pub fn browser_load(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// The page of a study: a matrix of twelve builds whose figures follow from their options, now and then one far off.
+/// Checks the page of a study: a matrix of twelve builds whose figures follow from their options, with occasional
+/// outliers.
 pub fn browser_tune(binary: &Path) -> Result<(), String> {
     let (scripts, browser) = (installed("npm")?, a_browser()?);
     let pictures = target_dir().join("tune-report");
@@ -262,8 +262,8 @@ fn a_study() -> String {
     text
 }
 
-/// Whoever knows only the README: a bench, what limits it by monitor and browser, the change that these name, a better
-/// rate. One of the binary's tests, with the browser that cargo alone does not give it.
+/// Follows the README only: a bench, its bottleneck by monitor and browser, the change that these name, a better rate.
+/// This is one of the binary's tests, with the browser that cargo alone does not provide.
 pub fn walk(see: impl FnMut(&str)) -> Result<(), String> {
     installed("npm")?;
     let mut test = cargo();
@@ -289,14 +289,14 @@ pub fn python(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// numpy, which works out in its own way what `hearth tune analyze` says.
+/// Compares `hearth tune analyze` with independent computations in numpy.
 pub fn statistics(binary: &Path) -> Result<(), String> {
     let scripts = folder().join("statistics");
     let python = python_with("clients-statistics", &scripts)?;
     run::run(Command::new(&python).arg("client.py").current_dir(&scripts).env("HEARTH", binary))
 }
 
-/// Python in an environment of this name, with what the scripts require.
+/// Returns the Python of a virtual environment of this name, with the scripts' requirements installed.
 fn python_with(name: &str, scripts: &Path) -> Result<PathBuf, String> {
     let environment = target_dir().join(name);
     let python = environment.join("bin/python");

@@ -9,10 +9,10 @@ use std::process::Command;
 
 use crate::run::{self, cargo, run_seeing, target_dir};
 
-/// What is tested with.
+/// The CometBFT version to test with.
 const MODULE: &str = "github.com/cometbft/cometbft/cmd/cometbft@v0.38.21";
 
-/// CometBFT's program; `None` where there is no way to get it.
+/// Returns CometBFT's program; `None` if it cannot be installed here.
 fn program() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("HEARTH_COMETBFT").filter(|given| !given.is_empty()) {
         return Some(given.into());
@@ -43,8 +43,8 @@ fn go() -> Option<PathBuf> {
     run::answers(Command::new(&go).arg("version")).then_some(go)
 }
 
-/// Runs the modules `cometbft` of `hearth-comet`'s tests, killing by so many seeds, and of the binary's end-to-end
-/// tests. Whether CometBFT was there.
+/// Runs the `cometbft` modules of `hearth-comet`'s tests, with kills by `seeds` seeds, and of the binary's end-to-end
+/// tests. Returns whether CometBFT was available.
 pub fn test(seeds: u64, see: impl FnMut(&str)) -> Result<bool, String> {
     let Some(program) = program() else {
         println!("\n!! SKIPPED: CometBFT could not be fetched (it needs Go or PyPI, and Go's module proxy).");

@@ -1,4 +1,4 @@
-//! Programs out of Debian's packages, without installing what comes with them, daemons say.
+//! Extracts programs from Debian packages without installing what comes with them, such as daemons.
 //!
 //! reads   Debian's archive
 //! writes  a folder among the build outputs
@@ -28,7 +28,7 @@ pub fn unpack(folder: &Path, packages: &[&str]) -> Result<(), String> {
     }
     for file in files {
         run::run(Command::new("dpkg-deb").arg("--extract").args([&file, folder]))?;
-        // All that is needed is unpacked.
+        // The package is unpacked, so its file is no longer needed.
         std::fs::remove_file(&file).map_err(cannot)?;
     }
     Ok(())

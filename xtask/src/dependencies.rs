@@ -1,4 +1,4 @@
-//! What the program is built of: the node without the lab's heavy crates, no crate compiled twice, no deliberate bug.
+//! Checks the dependency graph: no lab-only crates in the node, no crate compiled twice, no deliberate bugs.
 //!
 //! reads   `cargo tree` and `cargo metadata`, which compile nothing
 //! writes  nothing
@@ -11,7 +11,7 @@ use crate::tidy;
 
 /// Crates from outside that only the lab may bring: databases, file formats, another network's signatures, the sampler.
 const OF_THE_LAB: [&str; 6] = ["libsqlite3-sys", "rusqlite", "redis", "parquet", "schnorrkel", "pprof"];
-/// What makes the program a node of either chain.
+/// Packages that make the program a node of either chain.
 const OF_A_NODE: [&str; 2] = ["hearth-node", "hearth-evm-node"];
 /// The crate of deliberate bugs, and its feature that turns them into code.
 const BUGS: &str = "hearth-mutation";
@@ -19,13 +19,13 @@ const HAS_BUGS: &str = "mutations";
 
 /// The program, or without its default features the node alone.
 const PROGRAM: [&str; 4] = ["--package", "hearth", "--edges", "normal,build"];
-/// All that `cargo test --workspace` compiles.
+/// Arguments that select everything `cargo test --workspace` compiles.
 const TESTS: [&str; 3] = ["--workspace", "--edges", "normal,build,dev"];
 
 /// A crate with its version, and the features that it is compiled with.
 type Crates = BTreeSet<(String, String)>;
 
-/// Checks that a build without the lab is a node without the lab's own crates and what only these may bring.
+/// Checks that a build without the lab is a node without the lab's own crates and their exclusive dependencies.
 pub fn check_without_lab() -> Result<(), String> {
     let lab: Vec<String> = tidy::packages_in("crates/lab/")?;
     let lab: Vec<&str> = lab.iter().map(String::as_str).chain(OF_THE_LAB).collect();
@@ -41,8 +41,8 @@ pub fn check_once() -> Result<(), String> {
     are_same(&program, &crates(&TESTS)?)
 }
 
-/// `cargo xtask without-lab`: compiles the node alone, as far as its types go. Nothing is generated; but what has other
-/// features without the lab is checked once more, with all above it: minutes the first time, then what has changed.
+/// `cargo xtask without-lab`: type-checks the node alone. Generates no code, but rechecks every crate whose features
+/// differ without the lab, and all crates above it: minutes the first time, then only what has changed.
 pub fn compile_without_lab() -> Result<(), String> {
     let args = ["check", "--release", "--locked", "--package", "hearth", "--no-default-features", "--bins"];
     run::run(cargo().args(args))
@@ -59,8 +59,8 @@ fn parse(tree: &str) -> Crates {
     lines.filter_map(|line| line.split_once('|')).map(|(name, features)| (name.into(), features.into())).collect()
 }
 
-/// Whether `alone` is a node and holds nothing of `lab`, all of which `whole` holds: a name that is out of date would
-/// be looked for in vain.
+/// Checks that `alone` is a node without any crate of `lab`, and that `whole` holds all of `lab`: an outdated name
+/// would make the check vacuous.
 fn is_node_alone(alone: &Crates, whole: &Crates, lab: &[&str]) -> Result<(), String> {
     let has = |crates: &Crates, name: &str| crates.iter().any(|(found, _)| found.split(' ').next() == Some(name));
     let missing: Vec<&str> = OF_A_NODE.into_iter().filter(|name| !has(alone, name)).collect();

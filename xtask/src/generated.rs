@@ -1,6 +1,6 @@
-//! `cargo xtask gen`: the pages that the binary knows best.
+//! `cargo xtask gen`: documentation pages generated from the binary.
 //!
-//! reads   what `hearth config show` and `hearth … --help` print
+//! reads   the output of `hearth config show` and `hearth … --help`
 //! writes  `docs/configuration.md`, `docs/counters.md`, `docs/tiles.md`, `docs/commands.md`
 //! memory  the pages
 
@@ -9,10 +9,10 @@ use std::process::Command;
 
 use crate::run::{self, Args};
 
-/// One generated page.
+/// One generated page and how to make it.
 struct Page {
     path: &'static str,
-    /// Has it made by the binary.
+    /// Generates the page's text with the binary.
     make: fn(&Path) -> Result<String, String>,
 }
 
@@ -99,7 +99,7 @@ fn write(binary: &Path, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails when a page is not what [`run()`] would write.
+/// Fails if a page differs from what [`run()`] would write.
 pub fn check(binary: &Path, root: &Path) -> Result<(), String> {
     for (path, text) in pages(binary)? {
         let found = std::fs::read_to_string(root.join(path)).unwrap_or_default();

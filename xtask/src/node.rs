@@ -1,8 +1,7 @@
-//! A node for the tests that need a whole one: `hearth run` as a child, on ports of its own.
+//! A whole node for tests: `hearth run` as a child process, on ports of its own.
 //!
 //! reads   the node's RPC until it answers
 //! writes  a configuration file and the node's log into its folder
-//! memory  none worth counting
 
 use std::fs::File;
 use std::net::{TcpListener, UdpSocket};
@@ -16,12 +15,12 @@ use crate::rpc::Rpc;
 
 /// A node must answer within this.
 const START_WITHIN: Duration = Duration::from_secs(90);
-/// And end within this when it is asked to.
+/// A node must exit within this time after it is asked to.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 /// Between two looks at something that is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The first port of those that nobody is given unasked: below the range of the system's own choice.
+/// First port to use: below the ephemeral range, so that the system does not assign it.
 const FIRST_PORT: u16 = 18_000;
 const PORTS: u16 = 8_000;
 
@@ -58,12 +57,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a small node whose chain is in `folder`, and waits until its RPC is healthy.
+    /// Starts a small node whose chain is in `folder`, and waits until its RPC reports healthy.
     pub fn start(binary: &Path, folder: &Path, port: u16) -> Result<Self, String> {
         Self::start_as(binary, folder, port, &(config_text(folder, port) + SMALL))
     }
 
-    /// The same with the tables of a node that is to be measured.
+    /// Like `start`, with full-size tables, for measurements.
     pub fn start_whole(binary: &Path, folder: &Path, port: u16) -> Result<Self, String> {
         Self::start_as(binary, folder, port, &config_text(folder, port))
     }
@@ -76,7 +75,7 @@ impl Node {
         Self::spawn(command, folder, port, |rpc| rpc.call("getHealth", json!([])).is_ok_and(|health| health == "ok"))
     }
 
-    /// Starts an EVM chain in memory, and waits until its RPC answers. Its accounts are those that everybody knows.
+    /// Starts an in-memory EVM chain with the well-known development accounts, and waits until its RPC answers.
     pub fn start_evm(binary: &Path, folder: &Path, port: u16, options: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(binary);
         command.args(["evm", "run", "--port", &port.to_string()]).args(options);
@@ -101,23 +100,23 @@ impl Node {
         Ok(node)
     }
 
-    /// Its process.
+    /// The id of the node's process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its RPC.
+    /// The node's JSON-RPC.
     pub fn rpc(&self) -> Rpc {
         Rpc { port: self.port }
     }
 
-    /// What went wrong, with the end of the node's log.
+    /// Adds the end of the node's log to an error.
     pub fn explain(&self, why: &str) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log[log.len().saturating_sub(4000)..]).into_owned();
         format!("{why}\n--- the end of the node's log\n{log}")
     }
-    /// Asks it to stop as Ctrl-C does, and expects it to end in order.
+    /// Stops the node with the signal of Ctrl-C; an error unless it exits cleanly.
     pub fn stop(mut self) -> Result<(), String> {
         crate::run::run(Command::new("sh").args(["-c", &format!("kill -INT {}", self.child.id())]))?;
         let status: Result<ExitStatus, String> =
@@ -132,7 +131,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // An error says that it has ended already.
+        // An error means that it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

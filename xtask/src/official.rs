@@ -1,5 +1,5 @@
-//! Ethereum's official tests against the EVM ledger, from a folder that somebody has fetched: they are too many for the
-//! repository.
+//! Runs Ethereum's official tests on the EVM ledger, from a folder that the user has fetched: they are too large for
+//! the repository.
 //!
 //! reads   `HEARTH_OFFICIAL_TESTS`, the folder
 //! memory  one line of output at a time
@@ -9,10 +9,10 @@ use std::process::Command;
 
 use crate::run::{cargo, run_seeing};
 
-/// Names the folder.
+/// Environment variable with the folder.
 const VARIABLE: &str = "HEARTH_OFFICIAL_TESTS";
 
-/// Runs the tests of the folder that the variable names, where it names one.
+/// Runs the tests of the variable's folder, if it is set.
 pub fn test(see: impl FnMut(&str)) -> Result<(), String> {
     let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) else {
         println!("\n!! SKIPPED: {VARIABLE} names no folder with Ethereum's official tests.");
@@ -24,9 +24,9 @@ pub fn test(see: impl FnMut(&str)) -> Result<(), String> {
     run_seeing(&mut below(&PathBuf::from(folder))?, see)
 }
 
-/// The program that runs the tests below a folder.
+/// Returns the program that runs the tests below a folder.
 pub fn below(folder: &Path) -> Result<Command, String> {
-    // Cargo's own folder is another.
+    // Cargo runs it in another folder.
     let whole = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = cargo();
     command.args(["run", "--release", "--locked", "--quiet", "--package", "hearth-official", "--"]).arg(whole);

@@ -1,6 +1,6 @@
-//! Prometheus' own tool on what a node serves and on what `config/` has for it.
+//! Runs Prometheus' own `promtool` on a node's metrics and on the rules and dashboards in `config/`.
 //!
-//! reads   `config/`; the metrics of a node; Debian's archive, until the tool is there
+//! reads   `config/`; the metrics of a node; Debian's archive, until the tool is installed
 //! writes  the tool, among the build outputs; a node in a temporary folder; each query of the dashboard as a rule
 //! memory  the dashboard, one scrape
 
@@ -57,7 +57,7 @@ pub fn check(binary: &Path) -> Result<(), String> {
     node.stop()
 }
 
-/// Each query of a dashboard as a rule of its own, with values for what Grafana fills in. JSON is YAML, too.
+/// Converts each query of a dashboard to a rule, with values for Grafana's variables. JSON is valid YAML.
 fn as_rules(dashboard: &str) -> Result<String, String> {
     let dashboard: Value = serde_json::from_str(dashboard).map_err(|error| format!("the dashboard: {error}"))?;
     let panels = dashboard["panels"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Asks nodes on this machine: their RPC, and pages.
+//! A client for nodes on this machine: JSON-RPC and plain pages.
 //!
 //! reads   answers of a node's RPC, metrics
 //! writes  requests to it
@@ -12,18 +12,18 @@ use hearth_rpc_client::{Options, RpcClient, RpcError};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest page.
+/// Upper bound for a page, in bytes.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 
 /// A node's RPC on 127.0.0.1.
 #[derive(Clone, Copy)]
 pub struct Rpc {
-    /// Its port.
+    /// TCP port of the RPC.
     pub port: u16,
 }
 
 impl Rpc {
-    /// The result of one call.
+    /// Calls a method and returns its result.
     pub fn call(&self, method: &str, params: Value) -> Result<Value, String> {
         let options = Options { patience: Patience::Step(TIMEOUT), ..Options::default() };
         let client = RpcClient::new(&format!("http://127.0.0.1:{}", self.port), &options).expect("a URL");
@@ -35,7 +35,7 @@ impl Rpc {
     }
 }
 
-/// The text at a path of what serves HTTP on a port.
+/// Fetches an HTTP path as text.
 pub fn get(host: Ipv4Addr, port: u16, path: &str) -> Result<String, String> {
     let agent = http::direct(Patience::Step(TIMEOUT));
     let page = http::get(&agent, &format!("http://{host}:{port}{path}"), PAGE_BYTES_MAX);

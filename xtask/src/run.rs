@@ -30,7 +30,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Takes away what `cargo run` says of xtask: build scripts that look at it would run again, and compile again.
+/// Removes the variables that `cargo run` sets for xtask: build scripts that read them would rerun and recompile.
 fn without_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
@@ -39,7 +39,7 @@ fn without_package(command: &mut Command) {
     }
 }
 
-/// Cargo of the nightly toolchain: through rustup, which alone knows `+nightly`.
+/// Cargo of the nightly toolchain, through rustup: only rustup understands `+nightly`.
 pub fn cargo_nightly() -> Command {
     let mut command = Command::new("cargo");
     command.arg("+nightly").current_dir(root()).env("CARGO_TARGET_DIR", target_dir().join("nightly"));
@@ -60,7 +60,7 @@ pub fn answers(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Runs a command to its end; `Err` says what failed.
+/// Runs a command to completion; `Err` says what failed.
 pub fn run(command: &mut Command) -> Result<(), String> {
     println!("$ {}", shown(command));
     let status = command.status().map_err(|error| format!("cannot start `{}`: {error}", shown(command)))?;
@@ -85,12 +85,13 @@ pub fn run_seeing(command: &mut Command, mut see: impl FnMut(&str)) -> Result<()
     if status.success() { Ok(()) } else { Err(format!("`{name}` failed: {status}")) }
 }
 
-/// A seed for runs that name none. Half of the numbers, so that seeds can be counted up from it.
+/// Returns a random seed for runs that name none, in the lower half of the range so that seeds can be counted up from
+/// it.
 pub fn random_seed() -> u64 {
     RandomState::new().hash_one(0) >> 1
 }
 
-/// What a command writes to standard output, if it succeeds.
+/// Returns a command's standard output if it succeeds.
 pub fn output(command: &mut Command) -> Result<String, String> {
     let name = shown(command);
     let output =
@@ -123,7 +124,7 @@ impl TempFolder {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -131,7 +132,7 @@ impl TempFolder {
 
 impl Drop for TempFolder {
     fn drop(&mut self) {
-        // Nothing depends on it: what is left over is the system's to clean.
+        // Nothing depends on it: the system cleans up leftovers in its temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -140,7 +141,7 @@ impl Drop for TempFolder {
 pub struct Args<'a>(Vec<&'a str>);
 
 impl<'a> Args<'a> {
-    /// Of these.
+    /// Starts parsing these arguments.
     pub fn new(args: &[&'a str]) -> Self {
         Self(args.to_vec())
     }
@@ -165,13 +166,13 @@ impl<'a> Args<'a> {
         self.0.len() < before
     }
 
-    /// The first argument that is no option.
+    /// Takes the first argument that is not an option.
     pub fn first(&mut self) -> Option<&'a str> {
         let at = self.0.iter().position(|arg| !arg.starts_with("--"))?;
         Some(self.0.remove(at))
     }
 
-    /// Refuses what nobody took.
+    /// Fails if an argument is left over.
     pub fn end(self) -> Result<(), String> {
         self.0.first().map_or(Ok(()), |arg| Err(format!("unknown argument {arg}; see `cargo xtask help`")))
     }

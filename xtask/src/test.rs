@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the one command that passes every test.
+//! `cargo xtask test`: the one command that runs every test.
 //!
 //! reads   the working tree; `RUSTFLAGS`
 //! writes  build outputs; standard output: a heading per step, its time, and at the end the sum of all runners; with
@@ -34,19 +34,19 @@ impl Tally {
     }
 }
 
-/// Steps done and what they came to.
+/// Completed steps, and the totals of their runners.
 #[derive(Default)]
 struct Steps<'a> {
     /// Part of the names of the steps to run; all when empty.
     only: &'a str,
-    /// Print the steps' names, and run none.
+    /// Print the steps' names and run none.
     list: bool,
     tally: Tally,
     times: Vec<(&'static str, Duration)>,
 }
 
 impl Steps<'_> {
-    /// Runs a step under its heading. A step whose runner counts nothing is one test.
+    /// Runs a step under its heading. A step whose runner reports no count is one test.
     fn step(&mut self, name: &'static str, run: impl FnOnce(&mut Tally) -> Result<(), String>) -> Result<(), String> {
         if !name.contains(self.only) {
             return Ok(());
@@ -126,7 +126,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     })?;
     steps.step("fuzz: the targets compile", |_| run::run(&mut fuzz()))?;
     steps.step("doc: no warnings", |_| {
-        // Built with what is private, which the pages of the crates link to.
+        // With private items, since the crates' pages link to them.
         let flags = with_flags("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
         let args = ["doc", "--release", "--locked", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
         run::run(cargo().args(args).env("RUSTDOCFLAGS", flags))
@@ -169,8 +169,8 @@ fn with_flags(name: &str, more: &str) -> String {
     if set.is_empty() { more.into() } else { format!("{set} {more}") }
 }
 
-/// A workspace of its own, since running its targets needs a nightly compiler; to check them the stable one will do. No
-/// runtime is linked, so none is built: that would need a C++ compiler.
+/// A workspace of its own, since running its targets needs a nightly compiler; checking them works on stable. It links
+/// no runtime, so that no C++ compiler is needed.
 fn fuzz() -> Command {
     let mut command = cargo();
     let manifest = run::root().join("fuzz/Cargo.toml");
@@ -179,7 +179,7 @@ fn fuzz() -> Command {
     command
 }
 
-/// Loom replaces the atomics of the whole build, so it has a folder of its own.
+/// Loom replaces atomics in the whole build, so it has its own target folder.
 fn loom() -> Command {
     let mut command = cargo();
     command.args(["test", "--release", "--locked", "--package", "hearth-ring", "--package", "hearth-tile", "--lib"]);
@@ -187,11 +187,12 @@ fn loom() -> Command {
     command
 }
 
-/// Miri over the crates that hold unsafe code, where a toolchain has it.
+/// Runs Miri over the crates with unsafe code, if a toolchain has it.
 fn miri() -> Option<Vec<Command>> {
     let toolchain =
         [cargo, cargo_nightly].into_iter().find(|cargo| run::answers(cargo().args(["miri", "--version"])))?;
-    // Of crypto, what is no property test and takes seconds: Miri is a thousand times slower than the machine.
+    // For crypto, skip property tests and anything that takes seconds: Miri is a thousand times slower than native
+    // code.
     let crypto = ["sha256::tests::published", "reed_solomon::field", "ed25519::field::tests::constants"];
     let packages = [("hearth-ring", &[][..]), ("hearth-crypto", &crypto)];
     let command = |(package, filter): (&str, &[&str])| {

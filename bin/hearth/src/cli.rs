@@ -1,4 +1,4 @@
-//! The command line: the commands. The options of each stand beside it.
+//! The subcommands of `hearth`. Each command declares its options in its own module.
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -30,14 +30,14 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Parses the arguments of the process; where they are wrong, the process ends and says why.
+    /// Parses the process's arguments; on an error it prints the reason and exits.
     pub fn of_args() -> Self {
         let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
         Self::try_parse().unwrap_or_else(|why| explained(why, first.as_deref(), &mut Self::command()).exit())
     }
 }
 
-/// Says of a command that only the lab has that this program was built without it.
+/// Explains that a command of the lab is missing because this program was built without the lab.
 fn explained(why: clap::Error, first: Option<&str>, program: &mut clap::Command) -> clap::Error {
     let is_missing = |name: &&str| OF_THE_LAB.contains(name) && program.find_subcommand(name).is_none();
     match first.filter(is_missing) {

@@ -46,7 +46,7 @@ pub enum Command {
     },
 }
 
-/// Runs the command.
+/// Runs a `hearth config` subcommand and prints its result.
 pub fn run(command: Command, say: &Say) -> Result<(), Failure> {
     match command {
         Command::Show { default: true, .. } => say.text(Config::annotated_default()),

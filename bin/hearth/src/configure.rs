@@ -1,7 +1,7 @@
-//! `hearth configure`: what is not ideal in this machine for a node of this configuration, and mending it.
+//! `hearth configure`: finds machine settings that are not ideal for a node of this configuration, and corrects them.
 //!
 //! reads   the configuration, the machine
-//! writes  a report; with `init` and `fini` settings of the machine, and what they were in `configure.path`
+//! writes  a report; `init` and `fini` also change machine settings and keep the previous values in `configure.path`
 //! source  Firedancer's `configure`
 
 use clap::{Args, Subcommand};
@@ -18,7 +18,7 @@ use hearth_tile::topology::Topology;
 
 use crate::machine::RootOption;
 
-/// Files that a node has open beside its clients' connections: sockets, blocks, history, snapshots, links.
+/// Files that a node keeps open in addition to client connections: sockets, blocks, history, snapshots, links.
 const OTHER_FILES: u64 = 256;
 
 /// `hearth configure`
@@ -78,7 +78,7 @@ impl Options {
 }
 
 impl Command {
-    /// The options.
+    /// Returns the options that all three subcommands share.
     pub fn options(&self) -> &Options {
         match self {
             Self::Check(options) | Self::Init(options) | Self::Fini(options) => options,
@@ -89,7 +89,7 @@ impl Command {
 /// How the command ends where it does not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
-    /// `check` has told what there is to mend.
+    /// `check` has already reported the settings to correct.
     #[error("something is to mend")]
     ToMend,
     /// The configuration's layout does not fit the machine.
@@ -113,7 +113,7 @@ impl ExitCode for Ended {
     }
 }
 
-/// Does it.
+/// Runs a subcommand. Fails if a setting is not ideal or cannot be changed.
 pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
     let options = command.options();
     let (root, stages, folder) = (options.root.root(), options.stages(), &config.configure.path);
@@ -160,7 +160,7 @@ fn told(step: &Step) -> String {
     }
 }
 
-/// What the configuration asks of the machine.
+/// Returns what the configuration requires of the machine.
 fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
     let allowed = machine.cores.allowed.clone();
     let siblings = allowed.iter().map(|core| (*core, machine.cores.siblings_of(*core))).collect();

@@ -24,7 +24,7 @@ pub enum Command {
     },
 }
 
-/// Runs the command.
+/// Runs a `hearth keys` subcommand.
 pub fn run(command: &Command, say: &Say) -> Result<(), KeyError> {
     match command {
         Command::New { path } => say.line(format_args!("{}  {}", create(path)?.address(), path.display())),

@@ -6,8 +6,8 @@ use hearth_command::shell;
 use hearth_node::config::LocalNode;
 use hearth_ring::Observer;
 
-/// The names of the nodes that run on this machine, those whose workspace may be read. They have the configuration of
-/// this one.
+/// Returns the names of the nodes that run on this machine and whose workspace is readable. They use the same
+/// configuration as this one.
 pub fn running(node: &LocalNode) -> Vec<String> {
     let at = node.named("").workspace();
     let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {

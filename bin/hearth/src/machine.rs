@@ -1,4 +1,4 @@
-//! `hearth machine`: what this machine is, and who else wants its cores.
+//! `hearth machine`: describes this machine, and what else competes for its cores.
 //!
 //! reads   the machine
 //! writes  a table, or JSON
@@ -40,7 +40,7 @@ impl RootOption {
     }
 }
 
-/// Looks, for a second, and says what was found.
+/// Samples the machine for a second and prints a description.
 pub fn run(options: &Options, say: &Say) -> serde_json::Result<()> {
     let root = options.root.root();
     let neighbours = Some(Moment::sample(&root, SAMPLE));

@@ -1,8 +1,9 @@
-//! hearth: the one binary. The command line, and what joins crates that may not know each other.
+//! hearth: the one binary. It holds the command line and joins crates that must not depend on each other.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong use (command line or configuration), 3 to 5 what `hearth why` says, 3 a
-//! machine that does not come to what `hearth tune machine` was asked for, or what `--fail-on-worse` found, 101 a
-//! panic, 130 interrupted: `tune machine` has told what there was by then, the others had nothing to say.
+//! Exit codes: 0 success; 1 failure; 2 wrong use (command line or configuration); 3 to 5 the fates that `hearth why`
+//! reports; 3 also a machine below what `hearth tune machine` was asked for, or a regression found by
+//! `--fail-on-worse`; 101 a panic; 130 interrupted: `tune machine` has printed its partial result by then, other
+//! commands had nothing to print.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
         Command::Evm(EvmCommand::Run(run)) => (run.quiet, run.log),
         _ => (false, false),
     };
-    // RUST_LOG sets how much is said; warnings by default.
+    // RUST_LOG sets the log level; warnings by default.
     let level = if log { "info" } else { "warn" };
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
@@ -57,12 +58,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the process: says why the command failed, with the code that its error has.
+/// Prints why the command failed, and returns the error's exit code.
 fn ended(failure: &Failure, say: &Say) -> ExitCode {
     let code = failure.exit_code();
     match code {
         _ if failure.is_printed() => {}
-        // An interruption is no fault, and who stopped reading asked for nothing more.
+        // An interruption is not an error when the reader of the output has already gone away.
         INTERRUPTED if say.is_closed() => return ExitCode::SUCCESS,
         INTERRUPTED => note(failure),
         _ => note(format_args!("error: {failure}")),

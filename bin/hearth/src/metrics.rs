@@ -21,7 +21,7 @@ fn topology() -> Topology {
     boot::topology(&config, &cores, true).expect("the default layout fits any machine")
 }
 
-/// What an EVM node serves.
+/// Metrics that an EVM node serves.
 fn of_evm() -> Vec<Metric> {
     let declared = hearth_web3::metrics::declared().into_iter();
     declared

@@ -1,19 +1,19 @@
-//! What a panic does to the process: it ends, with one line and a code.
+//! Panic policy: a panic ends the process, with one line and an exit code.
 //!
-//! reads   the panic, and the thread that it is of
+//! reads   the panic, and the name of the panicking thread
 //! writes  standard error
 //!
-//! A process that has lost a thread is half alive: it serves and makes no blocks, or the other way round. What must
-//! last is on disk before it is answered for, so that ending at once is as safe as a kill. Two kinds of panics end no
-//! process: a tile's ends its node in order, and one in the answer to a client ends that client's request.
+//! A process that has lost a thread is half alive: it may serve without making blocks, or the reverse. Durable state is
+//! on disk before it is acknowledged, so an immediate exit is as safe as a kill. Two kinds of panic end no process: a
+//! tile's panic stops its node in order, and a panic while answering a client ends that client's request only.
 
 use std::panic::PanicHookInfo;
 
 use hearth_command::stop;
 
-/// As Rust's own.
+/// Same exit code as Rust's default panic.
 const PANICKED: i32 = 101;
-/// Threads whose panics end the request that they answer.
+/// Threads where a panic ends only the request being answered.
 const SERVERS: [&str; 2] = ["rpc", "web3"];
 /// How the panics begin of tokio and of the standard library where the system gives no thread.
 const NO_THREADS: [&str; 2] = ["OS can't spawn worker thread", "failed to spawn thread"];
@@ -34,7 +34,7 @@ pub fn install() {
     }));
 }
 
-/// Whether all goes on: the panic is caught, and nothing waits for what the thread was doing.
+/// Returns whether the process survives: the panic is caught, and nothing waits for the thread's work.
 fn is_survived(thread: Option<&str>, message: &str) -> bool {
     let answers = thread.is_some_and(|name| SERVERS.contains(&name));
     // The server's runtime has lost one of its threads.

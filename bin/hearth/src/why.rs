@@ -1,10 +1,9 @@
 //! `hearth why`: what became of a transaction.
 //!
-//! reads   the workspace of the running node for where its RPC is; its answer to `getTransactionFate`, over HTTP; for a
-//!         hash of the Ethereum chain see [`ethereum`]
-//! writes  it, in words
+//! reads   the running node's workspace, to find its RPC; its `getTransactionFate` answer over HTTP; for an
+//!         Ethereum hash see [`ethereum`]
+//! writes  the fate, in words
 //! memory  one answer
-//! drops   nothing
 
 mod ethereum;
 
@@ -47,13 +46,13 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Why nothing can be said.
+/// Why no fate can be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
-    /// The argument.
+    /// The argument is not a transaction signature.
     #[error("`{0}` is no signature: {1}; clients print it after sending")]
     Signature(String, Base58Error),
-    /// An address.
+    /// The argument is an address rather than a signature.
     #[error(
         "`{0}` is an address (32 bytes) and no signature (64 bytes). The signatures of the transactions that named it: \
          getSignaturesForAddress, or `solana transaction-history {0}`"
@@ -67,10 +66,10 @@ pub enum WhyError {
     /// An address of the Ethereum chain.
     #[error("`{0}` is an address (20 bytes) and no hash of a transaction (32 bytes)")]
     EthereumAddress(String),
-    /// The option.
+    /// `--url` is not a usable address.
     #[error("--url {0}: not an address as http://127.0.0.1:8899")]
     Url(String),
-    /// No node there.
+    /// No node answers at this URL.
     #[error("no answer from {0}: {1}; does the node run? --name, --url or --config says which")]
     Connection(String, String),
     /// No node of the Ethereum chain there.
@@ -79,40 +78,40 @@ pub enum WhyError {
          says where"
     )]
     NoEthereumNode(String, String),
-    /// Several nodes of the Ethereum chain, each of which may be meant.
+    /// Several Ethereum nodes run, and the options single out none.
     #[error("{} nodes of the Ethereum chain run on this machine: {}; --name says which", .0.len(), .0.join(", "))]
     SeveralEthereum(Vec<String>),
-    /// The node is of the other chain.
+    /// The node runs the other ledger.
     #[error(
         "the node at {url} does not know such transactions: this is {what}, for which a node of `{node}` answers; --url \
          says where one is"
     )]
     OtherChain {
-        /// The node.
+        /// URL of the node.
         url: String,
-        /// What the argument is.
+        /// The kind of argument that was given.
         what: &'static str,
-        /// What starts a node that knows.
+        /// The command that starts a node of the right kind.
         node: &'static str,
     },
     /// No node of that name.
     #[error("{}", local_nodes::nobody(.0, .1))]
     NoNode(String, Vec<String>),
-    /// Several nodes, none of them of the configuration's name.
+    /// Several nodes run, none with the configuration's name.
     #[error("several nodes run on this machine: {}; --name says which to ask", .0.join(", "))]
     Several(Vec<String>),
-    /// The node refuses.
+    /// The node refused the request.
     #[error("the node at {0} refuses: {1}")]
     Refused(String, String),
-    /// Something else than a node there.
+    /// Something other than a node answered.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
-    /// It did not land well, with the exit code that says how. The answer has been printed.
+    /// The transaction did not succeed; holds the exit code for its fate. The answer has been printed.
     #[error("it did not land successfully")]
     Told(u8),
 }
 
-/// What a node answers to a method that it does not have.
+/// JSON-RPC error code for a method that the node does not have.
 const NONE_HERE: i64 = -32601;
 /// Exit code: it landed and failed.
 const LANDED_FAILED: u8 = 3;
@@ -136,7 +135,7 @@ impl ExitCode for WhyError {
     }
 }
 
-/// Asks the node that the options mean, of those like `node`, and says what it is told.
+/// Asks the node selected by the options, among those like `node`, and prints its answer.
 pub fn run(node: &LocalNode, options: &Options, say: &Say) -> Result<(), WhyError> {
     let text = &options.signature;
     let fate = if ethereum::is_hash(text)? { of_hash(node, options)? } else { of_signature(node, options)? };
@@ -186,8 +185,8 @@ pub fn place(node: &LocalNode, is_named: bool) -> Result<SocketAddr, WhyError> {
     }
 }
 
-/// The same of the node that the options mean: where they name none and none of the default's runs, the only one that
-/// does.
+/// Returns the RPC address of the node that the options select: if they name none and the default node does not run,
+/// the only node that does.
 fn place_of(node: &LocalNode, options: &Options) -> Result<SocketAddr, WhyError> {
     let is_named = options.name.is_some();
     match place(node, true) {
@@ -199,9 +198,9 @@ fn place_of(node: &LocalNode, options: &Options) -> Result<SocketAddr, WhyError>
     }
 }
 
-/// The only node of those that run.
+/// Returns the only running node, or `None` if none runs.
 fn only(running: &[String]) -> Result<Option<&str>, WhyError> {
-    // Nodes of the Ethereum chain know no signatures.
+    // Nodes of the Ethereum chain have no Solana signatures.
     let running: Vec<&str> = running.iter().map(String::as_str).filter(|name| !name.starts_with("evm-")).collect();
     match running[..] {
         [] => Ok(None),
@@ -210,8 +209,8 @@ fn only(running: &[String]) -> Result<Option<&str>, WhyError> {
     }
 }
 
-/// Where a running node says it listens: its RPC, or Web3's of an EVM node, whose name has the address where that is
-/// not the usual one.
+/// Returns the address that a running node reports for its RPC, or for Web3 on an EVM node, whose name holds the
+/// address if that is not the usual one.
 fn rpc_of(observer: &Observer, usual: IpAddr) -> Option<SocketAddr> {
     // As the node's own build has its counters.
     let topology = Topology::from_workspace(observer.topology()).ok()?;
@@ -250,7 +249,7 @@ fn ask(url: &str, signature: &str) -> Result<Value, WhyError> {
     }
 }
 
-/// The fate, as a person wants it.
+/// Formats the fate for a person.
 fn in_words(fate: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut words = format!("{}: {}\n", text(&fate["fate"]), text(&fate["explanation"]));

@@ -1,16 +1,16 @@
-//! A node of the cluster's own gossip, beside nodes of Hearth: what it learns of them, and they of it.
+//! A node of the cluster's own gossip among Hearth nodes: compares what each side learns of the other.
 //!
 //! reads   the first node's gossip address, then the JSON-RPC address of each node, as IP:PORT; the cluster's shred
 //!         version from the first, over TCP
-//! writes  one JSON object: what each side has of the other, and what is wrong
-//! memory  that of `solana-gossip`
+//! writes  one JSON object: each side's view of the other, and the mismatches
+//! memory  as much as `solana-gossip` uses
 //! source  `solana-gossip` 4.2.2, with the bytes and rules of Agave 4.2.2
 //!
 //! Run by hand, by `cargo xtask soak gossip`; it builds RocksDB (30 CPU minutes) and needs
 //! `apt-get install clang libclang-dev protobuf-compiler`.
 //!
-//! The node begins with the first one's address alone. Of all others it hears by that one's answers and pushes, and
-//! they of it.
+//! The node starts with the first node's address alone. It learns of the others by that node's pull responses and
+//! pushes, and the others learn of it the same way.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -30,9 +30,9 @@ use solana_signer::Signer;
 
 /// Where the cluster's node gossips, and one with another shred version.
 const ADDRESSES: [SocketAddr; 2] = [at(77), at(78)];
-/// The slots that the cluster's node says it has.
+/// Slots that the cluster's node claims to have.
 const SLOTS: [u64; 5] = [1, 2, 3, 5, 8];
-/// Where it would take shreds, so that others count it among those that do.
+/// Advertised TVU address, so that other nodes count this one among those that receive shreds.
 const TVU: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 7, 77)), 8_003);
 /// How long each side has.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,13 +47,13 @@ const fn at(host: u8) -> SocketAddr {
 struct Peer {
     key: Pubkey,
     info: Arc<ClusterInfo>,
-    /// Its threads run as long as the program.
+    /// Keeps the service's threads alive until the program ends.
     _service: GossipService,
 }
 
 impl Peer {
-    /// One that knows nobody but an entrypoint. It is what `make_node` makes, with a socket of its own address: that
-    /// one binds to all of the machine's.
+    /// Creates a node that knows only an entrypoint. Does what `make_node` does, but binds a socket to its own address,
+    /// where `make_node` binds to all of the machine's.
     fn new(entrypoint: SocketAddr, address: SocketAddr, shred_version: u16) -> Self {
         let (key, exit) = (Keypair::new(), Arc::new(AtomicBool::new(false)));
         let mut contact = ContactInfo::new(key.pubkey(), solana_time_utils::timestamp(), shred_version);
@@ -72,7 +72,7 @@ impl Peer {
         all.filter(|node| *node.pubkey() != self.key).collect()
     }
 
-    /// How many slots each node says it has.
+    /// Number of slots that each node claims to have.
     fn slots_told(&self) -> BTreeMap<String, usize> {
         let mut slots: BTreeMap<String, usize> = BTreeMap::new();
         for told in self.info.get_epoch_slots(&mut Cursor::default()) {
@@ -90,7 +90,7 @@ fn call(rpc: SocketAddr, method: &str) -> Value {
     answer.json::<Value>().expect("JSON")["result"].take()
 }
 
-/// What a node says where it is, by the names of `getClusterNodes`.
+/// A node's advertised sockets, by the names of `getClusterNodes`.
 fn sockets(contact: &ContactInfo) -> Value {
     let text = |address: Option<SocketAddr>| address.map(|address| address.to_string());
     json!({
@@ -103,14 +103,14 @@ fn sockets(contact: &ContactInfo) -> Value {
     })
 }
 
-/// What of a node is not alike in the cluster's table and in the node's own list.
+/// Lists where the cluster's table and the node's own list differ on a node.
 fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
     let names = theirs.as_object().expect("an object").keys();
     let differs = names.filter(|name| theirs[name.as_str()] != ours[name.as_str()]);
     differs.map(|name| format!("{name}: {} here, {} there", theirs[name.as_str()], ours[name.as_str()])).collect()
 }
 
-/// Looks until there is what is looked for; how many seconds after the beginning that was.
+/// Polls `look` until it is true; returns the seconds since `begun`, or `None` on timeout.
 fn wait(begun: Instant, mut look: impl FnMut() -> bool) -> Option<f64> {
     while begun.elapsed() < PATIENCE {
         if look() {
@@ -121,13 +121,13 @@ fn wait(begun: Instant, mut look: impl FnMut() -> bool) -> Option<f64> {
     None
 }
 
-/// What a node's own list of nodes has of one.
+/// Returns the entry for node `of` in a node's `getClusterNodes`.
 fn listed(rpc: SocketAddr, of: &str) -> Option<Value> {
     let nodes = call(rpc, "getClusterNodes");
     nodes.as_array().expect("a list").iter().find(|node| node["pubkey"] == of).cloned()
 }
 
-/// Holds what the cluster's node has of a node of ours against what that says of itself, and the other way about.
+/// Compares the cluster node's view of one of our nodes with that node's own, and the reverse.
 fn compare(peer: &Peer, stranger: Pubkey, rpc: SocketAddr, shred_version: u16, wrong: &mut Vec<String>) -> Value {
     let identity = call(rpc, "getIdentity")["identity"].as_str().expect("an identity").to_owned();
     let Some(contact) = peer.others().into_iter().find(|node| node.pubkey().to_string() == identity) else {

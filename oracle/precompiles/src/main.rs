@@ -146,7 +146,7 @@ impl Cases {
             }
             let mut both = good.data.clone();
             both[key..key + 32].copy_from_slice(bytes);
-            // A scalar not below the order, beside a key that may be none: which of them is told?
+            // A scalar not below the order, next to a key that may be invalid: which of the two errors is reported?
             for scalar in [order.clone(), hex(&"ff".repeat(32)), [&order[..31], &[0x1f]].concat()] {
                 both[signature + 32..signature + 64].copy_from_slice(&scalar);
                 self.add(0, &both, &[]);
@@ -193,7 +193,7 @@ impl Cases {
             data[key] = form;
             self.add(2, &data, &[]);
         }
-        // Abscissas: the field's modulus and its neighbours, none, one that no point has.
+        // Abscissas: the field's modulus and its neighbours, zero, and one without a point on the curve.
         let modulus = "ffffffff00000001000000000000000000000000ffffffffffffffffffffffff";
         let before = "ffffffff00000001000000000000000000000000fffffffffffffffffffffffe";
         for x in [modulus, before, &zero, &one, &"ff".repeat(32)] {
@@ -230,7 +230,7 @@ impl Cases {
     }
 }
 
-/// An instruction with so many good signatures.
+/// Builds an instruction with `count` valid signatures.
 fn signed(program: u8, count: u8) -> Signed {
     let header = if program == 1 { 1 } else { 2 };
     let places = if program == 1 { 11 } else { 14 };

@@ -97,7 +97,7 @@ impl Case {
     }
 }
 
-/// `len` bytes that look like a batch of one entry: a count of one, then noise.
+/// Returns `len` bytes that look like a batch of one entry: a count of one, then noise.
 fn noise(len: usize) -> Vec<u8> {
     let mut x = len as u64 | 1;
     let noise = std::iter::repeat_with(move || {

@@ -3,7 +3,7 @@ pragma solidity ^0.8.24;
 
 import "./Token.sol";
 
-/// A market maker of two tokens: the product of what it holds never falls; 0.3 % of what comes in stays.
+/// A market maker of two tokens: the product of its reserves never falls; 0.3 % of each input stays.
 contract Amm {
     Token public immutable first;
     Token public immutable second;

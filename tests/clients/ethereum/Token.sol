@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
-/// An ERC-20 token without anything else.
+/// A minimal ERC-20 token.
 contract Token {
     string public name;
     string public symbol;

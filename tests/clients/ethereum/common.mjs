@@ -1,4 +1,4 @@
-// What the scripts against a chain share: its address, a deadline, compiled contracts, funded keys.
+// Shared by the scripts for a chain: its address, a deadline, compiled contracts, funded keys.
 //
 // reads   RPC_URL: JSON-RPC over HTTP, and over WebSocket on the same port; KEYS: secret keys of funded accounts
 import assert from 'node:assert/strict';
@@ -8,14 +8,14 @@ import solc from 'solc';
 export const url = process.env.RPC_URL;
 assert.ok(url, 'RPC_URL is not set: the address of a chain, as http://127.0.0.1:8545');
 
-/** The same over WebSocket. */
+/** URL of the WebSocket on the same port. */
 export const websocketUrl = url.replace(/^http/, 'ws');
 
-/** Keys of funded accounts. */
+/** Secret keys of funded accounts. */
 export const keys = (process.env.KEYS ?? '').split(',');
 assert.ok(keys.length >= 3, 'KEYS is not set: at least three secret keys with funds, commas between');
 
-/** No script may take longer than this. */
+/** Time limit of a script. */
 const DEADLINE_MS = 240_000;
 
 setTimeout(() => {
@@ -23,7 +23,7 @@ setTimeout(() => {
   process.exit(1);
 }, DEADLINE_MS).unref();
 
-/** Token and Amm, compiled from the sources beside this file. */
+/** Token and Amm, compiled from the sources next to this file. */
 export function contracts() {
   const source = (name) => ({ content: readFileSync(new URL(name, import.meta.url), 'utf8') });
   const input = {
@@ -44,7 +44,7 @@ export function contracts() {
   return { Token: one('Token.sol', 'Token'), Amm: one('Amm.sol', 'Amm') };
 }
 
-/** Asks without any library. */
+/** Calls a method without any library. */
 export async function ask(method, params = []) {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
   const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
@@ -53,7 +53,7 @@ export async function ask(method, params = []) {
   return result;
 }
 
-/** Looks until `look` has something other than undefined. */
+/** Polls until `look` returns something other than undefined. */
 export async function until(what, look) {
   const end = Date.now() + 60_000;
   for (;;) {

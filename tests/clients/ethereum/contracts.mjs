@@ -1,4 +1,4 @@
-// Writes the compiled contracts into the file that CONTRACTS names, for clients of other languages.
+// Writes the compiled contracts into the file CONTRACTS, for clients in other languages.
 import { writeFileSync } from 'node:fs';
 import { contracts } from './common.mjs';
 

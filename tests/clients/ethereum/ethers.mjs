@@ -6,7 +6,7 @@ import {
 } from 'ethers';
 import { contracts, keys, url, websocketUrl } from './common.mjs';
 
-// Blocks come faster than the time for which it remembers answers.
+// Blocks come faster than its cache of answers expires.
 const provider = new JsonRpcProvider(url, undefined, { polling: true, pollingInterval: 50, cacheTimeout: -1 });
 const socket = new WebSocketProvider(websocketUrl);
 const [alice, bob] = keys.map((key) => new Wallet(key, provider));
@@ -51,7 +51,7 @@ const transfer = await (await gold.transfer(bob.address, 500n)).wait();
 const expected = { from: alice.address, to: bob.address, value: 500n };
 assert.deepEqual(await told, expected);
 assert.ok(Number.isInteger(await heads));
-// A poller begins with the block after its first look: it is told of what comes then.
+// A poller starts with the block after its first poll, and reports only later events.
 const poke = setInterval(() => gold.transfer(bob.address, 1n).catch(() => {}), 200);
 assert.equal((await polled).to, bob.address);
 clearInterval(poke);
@@ -59,7 +59,7 @@ const logs = await gold.queryFilter(gold.filters.Transfer(alice.address), transf
 assert.ok(logs.some(({ args, transactionHash }) => args.value === 500n && transactionHash === transfer.hash));
 assert.equal(transfer.logs[0].topics[1], zeroPadValue(alice.address, 32).toLowerCase());
 
-// Reasons of reverts.
+// Revert reasons.
 const poor = gold.connect(bob);
 await assert.rejects(poor.transferFrom.staticCall(alice.address, bob.address, 1n), (error) => {
   assert.equal(error.reason, 'allowance too small');
@@ -73,7 +73,7 @@ await assert.rejects(poor.transfer(alice.address, parseEther('5')), (error) => {
 const forced = await poor.transfer(alice.address, parseEther('5'), { gasLimit: 100_000n });
 await assert.rejects(forced.wait(), { code: 'CALL_EXCEPTION' });
 
-// A market of the two.
+// A market of the two tokens.
 const amm = await deploy(Amm, await gold.getAddress(), await silver.getAddress());
 const market = await amm.getAddress();
 for (const token of [gold, silver]) await (await token.approve(market, parseEther('1000'))).wait();
@@ -86,7 +86,7 @@ assert.equal(await silver.balanceOf(alice.address), had + out);
 assert.equal(swapped.logs.length, 3);
 await assert.rejects(amm.swap.staticCall(paid, parseEther('1'), parseEther('9')), { reason: 'too little comes out' });
 
-// What the node signs.
+// Transactions that the node signs.
 const signer = await provider.getSigner(alice.address);
 assert.equal(verifyMessage('hello', await signer.signMessage('hello')), alice.address);
 const domain = { name: 'Hearth', version: '1', chainId: network.chainId, verifyingContract: market };

@@ -1,6 +1,6 @@
-// ethereumjs, an implementation of its own, executes every block again: hashes, roots, receipts, logs.
+// ethereumjs, an independent implementation, executes every block again: hashes, roots, receipts, logs.
 //
-// reads   the whole chain: blocks as RLP, the genesis' accounts out of the state after block 0
+// reads   the whole chain: blocks as RLP, the genesis accounts from the state after block 0
 import assert from 'node:assert/strict';
 import { createBlockFromRLP } from '@ethereumjs/block';
 import { Common, Hardfork, Mainnet } from '@ethereumjs/common';
@@ -13,15 +13,15 @@ const chainId = Number(await ask('eth_chainId'));
 const common = new Common({ chain: { ...Mainnet, chainId }, hardfork: Hardfork.Osaka });
 const number = (n) => `0x${n.toString(16)}`;
 
-// The accounts of block 0 are named by whoever runs this: those it funds, and its contracts.
+// The caller names the accounts of block 0: those it funds, and its contracts.
 const SYSTEM = [
   '0x000f3df6d732807ef1319fb7b8bb8522d0beac02',
   '0x0000f90827f1c53a10cb7a02335b175320002935',
   '0x00000961ef480eb55e80d19ad83579a64c007002',
   '0x0000bbddc7ce488642fb579f8b00f3a590007251',
-  // The deployer that uses CREATE2.
+  // The CREATE2 deployer.
   '0x4e59b44847b379578588920ca78fbf26c0b4956c',
-  // The way to the ledger of outputs.
+  // The contract that transfers to the UTXO ledger.
   '0x000000000000000000000000000000707269736d',
 ];
 const stateManager = new MerkleStateManager({ common });

@@ -84,7 +84,7 @@ const proof = await reader.getProof({ address, storageKeys: [`0x${'00'.repeat(32
 assert.equal(proof.address.toLowerCase(), address.toLowerCase());
 await reader.getTransactionCount({ address: alice.address, blockTag: 'pending' });
 
-// A blob. Of one that holds nothing the commitment and the proof are the point at infinity: it takes no library.
+// A blob. The commitment and the proof of an all-zero blob are the point at infinity, so it takes no library.
 const infinity = Uint8Array.from([0xc0, ...new Uint8Array(47)]);
 const kzg = { blobToKzgCommitment: () => infinity, computeBlobKzgProof: () => infinity };
 const blobs = [`0x${'00'.repeat(131_072)}`];
@@ -99,7 +99,7 @@ assert.ok((await reader.getBlobBaseFee()) >= 1n);
 const { blobSidecar } = await reader.request({ method: 'eth_getBlobSidecarByTxHash', params: [blobHash] });
 assert.equal(blobSidecar.blobs[0], blobs[0]);
 
-// What tests of contracts do.
+// Methods for contract tests.
 const id = await tester.snapshot();
 await tester.setBalance({ address: bob.address, value: parseEther('3') });
 assert.equal(await reader.getBalance({ address: bob.address }), parseEther('3'));

@@ -1,6 +1,6 @@
-// A real browser without a window, and a page in it.
+// A headless browser, and a page in it.
 //
-// reads   BROWSER: a Chromium, by its path or its name
+// reads   BROWSER: path or name of a Chromium
 import assert from 'node:assert/strict';
 import { access } from 'node:fs/promises';
 import path from 'node:path';
@@ -12,7 +12,7 @@ const { BROWSER, PATH } = process.env;
 export async function openPage(viewport) {
   const browser = await puppeteer.launch({
     executablePath: BROWSER.includes('/') ? BROWSER : await which(BROWSER),
-    // A browser that is root's has no sandbox of its own; what it opens is our page on loopback alone.
+    // A browser run by root has no sandbox; it opens only our page on loopback.
     args: [...(process.getuid() === 0 ? ['--no-sandbox'] : []), '--disable-dev-shm-usage', '--disable-gpu'],
   });
   process.on('exit', () => browser.process()?.kill('SIGKILL'));

@@ -1,7 +1,7 @@
-// The dashboard of a cluster in a real browser: the map, each node's slot and rates, a node that is killed, a cut, a phone.
+// The dashboard of a cluster in a real browser: map, slots and rates of nodes, a killed node, a cut, a phone.
 //
-// Besides RPC_URL, that of the leader: BROWSER, a Chromium; HEARTH and HEARTH_FOLDER, for commands about the cluster, which
-// has six nodes; PICTURES, a folder.
+// Environment besides RPC_URL, the leader's: BROWSER, a Chromium; HEARTH and HEARTH_FOLDER, for commands on the
+// cluster, which has six nodes; PICTURES, a folder.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { isLand } from '../../../crates/base/serve/src/dashboard/page/land.mjs';
@@ -51,17 +51,17 @@ async function itShowsEachNode() {
   await sees(/^\s*6\b/, '#cluster-up');
   for (const name of REGIONS) await sees(name, '#cluster-map-place');
   await sees('175 ms', '#cluster-map-place');
-  // A node may be too slow for one look: that is no fault of the page.
+  // A node may answer too late for one poll: that is not a fault of the page.
   await hosts('serves', 6);
   assert.ok((await page.$eval('.land path', (path) => path.getAttribute('d'))).length > 5000);
   for (let number = 1; number <= 6; number++) {
-    // The one that makes the blocks is sent nothing before there is a transaction.
+    // The block producer receives nothing before there is a transaction.
     const isSent = (found) => number === 1 || /[1-9]/.test(found['received bps']);
     await rowBecomes(`node-${number}`, 'sends and receives', (found) => found.state === 'up' && /[1-9]/.test(found['sent bps']) && isSent(found));
-    // One that is about to join sends before it has a slot.
+    // A joining node sends before it has a slot.
     await rowBecomes(`node-${number}`, 'has a slot', ({ slot }) => /[1-9]/.test(slot));
   }
-  // Votes alone leave the leader's shred tile, and followers make no blocks.
+  // Only votes leave the leader's shred tile, and followers make no blocks.
   await rowBecomes('node-1', 'makes blocks', (found) => /[1-9]/.test(found['TPS out']));
   await rowBecomes('node-2', 'makes none', (found) => found.state === 'up' && found['TPS out'] === '-');
   await until('a layer for each host', async () => (await page.$$('#cluster-sent-place .layer')).length === 6 || undefined);

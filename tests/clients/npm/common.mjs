@@ -1,18 +1,18 @@
-// What the scripts against a node share: its address, a deadline, lamports.
+// Shared by the scripts for a node: its address, a deadline, lamports.
 //
-// reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher, where the libraries look for it
+// reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher, as the libraries expect
 import assert from 'node:assert/strict';
 import { Connection, Keypair } from '@solana/web3.js';
 
 export const url = process.env.RPC_URL;
 assert.ok(url, 'RPC_URL is not set: the address of a node, as http://127.0.0.1:8899');
 
-/** The node's WebSocket. */
+/** URL of the node's WebSocket. */
 export const websocketUrl = url.replace(/^http/, 'ws').replace(/:(\d+)$/, (_, port) => `:${Number(port) + 1}`);
 
-/** Lamports for each signature. */
+/** Fee per signature in lamports. */
 export const FEE = 5000;
-/** No script may take longer than this. */
+/** Time limit of a script. */
 const DEADLINE_MS = 240_000;
 
 setTimeout(() => {
@@ -22,7 +22,7 @@ setTimeout(() => {
 
 export const connection = new Connection(url, 'confirmed');
 
-/** Asks the faucet, and waits for the lamports. */
+/** Requests an airdrop, and waits for the lamports. */
 export async function airdrop(to, lamports) {
   const signature = await connection.requestAirdrop(to, lamports);
   const { value } = await connection.confirmTransaction({ signature, ...(await connection.getLatestBlockhash()) });
@@ -37,7 +37,7 @@ export async function richKey(lamports) {
   return key;
 }
 
-/** Looks until `look` has something other than undefined; nothing tells when an answer changes. */
+/** Polls until `look` returns something other than undefined, since no event reports the change. */
 export async function until(what, look) {
   for (const end = Date.now() + 30_000; Date.now() < end; ) {
     const found = await look();
@@ -47,7 +47,7 @@ export async function until(what, look) {
   assert.fail(`${what}: not within 30 s`);
 }
 
-/** Runs the cases one after the other, and says which failed. */
+/** Runs the cases in order, and reports which failed. */
 export async function run(cases) {
   for (const [what, test] of cases) {
     try {

@@ -1,20 +1,19 @@
-// The dashboard of a chain that speaks Ethereum's JSON-RPC, in a real browser: what it shows of a node under load, the
-// explorer, a phone's width, the keyboard.
+// The dashboard of an Ethereum chain in a real browser: a node under load, the explorer, a phone's width, the keyboard.
 //
-// Besides RPC_URL: BROWSER, a Chromium; PICTURES, a folder.
+// Environment besides RPC_URL: BROWSER, a Chromium; PICTURES, a folder.
 import assert from 'node:assert/strict';
 import { ether, gwei, understand } from '../../../crates/base/serve/src/dashboard/page/ethereum/words.mjs';
 import { run, until, url } from './common.mjs';
 import { DESK, PHONE, fitsItsWidth, itIsLightAndDark, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, search, sees, text } from './page.mjs';
 
-/** Logs its input under topic 1. */
+/** Contract code that logs its input under topic 1. */
 const LOGS = '365f5f376001365fa100';
-/** Reverts with its input. */
+/** Contract code that reverts with its input. */
 const REVERTS = '365f5f37365ffd';
-/** The contract that takes coins to the ledger of outputs. */
+/** The contract that transfers coins to the UTXO ledger. */
 const PRISM = `0x${'707269736d'.padStart(40, '0')}`;
 const creates = (code) => `0x60${(code.length / 2).toString(16).padStart(2, '0')}8060095f395ff3${code}`;
-/** What Solidity reverts with for "no bread today". */
+/** Solidity's revert data for "no bread today". */
 const REASON = `0x08c379a0${'20'.padStart(64, '0')}${'e'.padStart(64, '0')}${Buffer.from('no bread today').toString('hex').padEnd(64, '0')}`;
 
 async function ask(...requests) {
@@ -31,7 +30,7 @@ const call = async (...request) => (await ask(request))[0];
 const accounts = await call('eth_accounts');
 const [alice, bob] = accounts;
 
-/** Sends by the node's own account, and waits for the receipt. */
+/** Sends from the node's own account, and waits for the receipt. */
 async function send(tx) {
   const hash = await call('eth_sendTransaction', { from: alice, gas: '0x30d40', ...tx });
   return until('the receipt', async () => (await call('eth_getTransactionReceipt', hash)) ?? undefined);
@@ -59,17 +58,17 @@ async function itShowsALiveNode() {
   for (const stage of ['web3', 'recover', 'pool', 'exec', 'commit']) await sees(stage, '#tiles');
   await sees('Stages', '#tiles-title');
   await sees(/\d+\s+\d+\s+[\d.]+/, '#blocks');
-  // What such a node has not has no panel.
+  // Such a node has no panel for what it does not measure.
   for (const id of ['#links', '#peers', '#latency']) assert.equal(await page.$(id), null, id);
 }
 
-/** Transfers of all accounts until the function that it gives is called. */
+/** Sends transfers from all accounts until the returned function is called. */
 function load() {
   let isOver = false;
   const sending = (async () => {
     while (!isOver) {
       const transfer = (from, at) => ['eth_sendTransaction', { from, to: accounts[(at + 1) % accounts.length], gas: '0x5208', value: '0x1' }];
-      // Whoever else sends by the same accounts may be ahead.
+      // Other senders with the same accounts may be ahead.
       await ask(...accounts.flatMap((from, at) => Array.from({ length: 20 }, () => transfer(from, at)))).catch(() => {});
     }
   })();
@@ -116,13 +115,13 @@ async function aTransferIsFound() {
   await picture('ethereum-block');
   await page.goBack();
   await sees('Transaction', '#result h1');
-  // The hash of its block leads to the block.
+  // The hash of its block opens the block.
   await search(receipt.blockHash);
   await sees(`Block ${Number(receipt.blockNumber).toLocaleString('en-US')}`, '#result h1');
   await search(bob);
   await sees('Account', '#result h1');
   await sees(/\d ETH/, '#result');
-  // A link of its own.
+  // Each view has its own link.
   await page.goto(`${url}/dashboard#/transaction/${receipt.transactionHash}`);
   await page.reload();
   await sees('success', '#result');
@@ -146,7 +145,7 @@ async function contractsLogsAndRevertsAreShown() {
   await picture('ethereum-reverted');
 }
 
-/** Takes coins to the ledger of outputs: there they are a transaction of their own. */
+/** Transfers coins to the UTXO ledger, where they appear as a transaction of their own. */
 async function theLedgerOfOutputsIsShown() {
   const receipt = await send({ to: PRISM, data: `0x359acd36${'01'.repeat(32)}`, value: '0x4563918244f40000' });
   assert.equal(receipt.status, '0x1');

@@ -1,6 +1,6 @@
-// The dashboard in a real browser: what it shows of a live node, the explorer, a phone's width, the keyboard, the node's end.
+// The dashboard in a real browser: a live node, the explorer, a phone's width, the keyboard, the node's end.
 //
-// Besides RPC_URL: BROWSER, a Chromium; HEARTH and HEARTH_FOLDER, to start the node again; PICTURES, a folder.
+// Environment besides RPC_URL: BROWSER, a Chromium; HEARTH and HEARTH_FOLDER, to restart the node; PICTURES, a folder.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
@@ -19,7 +19,7 @@ async function wordsAreUnderstood() {
   const { kind, value } = understand(' 1,234 ');
   assert.deepEqual([kind, value], ['slot', '1234']);
   assert.equal(understand(address).kind, 'address');
-  // All ones is a number too; the system program is what people mean.
+  // All ones is a number too, but people mean the system program.
   assert.equal(understand('1'.repeat(32)).kind, 'address');
   assert.equal(understand('1'.repeat(64)).kind, 'transaction');
   assert.equal(understand('9007199254740991').value, '9007199254740991');
@@ -53,7 +53,7 @@ async function itShowsALiveNode() {
   assert.ok(await page.$eval('.strip', (canvas) => canvas.getContext('2d').getImageData(119, 0, 1, 22).data.some((byte) => byte > 0)));
 }
 
-/** One second of the node, past the page. */
+/** One second of the node, fetched without the page. */
 async function sample() {
   const answer = await fetch(`${url}/dashboard/live`);
   let text = '';
@@ -81,7 +81,7 @@ async function theChartMoves(rich) {
     return Number((highest ?? '0').replaceAll(',', '')) > 20 || undefined;
   });
   assert.ok(await page.$('#chart .curve'));
-  // What the node does not measure has no empty panel.
+  // There are no empty panels for figures that the node does not measure.
   const { latency } = await sample();
   if (latency === undefined) assert.equal(await page.$eval('#latency', (panel) => panel.hidden), true);
   else await sees(/executed\s+\d+\s+\d/, '#latency');
@@ -90,7 +90,7 @@ async function theChartMoves(rich) {
   await sees(/txn\/s, \d+ s ago/, '#chart');
 }
 
-/** Two senders on the port for plain UDP, one with three times as much as the other. */
+/** Two senders on the plain UDP port, one with three times as much traffic as the other. */
 async function bandwidthIsToldByPeer() {
   const [{ tpu }] = await connection.getClusterNodes();
   const [address, port] = tpu.split(':');
@@ -158,7 +158,7 @@ async function aTransferIsFound(rich) {
   await sees('success', '#result');
   const shown = await sees('1.5 SOL', '#result');
   for (const part of ['system: transfer', '0.000005 SOL', bob.publicKey.toBase58().slice(0, 6)]) assert.ok(shown.includes(part), `${part}: ${shown}`);
-  // The whole of a shortened name is there, and can be copied.
+  // A shortened name can be copied as a whole.
   assert.equal(await page.$eval('#result h1 .mono', (name) => name.title), signature);
   await picture('transaction');
 
@@ -172,7 +172,7 @@ async function aTransferIsFound(rich) {
   await sees(`Slot ${slot.toLocaleString('en-US')}`, '#result h1');
   await until('the transaction in its block', async () => {
     if ((await text('#result')).includes(signature.slice(0, 6))) return true;
-    // The block has more of them than are shown at first.
+    // The block has more transactions than are shown at first.
     await page.$eval('#result .more', (more) => more.click()).catch(() => {});
     return undefined;
   });
@@ -181,7 +181,7 @@ async function aTransferIsFound(rich) {
   await page.goBack();
   await sees('Transaction', '#result h1');
 
-  // A link of its own.
+  // Each view has its own link.
   await page.goto(`${url}/dashboard#/transaction/${signature}`);
   await page.reload();
   await sees('success', '#result');
@@ -242,7 +242,7 @@ async function theNodesEndIsSaid() {
   await sees('The node is gone', '#connection');
   assert.match(await page.title(), /the node is gone/);
   await picture('gone');
-  // What the browser says of a node that does not answer is no fault of the page.
+  // The browser's own message about a node that does not answer is not a fault of the page.
   complaints.splice(0, complaints.length, ...complaints.filter((line) => !/ERR_|Failed to load resource/.test(line)));
 
   const again = spawn(HEARTH, ['run', '--config', path.join(HEARTH_FOLDER, 'hearth.toml')], { cwd: HEARTH_FOLDER, stdio: 'ignore' });

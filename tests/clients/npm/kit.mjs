@@ -101,7 +101,7 @@ async function priorityFeesArePaid() {
   const budget = (message) =>
     setTransactionMessageComputeUnitPrice(1_000_000n, setTransactionMessageComputeUnitLimit(10_000, message));
   const signature = await send([transfer], budget);
-  // 10,000 units at 1,000,000 millionths of a lamport each, beside 5,000 for the signature.
+  // 10,000 units at 1,000,000 millionths of a lamport each, plus 5,000 for the signature.
   assert.equal(before - (await balance(payer.address)), SOL + 15_000n);
   const found = await rpc.getTransaction(signature, { commitment, maxSupportedTransactionVersion: 0, encoding: 'json' }).send();
   assert.equal(found.meta.fee, 15_000n);
@@ -144,7 +144,7 @@ async function aMemoIsLoggedAndTold() {
   const told = await rpcSubscriptions
     .logsNotifications({ mentions: [memoProgram] }, { commitment })
     .subscribe({ abortSignal: abort.signal });
-  // What comes before somebody asks for the next is not kept.
+  // Notifications that arrive before the iterator is read are not kept.
   const next = told[Symbol.asyncIterator]().next();
   const signature = await send([getAddMemoInstruction({ memo: 'hello from kit' })]);
   const { value } = (await next).value;

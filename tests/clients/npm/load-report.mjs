@@ -1,8 +1,8 @@
-// The page of a load in a real browser: it opens without a complaint and asks nobody, its plots are there with the
-// figures of the JSON beside it, and the flame graph zooms and searches.
+// The page of a load in a real browser: it opens without errors or requests, its plots show the figures of the JSON,
+// and the flame graph zooms and searches.
 //
-// Besides RPC_URL, of the node that was loaded: BROWSER, a Chromium; PICTURES, a folder; REPORT, PAIR: pages of one and of
-// two reports; JSON: the report.
+// Environment besides RPC_URL, of the loaded node: BROWSER, a Chromium; PICTURES, a folder; REPORT, PAIR: pages of one
+// and of two reports; JSON: the report.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -13,7 +13,7 @@ const { REPORT, PAIR, JSON: FIGURES } = process.env;
 const PHONE = { width: 400, height: 800, isMobile: true, hasTouch: true };
 const figures = JSON.parse(readFileSync(FIGURES, 'utf8'));
 
-/** Every request that the page makes, itself included. */
+/** Every request that the page makes, its own included. */
 const requests = [];
 page.on('request', (request) => requests.push(request.url()));
 
@@ -23,9 +23,9 @@ async function open(file, viewport = DESK) {
 }
 
 const plot = (name) => `[data-plot="${name}"]`;
-/** Of what is drawn; the warm-up is no figure. */
+/** The measured time as drawn, without the warm-up. */
 const titles = (name) => page.$$eval(`${plot(name)} title`, (all) => all.map((title) => title.textContent).filter((title) => title !== 'warm-up'));
-/** `4,512` of `3 s: in blocks 4,512`. */
+/** Parses `4,512` from `3 s: in blocks 4,512`. */
 const numbers = (title) => [...title.split(':').slice(1).join(':').matchAll(/[\d,]+(?:\.\d+)?/g)].map(([number]) => Number(number.replaceAll(',', '')));
 const sum = (all) => all.reduce((one, other) => one + other, 0);
 
@@ -42,7 +42,7 @@ async function everyPlotIsThere() {
 async function itsFiguresAreThose() {
   const shown = Number((await text('.big dd')).replaceAll(',', ''));
   assert.ok(Math.abs(shown - figures.tps) <= 0.5, `${shown} of ${figures.tps}`);
-  // Each block's transactions, where none is put together with another.
+  // Each block's transactions, unless blocks share a line.
   const blocks = (await titles('transactions in blocks')).map(numbers);
   if (figures.blocks.length <= 300) {
     assert.equal(sum(blocks.flat()), sum(figures.blocks.map(({ ours }) => ours)));
@@ -64,7 +64,7 @@ async function theFlameGraphZoomsAndSearches() {
   const widths = () => page.$$eval(`${bars} > i:not([hidden])`, (elements) => elements.map((element) => element.getBoundingClientRect().width));
   const before = await widths();
   assert.ok(before.length > 5, `${before.length} bars`);
-  // The narrowest of the second row becomes as wide as the graph.
+  // The narrowest bar of the second row becomes as wide as the graph.
   await page.$$eval(`${bars} > i[data-d="1"]`, (row) => row.sort((one, other) => one.dataset.w - other.dataset.w)[0].click());
   const after = await page.$$eval(`${bars} > i[data-d="1"]:not([hidden])`, (row) => row.map((element) => element.getBoundingClientRect().width));
   assert.equal(after.length, 1);

@@ -1,6 +1,6 @@
-// A dashboard in a browser: its page, what it shows, what it must never do.
+// A dashboard in a browser: its page, its contents, and what it must never do.
 //
-// Besides RPC_URL: BROWSER, a Chromium; PICTURES, a folder.
+// Environment besides RPC_URL: BROWSER, a Chromium; PICTURES, a folder.
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -12,11 +12,11 @@ export const DESK = { width: 1280, height: 900 };
 export const PHONE = { width: 360, height: 740, isMobile: true, hasTouch: true };
 
 export const page = await openPage(DESK);
-/** What the browser complains of: refused by the policy, not found, thrown. */
+/** Errors that the browser reports: blocked by the policy, not found, thrown. */
 export const complaints = [];
 page.on('pageerror', (error) => complaints.push(String(error)));
 page.on('console', (message) => ['error', 'warn'].includes(message.type()) && complaints.push(message.text()));
-/** Where the page has asked anything. */
+/** Addresses that the page has requested. */
 const asked = new Set();
 page.on('request', (request) => asked.add(new URL(request.url()).origin));
 
@@ -45,7 +45,7 @@ export async function fitsItsWidth() {
   assert.ok(content <= window, `${content} px in a window of ${window}`);
 }
 
-/** As the system has it, and as the button says; pictures of both under this name. */
+/** Checks the system's theme and the button's; saves pictures of both under this name. */
 export async function itIsLightAndDark(name = '') {
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number)[0]);
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
@@ -64,7 +64,7 @@ export async function itIsLightAndDark(name = '') {
   assert.ok((await ground()) < 60);
 }
 
-/** What comes to have the focus, by its id or its words; each is seen to have it. */
+/** Elements that receive the focus, by id or text; each is checked to show it. */
 export async function reachedByTab() {
   const reached = new Set();
   for (let presses = 0; presses < 80; presses++) {
@@ -84,7 +84,7 @@ export async function reachedByTab() {
 }
 
 export async function nothingWasRefusedNorAskedOutside() {
-  // What the browser says of a node that does not answer is no fault of the page.
+  // The browser's own message about a node that does not answer is not a fault of the page.
   assert.deepEqual(complaints.filter((line) => !/ERR_|Failed to load resource/.test(line)), []);
   assert.deepEqual([...asked], [url]);
 }

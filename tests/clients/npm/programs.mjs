@@ -24,7 +24,7 @@ import {
 import { FEE, connection, richKey, run, until } from './common.mjs';
 
 const LOADER = new PublicKey('BPFLoaderUpgradeab1e11111111111111111111111');
-/** Bytes of a program that fit into a transaction beside the rest. */
+/** Bytes of a program that fit into a transaction besides the rest. */
 const CHUNK = 900;
 const BUFFER_HEADER = 37;
 const PROGRAM_BYTES = 36;
@@ -34,7 +34,7 @@ const payer = await richKey(100 * LAMPORTS_PER_SOL);
 const send = (instructions, ...signers) =>
   sendAndConfirmTransaction(connection, new Transaction().add(...instructions), [payer, ...signers]);
 
-/** An instruction to the upgradeable loader: `number`, then 32- or 64-bit little-endian fields, then bytes. */
+/** An instruction for the upgradeable loader: `number`, then 32- or 64-bit little-endian fields, then bytes. */
 function loader(number, keys, ...parts) {
   const head = Buffer.alloc(4);
   head.writeUInt32LE(number);
@@ -87,7 +87,7 @@ async function deploy(elf) {
   return program.publicKey;
 }
 
-/** A program can be called from the slot after it was deployed. */
+/** A program can be called from the slot after its deployment on. */
 async function nextSlot() {
   const now = await connection.getSlot('confirmed');
   await until('the next slot', async () => ((await connection.getSlot('confirmed')) > now ? true : undefined));
@@ -192,7 +192,7 @@ async function aDurableNonceServes() {
   await send([create, SystemProgram.nonceInitialize(own)], nonce);
   const stored = async () => NonceAccount.fromAccountData((await connection.getAccountInfo(nonce.publicKey)).data).nonce;
   const to = Keypair.generate().publicKey;
-  // Each is confirmed by a subscription, by the nonce that advances, or by the status, whichever tells first.
+  // Each is confirmed by a subscription, by the nonce that advances, or by the status, whichever comes first.
   for (let round = 1; round <= 5; round += 1) {
     const value = await stored();
     const nonceInfo = { nonce: value, nonceInstruction: SystemProgram.nonceAdvance(own) };

@@ -1,6 +1,6 @@
-// What the dashboard says of a node, as one line of JSON: the sentence, and the key to change as a line of the file.
+// The dashboard's diagnosis of a node as one line of JSON: the sentence, and the key to change as a line for the file.
 //
-// Besides RPC_URL: BROWSER, a Chromium; ADVICE, what it is waited for; PICTURES, a folder.
+// Environment besides RPC_URL: BROWSER, a Chromium; ADVICE, the text to wait for; PICTURES, a folder.
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { openPage } from './browser.mjs';

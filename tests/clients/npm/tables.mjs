@@ -1,4 +1,4 @@
-// Address lookup tables: made and extended by `@solana/web3.js`, used by it and by `@solana/kit`.
+// Address lookup tables: created and extended by `@solana/web3.js`, used by it and by `@solana/kit`.
 import assert from 'node:assert/strict';
 import {
   address,
@@ -61,7 +61,7 @@ async function aTableIsMadeAndExtended() {
   assert.deepEqual(value.state.addresses.map(String), recipients.map(String));
 }
 
-/** Pays each recipient; their addresses are in the table alone. */
+/** Pays each recipient; their addresses are only in the table. */
 async function pay(recipients) {
   const { value } = await connection.getAddressLookupTable(table);
   const latest = await connection.getLatestBlockhash();
@@ -88,7 +88,7 @@ async function web3jsUsesIt() {
 
 async function manyThatConflictAllLand() {
   const before = (await connection.getAccountInfo(recipients[0])).lamports;
-  // Each writes the same account, which only the table names; the amounts of instructions tell them apart.
+  // All write the same account, which only the table names; the amounts distinguish the instructions.
   await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map((count) => pay(Array(count).fill(recipients[0]))));
   assert.equal((await connection.getAccountInfo(recipients[0])).lamports, before + 36 * lamports);
 }

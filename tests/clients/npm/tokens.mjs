@@ -56,7 +56,7 @@ async function mintAndTransfer(program) {
   assert.equal(delegated.value.data.parsed.info.delegate, bob.publicKey.toBase58());
   await transferChecked(connection, alice, from, mint, to, bob, 5n, DECIMALS, [bob], undefined, program);
 
-  // An account that holds tokens cannot be closed; what the program says about it reaches the client.
+  // An account that holds tokens cannot be closed; the program's error reaches the client.
   const refused = await closeAccount(connection, bob, to, bob.publicKey, bob, [], undefined, program).then(
     () => assert.fail('it was closed'),
     (error) => error,

@@ -1,7 +1,7 @@
-// The page of a study in a real browser: it opens without a complaint and asks nobody, its plots are there with the
-// figures of the JSON beside it, in light and dark, on a desk and on a phone.
+// The page of a study in a real browser: it opens without errors or requests, and its plots show the figures of the
+// JSON, in light and dark, on a desktop and on a phone.
 //
-// Besides RPC_URL, which nobody answers: BROWSER, a Chromium; PICTURES, a folder; REPORT: the page; JSON: the answer.
+// Environment besides RPC_URL, where nothing listens: BROWSER, a Chromium; PICTURES, a folder; REPORT: the page; JSON: the answer.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';

@@ -33,7 +33,7 @@ async function theNodeIntroducesItself() {
 
 async function anAirdropArrives(alice) {
   const first = await airdrop(alice.publicKey, LAMPORTS_PER_SOL);
-  // The same once more is another transaction.
+  // The same transfer again is another transaction.
   const second = await airdrop(alice.publicKey, LAMPORTS_PER_SOL);
   assert.notEqual(first, second);
   assert.equal(await connection.getBalance(alice.publicKey), 2 * LAMPORTS_PER_SOL);
@@ -85,7 +85,7 @@ async function balancesAreThoseOfTheCommitment(alice) {
   const signature = await connection.sendTransaction(transfer(alice, dave, 2_000_000), [alice]);
   const landed = async () => (await connection.getSignatureStatus(signature)).value ?? undefined;
   await until('the transfer', landed);
-  // What is not final yet has not happened for whoever asks for that.
+  // A client of the finalized state does not see transactions that are not final yet.
   const { context, value } = await connection.getBalanceAndContext(dave.publicKey, 'finalized');
   const { slot } = await landed();
   assert.ok(context.slot < slot, `${context.slot} is before ${slot}`);

@@ -91,7 +91,7 @@ async def tokens_move(client: AsyncClient) -> None:
     params = CreateAccountParams(
         from_pubkey=owner.pubkey(), to_pubkey=mint.pubkey(), lamports=rent, space=MINT_BYTES, owner=TOKEN_PROGRAM
     )
-    # InitializeMint2 with 3 decimals and no authority to freeze.
+    # InitializeMint2 with 3 decimals and no freeze authority.
     initialize = token_instruction([AccountMeta(mint.pubkey(), False, True)], bytes([20, 3, *bytes(owner.pubkey()), 0]))
     await send(client, [create_account(params), initialize], owner, mint)
     account = get_associated_token_address(owner.pubkey(), mint.pubkey())

@@ -25,7 +25,7 @@ def study(random, path):
         out.writerow(["nb_build", "option", "metric", "value", "repetition"])
         for metric in range(metrics):
             for build in range(builds):
-                # Coarse now and then, so that there are ties.
+                # Rounded now and then, so that there are ties.
                 digits = int(random.integers(0, 6))
                 drawn = np.round(random.normal(100 + build % 5, 3, rounds), digits)
                 kept = drawn[random.random(rounds) > 0.1]
@@ -50,7 +50,7 @@ def expected(builds, metrics, values, signs):
     low, high = median - half, median + half
 
     def meets(b, o):
-        # Not by a hair: both programs round.
+        # Not exactly: both programs round.
         return ((low[b] <= high[o] + 1e-9) & (low[o] <= high[b] + 1e-9)).all()
 
     near = [b for b in range(builds) if any(meets(b, o) for o in front)]

@@ -1,19 +1,19 @@
-// Foundry's cast, unmodified: what its commands ask of a node, and that the answers agree.
+// Foundry's cast, unmodified: its commands work on a node, and their answers agree.
 //
-// reads   RPC_URL; CONTRACTS: the compiled contracts, of `../ethereum/contracts.mjs`
+// reads   RPC_URL; CONTRACTS: the compiled contracts from `../ethereum/contracts.mjs`
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-// The program itself: the package's wrapper ends with 0 whatever cast says.
+// The program itself: the package's wrapper exits with 0 whatever cast returns.
 const program = fileURLToPath(new URL('node_modules/@foundry-rs/cast-linux-amd64/bin/cast', import.meta.url));
 if (!existsSync(program)) {
   console.log(`cast: left out, as its package has no program for ${process.platform} on ${process.arch}`);
   process.exit(0);
 }
 const env = { ...process.env, ETH_RPC_URL: process.env.RPC_URL, FOUNDRY_DISABLE_NIGHTLY_WARNING: '1' };
-/** What a command prints; it may take half a minute. */
+/** The output of a command, which may take half a minute. */
 const cast = (...words) => {
   const options = { env, encoding: 'utf8', timeout: 30_000, stdio: ['ignore', 'pipe', 'pipe'] };
   return execFileSync(program, words, options).trim();
@@ -28,7 +28,7 @@ const refusal = (...words) => {
   return assert.fail(`cast ${words.join(' ')} is not refused`);
 };
 
-// The first two keys that everybody knows.
+// The first two well-known development keys.
 const key = '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80';
 const otherKey = '0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d';
 const alice = cast('wallet', 'address', '--private-key', key);
@@ -40,7 +40,7 @@ assert.equal(cast('chain-id'), '31337');
 assert.match(cast('client'), /./);
 assert.ok(BigInt(cast('gas-price')) > 0n);
 
-// A transfer, by every kind of transaction.
+// A transfer, with every type of transaction.
 const had = BigInt(cast('balance', bob));
 for (const kind of [[], ['--legacy'], ['--access-list']]) {
   const receipt = json('send', bob, '--value', '1ether', '--private-key', key, ...kind);
@@ -52,14 +52,14 @@ for (const kind of [[], ['--legacy'], ['--access-list']]) {
 assert.equal(BigInt(cast('balance', bob)), had + 3n * 10n ** 18n);
 assert.equal(cast('nonce', alice), String(Number(json('rpc', 'eth_getTransactionCount', alice, 'latest'))));
 
-// Signed apart, then published; what it says, once more, is that it is known.
+// Signed separately, then published; a second publication reports that it is known.
 const raw = cast('mktx', bob, '--value', '7', '--private-key', key);
 const published = cast('publish', '--async', raw);
 assert.match(published, /^0x[0-9a-f]{64}$/);
 cast('receipt', '--confirmations', '1', published);
 assert.match(refusal('publish', raw), /nonce too low|already known/);
 
-// A contract: made, called, asked; its logs, its storage and what proves it.
+// A contract: created, called, queried; its logs, its storage and the proof of it.
 const words = cast('abi-encode', 'f(string,string,uint256)', 'Gold', 'GLD', '1000').slice(2);
 const made = json('send', '--private-key', key, '--create', `0x${Token.bytecode.replace(/^0x/, '')}${words}`);
 const token = made.contractAddress;
@@ -92,7 +92,7 @@ assert.match(cast('age', String(number)), /20\d\d/);
 assert.equal(cast('basefee', String(number)), String(Number(json('block', String(number)).baseFeePerGas)));
 assert.ok(Number(cast('find-block', '0')) >= 0);
 
-// What a node of developers allows besides.
+// Methods that only development nodes allow.
 cast('rpc', 'anvil_setBalance', bob, '0x10');
 assert.equal(cast('balance', bob), '16');
 cast('rpc', 'evm_mine');

@@ -1,4 +1,4 @@
-// Foundry's forge, unmodified: a script that deploys with a salt, and one that is sent as it was simulated.
+// Foundry's forge, unmodified: a script that deploys with a salt, and one that is sent as simulated.
 //
 // reads   RPC_URL
 import assert from 'node:assert/strict';
@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// The program itself: the package's wrapper ends with 0 whatever forge says.
+// The program itself: the package's wrapper exits with 0 whatever forge returns.
 const program = fileURLToPath(new URL('node_modules/@foundry-rs/forge-linux-amd64/bin/forge', import.meta.url));
 if (!existsSync(program)) {
   console.log(`forge: left out, as its package has no program for ${process.platform} on ${process.arch}`);
@@ -29,7 +29,7 @@ const rpc = async (method, ...params) => {
 
 const folder = mkdtempSync(join(tmpdir(), 'hearth-forge-'));
 try {
-  // The compiler of npm, as forge calls one.
+  // The npm compiler, wrapped so that forge can call it.
   const compiler = join(folder, 'solc');
   writeFileSync(compiler, `#!${process.execPath}
 const solc = require(${JSON.stringify(solcjs)});
@@ -87,7 +87,7 @@ contract Deploy {
   assert.deepEqual(run.transactions.map((transaction) => transaction.transactionType), ['CREATE2', 'CALL']);
   assert.deepEqual(run.receipts.map((receipt) => receipt.status), ['0x1', '0x1']);
   const { contractAddress } = run.transactions[0];
-  // The salted deployment goes through the deployer of the genesis, so the address does not depend on the sender.
+  // The salted deployment uses the deployer of the genesis, so the address does not depend on the sender.
   assert.equal(run.transactions[0].transaction.to, '0x4e59b44847b379578588920ca78fbf26c0b4956c');
   assert.equal(BigInt(await rpc('eth_call', { to: contractAddress, data: '0x06661abd' }, 'latest')), 42n);
 } finally {

@@ -1,6 +1,6 @@
-// `hearth load` on nodes of others: anvil where there is one for this machine, and Hardhat's.
+// `hearth load` on other nodes: anvil if there is one for this machine, and Hardhat's.
 //
-// reads   HEARTH: the program; FOLDER: where the nodes' own files may lie; RPC_URL: for Hardhat's configuration
+// reads   HEARTH: the program; FOLDER: where the nodes may write files; RPC_URL: for Hardhat's configuration
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -28,7 +28,7 @@ const freePort = async () => {
   return String(port);
 };
 
-/** Until the node answers, two minutes at most. */
+/** Waits until the node answers, two minutes at most. */
 const ready = async (url, child) => {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] });
   const deadline = Date.now() + 120_000;

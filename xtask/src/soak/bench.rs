@@ -1,7 +1,7 @@
-//! Full load for long: no stall, flat memory, nothing lost.
+//! Full load for a long time: no stall, flat memory, nothing lost.
 //!
-//! reads   what `hearth bench --json` writes
-//! writes  the figures that are judged
+//! reads   the report of `hearth bench --json`
+//! writes  the judged figures
 //! memory  the report
 
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! The `solana` command line against `hearth run`, where that binary is installed.
 //!
-//! reads   what the commands print
-//! writes  the commands that passed; one line when there is no such binary
-//! memory  what a command prints
+//! reads   the commands' output
+//! writes  the commands that passed; one line if the binary is missing
+//! memory  the output of one command
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::Outcome;
 use crate::node::{Node, free_ports};
 use crate::run::{self, Args, TempFolder};
 
-/// Somebody who is paid.
+/// Recipient of the payments.
 const RECEIVER: &str = "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM";
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {

@@ -1,8 +1,7 @@
-//! Ten nodes under load, with loss, with nodes that are killed and with a network that is cut: the end-to-end test of
-//! it, run for longer.
+//! Ten nodes under load, with packet loss, killed nodes and network partitions: a longer run of the end-to-end test.
 //!
 //! reads   the command line
-//! writes  what the test says; its figures
+//! writes  the test's output; its figures
 //! memory  one line
 
 use serde_json::{Value, json};
@@ -10,9 +9,9 @@ use serde_json::{Value, json};
 use super::Outcome;
 use crate::run::{self, Args, cargo};
 
-/// After a node was started again, or a cut was healed, all nodes have confirmed what is new within this, seconds.
+/// Seconds within which all nodes must confirm new slots after a restart or a heal.
 const RECOVERS_WITHIN_S: u64 = 30;
-/// Before the figures in what the test says.
+/// Prefix of the figures in the test's output.
 const FIGURES: &str = "figures ";
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
@@ -41,7 +40,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     Ok(Outcome { figures, wrong: result.err().into_iter().collect() })
 }
 
-/// A number that may be 0: none.
+/// Parses a number that may be 0, which disables the option.
 fn or_none(args: &mut Args<'_>, name: &str, default: u64) -> Result<u64, String> {
     let Some(text) = args.value(name)? else { return Ok(default) };
     text.parse().map_err(|_| format!("{name} {text}: expected a whole number; 0 is none"))

@@ -1,6 +1,6 @@
-//! The application and CometBFT, killed in any order by many seeds.
+//! Kills the application and CometBFT in random order, for many seeds.
 //!
-//! reads   what the tests say
+//! reads   the tests' output
 //! writes  nothing
 //! memory  one line of output at a time
 

@@ -1,12 +1,12 @@
-//! How many transactions a second the Ethereum side does, beside anvil and `geth --dev`, by one load on the same cores.
+//! Transactions per second of the Ethereum side compared with anvil and `geth --dev`, under one load on the same cores.
 //!
-//! reads   what `hearth load run` reports
+//! reads   the reports of `hearth load run`
 //! writes  a line a run; the medians, and their ratios to the peers'
 //! memory  a report a run
 //!
-//! Each round starts each node anew, one after the other, in an order that turns: what the machine does to one it does
-//! to the others. A short run first says how many transactions are worth signing ahead. A peer that is not there is
-//! left out, and so is a peer's run that gives no report: both are said. A run of ours that gives none is wrong.
+//! Each round restarts every node, one after the other, in rotating order, so that machine noise affects all alike. A
+//! short run first determines how many transactions to presign. A missing peer is skipped, and so is a peer's run
+//! without a report; both are printed. A run of ours without a report is an error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,19 +22,19 @@ use crate::run::{self, Args, TempFolder};
 /// A node must answer within this.
 const START_WITHIN: Duration = Duration::from_secs(60);
 
-/// Seconds of the short run before, and those that do not count in either.
+/// Seconds of the short run before, and of warm-up in either run.
 const PROBE_S: u64 = 5;
 const WARMUP_S: u64 = 3;
-/// The load's accounts.
+/// Accounts that the load uses.
 const ACCOUNTS: u64 = 2000;
 /// Transactions that may wait for a block at a time: with the default of 20,000 blocks of a second would hold no more.
 const UNDER_WAY: u64 = 40_000;
-/// So much more than the short run's rate is signed ahead.
+/// Factor over the short run's rate that is presigned.
 const AHEAD: f64 = 1.5;
-/// How much of what a failed run said is shown.
+/// Lines of a failed run's output that are shown.
 const LINES_SHOWN: usize = 12;
 
-/// What is asked of the node: transfers a second, CPU time of one in µs, tokens a second, and the ratios to the peers.
+/// Requirements: transfers per second, CPU time of one in µs, tokens per second, and the ratios to the peers.
 const TRANSFERS_MIN: f64 = 10_000.0;
 const TOKENS_MIN: f64 = 7_000.0;
 const CPU_US_MAX: f64 = 90.0;
@@ -88,7 +88,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// Ours first.
+/// Returns the programs to compare, ours first.
 fn peers(hearth: PathBuf, anvil: Option<&str>, geth: Option<&str>) -> Vec<Peer> {
     let ours = |port: u16, folder: &Path| {
         let folder = folder.join("hearth").display().to_string();
@@ -187,7 +187,7 @@ fn measure(hearth: &Path, peer: &Peer, kind: &str, seconds: u64) -> Result<Value
     };
     let probe = drive(PROBE_S, 0)?;
     let usable = figure(&probe, "tps") * AHEAD * (seconds + WARMUP_S) as f64 / ACCOUNTS as f64;
-    // What is signed beyond that is the load's own time; what nobody will send, nobody needs.
+    // Signing beyond that costs only the load's own time: do not sign what will not be sent.
     let mut report = drive(seconds, usable.ceil() as u64)?;
     if peer.name == OURS {
         report["recovery_share"] = recovery_share(hearth, folder.path(), &running, port, kind)?.into();
@@ -195,7 +195,8 @@ fn measure(hearth: &Path, peer: &Peer, kind: &str, seconds: u64) -> Result<Value
     Ok(report)
 }
 
-/// Which part of the node's CPU time senders' keys take, by the node's own profile of one more short run.
+/// Returns the share of the node's CPU time spent on recovering senders' keys, from its own profile of another short
+/// run.
 fn recovery_share(hearth: &Path, folder: &Path, node: &Running, port: u16, kind: &str) -> Result<f64, String> {
     let (pid, flame, seconds) = (node.0.id().to_string(), folder.join("flame.svg"), PROBE_S.to_string());
     let (url, flame_text) = (format!("http://127.0.0.1:{port}"), flame.display().to_string());
@@ -213,7 +214,7 @@ fn share_of(stacks: &str, name: &str) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
-/// `hearth load run`: its report, or the last that it said.
+/// Runs `hearth load run`; returns its report, or its last output as the error.
 fn load(hearth: &Path, folder: &Path, url: &str, options: &[&str]) -> Result<Value, String> {
     let (report, log) = (folder.join("report.json"), folder.join("load.log"));
     let stderr = std::fs::File::create(&log).map_err(|why| why.to_string())?;
@@ -276,7 +277,7 @@ fn medians(reports: &[Value]) -> Value {
     })
 }
 
-/// Adds the ratios, and says what is wrong. A figure that a report lacks is no number, and falls short.
+/// Adds the ratios and judges the figures. A missing figure becomes NaN and fails its bound.
 fn judge(mut found: Map<String, Value>) -> Outcome {
     let tps = |found: &Map<String, Value>, key: &str| found.get(key).map(|medians| figure(medians, "tps"));
     let mut wrong = vec![];

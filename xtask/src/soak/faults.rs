@@ -1,11 +1,11 @@
-//! Damage to every kind of file that a node writes, hundreds of times: the tests of it, run for longer.
+//! Damage to every kind of file that a node writes, hundreds of times: longer runs of the fault tests.
 //!
 //! reads   the command line
-//! writes  what the tests say: a table of outcomes by kind of file, and a line of figures for each
+//! writes  the tests' output: a table of outcomes by kind of file, and a line of figures for each
 //! memory  a line
 //!
-//! A Solana ledger is opened in the process; an Ethereum chain is started as a node. Each trial copies a chain whose
-//! transactions were all acknowledged, flips a bit, zeroes a range or cuts a file, and starts on the copy.
+//! A Solana ledger is opened in-process; an Ethereum chain is started as a node. Each trial copies a chain whose
+//! transactions were all acknowledged, flips a bit, zeroes a range or truncates a file, and starts on the copy.
 
 use serde_json::json;
 

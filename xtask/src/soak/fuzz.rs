@@ -1,4 +1,4 @@
-//! The parsers against bytes that nobody would send.
+//! The parsers on malformed bytes.
 //!
 //! reads   the corpus in `fuzz/corpus`
 //! writes  inputs that break something, into `fuzz/artifacts`; with seeded mutations, the seed
@@ -35,7 +35,7 @@ fn cargo_fuzz(time: Duration) -> Result<Outcome, String> {
     Ok(Outcome { figures: json!({ "with": "cargo-fuzz", "seconds_each": seconds, "targets": TARGETS }), wrong })
 }
 
-/// Seeded mutations of the corpus, on the stable compiler; the seeds are told, so that any can be run again.
+/// Runs seeded mutations of the corpus on the stable compiler; prints the seeds, so that any can be rerun.
 fn seeds(time: Duration) -> Result<Outcome, String> {
     println!("cargo-fuzz on a nightly toolchain: not installed; seeded mutations instead");
     let base = run::random_seed();

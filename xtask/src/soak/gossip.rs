@@ -1,8 +1,8 @@
-//! A node of the cluster's own gossip beside nodes of ours: each finds all others, and refuses nothing of them.
+//! A node of the cluster's own gossip among our nodes: each must find all others and reject no message.
 //!
 //! reads   the oracle's line, the first node's counters
 //! writes  a cluster in a temporary folder, at 127.0.7.2 and the next addresses
-//! memory  what the oracle says, and one page of metrics
+//! memory  the oracle's output, and one page of metrics
 //! source  `oracle/peer`, a workspace of its own: it builds RocksDB and Protocol Buffers, which takes 30 CPU minutes
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ use crate::run::{self, Args, TempFolder, cargo};
 /// The last byte of the first node's address.
 const FIRST: u8 = 2;
 const METRICS_PORT: u16 = 7_999;
-/// What stays 0, whoever is there: datagrams that are refused whole.
+/// Counters of rejected datagrams, which must stay 0.
 const REFUSED: [&str; 5] = ["malformed", "deprecated_kind", "coarse_filter", "bad_signature", "source_refused"];
-/// What both sides have done when all is over.
+/// Work that both sides must have done by the end.
 const DONE: [&str; 7] = [
     "pings_received",
     "pongs_received",

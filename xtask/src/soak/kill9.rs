@@ -1,8 +1,8 @@
-//! A node that is killed without warning under full load, a hundred times: the end-to-end test of it, run for longer
-//! and with `hearth bench` as its load.
+//! A node killed without warning under full load, a hundred times: a longer run of the end-to-end test, with `hearth
+//! bench` as the load.
 //!
 //! reads   the command line
-//! writes  what the test says; its line of figures
+//! writes  the test's output; its line of figures
 //! memory  one line
 
 use serde_json::json;

@@ -14,17 +14,17 @@ use super::Outcome;
 use crate::node::{Node, free_ports};
 use crate::run::{self, Args, TempFolder};
 
-/// What the loads drive: a name, and who starts it.
+/// Targets of the loads: a name, and the function that starts it.
 const NODES: [(&str, fn(&Path, &Path, u16) -> Result<Node, String>); 2] =
     [("solana", Node::start_whole), ("ethereum", |binary, folder, port| Node::start_evm(binary, folder, port, &[]))];
 /// Looks at a load's memory, in all.
 const LOOKS: u32 = 60;
-/// Fewer do not tell what grows.
+/// With fewer samples, growth cannot be judged.
 const LOOKS_MIN: usize = LOOKS as usize / 2;
-/// Beyond the time it is given a load may take so long, for money, warm-up and what is under way at the end.
+/// Extra time for a load beyond its duration: funding, warm-up, and transactions in flight at the end.
 const REST: Duration = Duration::from_secs(300);
-/// From the second quarter of the time to the last, memory may grow by this: blocks, moments, and what the allocator
-/// keeps. A leak of 100 bytes a transaction is more within a minute.
+/// Allowed memory growth from the second quarter of the time to the last: blocks, samples, and memory that the
+/// allocator retains. A leak of 100 bytes per transaction exceeds it within a minute.
 const GROWTH_MAX: i64 = 8 << 20;
 
 /// A load that runs.
@@ -83,7 +83,7 @@ fn watch(loads: &mut [Load], time: Duration) -> Result<(), String> {
             match load.process.try_wait().map_err(|error| error.to_string())? {
                 None => {
                     at_work = true;
-                    // None where it is ending just now.
+                    // `None` if the process is just exiting.
                     load.resident.extend(resident_of(load.process.id()));
                 }
                 Some(status) if !status.success() => {
@@ -118,7 +118,7 @@ fn resident_of(pid: u32) -> Option<i64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()? * 1024)
 }
 
-/// What memory has grown by from the second quarter of the looks to the last, by their medians.
+/// Returns the memory growth from the second quarter of the samples to the last, by their medians.
 fn growth(resident: &[i64]) -> i64 {
     let median = |looks: &[i64]| {
         let mut looks = looks.to_vec();

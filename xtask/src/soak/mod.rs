@@ -1,8 +1,7 @@
-//! `cargo xtask soak`: what takes too long for every commit, run by hand.
+//! `cargo xtask soak`: checks too slow for every commit, run by hand.
 //!
 //! reads   the command line
 //! writes  progress, and as its last line one JSON object: the soak's name, whether it passed, its figures
-//! memory  a soak's own
 
 mod bench;
 mod cli;
@@ -25,13 +24,13 @@ use serde_json::{Value, json};
 
 use crate::run::Args;
 
-/// What a soak found: figures, and what is wrong with them.
+/// The result of a soak: figures, and failures.
 struct Outcome {
     figures: Value,
     wrong: Vec<String>,
 }
 
-/// A soak: its name, its options, what it does.
+/// A soak: name, options, description and function.
 struct Soak {
     name: &'static str,
     options: &'static str,
@@ -152,7 +151,7 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     Err(format!("soak {name}: {} things are wrong; the first: {first}", outcome.wrong.len()))
 }
 
-/// The last line: the figures between the name and what is wrong.
+/// Formats the last line: the figures between the name and the failures.
 fn line(name: &str, outcome: &Outcome) -> Value {
     let mut line = json!({ "soak": name, "passed": outcome.wrong.is_empty(), "wrong": outcome.wrong });
     if let (Some(line), Some(figures)) = (line.as_object_mut(), outcome.figures.as_object()) {

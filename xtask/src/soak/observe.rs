@@ -1,11 +1,13 @@
-//! What it costs a bench to be watched: monitor on a terminal, dashboard in a browser, metrics scraped each second.
+//! The cost of observing a bench: monitor on a terminal, dashboard in a browser, metrics scraped each second.
 //!
-//! reads   the bench's own metrics and the kernel's account of its threads, at the ends of windows of some seconds
-//! writes  a line a pair of windows, one alone and one watched; the figures that are judged
+//! reads   the bench's own metrics and the kernel's CPU accounting of its threads, at both ends of windows of some
+//!         seconds
+//! writes  one line per pair of windows, one unobserved and one observed; the judged figures
 //! memory  a few numbers a pair
 //!
-//! Both windows of a pair are of the same bench, one after the other, each pair the other way round: what the machine
-//! does to one it does to the other. On few cores the observers take theirs from the bench: their CPU time is told too.
+//! Both windows of a pair use the same bench, back to back, and the order alternates between pairs, so that machine
+//! noise affects both alike. On few cores the observers take CPU time from the bench, so their CPU time is reported
+//! too.
 
 mod bench;
 mod observers;
@@ -23,8 +25,8 @@ use observers::Observers;
 
 /// From the coming or going of the observers to the window: a browser takes a second or two of CPU time to start.
 const SETTLE: Duration = Duration::from_secs(4);
-/// What being watched may cost. Met where the interval is above, missed where it is below, not decided where it is on
-/// both sides: that is no success.
+/// Lower bound for the rate ratio. Met if the interval is above, missed if below; undecided if it straddles the bound,
+/// which does not pass.
 const RATIO_MIN: f64 = 0.99;
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
@@ -55,7 +57,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     Ok(judge(&found, browser.is_some()))
 }
 
-/// What happened in some seconds.
+/// Activity during one window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     txn_per_s: f64,
@@ -63,7 +65,7 @@ struct Window {
     node_us_per_txn: f64,
     /// Milliseconds a second in the node's threads that serve RPC, dashboard and metrics.
     serving: f64,
-    /// Milliseconds a second.
+    /// Monitor CPU time, milliseconds per second.
     monitor: f64,
     browser: f64,
     /// The median time of a scrape, milliseconds.
@@ -127,8 +129,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Between which of the sorted values the true median lies with 95 % at least: so many from each end, from 1. 1 where
-/// there are too few for that.
+/// Rank, counted from 1 and from each end, of the order statistics that enclose the true median with at least 95 %
+/// confidence; 1 if the samples are too few.
 fn rank_of_interval(count: usize) -> usize {
     let (mut below, mut term) = (0.0, 0.5_f64.powi(count as i32));
     for rank in 0..count {

@@ -1,7 +1,7 @@
-//! Ethereum's official tests, whole trees of them.
+//! Ethereum's official tests, on whole trees of them.
 //!
 //! reads   the folder
-//! memory  the lines of cases that are not as expected
+//! memory  the lines of cases with unexpected results
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! The vectors of our own tests, made anew by the cluster's crates.
+//! Regenerates the vectors of our own tests with the cluster's crates.
 //!
-//! reads   the vectors that are committed
+//! reads   the committed vectors
 //! writes  new ones into a temporary folder
 //! memory  both files
 //! source  `oracle/`, workspaces of their own: that of the shredder builds RocksDB, which takes 20 to 30 CPU
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Outcome;
 use crate::run::{self, Args, TempFolder, cargo};
 
-/// A workspace, and what it makes.
+/// A workspace, and the vector file it generates.
 const ORACLES: [(&str, &str); 2] = [
     ("oracle/precompiles", "crates/solana/svm/tests/vectors/precompiles.bin"),
     ("oracle/shreds", "crates/solana/pipeline/src/shred/tests/vectors.bin"),

@@ -1,7 +1,7 @@
-//! What clients wait for: a node left alone, and the same node at two thirds of what it can do.
+//! Latencies that clients see: on an idle node, and on the same node at two thirds of its capacity.
 //!
-//! reads   what `hearth bench --target … --json` writes
-//! writes  the figures that are judged
+//! reads   the reports of `hearth bench --target … --json`
+//! writes  the judged figures
 //! memory  three reports
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::run::{self, Args, TempFolder};
 
 /// Submitted over RPC until the status is there, median, milliseconds.
 const PROCESSED_MAX_MS: f64 = 20.0;
-/// Until it is confirmed: within a slot, as long as one is by default.
+/// Upper bound for confirmation: one slot of the default length.
 const CONFIRMED_MAX_MS: f64 = 400.0;
 /// Questions at 200 a second until they are answered, 99th percentile.
 const ANSWERS_MAX_MS: f64 = 10.0;
@@ -38,7 +38,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     judge(&alone, &most, &loaded)
 }
 
-/// Benches of one node.
+/// Runs benches against one node.
 struct Bench<'a> {
     binary: &'a PathBuf,
     folder: &'a Path,

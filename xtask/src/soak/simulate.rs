@@ -1,15 +1,15 @@
-//! Whole nodes of a cluster on virtual time, seed after seed, by the program of the crate `sim`.
+//! Simulates whole nodes of a cluster on virtual time, seed after seed, by the program of the crate `sim`.
 //!
 //! reads   the command line
-//! writes  what the program says; its last line of figures
-//! memory  the lines that name seeds which failed
+//! writes  the program's output; its last line of figures
+//! memory  the lines that name failed seeds
 
 use serde_json::json;
 
 use super::Outcome;
 use crate::run::{self, Args, cargo};
 
-/// What the program takes as it is.
+/// Options that are passed on unchanged.
 const OPTIONS: [&str; 5] = ["--hours", "--seeds", "--first", "--seed", "--threads"];
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {

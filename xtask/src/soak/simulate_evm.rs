@@ -1,7 +1,7 @@
-//! The EVM chain's node on a simulated disk, by many seeds: the test of one seed, run for longer.
+//! The EVM node on a simulated disk, for many seeds: a longer run of the single-seed test.
 //!
 //! reads   the command line
-//! writes  what the test says; the seeds
+//! writes  the test's output; the seeds
 //! memory  one line
 
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Outcome;
 use crate::run::{self, Args, cargo};
 
-/// In what the test says of each seed.
+/// Suffix of each seed in the test's output.
 const SEED: &str = ": digest ";
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {

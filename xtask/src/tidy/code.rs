@@ -1,11 +1,11 @@
-//! Rust text with its comments and literals blanked, so that a word found in it is code.
+//! Blanks comments and literals in Rust text, so that every word left is code.
 //!
 //! reads   the text of one file
-//! writes  the same text, position by position, with spaces for what is no code
+//! writes  the same text, position by position, with spaces in place of comments and literals
 //! memory  twice the file
 //! source  the Rust reference, "Comments", "Literal expressions"
 
-/// Blanks comments, raw strings, and what other string and character literals hold (their quotes stay).
+/// Blanks comments, raw strings, and the contents of other string and character literals (their quotes stay).
 pub fn blank(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
@@ -75,7 +75,7 @@ fn string_end(chars: &[char], at: usize) -> usize {
     chars.len()
 }
 
-/// The end of the raw string whose `r` is at `at`, if one begins there.
+/// Returns the end of the raw string whose `r` is at `at`; `None` if none begins there.
 fn raw_string_end(chars: &[char], at: usize) -> Option<usize> {
     let hashes = chars[at + 1..].iter().take_while(|c| **c == '#').count();
     let open = at + 1 + hashes;
@@ -87,7 +87,7 @@ fn raw_string_end(chars: &[char], at: usize) -> Option<usize> {
     Some(close.map_or(chars.len(), |close| close + 1 + hashes))
 }
 
-/// The end of the character literal at `at`; `None` for a lifetime.
+/// Returns the end of the character literal at `at`; `None` for a lifetime.
 fn char_end(chars: &[char], at: usize) -> Option<usize> {
     match chars.get(at + 1)? {
         '\\' => {

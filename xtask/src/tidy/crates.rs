@@ -1,6 +1,6 @@
-//! Rules on packages: who imports whom, features, licences.
+//! Rules on packages: allowed imports, features, licences.
 //!
-//! reads   what cargo says of the packages, ARCHITECTURE.md, the manifests
+//! reads   `cargo metadata` of the packages, ARCHITECTURE.md, the manifests
 //! writes  findings
 //! memory  the table
 
@@ -14,7 +14,7 @@ const HEADING: &str = "## Who may import whom";
 
 /// The crate of test helpers: a dev-dependency of anyone, and never more.
 const TESTKIT: &str = "testkit";
-/// What tests ask a server by: a dev-dependency of anyone.
+/// The client with which tests query a server: any crate may have it as a dev-dependency.
 const CLIENT: &str = "rpc-client";
 
 /// Crates from outside that only these of ours may import: no async in tiles, one user of each protocol
@@ -33,20 +33,20 @@ const OUTSIDE: [(&str, &[&str]); 8] = [
 const FEATURES_MAX: usize = 5;
 const LICENSE: &str = "Apache-2.0";
 
-/// One row: a crate or a layer, and what it may import.
+/// One row: a crate or a layer, and its allowed imports.
 pub struct Row<'a> {
-    /// What it is about, without backticks.
+    /// Name of the crate or layer, without backticks.
     pub name: &'a str,
-    /// What it says of that.
+    /// Text of the middle column.
     pub text: &'a str,
-    /// What it lists, without backticks.
+    /// Names that it may import, without backticks.
     pub imports: Vec<&'a str>,
     /// Everything may be imported.
     pub all: bool,
 }
 
-/// The rows below a heading. The first cell names what it is about, the last lists imports: names in backticks, `–`
-/// for none, `all` for all but testkit.
+/// Parses the table below a heading. The first cell holds the crate or layer, the last lists imports: names in
+/// backticks, `–` for none, `all` for all but testkit.
 pub fn rows<'a>(text: &'a str, heading: &str) -> Vec<Row<'a>> {
     let section = text.lines().skip_while(|line| *line != heading).skip(1);
     let rows = section.take_while(|line| !line.starts_with('#')).filter(|line| line.starts_with("| `"));
@@ -116,7 +116,7 @@ pub fn features(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// Every package says its licence.
+/// Every package declares its licence.
 pub fn license(tree: &Tree, found: &mut Found) {
     for package in tree.packages.iter().filter(|package| package.license != LICENSE) {
         found.at(&package.manifest(), 0, format!("`license` is {:?}, not {LICENSE:?}", package.license));

@@ -1,8 +1,7 @@
-//! Functions that fit on a screen.
+//! Rule: functions fit on a screen.
 //!
 //! reads   every Rust file
 //! writes  findings
-//! memory  none of its own
 
 use super::Found;
 use super::code::{is_word, line_of, words};
@@ -13,7 +12,7 @@ const LINES_MAX: usize = 70;
 /// Functions that may be longer, each with its reason: file, function, why.
 const LONGER: &[(&str, &str, &str)] = &[];
 
-/// A function's name and where its text lies, first line and last, counted from 1.
+/// A function's name and its first and last line, counted from 1.
 struct Function<'a> {
     name: &'a str,
     first: usize,
@@ -55,7 +54,7 @@ fn functions(file: &File) -> Vec<Function<'_>> {
     words(code, "fn").filter_map(function).collect()
 }
 
-/// Where the body that follows ends; `None` for a declaration without one.
+/// Returns the end of the body that follows; `None` for a declaration without one.
 fn body_end(code: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut round = 0usize;

@@ -1,12 +1,11 @@
-//! Determinism: no tile and no protocol core asks the machine for what the host gives, nor goes by the order of a map
-//! that is another in each process.
+//! Determinism: no tile and no protocol core asks the machine for what the host provides, or depends on the iteration
+//! order of a map, which differs in each process.
 //!
 //! reads   the sources of the crates whose code runs on virtual time
 //! writes  findings
-//! memory  none of its own
 //!
-//! A map of the standard library draws the keys of its hash from the system: `Instant::now` and a loop over a `HashMap`
-//! are the same mistake. Looking a key up, or dropping entries each by itself, is not.
+//! The standard library's maps draw their hash keys from the system, so a loop over a `HashMap` is the same mistake as
+//! `Instant::now`. Lookups, and dropping entries one by one, are allowed.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +59,7 @@ const IO: [&str; 14] = [
 
 const THREADS: [&str; 4] = ["thread::spawn", "thread::Builder", "thread::scope", "thread::park"];
 
-/// What some sources may call all the same, and why.
+/// Sources that may make such calls, with the reason for each.
 const EXCEPTIONS: [(&str, &[&[&str]], &str); 9] = [
     ("crates/solana/pipeline/src/net/", &[&IO], "the sockets, and the file of emulated links"),
     (
@@ -89,7 +88,7 @@ const EXCEPTIONS: [(&str, &[&[&str]], &str); 9] = [
     ("crates/base/netem/src/world.rs", &[&["std::fs"]], "a map is a file"),
 ];
 
-/// What goes through a map in its order. `retain` looks at each entry by itself.
+/// Methods that iterate over a map in its order. `retain` judges each entry by itself.
 const LOOPS: [&str; 8] = ["iter", "iter_mut", "into_iter", "keys", "into_keys", "values", "values_mut", "drain"];
 
 /// Loops over maps without an order that changes nothing, and why.
@@ -102,7 +101,7 @@ const UNORDERED: [(&str, &str, &str); 6] = [
     ("crates/solana/quic/src/stake.rs", "by_key.values", "the sum of them"),
 ];
 
-/// The sources of the crates whose code runs on virtual time, without files of tests.
+/// The sources of crates whose code runs on virtual time, without test files.
 fn hosted(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.rust().filter(|file| HOSTED.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test())
 }
@@ -123,7 +122,7 @@ pub fn gives(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// A loop over a map whose order is another in each process, outside tests.
+/// Finds loops over maps with unstable order, outside tests.
 pub fn loops(tree: &Tree, found: &mut Found) {
     for file in hosted(tree) {
         let tests_from = file.tests_from().unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
-//! Rule on packages: which layer may import which. A crate's folder says which layer it is in.
+//! Rule on packages: which layer may import which. A crate's folder determines its layer.
 //!
-//! reads   what cargo says of the packages, ARCHITECTURE.md
+//! reads   `cargo metadata` of the packages, ARCHITECTURE.md
 //! writes  findings
 //! memory  the tables
 
@@ -15,10 +15,10 @@ const EXCEPTIONS: &str = "### Exceptions to the layers";
 /// The most imports that may be exceptions. Lower it with each that goes.
 const EXCEPTIONS_MAX: usize = 10;
 
-/// A crate imports its own layer and what the layer's row names; dev-dependencies count too. Exceptions are listed,
-/// each with a reason and in use.
+/// A crate may import its own layer and the layers in its layer's row; dev-dependencies count too. Exceptions are
+/// listed, each with a reason, and must be in use.
 pub fn imports(tree: &Tree, found: &mut Found) {
-    // That the page is there at all is for the rule on imports to say.
+    // A missing page is reported by the rule on imports.
     let Some(page) = tree.file(TABLE) else { return };
     let layers = rows(&page.text, LAYERS);
     for folder in layers.iter().flat_map(|layer| std::iter::once(&layer.name).chain(&layer.imports)) {
@@ -50,7 +50,7 @@ pub fn imports(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// The imports that no layer allows: who imports, and the short name of what.
+/// Returns the imports that no layer allows: the importing package, and the short name of the imported one.
 fn crossings<'a>(tree: &'a Tree, layers: &[Row<'_>], found: &mut Found) -> Vec<(&'a Package, &'a str)> {
     let mut crossings = vec![];
     for package in &tree.packages {
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// What is found where a crate of the base imports this many of a chain, each an exception.
+    /// Findings when a base crate has this many imports from a chain, each listed as an exception.
     fn findings(exceptions: usize) -> Vec<String> {
         let names: Vec<String> = (0..exceptions).map(|n| format!("chain{n}")).collect();
         let mut ring = package("crates/base/ring", "ring");

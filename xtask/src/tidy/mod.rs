@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the repository checks its own rules.
 //!
 //! reads   the working tree's text, `cargo metadata`
-//! writes  one line per finding: `path:line: rule: what`
+//! writes  one line per finding: `path:line: rule: text`
 //! memory  the text of the working tree
 //! source  CONTRIBUTING.md, and the tables "Layers" and "Who may import whom" of ARCHITECTURE.md
 
@@ -32,7 +32,7 @@ struct Finding {
     what: String,
 }
 
-/// A rule: its name, and what finds the places that break it.
+/// A rule: its name, and the function that finds violations.
 type Rule = (&'static str, fn(&Tree, &mut Found));
 
 const RULES: &[Rule] = &[
@@ -90,7 +90,7 @@ pub fn packages_in(folder: &str) -> Result<Vec<String>, String> {
     Ok(packages.map(|package| package.name).collect())
 }
 
-/// `cargo xtask tidy`
+/// Runs `cargo xtask tidy`.
 pub fn run() -> Result<(), String> {
     let tree = Tree::read(&crate::run::root())?;
     let findings = check(&tree);

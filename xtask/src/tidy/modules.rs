@@ -1,14 +1,14 @@
-//! Rule on the modules of a crate: they do not import each other in a circle.
+//! Rule on the modules of a crate: no import cycles.
 //!
 //! reads   every Rust file under a `src/`
 //! writes  findings
 //! memory  the code and the imports of one crate
 //!
-//! A module is a file `NAME.rs`, or a folder `NAME/` with all that is in it. Modules are compared with those beside
-//! them: what the crate's root declares with each other, and what each module declares likewise. One imports another
-//! where its code has a path that leads there, by `crate::` or out of itself by `super::`, in a `use` or elsewhere.
-//! What a module takes from the module that it is in does not count, but for a name that this one imports from below:
-//! it leads there. Code that is compiled for tests only does not count.
+//! A module is a file `NAME.rs`, or a folder `NAME/` with everything in it. Only sibling modules are compared: those
+//! that the crate's root declares with each other, and likewise those that each module declares. A module imports a
+//! sibling if its code has a path into it, by `crate::` or out of itself by `super::`, in a `use` or elsewhere. An
+//! import from the parent module does not count, unless the parent itself imports that name from below: then the path
+//! leads there. Code that is compiled for tests only does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -27,14 +27,14 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The module that the code at `at` is in; `inline` are those whose body is in the file.
+    /// Returns the module that the code at `at` is in; `inline` are the modules whose body is in the file.
     fn module_at<'b>(&'b self, inline: &[(&'b str, Range<usize>)], at: usize) -> Vec<&'b str> {
         let within = inline.iter().filter(|(_, range)| range.contains(&at)).map(|(name, _)| *name);
         self.module.iter().copied().chain(within).collect()
     }
 }
 
-/// Where one module imports another beside it: for each pair of them, by their paths, the files and lines.
+/// Imports among siblings: for each pair of modules, by path, the files and lines.
 type Imports<'a> = BTreeMap<(String, String), Vec<(&'a str, usize)>>;
 
 /// Modules that import each other, directly or by way of others among them.
@@ -71,7 +71,7 @@ fn by_crate(tree: &Tree) -> BTreeMap<&str, Vec<&File>> {
     crates
 }
 
-/// The path of a file's module, empty for the crate's root; `None` for a program of its own.
+/// Returns the path of a file's module, empty for the crate's root; `None` for a separate program.
 fn module_of<'a>(root: &str, file: &'a File) -> Option<Vec<&'a str>> {
     let path = file.path.strip_prefix(root)?.strip_prefix("/src/")?.strip_suffix(".rs")?;
     let mut module: Vec<&str> = path.split('/').collect();
@@ -97,7 +97,7 @@ fn sources<'a>(root: &str, files: &[&'a File]) -> Vec<Source<'a>> {
     code.map(|(file, module)| Source { path: &file.path, module, code: without_tests(&file.code) }).collect()
 }
 
-/// All imports from one module to another beside it.
+/// Collects all imports from one module to a sibling.
 fn imports<'a>(root: &str, files: &[&'a File]) -> Imports<'a> {
     let sources = sources(root, files);
     let paths_of = |source: &Source<'_>| {
@@ -113,7 +113,7 @@ fn imports<'a>(root: &str, files: &[&'a File]) -> Imports<'a> {
         for (start, leaf) in paths::absolute(&source.code) {
             let path = resolved(source.module_at(&inline, start), &leaf);
             let shared = own.iter().zip(&path).take_while(|(own, name)| own == name).count();
-            // What a module is in, and what is in it, is not beside it.
+            // A module's ancestors and descendants are not its siblings.
             if shared == own.len() || shared == path.len() {
                 continue;
             }

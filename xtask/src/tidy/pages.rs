@@ -1,8 +1,7 @@
-//! Rules on the pages: links lead somewhere, and the book has every page.
+//! Rules on Markdown pages: links resolve, and the book lists every page.
 //!
 //! reads   every Markdown file
 //! writes  findings
-//! memory  none of its own
 //! source  the anchors that GitHub and mdBook give to headings
 
 use super::Found;
@@ -47,7 +46,7 @@ pub fn book(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// Where the links of a page lead, by line, but for those in what is code.
+/// The link targets of a page, by line, except in code.
 fn targets(file: &File) -> impl Iterator<Item = (usize, &str)> {
     outside_code(&file.text).flat_map(|(line, text)| {
         let rests = text.split("](").skip(1);

@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use super::code::{is_word, words};
 
-/// A path to one thing, with what stands before the braces that it is in.
+/// A path to one item, including the prefix before the enclosing braces.
 #[derive(Debug, PartialEq)]
 pub struct Leaf<'a> {
-    /// Its names. The last is empty for `*` and for what is no name.
+    /// The path's segments. The last is empty for `*` and for anything that is not a name.
     pub path: Vec<&'a str>,
-    /// What it is called from then on.
+    /// The name it is bound to: its alias or its last segment.
     pub name: &'a str,
     /// Where its last name is.
     pub at: usize,
@@ -45,7 +45,7 @@ fn read_tree<'a>(code: &'a str, start: usize, mut path: Vec<&'a str>, found: &mu
         let alias = if renamed { after_spaces(code, next + "as".len()) } else { at };
         let alias_name = word_at(code, alias);
         found.push(Leaf { path, name: alias_name, at });
-        // What is no name is skipped: a reader of a group goes on behind it.
+        // Skip a character that begins no name, so that the reader of a group makes progress.
         let skipped = if name.is_empty() { code[at..].chars().next().map_or(0, char::len_utf8) } else { 0 };
         return (alias + alias_name.len()).max(end + skipped);
     }
@@ -87,7 +87,7 @@ pub fn absolute(code: &str) -> impl Iterator<Item = (usize, Leaf<'_>)> {
     starts.flat_map(move |at| leaves(code, at).into_iter().map(move |leaf| (at, leaf)))
 }
 
-/// The modules whose body stands in the file, each with where that is.
+/// Modules whose body is in this file, each with the body's range.
 pub fn inline_modules(code: &str) -> Vec<(&str, Range<usize>)> {
     let module = |at: usize| {
         let name_at = after_spaces(code, at + "mod".len());
@@ -109,7 +109,7 @@ pub fn test_modules(code: &str) -> Vec<&str> {
     test_items(code).into_iter().filter_map(module).collect()
 }
 
-/// The code without what is there for tests alone; its lines stay where they are.
+/// The code with test-only parts blanked; line numbers stay the same.
 pub fn without_tests(code: &str) -> String {
     let mut out = String::with_capacity(code.len());
     let mut kept = 0;
@@ -150,7 +150,7 @@ fn item_end(code: &str, start: usize) -> usize {
             '(' | '[' => round += 1,
             ')' | ']' => round = round.saturating_sub(1),
             '{' => curly += 1,
-            // Without one of its own it ends with what it is in.
+            // An item without a body of its own ends with the enclosing block.
             '}' if curly <= 1 => return head + at + curly,
             '}' => curly -= 1,
             '<' => angle += 1,
@@ -174,7 +174,7 @@ mod tests {
         let found: Vec<_> = leaves(code, 3).into_iter().map(|leaf| (leaf.path.join("::"), leaf.name)).collect();
         let expected = [("a::self", "self"), ("a::b::C", "D"), ("a::b::", ""), ("a::e", "e")];
         assert_eq!(found, expected.map(|(path, name)| (path.to_owned(), name)));
-        // A path that ends at once, a group that does not end.
+        // A path that ends at once, and an unterminated group.
         assert_eq!(leaves("crate::", 0).len(), 1);
         assert_eq!(leaves("crate::{a, é", 0).len(), 2);
     }

@@ -1,8 +1,7 @@
-//! Rules on Rust files: unsafe, module documentation, sizes, tests that would not be run or would wait for nothing.
+//! Rules on Rust files: unsafe, module documentation, sizes, tests that would not run or would wait for time to pass.
 //!
 //! reads   every Rust file
 //! writes  findings
-//! memory  none of its own
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +11,7 @@ use super::tree::{File, Tree};
 
 const FILE_LINES_MAX: usize = 900;
 const LINE_CHARS_MAX: usize = 120;
-/// A comment that begins with `SAFETY:` is at most so many lines above the block it speaks for.
+/// A `SAFETY:` comment begins at most this many lines above its block.
 const SAFETY_ABOVE: usize = 12;
 
 /// Where unsafe code may be.
@@ -34,7 +33,7 @@ pub fn unsafe_blocks(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// Every unsafe block and implementation is told why it is sound.
+/// Every unsafe block and implementation has a comment that says why it is sound.
 pub fn safety_comments(tree: &Tree, found: &mut Found) {
     for file in tree.rust() {
         let text: Vec<&str> = file.text.lines().collect();
@@ -50,7 +49,7 @@ pub fn safety_comments(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// Every module says what it is for before anything else.
+/// Every module opens with documentation of its purpose.
 pub fn module_docs(tree: &Tree, found: &mut Found) {
     let modules = tree.rust().filter(|file| {
         let of_crate = file.krate().is_some() && file.path.contains("/src/");
@@ -61,11 +60,11 @@ pub fn module_docs(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// The fields of a module's header, each on a line of its own.
+/// The fields of a module's header, one per line.
 const FIELDS: [&str; 5] = ["reads", "writes", "memory", "drops", "source"];
-/// Those that a tile's header has; it names a source where there is one.
+/// Required fields in a tile's header; `source` is optional.
 const FIELDS_OF_A_TILE: [&str; 4] = ["reads", "writes", "memory", "drops"];
-/// Those that a tile's other modules have where a struct of theirs can grow.
+/// Required fields in a tile's other modules if one of their structs can grow.
 const FIELDS_OF_A_HOLDER: [&str; 2] = ["memory", "drops"];
 /// Types of fields that can grow.
 const GROWING: [&str; 7] = ["Vec", "VecDeque", "HashMap", "HashSet", "BTreeMap", "BTreeSet", "BinaryHeap"];
@@ -79,7 +78,7 @@ fn is_tile(file: &File) -> bool {
     file.krate() == Some("pipeline") && !file.is_test() && words(&file.code, "Tile for").any(is_impl)
 }
 
-/// A tile's folder; none for a tile that has none of its own.
+/// Returns a tile's folder name; `None` for a file outside of any.
 fn folder(file: &File) -> Option<&str> {
     let (name, _) = file.path.strip_prefix("crates/solana/pipeline/src/")?.split_once('/')?;
     Some(name)
@@ -100,7 +99,7 @@ fn can_grow(file: &File) -> bool {
     })
 }
 
-/// The fields of the struct that a text begins with, brackets included; empty where it has none.
+/// Returns the fields of the struct that the text begins with, with the opening bracket; empty if it has none.
 fn fields(code: &str) -> &str {
     let Some(open) = code.find(['{', '(', ';']) else { return "" };
     let mut depth = 0;
@@ -117,8 +116,8 @@ fn fields(code: &str) -> &str {
     &code[open..]
 }
 
-/// A tile says what it takes, gives, holds and loses; its other modules say what they hold and lose, where they can
-/// grow. A field with nothing to say is left out of every header.
+/// Requires header fields: a tile states its inputs, outputs, memory and drops; its other modules state memory and
+/// drops if a struct can grow. No header may have a field with nothing to say.
 pub fn header_fields(tree: &Tree, found: &mut Found) {
     let tiles: BTreeSet<&str> = tree.rust().filter(|file| is_tile(file)).filter_map(folder).collect();
     for file in tree.rust() {
@@ -208,7 +207,7 @@ pub fn sleeps(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// Whether a wait for a channel is one for time: nobody looks at what has come, or nothing is to come.
+/// Returns whether a channel wait only waits for time: its result is ignored, or no message is expected.
 fn is_sleep_in_disguise(code: &str, at: usize) -> bool {
     let statement = code[..at].rsplit(['{', '}', ';']).next().unwrap_or_default().trim_start();
     let is_dropped = ["let _ =", "_ =", "drop("].iter().any(|begin| statement.starts_with(begin));
@@ -216,7 +215,7 @@ fn is_sleep_in_disguise(code: &str, at: usize) -> bool {
     is_dropped || [".unwrap_err()", ".expect_err(", ".is_err()"].iter().any(|end| behind.starts_with(end))
 }
 
-/// What follows the call that a text begins with; empty where the call does not end.
+/// Returns the text after the call that `code` begins with; empty if the call does not end.
 fn behind_call(code: &str) -> &str {
     let mut depth = 0;
     for (at, c) in code.char_indices() {
@@ -230,7 +229,7 @@ fn behind_call(code: &str) -> &str {
     ""
 }
 
-/// The tests of a crate are modules of one program: each program links the crate and all below it.
+/// Integration tests of a crate are modules of one program, since each program links the crate and everything below it.
 pub fn test_programs(tree: &Tree, found: &mut Found) {
     let mut programs: BTreeMap<&str, &str> = BTreeMap::new();
     for file in tree.rust() {

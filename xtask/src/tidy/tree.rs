@@ -1,6 +1,6 @@
-//! The working tree as the rules see it: text files, and what cargo says of the packages.
+//! The working tree as the rules see it: text files, and cargo's package metadata.
 //!
-//! reads   every text file that is no build output; `cargo metadata --no-deps`
+//! reads   every text file that is not a build output; `cargo metadata --no-deps`
 //! writes  nothing
 //! memory  the text of the working tree
 
@@ -18,18 +18,18 @@ const PICTURE: &str = "png";
 /// Folders of build outputs and of other people's code.
 const NOT_OURS: [&str; 6] = ["target", "node_modules", ".git", ".hearth", "artifacts", "corpus"];
 
-/// A text file.
+/// A text file of the working tree.
 pub struct File {
     /// From the top of the tree, with `/`.
     pub path: String,
-    /// Its text.
+    /// The contents of the file.
     pub text: String,
     /// Rust: its text with comments and literals blanked. Otherwise empty.
     pub code: String,
 }
 
 impl File {
-    /// From its text.
+    /// Creates a file from its path and contents.
     pub fn new(path: &str, text: &str) -> Self {
         let code = if path.ends_with(".rs") { code::blank(text) } else { String::new() };
         Self { path: path.into(), text: text.into(), code }
@@ -40,13 +40,13 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// Whether all of it is tests.
+    /// Returns whether the whole file is tests.
     pub fn is_test(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         self.path.contains("/tests/") || name.ends_with("tests.rs")
     }
 
-    /// The line from which on it is tests, counted from 1: all of it, or its inner module of tests.
+    /// Returns the line where tests begin, counted from 1: the first line of a test file, or the inner test module.
     pub fn tests_from(&self) -> Option<usize> {
         if self.is_test() {
             return Some(1);
@@ -59,7 +59,7 @@ impl File {
         at.map(|at| at + 1)
     }
 
-    /// The crate it belongs to: `crates/base/ring/src/lib.rs` is of `ring`, `bin/hearth/build.rs` of `hearth`.
+    /// Returns the crate of this file: `ring` for `crates/base/ring/src/lib.rs`, `hearth` for `bin/hearth/build.rs`.
     pub fn krate(&self) -> Option<&str> {
         let in_layer = self.path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
         let path = in_layer.map(|(_, path)| path).or_else(|| self.path.strip_prefix("bin/"))?;
@@ -69,7 +69,7 @@ impl File {
 
 /// One dependency of a package.
 pub struct Dependency {
-    /// Its package name.
+    /// Package name of the dependency.
     pub name: String,
     /// Only for tests, benches and examples.
     pub dev: bool,
@@ -77,7 +77,7 @@ pub struct Dependency {
 
 /// A package of the workspace.
 pub struct Package {
-    /// Its name.
+    /// Package name, such as `hearth-ring`.
     pub name: String,
     /// Its folder, from the top of the tree, with `/`.
     pub folder: String,
@@ -85,7 +85,7 @@ pub struct Package {
     pub license: String,
     /// Names of its features.
     pub features: Vec<String>,
-    /// What it depends on directly.
+    /// Direct dependencies, dev-dependencies included.
     pub dependencies: Vec<Dependency>,
 }
 
@@ -101,21 +101,21 @@ impl Package {
     }
 }
 
-/// `hearth-ring` is `ring`.
+/// Returns the name without the prefix: `ring` for `hearth-ring`.
 pub fn short_name(package: &str) -> &str {
     package.strip_prefix("hearth-").unwrap_or(package)
 }
 
 /// Everything that is checked.
 pub struct Tree {
-    /// Sorted by path.
+    /// All text files, sorted by path.
     pub files: Vec<File>,
-    /// The workspace's packages.
+    /// Packages of the workspace.
     pub packages: Vec<Package>,
 }
 
 impl Tree {
-    /// The working tree.
+    /// Reads the working tree below `root`.
     pub fn read(root: &Path) -> Result<Self, String> {
         let mut files = Vec::new();
         read_folder(root, "", &mut files).map_err(|error| format!("cannot read {}: {error}", root.display()))?;
@@ -128,7 +128,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// All Rust files.
+    /// Iterates over all Rust files.
     pub fn rust(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.is_rust())
     }
@@ -157,7 +157,7 @@ pub fn workspace() -> Result<Vec<Package>, String> {
     packages(&run::output(run::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?)
 }
 
-/// What `cargo metadata` says of the workspace.
+/// Parses the output of `cargo metadata`.
 fn packages(metadata: &str) -> Result<Vec<Package>, String> {
     let metadata: Value = serde_json::from_str(metadata).map_err(|error| format!("cargo metadata: {error}"))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

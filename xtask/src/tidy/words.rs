@@ -1,20 +1,19 @@
-//! Rules on every text file: words of what is not done, paths of one machine.
+//! Rules on every text file: words that mark unfinished work, and paths of one machine.
 //!
 //! reads   every text file
 //! writes  findings
-//! memory  none of its own
 
 use super::Found;
 use super::code::words;
 use super::tree::{File, Tree};
 
-/// Words that say that something is not done. Those in capitals are looked for as they are, others in any case.
+/// Words that mark unfinished work. Words in capitals match exactly, others in any case.
 const WORDS: [&str; 9] = ["todo!", "unimplemented!", "TODO", "FIXME", "XXX", "HACK", "for now", "placeholder", "dummy"];
 
 /// Beginnings of paths that exist on one machine only.
 const PATHS: [&str; 4] = ["/home/", "/root/", "/Users/", "/mnt/"];
 
-/// These name the words in order to forbid them, or hold other people's text.
+/// Exempt are files that name the words in order to forbid them, or hold third-party text.
 fn exempt(file: &File) -> bool {
     let names = ["package-lock.json", "LICENSE"];
     file.path.starts_with("xtask/src/tidy/")
@@ -22,7 +21,7 @@ fn exempt(file: &File) -> bool {
         || names.iter().any(|name| file.path.ends_with(name))
 }
 
-/// What is committed is done.
+/// Committed work is finished.
 pub fn forbidden(tree: &Tree, found: &mut Found) {
     for file in tree.files.iter().filter(|file| !exempt(file)) {
         for (index, line) in file.text.lines().enumerate() {
@@ -37,7 +36,7 @@ pub fn forbidden(tree: &Tree, found: &mut Found) {
     }
 }
 
-/// What is committed works in another folder.
+/// Committed files work in any folder.
 pub fn absolute_paths(tree: &Tree, found: &mut Found) {
     for file in tree.files.iter().filter(|file| !exempt(file)) {
         for (index, line) in file.text.lines().enumerate() {

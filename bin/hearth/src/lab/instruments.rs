@@ -1,9 +1,9 @@
-//! What looks at a node from within its process: the dashboard's view, and the profiler.
+//! Observes a node from within its process: the dashboard's view and the profiler.
 //!
-//! reads   the node's workspace; of a cluster on this machine what its nodes serve
-//! writes  a second of the node as JSON, for the dashboard
+//! reads   the node's workspace; in a cluster on this machine, also the pages that its nodes serve
+//! writes  one second of the node's activity as JSON, for the dashboard
 //!
-//! A node does not know the lab, whose tools these are, so they are joined here.
+//! The node crates do not depend on the lab, which owns these tools, so the binary joins the two here.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use hearth_serve::dashboard::LookAt;
 
 use super::profile::{self, ChainService};
 
-/// What a bench takes from this program.
+/// What this program provides to a bench.
 pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: OF_NODE };
 
 /// Those of a node of tiles.
@@ -35,12 +35,12 @@ fn look_at_node(config: &Config) -> LookAt {
 pub const OF_CHAIN: hearth_evm_node::Instruments =
     hearth_evm_node::Instruments { look_at: look_at_chain, profiler: profiler_of_chain };
 
-/// The dashboard's view of an EVM node, whose workspace is known once it has a port.
+/// Returns the dashboard's view of an EVM node. The workspace is known once the node has a port.
 fn look_at_chain(workspace: Arc<OnceLock<PathBuf>>) -> LookAt {
     look_at(workspace, None)
 }
 
-/// How the demonstration of a cluster sees what a node sends and receives: as the monitor does.
+/// Opens a node's traffic counters for the cluster demonstration, as the monitor does.
 pub fn open_meter(workspace: &Path) -> Option<Meter> {
     let mut seconds = Seconds::of(Watch::attach(&[workspace.to_owned()]).ok()?);
     Some(Box::new(move || {
@@ -61,8 +61,8 @@ fn profiler_of_chain(chain: Chain) -> Arc<dyn hearth_web3::Profiler> {
     Arc::new(ChainService::new(chain))
 }
 
-/// How the dashboard sees the node: as the monitor does, by its workspace, once that is known; and the cluster on this
-/// machine that it is of.
+/// Returns the dashboard's view of the node: through the node's workspace, as the monitor does, once that is known, and
+/// of the local cluster that it belongs to.
 fn look_at(workspace: Arc<OnceLock<PathBuf>>, membership: Option<Membership>) -> LookAt {
     Box::new(move || {
         let mut seconds = Seconds::of(Watch::attach(std::slice::from_ref(workspace.get()?)).ok()?);

@@ -1,5 +1,5 @@
-//! The lab of this program: the commands that measure, watch and tune nodes, and what looks at a node from within its
-//! process.
+//! The lab commands of this program, which measure, watch and tune nodes, and the instruments that observe a node from
+//! within its process.
 //!
 //! All of it is behind the feature `lab`; `without_lab.rs` stands in for it.
 
@@ -17,11 +17,11 @@ use hearth_local_cluster::OpenMeter;
 use hearth_node::boot::{BootError, Instruments};
 use hearth_node::config::{LocalNode, Rpc};
 
-/// What looks at a node of tiles.
+/// Instruments of a node of tiles.
 pub const INSTRUMENTS: Option<Instruments> = Some(instruments::OF_NODE);
-/// What looks at an EVM node.
+/// Instruments of an EVM node.
 pub const INSTRUMENTS_OF_CHAIN: Option<hearth_evm_node::Instruments> = Some(instruments::OF_CHAIN);
-/// What the demonstration of a cluster measures nodes with.
+/// Opens the meter with which the cluster demonstration measures its nodes.
 pub const OPEN_METER: Option<OpenMeter> = Some(instruments::open_meter);
 
 /// Returns how many statuses a usual bench takes memory for.
@@ -29,7 +29,7 @@ pub fn bench_status_capacity(rpc: &Rpc) -> Result<Option<usize>, BootError> {
     hearth_bench::usual_status_capacity(rpc).map(Some)
 }
 
-/// `hearth bench`
+/// Runs `hearth bench`.
 pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> {
     let config = options.config.read()?;
     let stop = StopSignal::install()?;
@@ -39,13 +39,13 @@ pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> 
     Ok(hearth_bench::run(config, options, instruments::PROGRAM, &stop, say)?)
 }
 
-/// `hearth monitor`
+/// Runs `hearth monitor`.
 pub fn monitor(options: &monitor::Options, say: &Say) -> Result<(), Failure> {
     let config = options.config.read()?;
     Ok(monitor::run(&LocalNode::of(&config), options, &StopSignal::install()?, say)?)
 }
 
-/// `hearth profile`
+/// Runs `hearth profile`.
 pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
     if let Some(profile::Of::Bench(options)) = &options.of {
         let config = options.bench.config.read()?;
@@ -58,12 +58,12 @@ pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
     Ok(profile::run(&LocalNode::of(&config), &config.rpc.admin_token, options, &stop, say)?)
 }
 
-/// `hearth load`
+/// Runs `hearth load`.
 pub fn load(options: &hearth_load::Options, say: &Say) -> Result<(), Failure> {
     Ok(hearth_load::run(options, purse::open, &StopSignal::install()?, say)?)
 }
 
-/// `hearth tune`
+/// Runs `hearth tune`.
 pub fn tune(command: &hearth_tune::Command, say: &Say) -> Result<(), Failure> {
     Ok(hearth_tune::run(command, env!("HEARTH_OPT_LEVEL"), say)?)
 }

@@ -1,7 +1,7 @@
 //! `hearth monitor`: where the time goes in a running node.
 //!
 //! reads   the workspace of another process, read-only
-//! writes  a screen on a terminal; tables, or JSON, a second at a time where it is piped
+//! writes  a screen on a terminal; tables or JSON, one per second, when piped
 
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -39,13 +39,13 @@ pub struct Options {
 /// Why nothing can be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
-    /// No node.
+    /// No running node was found.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// None of that name.
+    /// No node of that name runs.
     #[error("{}", local_nodes::nobody(.0, .1))]
     Unknown(String, Vec<String>),
-    /// No screen.
+    /// The terminal screen could not be set up.
     #[error(transparent)]
     Screen(#[from] ScreenError),
     /// The node went away.
@@ -60,8 +60,8 @@ const RATES: usize = 240;
 /// A pipe has no width; this holds every column.
 const PIPED_WIDTH: usize = 200;
 
-/// Shows a second at a time until Ctrl-C, until nobody reads, or `options.count` seconds. A node that goes away is
-/// waited for, except by who wants so many seconds and no more.
+/// Shows one second at a time until Ctrl-C, until the output closes, or for `options.count` seconds. If the node goes
+/// away, waits for it, unless a count was given.
 pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
     let is_chosen = options.name.is_some() || options.config.config.is_some();
     let running = if is_chosen { vec![] } else { local_nodes::running(node) };
@@ -84,7 +84,8 @@ pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &Say) ->
     lines(&mut rated, options, stop, say)
 }
 
-/// The node named; without a name that of the configuration, or else a bench, or else any that runs.
+/// Workspaces to try, in order: the named node's; without a name the configuration's, then a bench's, then any running
+/// node's.
 fn workspaces(node: &LocalNode, name: Option<&str>, running: &[String]) -> Vec<PathBuf> {
     let named = |name: &str| node.named(name).workspace();
     match name {
@@ -96,7 +97,7 @@ fn workspaces(node: &LocalNode, name: Option<&str>, running: &[String]) -> Vec<P
     }
 }
 
-/// That other nodes run beside the one that is shown, and how to see them.
+/// Names the other nodes that run besides the one shown, and how to see them.
 fn others(running: &[String], shown: &str) -> Option<String> {
     let others: Vec<&str> = running.iter().map(String::as_str).filter(|name| *name != shown).collect();
     let run = if others.len() == 1 { "runs" } else { "run" };
@@ -111,8 +112,8 @@ struct Rated {
 }
 
 impl Rated {
-    /// What happened since the last look. Where the node is gone and another of its name runs, that is looked at next;
-    /// none where the node had been dead all along.
+    /// Returns the activity since the last look. If the node is gone and another of its name runs, switches to that
+    /// one; returns `None` if the node had been dead all along.
     fn next(&mut self) -> Result<Option<Second>, MonitorError> {
         let second = self.seconds.follow()?;
         if let Some(Second { sample, .. }) = second.as_ref().filter(|second| second.sample.alive) {
@@ -137,7 +138,7 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
     drop(screen);
     let watch = rated.seconds.watch();
     if !watch.is_alive() {
-        // What the screen said is gone with it.
+        // The alternate screen takes its last message with it, so print it again.
         hearth_command::output::note(format_args!("the node is gone (pid {})", watch.pid()));
     }
     Ok(())
@@ -188,7 +189,7 @@ mod tests {
         let told = others(&names(&["bench", "hearth"]), "hearth").unwrap();
         assert_eq!(told, "this is `hearth`; bench runs here, too: --name shows another");
         assert!(others(&names(&["a", "b", "c"]), "c").unwrap().contains("a, b run here"));
-        // The configuration's first, then a bench, then whoever runs.
+        // Prefer the configuration's node, then a bench, then any node that runs.
         let of =
             |name: Option<&str>| workspaces(&LocalNode::of(&Config::default()), name, &names(&["hearth", "other"]));
         let ends = |path: &PathBuf, name: &str| path.ends_with(format!("hearth-{name}"));

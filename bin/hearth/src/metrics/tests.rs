@@ -1,4 +1,4 @@
-//! What is served is named as Prometheus wants it, and what `config/` and the docs name is served.
+//! Metrics have names that Prometheus accepts, and every metric named in `config/` and the docs exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ fn text_of(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What nodes of either ledger serve.
+/// Metrics of nodes of both ledgers.
 fn all() -> Vec<Metric> {
     families::declared(&topology()).into_iter().chain(of_evm()).collect()
 }
@@ -88,11 +88,11 @@ fn what_the_dashboard_and_the_alerts_name_is_served() {
     }
 }
 
-/// What is asked of a label is asked of one that the metric has.
+/// Every label used in a query exists on the metric that the query names.
 #[test]
 fn the_labels_that_the_dashboard_and_the_alerts_name_are_served() {
     let samples = samples();
-    // Those that Prometheus adds when it scrapes.
+    // Labels that Prometheus adds when it scrapes.
     let added = ["job", "instance", "le"];
     for path in ["config/grafana-dashboard.json", "config/alerts.yml"] {
         let text = text_of(path).replace("\\\"", "\"");
@@ -154,7 +154,7 @@ fn the_dashboard_is_one_that_grafana_takes() {
     assert!(panels.len() >= 12, "{}", panels.len());
 }
 
-/// A new reason for a drop, or a new stage of the latency, must not be missing.
+/// Every drop reason and every latency stage has a metric.
 #[test]
 fn the_dashboard_shows_every_drop_and_every_latency() {
     let names = named(&dashboard().to_string());
@@ -170,7 +170,7 @@ fn the_dashboard_shows_every_drop_and_every_latency() {
     }
 }
 
-/// Every alert says how bad it is, how long it must last, what it means and what to do.
+/// Every alert states its severity, how long it must last, what it means and what to do.
 #[test]
 fn every_alert_says_what_to_do_and_is_tested() {
     let (rules, tests, page) =

@@ -1,9 +1,8 @@
-//! `hearth why 0x…`: what became of a transaction of the Ethereum chain, or of the ledger of outputs beside it.
+//! `hearth why 0x…`: the fate of a transaction of the Ethereum chain, or of the UTXO ledger next to it.
 //!
-//! reads   the answers of an EVM node to `hearth_transactionFate` and, for the rest, to what every such node serves
-//! writes  the fate, in the form in which the other chain's nodes tell it
+//! reads   an EVM node's answer to `hearth_transactionFate` and, for details, to methods that every such node serves
+//! writes  the fate, in the format of `getTransactionFate` on a Solana node
 //! memory  one answer at a time
-//! drops   nothing
 
 use hearth_command::node_rpc::{self, Rpc, RpcError};
 use hearth_node::config::LocalNode;
@@ -16,7 +15,7 @@ use crate::local_nodes;
 const HASH_DIGITS: usize = 64;
 /// Digits of an address.
 const ADDRESS_DIGITS: usize = 40;
-/// Where `hearth evm run` listens where nothing else is said.
+/// Default address of `hearth evm run`.
 const USUAL: &str = "http://127.0.0.1:8545";
 
 /// Whether an argument is meant for this chain; refused where it is, and is no hash.
@@ -30,7 +29,7 @@ pub fn is_hash(text: &str) -> Result<bool, WhyError> {
     }
 }
 
-/// Where the node is that a hash is asked of, where no option says it: the one node of this chain that runs here.
+/// Returns the URL of the node to ask when no option names one: the only Ethereum node that runs here.
 pub fn usual_place(node: &LocalNode) -> Result<String, WhyError> {
     let running: Vec<String> = local_nodes::running(node).into_iter().filter(|name| name.starts_with("evm-")).collect();
     match &running[..] {
@@ -40,7 +39,7 @@ pub fn usual_place(node: &LocalNode) -> Result<String, WhyError> {
     }
 }
 
-/// What the node at `url` says became of the transaction.
+/// Asks the node at `url` for the fate of the transaction.
 pub fn fate(url: &str, hash: &str) -> Result<Value, WhyError> {
     Question { url, hash, rpc: node_rpc::at(url).map_err(|_| WhyError::Url(url.into()))? }.fate()
 }
@@ -250,7 +249,7 @@ mod tests {
     fn a_node_of_another_chain_is_named() {
         let error = fate_by(&[]).unwrap_err().to_string();
         assert!(error.contains("a hash of the Ethereum chain") && error.contains("hearth evm run"), "{error}");
-        // Nobody listens at a port that was just given back.
+        // Nothing listens on a port that was just released.
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let error = fate(&format!("http://{free}"), HASH).unwrap_err().to_string();
         assert!(error.contains("no answer") && error.contains("--url"), "{error}");

@@ -83,7 +83,7 @@ fn totals_grow_by_the_rates(summary: &str) {
     }
 }
 
-/// What is dropped for the sake of a full pool or a late block is no fault; all else is.
+/// Drops because of a full pool or a late block are expected; any other drop is a failure.
 fn nothing_went_wrong(result: &Value) {
     assert_eq!(count(result, "/failed"), 0);
     for (place, dropped) in result["dropped"].as_object().expect("an object of counts") {
@@ -106,7 +106,7 @@ fn bench_reports() {
     assert_eq!(number(&result, "/warmup_s"), 1.0);
     let cores = std::thread::available_parallelism().expect("cores").get() as f64;
     assert!(number(&result, "/cores") > 0.0 && number(&result, "/cores") <= cores);
-    // What was measured is part of what landed.
+    // Measured transactions are a subset of the landed ones.
     assert!(mean * duration <= count(&result, "/landed") as f64 + 1.0, "{result:#}");
     assert!(number(&result, "/cpu_us_per_txn/node") > 0.0 && number(&result, "/cpu_us_per_txn/load") > 0.0);
     assert!((1 << 20..2_000_000_000).contains(&count(&result, "/rss_bytes_max")), "{result:#}");
@@ -129,7 +129,7 @@ fn bench_reports() {
     assert!((number(&result, "/efficiency") / efficiency - 1.0).abs() < 1e-6, "{efficiency}: {result:#}");
     assert_eq!(text(&result, "/config/name"), bench.setup.name);
     assert_eq!(count(&result, "/config/development/genesis/fund_initial_accounts"), 64);
-    // What 0 came to, and what was not measured.
+    // The value that 0 was resolved to, and keys that were not measured.
     assert!(count(&result, "/config/layout/verify_tile_count") > 0 && count(&result, "/cores") > 0);
     assert!(result["rss_growth_bytes"].is_null() && !summary.contains("after the first 10 s"), "{summary}");
     assert!(number(&result, "/cores_used") > 0.0 && number(&result, "/cores_used") <= cores * 1.05, "{result:#}");
@@ -229,7 +229,7 @@ fn ctrl_c_before_anything_is_measured_says_so() {
         assert_eq!(status.code(), Some(130), "{test}: {said}");
         assert!(said.contains("interrupted before anything was measured") && said.contains(landed), "{test}: {said}");
         assert!(!said.contains("txn/s      mean") && !said.contains("panicked"), "{test}: {said}");
-        // What was sent until then is written, and nothing that was not measured.
+        // The transactions sent until then are recorded, and nothing that was not measured.
         let written = bench.setup.folder.path().join("result.json").exists();
         assert!(!written || bench.result()["measured"] == false, "{test}");
         assert!(written == (test == "warming") || ["early", "signing"].contains(&test), "{test}");

@@ -1,4 +1,4 @@
-//! A node beside others: it takes free ports, has a name and a chain of its own, and can be asked by its name.
+//! Several nodes on one machine: each takes free ports, has its own name and chain, and can be queried by name.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Output;
 
 use super::node::{Process, hearth, output};
 
-/// A signature of nobody.
+/// A valid signature that belongs to no transaction.
 const NOBODYS: &str = "5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW";
 
-/// Runs a command in a folder; its exit code and all that it says.
+/// Runs a command in a folder; returns its exit code and output.
 fn says(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } = output(hearth().args(arguments).current_dir(folder));
     (status.code(), [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat())
@@ -40,7 +40,7 @@ fn a_second_node_has_ports_and_a_chain_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
     let name = format!("beside-{}", std::process::id());
-    // Whether we take it or somebody has: it is taken.
+    // The port is taken either way: by this test or by another process.
     let _taken = TcpListener::bind("127.0.0.1:8899");
     let node = Process::start(hearth().args(["run", "--name", &name]).current_dir(place));
     let lines = node.wait_for_line("ready;").join("\n");
@@ -76,7 +76,7 @@ fn a_second_node_has_ports_and_a_chain_of_its_own() {
     let (code, said) = says(place, &of_chain);
     assert!(code == Some(1) && said.contains("in use by process"), "{said}");
 
-    // What would surprise is an error: the same name, the same chain, a port that was asked for.
+    // Explicit requests that collide are errors: the same name, the same chain, the same port.
     let chain = format!(".hearth/{name}/ledger");
     for (arguments, part) in [
         (&["run", "--name", &name][..], "--name"),

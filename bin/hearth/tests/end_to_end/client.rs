@@ -1,4 +1,4 @@
-//! Who sends: transactions made by hand, over QUIC and plain UDP.
+//! A client that sends handmade transactions over QUIC and plain UDP.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub fn signature_of(transaction: &[u8]) -> Signature {
     *transaction[1..].first_chunk().expect("a signature")
 }
 
-/// The address of an account that nobody has the key of: `kind` and `number` tell them apart.
+/// Returns an address for which no key exists. `kind` and `number` make it unique.
 pub fn fresh_address(kind: u8, number: usize) -> Pubkey {
     let mut address = [kind; 32];
     address[..8].copy_from_slice(&(number as u64 + 1).to_be_bytes());
@@ -88,14 +88,14 @@ impl Sender {
         self.client.send_transaction(transaction).is_ok()
     }
 
-    /// Takes one transaction if there is room, and moves what is under way.
+    /// Queues one transaction if there is room, and moves pending datagrams.
     pub fn try_send(&mut self, transaction: &[u8]) -> bool {
         let taken = self.client.send_transaction(transaction).is_ok();
         self.step(Duration::from_millis(1));
         taken
     }
 
-    /// Goes on until `done`.
+    /// Drives the connection until `done`.
     pub fn drive(&mut self, what: &str, mut done: impl FnMut(&Client) -> bool) {
         let start = Instant::now();
         while !done(&self.client) {
@@ -104,7 +104,7 @@ impl Sender {
         }
     }
 
-    /// Sends what is to be sent, without listening to any answer.
+    /// Sends all pending datagrams without reading any answer.
     pub fn transmit(&mut self) {
         let now = Instant::now();
         while let Some(transmit) = self.client.poll_transmit(now, &mut self.buffer) {
@@ -113,7 +113,7 @@ impl Sender {
         }
     }
 
-    /// Sends and retransmits what is due, and reads no answer.
+    /// Sends and retransmits all due datagrams without reading any answer.
     pub fn transmit_again(&mut self) {
         let now = Instant::now();
         if self.client.next_timeout().is_some_and(|due| due <= now) {
@@ -122,7 +122,7 @@ impl Sender {
         self.transmit();
     }
 
-    /// Sends what is to be sent and takes in what comes within `wait`.
+    /// Sends pending datagrams and processes those that arrive within `wait`.
     pub fn step(&mut self, wait: Duration) {
         self.transmit_again();
         let mut datagram = [0; 2048];

@@ -1,4 +1,4 @@
-//! `hearth cluster simulate`: what it tells, and how it takes mistakes.
+//! `hearth cluster simulate`: its report, and its errors on wrong input.
 
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,11 @@
-//! Ten nodes under load on a network that loses, while one after the other is killed and started again, and the network
-//! is cut into halves and healed: none ends by itself, all recover in time and come to the same blocks. Nodes that
-//! compute another bank hash than the leader voted for end.
+//! Ten nodes under load on a lossy network. Nodes are killed and restarted one after another, and the network is
+//! partitioned and healed: no node may exit by itself, and all must recover in time and agree on the blocks. A node
+//! that computes a different bank hash than the leader voted for exits.
 //!
-//! HEARTH_SECONDS says for how long, HEARTH_LOSS how many per cent of the datagrams are lost, HEARTH_KILL_EVERY after
-//! how many seconds a node is killed (0: none), HEARTH_CUT_EVERY after how many the network is cut (0: never),
-//! HEARTH_RATE how many transactions a second there are, HEARTH_VALIDATORS how many nodes make blocks, HEARTH_SEED
-//! which nodes are killed, HEARTH_RECOVERS_WITHIN how many seconds a recovery may take. `cargo xtask soak cluster` sets
-//! them.
+//! Environment: HEARTH_SECONDS duration; HEARTH_LOSS datagram loss in per cent; HEARTH_KILL_EVERY seconds between kills
+//! (0: none); HEARTH_CUT_EVERY seconds between partitions (0: none); HEARTH_RATE transactions per second;
+//! HEARTH_VALIDATORS number of block-producing nodes; HEARTH_SEED selects the nodes to kill; HEARTH_RECOVERS_WITHIN
+//! allowed recovery time in seconds. `cargo xtask soak cluster` sets them.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -20,17 +19,17 @@ use super::node::{hearth, same, wait_until};
 const NODES: usize = 10;
 /// A node that was killed is started again after so long.
 const DOWN_FOR: Duration = Duration::from_secs(5);
-/// A cut is healed after so long. Where both halves make blocks each votes for its own, and a vote binds for twice as
-/// long with each that follows it. Two seconds have at most 6 slots: even if one half leads in all of them, its votes
-/// bind for 64 slots, or 26 s.
+/// How long a partition lasts. If both halves make blocks, each votes for its own, and each further vote doubles a
+/// lockout. Two seconds have at most 6 slots: even if one half leads in all of them, its votes lock it out for 64
+/// slots, or 26 s.
 const CUT_FOR: Duration = Duration::from_secs(2);
-/// After a node was started again, or a cut was healed, all have confirmed what is new within so many seconds, where
-/// nothing says how many: other tests have the cores, too.
+/// Seconds within which all nodes confirm new slots after a restart or a heal, unless the environment says otherwise.
+/// Generous because other tests share the cores.
 const RECOVERS_WITHIN: u64 = 150;
-/// So many seconds before a load's end the last trouble begins: a transaction whose blockhash has expired is signed
-/// again, but not once the load has ended.
+/// The last disturbance begins this many seconds before the load ends. A transaction whose blockhash has expired is
+/// signed again, but not once the load has ended.
 const QUIET_S: u64 = 100;
-/// Beyond the time it is given a load may take so long, for money and what is under way at the end.
+/// Extra time for a load beyond its duration: funding, and transactions in flight at the end.
 const REST: Duration = Duration::from_secs(180);
 /// Slots at the end whose blocks are compared.
 const COMPARED: u64 = 64;
@@ -81,12 +80,12 @@ impl Drop for Load {
     }
 }
 
-/// What is wrong with the cluster just now.
+/// The disturbance that is active now.
 #[derive(Clone, Copy)]
 enum Trouble {
     /// This node is killed.
     Killed(usize),
-    /// The nodes of odd numbers and the others do not reach each other: so many that make blocks are on each side.
+    /// Odd and even nodes cannot reach each other. Holds the number of block producers per side.
     Cut,
     /// Nothing any more, but not all have confirmed this slot.
     Behind(u64),
@@ -114,7 +113,7 @@ impl Pace {
         is_due
     }
 
-    /// Whether it was done about as often as it was to be, in a time of so many seconds.
+    /// Returns whether the disturbance happened about as often as planned over `seconds`.
     fn was_kept(&self, seconds: u64) -> bool {
         self.every == 0 || self.done >= seconds / self.every / 2
     }
@@ -143,7 +142,7 @@ impl<'a> Trials<'a> {
         Self { cluster, until, kills, cuts, random, trouble: None, recovers_within, longest_recovery, most_memory: 0 }
     }
 
-    /// Looks that nodes live that should. It takes a second: rates are told of that.
+    /// Checks that the nodes that should live do. Takes a second, since rates need an interval.
     fn watch(&mut self) {
         let status = self.cluster.status();
         for (number, node) in status.iter().enumerate() {
@@ -189,7 +188,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Ends a trouble: from now on all have to come beyond what any has confirmed.
+    /// Ends a disturbance: from now on every node must pass the highest slot confirmed so far.
     fn mend(&mut self, command: &str, arguments: &[&str]) {
         let begun = Instant::now();
         self.cluster.run(command, arguments);
@@ -241,7 +240,7 @@ fn ten_nodes_through_loss_and_kills() {
     cluster.reaches(&all, newest);
     let caught_up_s = begun.elapsed().as_secs_f64();
     let first = cluster.rpc(1);
-    // The same blocks could come to other states.
+    // Identical blocks must also produce identical state.
     cluster.come_to_one_state(&all);
     let mut compared = [0; NODES];
     for at in newest.saturating_sub(COMPARED).max(1)..=newest {

@@ -23,7 +23,7 @@ const QUIC: u16 = 9007;
 /// Less than a node that joins waits before it gives the others up.
 const SOON: Duration = Duration::from_secs(15);
 
-/// A cluster of its own; whatever becomes of the test, its nodes are stopped.
+/// A cluster for one test. Its nodes are stopped however the test ends.
 pub struct Cluster {
     pub folder: tempfile::TempDir,
     name: String,
@@ -89,9 +89,8 @@ impl Cluster {
         live((self.address(node), RPC).into()).filter_map(|second| second.get("cluster").cloned())
     }
 
-    /// Returns once all of these nodes have one state, at the newest slot that all have confirmed. What a block
-    /// changed, and with it the hash of its bank, is told only until consensus is some way past it, so newer slots are
-    /// tried.
+    /// Returns once all of these nodes have one state at the newest slot that all have confirmed. A node reports a
+    /// block's changes and bank hash only until consensus is some way past it, so this retries with newer slots.
     pub fn come_to_one_state(&self, nodes: &[usize]) {
         wait_until("all have one state", || {
             let at = nodes.iter().map(|node| slot(self.rpc(*node))).min().expect("some nodes");
@@ -153,7 +152,7 @@ fn bank_hash(rpc: Rpc, slot: u64) -> Result<String, String> {
     Ok(changes["bankHash"].as_str().expect("a hash").to_owned())
 }
 
-/// What the cluster of four is not, and no single node.
+/// A cluster of four rejects commands for nodes and regions that it does not have.
 fn refuses_what_it_is_not(cluster: &Cluster) {
     for (wanted, why) in [
         (["--nodes", "5"], "has 4 nodes, 1 validator of them; --reset"),
@@ -181,7 +180,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     let newest = cluster.transfer(&mut sender, 0..100);
     cluster.reaches(&[1, 2, 3, 4], newest);
 
-    // One region is cut off: the others go on, it does not.
+    // One region is partitioned off: the others advance, it does not.
     let text = cluster.run("partition", &["Singapore"]);
     assert!(text.contains("cut: node-4 | node-1 node-2 node-3"), "{text}");
     wait_until("it is cut off", || {
@@ -196,7 +195,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     assert!(cluster.run("heal", &[]).contains("1 cut is mended"));
     cluster.reaches(&[4], newest);
 
-    // One is killed, and comes back to what it missed.
+    // A killed node catches up after a restart.
     cluster.run("kill", &["node-2"]);
     assert_eq!(cluster.alive(), [true, false, true, true]);
     let newest = cluster.transfer(&mut sender, 200..300);
@@ -216,7 +215,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     );
     let (code, _, said) = cluster.command("up", &[]);
     assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --name"), "{said}");
-    // What a new one cannot be costs the one that is there nothing.
+    // An invalid new node must not cost the cluster the node that is there.
     cluster.run("kill", &["node-4"]);
     let (code, _, said) = cluster.command("up", &["--reset", "--validators", "99"]);
     assert!(code == Some(WRONG_USE) && said.contains("--validators"), "{said}");
@@ -230,7 +229,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     assert_eq!(cluster.alive(), [false; 4]);
     let left = fs::read_dir("/dev/shm").expect("shared memory").flatten();
     assert!(!left.into_iter().any(|file| file.file_name().to_string_lossy().contains(&cluster.name)));
-    // All of it starts again where it was.
+    // The whole cluster restarts where it stopped.
     cluster.run("up", &[]);
     cluster.reaches(&[1, 2, 3, 4], newest + 1);
     cluster.run("down", &[]);
@@ -273,9 +272,9 @@ fn the_dashboard_of_each_node_shows_all_of_them() {
     assert_eq!((of("region"), &all["own"]), (vec![json!(0), json!(1), json!(2)], &json!("node-2")));
     assert_eq!((&all["regions"][0]["name"], &all["regions"][0]["latitude"]), (&json!("London"), &json!(51.5)));
     assert_eq!(all["links"][0], json!({ "regions": [0, 1], "rtt_ms": 60.0, "cut": 0.0 }));
-    // What leaves the leader's shred tile; followers make no blocks.
+    // Measured at the leader's shred tile; followers make no blocks.
     assert_eq!(of("left_txn_per_s")[1..], [Value::Null, Value::Null]);
-    // A second in which the leader was too slow to answer shows nothing of what left in it: there are more to come.
+    // In a second where the leader answers too late, the rate is missing; later seconds have it.
     let mut sent = 0;
     until_shown(&mut seconds, "the transfers leave", |second| {
         let has_left = second["nodes"][0]["left_txn_per_s"].as_f64().is_some_and(|rate| rate > 20.0);
@@ -347,7 +346,7 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     let (code, _, said) = cluster.command("up", &[]);
     assert!(code == Some(WRONG_USE) && said.contains("is no folder"), "{said}");
     fs::remove_file(cluster.place()).expect("removed");
-    // Somebody's own file of that name costs nothing of what is beside it.
+    // A user's file of that name must not endanger the files next to it.
     let [state, beside] = ["cluster.json", "beside"].map(|file| cluster.place().join(file));
     fs::create_dir_all(&beside).expect("made");
     for text in ["{\"name\": \"x", "{\"name\": \"x\", \"map\": null, \"nodes\": []}"] {
@@ -366,13 +365,13 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     let after = cluster.status();
     assert!(before.iter().zip(&after).all(|(before, after)| before["pid"] != after["pid"]), "{before:?} {after:?}");
     assert_eq!(cluster.alive(), [true; 2]);
-    // What of the links cannot be read is written anew.
+    // An unreadable links file is rewritten.
     fs::write(cluster.place().join("links.toml"), "[[node").expect("written");
     let (code, _, said) = cluster.command("partition", &["node-2"]);
     assert!(code == Some(FAILED) && said.contains("`hearth cluster heal --folder"), "{said}");
     assert!(cluster.run("heal", &[]).contains("is written anew"));
     assert!(cluster.run("heal", &[]).contains("0 cuts are mended"));
-    // A demonstration stops nobody's cluster.
+    // A demonstration must not stop an existing cluster.
     let (code, _, said) = cluster.command("demo", &[]);
     assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --name"), "{said}");
     assert_eq!(cluster.alive(), [true; 2]);
@@ -394,23 +393,23 @@ fn four_that_make_blocks_begin_at_once() {
     cluster.run("up", &of_four);
     soon(&cluster, "a new chain", &[1, 2, 3, 4], 8);
 
-    // All stop, and begin again: nobody has a block that the others lack.
+    // After a full stop and restart, no node has a block that the others lack.
     cluster.run("down", &[]);
     cluster.run("up", &[]);
     let newest = (1..=4).map(|node| slot(cluster.rpc(node))).max().expect("four");
     soon(&cluster, "after a stop of all", &[1, 2, 3, 4], newest + 8);
     cluster.run("down", &[]);
 
-    // One is killed soon after. What each of the others voted for alone binds it for some slots.
+    // One node is killed soon after. The lone votes of each of the others lock it out for some slots.
     cluster.run("up", &[&["--reset"], &of_four[..]].concat());
     cluster.run("kill", &["node-4"]);
     cluster.reaches(&[1, 2, 3], 8);
     cluster.run("down", &[]);
 }
 
-/// Ten nodes, in two loads: at a block's limits, and twice as much with the limits lifted. Each follower comes to what
-/// the leader has. How soon it does so is a question of the cores that other programs leave: the demo tells it, this
-/// test does not judge it.
+/// Ten nodes under two loads: at the block limits, and at twice that with the limits lifted. Every follower reaches the
+/// leader's state. How soon depends on the cores that other programs leave, so the demo reports the time and this test
+/// does not judge it.
 #[test]
 fn ten_nodes_come_to_the_same_state() {
     let cluster = Cluster::new("demo");

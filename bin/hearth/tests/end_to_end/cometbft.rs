@@ -1,7 +1,7 @@
-//! `hearth load etl` on the logs of a real CometBFT network under load: what they say is what the nodes say.
+//! `hearth load etl` on the logs of a real CometBFT network under load: the logs must agree with the nodes.
 //!
-//! `HEARTH_COMETBFT` names the program; without it nothing here is tested, and the test says so: `cargo xtask test`
-//! installs it first.
+//! `HEARTH_COMETBFT` names the program. Without it these tests are skipped with a message; `cargo xtask test` installs
+//! it first.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use hearth_testkit::ports;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Whatever is awaited comes within this, on a machine that does much else.
+/// Deadline of every wait, generous for a busy machine.
 const WITHIN: Duration = Duration::from_secs(120);
 
 fn hearth() -> Command {
@@ -22,7 +22,7 @@ fn hearth() -> Command {
     command
 }
 
-/// A network of one validator, which logs what it does; ends by Ctrl-C.
+/// A network of one validator with logging enabled. Dropping it sends Ctrl-C.
 struct Network(Child);
 
 impl Network {
@@ -46,7 +46,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // It stops its nodes when it is asked to end.
+        // The command stops its nodes when it is interrupted.
         if matches!(self.0.try_wait(), Ok(None)) {
             let _ = kill_process(Pid::from_child(&self.0), Signal::INT);
             let _ = self.0.wait();
@@ -86,7 +86,7 @@ fn the_logs_of_a_run_say_what_its_nodes_say() {
     load.args(["--duration", "4", "--comet", &comet, "--json"]).arg(&report);
     assert!(load.stdout(Stdio::null()).status().expect("hearth").success());
     let report: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
-    // How many transactions wait is asked of CometBFT; a machine that does much else may have no answer to some looks.
+    // The number of waiting transactions comes from CometBFT; on a busy machine some samples may get no answer.
     assert_eq!(report["pool_source"], "num_unconfirmed_txs of CometBFT", "{report}");
     let moments = report["moments"].as_array().expect("moments");
     assert!(moments.iter().any(|moment| moment["pool_pending"].is_u64()), "{report}");
@@ -104,7 +104,7 @@ fn the_logs_of_a_run_say_what_its_nodes_say() {
     let heights = blocks["heights"].as_u64().expect("a number");
     assert!(heights >= 15 && blocks["block_ms"]["p50"].as_f64() < Some(5_000.0), "{blocks}");
     assert!(blocks["tps"].as_f64() > Some(20.0) && blocks["stages"].as_array().is_some_and(|it| it.len() == 6));
-    // Both nodes say the same of each height: nothing contradicts the logs, and now it is known what is valid.
+    // Both nodes agree on every height: nothing contradicts the logs, and validity is now known.
     let nodes = etl(folder, &["--network", &web3, "--comet", &comet, "--metrics", &format!("{web3}/metrics")]);
     zero(&nodes["read"], &["contradictions", "without_results"]);
     assert!(nodes["read"]["asked"].as_u64() >= Some(2 * heights), "{nodes}");
@@ -113,7 +113,7 @@ fn the_logs_of_a_run_say_what_its_nodes_say() {
     assert_eq!(nodes["blocks"]["samples"], 1);
     network.stop();
 
-    // The same logs go on in the other form, and are read from where they ended.
+    // The same logs continue in the other format, and reading resumes where it ended.
     let network = Network::start(&cometbft, folder, port, "json");
     let deadline = Instant::now() + WITHIN;
     let before = nodes["blocks"]["heights"].as_u64();

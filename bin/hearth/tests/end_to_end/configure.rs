@@ -6,7 +6,7 @@ use std::process::Output;
 
 use super::node::{hearth, output};
 
-/// A machine whose kernel narrows socket buffers.
+/// A fake machine whose kernel limits socket buffers too tightly.
 fn machine() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in [

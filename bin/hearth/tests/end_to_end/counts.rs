@@ -21,10 +21,10 @@ const FEE: u64 = 5000;
 const FEE_KEPT: u64 = FEE / 2;
 const FUNDED: u64 = LAMPORTS_PER_SOL;
 
-/// The good ones: so many senders, so many transfers each, to an address each.
+/// Valid load: this many senders, each with this many transfers to distinct addresses.
 const SENDERS: usize = 32;
 const TRANSFERS: usize = 8;
-/// The first so many of them are sent once more, and the first so many of these again.
+/// The first this many of them are sent twice, and the first this many of these again.
 const TWICE: usize = 40;
 const THRICE: usize = 5;
 /// Copies of the first.
@@ -84,7 +84,7 @@ fn with_lookup(payer: &SigningKey, number: usize, blockhash: &Hash) -> Vec<u8> {
     [&[1][..], &payer.sign(&message), &message].concat()
 }
 
-/// Transactions that must not land, by the counter of their end.
+/// Transactions that must not land, by the drop counter that must count them.
 fn dropped(blockhash: &Hash, expired: &Hash) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let key = funded_account_key;
     let pay =
@@ -153,7 +153,7 @@ fn counts_are_exact() {
     assert_eq!(metrics.total("bank_failed"), failed as u64);
     let mut drops = metrics.dropped();
     assert_eq!(take_repetitions(&mut drops), (TWICE + THRICE) as u64);
-    // Pack lets a blockhash that it does not know wait for the block under way, in which a bank may see it first.
+    // Pack keeps transactions with an unknown blockhash until the current block ends, so a bank may reject them first.
     let expired = ["pack_dropped_expired", "bank_dropped_blockhash_not_found"];
     let seen: u64 = expired.iter().filter_map(|name| drops.remove(*name)).sum();
     drops.insert(expired[0].to_owned(), seen);
@@ -163,7 +163,7 @@ fn counts_are_exact() {
     }
     assert_eq!(drops, expected);
 
-    // No votes are counted, or anything else that the test has not sent.
+    // Only the test's own transactions are counted: no votes or others.
     let committed = (landed + failed) as u64;
     assert_eq!(rpc.transaction_count(), committed);
     wait_until("the count finalized", || same(rpc.call("getTransactionCount", json!([])), json!(committed)));
@@ -182,8 +182,8 @@ fn counts_are_exact() {
     node.stop();
 }
 
-/// Takes the repetitions out of what was dropped. Which of the two filters sees one depends on the verify tile that
-/// gets it. After a second both have forgotten the first, which waits in pack or has landed.
+/// Removes duplicates from the drop counts. Which of the two filters sees a duplicate depends on the verify tile that
+/// gets it. After a second both filters have forgotten the first copy, which waits in pack or has landed.
 fn take_repetitions(drops: &mut BTreeMap<String, u64>) -> u64 {
     let filters = ["verify_dropped_duplicate", "dedup_dropped_duplicate"];
     let behind = ["pack_dropped_duplicate", "bank_dropped_already_processed"];

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::monitor::is_idle;
 use super::node::{DEADLINE, Setup};
 
-/// The status of a path of what serves HTTP, and its page, which need not end.
+/// Returns the status of an HTTP path and its body, which may be an endless stream.
 fn answer(of: SocketAddr, path: &str) -> (u16, impl BufRead + use<>) {
     let answer = direct(Patience::Step(DEADLINE)).get(&format!("http://{of}{path}")).call().expect("it answers");
     (answer.status().as_u16(), BufReader::new(answer.into_body().into_reader()))
@@ -21,7 +21,7 @@ pub fn status(port: u16, path: &str) -> u16 {
     answer((Ipv4Addr::LOCALHOST, port).into(), path).0
 }
 
-/// What the dashboard is sent, one after the other.
+/// Streams the JSON events that the dashboard receives.
 pub fn live(of: SocketAddr) -> impl Iterator<Item = Value> + use<> {
     let lines = answer(of, "/dashboard/live").1.lines().map(|line| line.expect("a stream that goes on"));
     lines.filter_map(|line| Some(serde_json::from_str(line.strip_prefix("data: ")?).expect("JSON")))
@@ -47,7 +47,7 @@ fn the_dashboard_has_the_figures_of_the_monitor() {
     for (tile, other) in shown["tiles"].as_array().unwrap().iter().zip(monitor["tiles"].as_array().unwrap()) {
         assert_eq!((&tile["tile"], keys(tile)), (&other["tile"], keys(other)));
     }
-    // The stream has been left; a node that stops waits for nobody.
+    // The stream's client has left; a stopping node must not wait for it.
     node.stop();
 }
 

@@ -1,4 +1,4 @@
-//! Slots on demand: what needs another slot gets it, and epochs turn without anybody noticing.
+//! Slots on demand: work that needs another slot gets one, and epoch boundaries pass unnoticed.
 
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ fn delegation(payer: &Pubkey, stake: &Pubkey, vote: &Pubkey) -> Vec<Instruction>
     ]
 }
 
-/// Whoever changes stakes never meets the first block of an epoch, neither in a simulation nor when it lands.
+/// Stake changes never hit the first block of an epoch, neither in a simulation nor on chain.
 #[test]
 fn stakes_can_be_delegated_at_any_time() {
     let mut setup = Setup::new("demand-epochs");
@@ -57,7 +57,7 @@ fn stakes_can_be_delegated_at_any_time() {
     let node = setup.start_with(&["--slots-on-demand", "--slots-per-epoch", &EPOCH.to_string()]);
     let (rpc, payer) = (node.rpc(), funded_account_key(0));
     let first = stands(rpc);
-    // Its first vote lands with the next block: until then it is none of the current ones.
+    // The first vote lands with the next block, so the vote account is not current until then.
     let votes = rpc.call("getVoteAccounts", json!([]));
     let vote = [&votes["current"], &votes["delinquent"]].into_iter().find_map(|some| some[0]["votePubkey"].as_str());
     let vote = decode_32(vote.expect("a vote account")).expect("an address");
@@ -71,7 +71,7 @@ fn stakes_can_be_delegated_at_any_time() {
         let signed = transaction(&payer, &delegate, &rpc.latest_blockhash());
         let simulated = rpc.call("simulateTransaction", json!([base64(&signed), { "encoding": "base64" }]));
         assert_eq!(simulated["value"]["err"], Value::Null, "after slot {at}: {simulated}");
-        // Something else lands in the meantime, so that the chain goes on.
+        // Another transaction lands in the meantime, so that the chain advances.
         let transfer = hearth_wire::program::system::transfer(&payer.public_key(), &fresh_address(0x58, n), 1_000_000);
         let status = landed(rpc, &transaction(&payer, &[transfer], &rpc.latest_blockhash()), "confirmed");
         assert!(status["slot"].as_u64().unwrap() % EPOCH != 0, "the first block of an epoch takes nothing: {status}");
@@ -92,7 +92,7 @@ fn who_waits_for_another_blockhash_gets_it() {
     assert_eq!((slot(rpc, "processed"), rpc.is_blockhash_valid(&hash(&before))), (at, true));
     let asked = Instant::now();
     wait_until("another blockhash", || if newest() == before { Err("the same".into()) } else { Ok(()) });
-    // Nothing else makes one while the chain stands; and who asks again and again makes one a second at most.
+    // Nothing else makes a slot while the chain stands still, and repeated requests make at most one a second.
     let most = at + 2 + asked.elapsed().as_secs();
     let after = stands(rpc);
     assert!(after > at && after <= most, "{at} to {after}, at most {most}");
@@ -103,7 +103,7 @@ fn hash(text: &Value) -> [u8; 32] {
     decode_32(text.as_str().expect("a text")).expect("a blockhash")
 }
 
-/// A program's failure is told in the slot to come, and makes none.
+/// A program failure is reported for the coming slot, and makes no slot.
 #[test]
 fn a_refused_preflight_makes_no_slot() {
     let mut setup = Setup::new("demand-refused");

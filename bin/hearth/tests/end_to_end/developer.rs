@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::client::{fresh_address, signature_of, transaction};
 use super::node::{Node, Process, Rpc, Setup, hearth, output, same, wait_until};
 
-/// Logs what it is given, and checks who has signed. Every chain has it, by the second loader.
+/// The memo program: logs its input and checks the signers. Every chain has it, under the second loader.
 const MEMO: &str = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
 /// Where the chain begins.
 const WARP: u64 = 1_000_010;
@@ -81,7 +81,7 @@ fn slot(node: &Node) -> u64 {
     node.rpc().call("getSlot", json!([{ "commitment": "processed" }])).as_u64().expect("a slot")
 }
 
-/// Epochs are of 64 slots, and go on.
+/// An epoch of 64 slots ends, and the next one begins.
 fn an_epoch_ends(rpc: Rpc) {
     let epoch = rpc.call("getEpochInfo", json!([{ "commitment": "processed" }]));
     assert_eq!(epoch["slotsInEpoch"], 64);
@@ -93,7 +93,7 @@ fn an_epoch_ends(rpc: Rpc) {
     });
 }
 
-/// What there is verifies, and executes as it did.
+/// The ledger verifies, and replays to the same result.
 fn is_sound(setup: &Setup) {
     for arguments in [&["ledger", "verify"][..], &["ledger", "replay"]] {
         let config = setup.config();
@@ -184,7 +184,7 @@ fn what_goes_before_something_else_is_said() {
     assert_eq!(account(rpc, MEMO)["owner"], LOADER, "the second loader's before");
     assert_eq!(call(rpc, &funded_account_key(0), MEMO, b"mine")["err"], Value::Null);
     node.stop();
-    // Of a chain that has begun it is said what it keeps.
+    // On an existing chain, the error says which genesis settings it keeps.
     setup.with("development.genesis.slots_per_epoch", 64).with("development.genesis.fund_initial_accounts", 65);
     let node = setup.start();
     let said = node.process.errors();
@@ -209,7 +209,7 @@ fn logs_are_cut_where_it_is_asked_for() {
     node.stop();
 }
 
-/// A program of another chain that was deployed there in slot 200, as dumps of its two accounts.
+/// Dumps of the two accounts of a program that was deployed on another chain in slot 200.
 fn dump_of_slot_200(folder: &Path, program: &Pubkey, elf: &[u8]) -> [String; 2] {
     let code = fresh_address(0xc1, 2);
     let program_data = [&2u32.to_le_bytes()[..], &code].concat();
@@ -300,7 +300,7 @@ fn accounts_are_cloned_from_dumps_and_from_another_node() {
     for program in [&program, &upgradeable] {
         assert_eq!(call(rpc, &funded_account_key(0), program, b"cloned")["err"], Value::Null);
     }
-    // What was cloned is not asked for again.
+    // Cloned accounts are not fetched again.
     original.stop();
     node.stop();
     here.start_with(&clones[..clones.len() - 1]).stop();

@@ -21,7 +21,7 @@ fn amount(number: usize) -> u64 {
     1_000_000 + number as u64
 }
 
-/// Sends transfers of these numbers, each to an address of its own, and waits until all are confirmed.
+/// Sends numbered transfers to distinct addresses, and waits until all are confirmed.
 fn pay(node: &Node, numbers: std::ops::Range<usize>) {
     let rpc = node.rpc();
     let before = confirmed(rpc);
@@ -51,12 +51,12 @@ fn wait_for_snapshot(node: &Node, after: u64) -> u64 {
     })
 }
 
-/// `hearth ledger …`
+/// Runs `hearth ledger …`.
 fn ledger(setup: &Setup, command: &str, arguments: &[&str]) -> Output {
     output(hearth().args(["ledger", command, "--config"]).arg(setup.config()).args(arguments))
 }
 
-/// When the tile poh last said that it runs, by the node's own clock, seconds.
+/// The poh tile's last heartbeat, by the node's own clock, in seconds.
 fn poh_heartbeat_s(node: &Node) -> f64 {
     let metrics = node.metrics();
     let is_it = |line: &&str| line.starts_with("hearth_tile_heartbeat_unix_seconds{tile=\"poh:0\"");
@@ -108,7 +108,7 @@ fn a_chain_outlives_its_first_blocks() {
     assert_eq!(balances(node.rpc(), sent), before);
     node.stop();
 
-    // The first blocks are gone; those that the older snapshot needs are there.
+    // The first blocks are pruned; the blocks that the older snapshot needs are kept.
     let listed = lines(&ledger(&setup, "blocks", &[]));
     let slot_of = |line: &String| line.split_whitespace().next().unwrap().parse::<u64>().unwrap();
     assert!(slot_of(&listed[1]) > 1, "{}", listed[1]);
@@ -146,7 +146,7 @@ fn a_chain_outlives_its_first_blocks() {
     let said = node.process.errors();
     assert!(said.contains(&slots[1]) && said.contains("is damaged at byte"), "{said}");
     assert_eq!(balances(node.rpc(), sent), before);
-    // Nobody else may look meanwhile.
+    // The ledger is locked meanwhile.
     let refused = ledger(&setup, "blocks", &[]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("in use by process"), "{refused:?}");
@@ -185,7 +185,7 @@ fn blocks_and_transactions_are_exported() {
     // Once, though the log and the block have it.
     let named = String::from_utf8_lossy(&wrong.stdout).matches("0000000001.log at byte").count();
     assert!(named == 1 && String::from_utf8_lossy(&wrong.stderr).contains("one thing is wrong"), "{wrong:?}");
-    // A start that needs it says what to do.
+    // If the start needs the snapshot, the error says what to do.
     snapshots(&setup).iter().for_each(|file| fs::remove_file(file).unwrap());
     let refused = setup.output("run", &[]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -225,15 +225,15 @@ fn a_full_disk_stops_the_chain_until_there_is_room() {
     pay(&node, 0..500);
     let snapshot = wait_for_snapshot(&node, 0);
 
-    // Somebody fills the disk. It is reached through the node: its mounts are its own.
+    // Fill the disk. It is reached through the node, which has a mount namespace of its own.
     let seen = |path: &std::path::Path| PathBuf::from(format!("/proc/{}/root{}", node.process.id(), path.display()));
     let ballast = seen(&small.join("ballast"));
     let filled = fs::write(&ballast, vec![1; SIZE]);
     assert!(filled.is_err(), "the disk is full now");
     let waiting = || node.metrics().gauge("store_waiting_for_room");
     wait_until("the chain to stand", || if waiting() == 1 { Ok(()) } else { Err(slot(rpc).to_string()) });
-    // The slot that was under way ends, none begins: the tile that would begin it runs again and again meanwhile, for
-    // as long as ten slots would take.
+    // The current slot ends and no new one begins. The tile that would begin it keeps running meanwhile, for the time
+    // of ten slots.
     let (mut at, mut beats) = (slot(rpc), vec![]);
     wait_until("no slot while poh runs", || {
         let (beat, now) = (poh_heartbeat_s(&node), slot(rpc));

@@ -1,5 +1,5 @@
-//! That a process ends: when its terminal is closed, when it is asked to and cannot, and when it has too little memory
-//! or too few threads to begin.
+//! A process ends when its terminal closes, when it is asked to but is stuck, and when memory or threads are too few to
+//! start.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -68,7 +68,7 @@ fn as_leader(command: &Command) -> Command {
     leader
 }
 
-/// Whether this process, and so those that it starts, ignores SIGHUP.
+/// Returns whether this process, and thus its children, ignores SIGHUP.
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is /proc");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("it says what is ignored");
@@ -82,7 +82,7 @@ fn a_monitor_ends_with_its_terminal() {
     // The first gets no signal.
     closed_after(&mut setup.command("monitor"), "verify:0").ended("the monitor's end");
     closed_after(&mut as_leader(&setup.command("monitor")), "verify:0").ended("the monitor's end by SIGHUP");
-    // What ignores SIGHUP, as all do that `nohup` starts, does not end by it.
+    // A process that ignores SIGHUP, as anything under `nohup` does, does not end on it.
     let signals = [Signal::TERM, Signal::HUP].into_iter().filter(|signal| *signal != Signal::HUP || !ignores_hang_up());
     for signal in signals {
         let mut terminal = Terminal::start(&mut setup.command("monitor"), 80, 24);
@@ -103,7 +103,7 @@ fn a_bench_ends_with_its_terminal() {
     closed_after(&mut as_leader(bench.args(options)), "   1 s ").ended("the bench's end by SIGHUP");
 }
 
-/// A program whose standard output takes no byte more.
+/// Starts a program whose standard output is blocked.
 fn stuck(command: &mut Command) -> (Killed, std::io::PipeReader, File) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     // As much as the pipe holds, which is less where the user has many.
@@ -149,7 +149,7 @@ fn what_cannot_stop_is_named_and_ended() {
     }
 }
 
-/// The file is a pipe here, which takes nothing until somebody reads it.
+/// The file is a pipe here, which blocks until it is read.
 #[test]
 fn a_state_that_is_written_slowly_is_not_lost() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -167,8 +167,8 @@ fn a_state_that_is_written_slowly_is_not_lost() {
     assert!(status.code() == Some(1) && said.contains("--state") && said.contains("cannot write it"), "{said}");
 }
 
-/// `hearth` with these arguments, whose user may have so many processes and threads. Root has no such limit, so it
-/// becomes a user who runs nothing else, and reaches the files of the test all the same.
+/// Returns `hearth` with these arguments under a limit of `count` processes and threads. Root has no such limit, so the
+/// command switches to a user that runs nothing else but can still reach the test's files.
 fn with_threads(count: u32, arguments: &[&str]) -> Command {
     let limit = format!("--nproc={count}");
     let user = 60_000 + std::process::id() % 5_000;
@@ -227,7 +227,7 @@ fn without_memory_no_process_stays() {
             let limited = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
             command.args(["-c", &limited]).arg(hearth().get_program()).args(arguments).stdin(Stdio::null());
             let mut process = Process::start(command.current_dir(setup.folder.path()));
-            // It comes up, or it says why it does not, and ends.
+            // Either it starts, or it prints the reason and exits.
             let is_up = wait_until("it to be ready or to end", || process.is_ready_or_ended("ready;"));
             if is_up {
                 process.signal(Signal::TERM);

@@ -28,7 +28,7 @@ pub struct Chain {
     pub process: Process,
     rpc: Rpc,
     pub port: u16,
-    /// What it said before it was ready.
+    /// Lines printed before the node was ready.
     said: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Chain {
         Self { process, rpc: Rpc::on(address.port()), port: address.port(), said }
     }
 
-    /// The same where it may not come up: then its status, and what it said.
+    /// Like `start`, but the node may fail: then its exit status and output.
     pub fn start_or_end(arguments: &[&str]) -> Result<Self, (ExitStatus, String)> {
         let mut process = Process::start(command(0, arguments));
         let mut said = vec![];
@@ -65,12 +65,12 @@ impl Chain {
         Ok(Self { process, rpc: Rpc::on(address.port()), port: address.port(), said })
     }
 
-    /// Its RPC.
+    /// The node's JSON-RPC client.
     pub fn rpc(&self) -> Rpc {
         self.rpc
     }
 
-    /// What it said before it was ready, and since then on standard error.
+    /// All output: lines before the node was ready, then standard error.
     pub fn said(&self) -> String {
         self.said.join("\n") + &self.process.errors()
     }
@@ -219,7 +219,7 @@ fn its_dashboard_has_the_figures_of_the_monitor_and_those_of_the_next_node_after
     assert_eq!((&seen["pid"], &seen["diagnosis"]["finding"]), (&chain.process.id().into(), &"idle".into()));
     chain.process.signal(Signal::KILL);
     chain.process.wait();
-    // Its workspace lies there still.
+    // Its workspace still exists.
     let again = Chain::on(port, &[]);
     assert!(again.said.iter().any(|line| line.contains(&said)), "{:#?}", again.said);
     assert_eq!(shown(port)["pid"], again.process.id());
@@ -238,7 +238,7 @@ fn the_monitor_names_what_the_pool_refuses() {
     let (signer, to) = (Signer::new(&[0x61; 32]).expect("a key"), Address::repeat_byte(0x33));
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Whoever signs has nothing.
+        // An account without funds is refused.
         let refused = transfer(&signer, 0, to, 1);
         let (rpc, ended) = (chain.rpc, &ended);
         let is_refused = move || rpc.try_call("eth_sendRawTransaction", json!([refused])).is_err();
@@ -280,7 +280,7 @@ fn options_make_the_chain_they_say() {
     std::fs::write(&file, words).expect("written");
     let arguments = ["--chain-id", "1234", "--accounts", "2", "--balance", "2.5", "--mnemonic-file", text(&file)];
     let chain = Chain::start(&[&arguments[..], &["--block-time", "0.05"]].concat());
-    // Words of one's own are neither printed nor called public, and nor are the keys that follow from them.
+    // A user's own mnemonic is neither printed nor called public, and nor are the keys derived from it.
     let said = chain.said.join("\n");
     assert!(said.contains("words of your own"), "{said}");
     for never in ["legal", "Private Keys", "Everybody knows"] {
@@ -380,7 +380,7 @@ fn mistakes_are_told() {
     fails(&["--port", "0", "--data-dir", dir], 1, "in use");
     chain.stop();
     fails(&["--port", "0", "--data-dir", dir, "--chain-id", "9"], 1, dir);
-    // Which option differs, and what the folder has.
+    // The error names the option that differs and the folder's value.
     let words = folder.path().join("words");
     std::fs::write(&words, "legal winner thank year wave sausage worth useful legal winner thank yellow")
         .expect("written");
@@ -407,7 +407,7 @@ fn mistakes_are_told() {
     fails(&["--port", "0", "--data-dir", dir], 1, text(&log));
 }
 
-/// What a load sent and was told. Each sender sends its nonces in order, each transfer to an address of its own.
+/// Transfers that a load sent, and the acknowledgements. Each sender sends its nonces in order, each to a new address.
 #[derive(Default)]
 struct Load {
     acknowledged: BTreeMap<B256, (Address, u64)>,
@@ -426,8 +426,8 @@ fn receiver(seed: u64, number: u8, nonce: u64) -> Address {
     Address::from(bytes)
 }
 
-/// Killed at a moment that the seed says, under load, and started again: whatever was acknowledged is in a block soon,
-/// once; what was in a block is in the same.
+/// Kill the node under load at a seeded moment and restart it: every acknowledged transaction lands soon, exactly once;
+/// every transaction that had landed stays in the same block.
 #[test]
 fn kill_9_loses_nothing_that_was_acknowledged() {
     for (seed, block_time) in [(1, "instant"), (2, "0.05"), (3, "instant")] {
@@ -476,7 +476,7 @@ fn kill_9(seed: u64, block_time: &str) {
     chain.stop();
 }
 
-/// Sends until nobody answers.
+/// Sends until the node no longer answers.
 fn send(rpc: Rpc, seed: u64, number: u8) -> Load {
     let (signer, mut load) = (sender(number), Load::default());
     for nonce in 0.. {
@@ -532,7 +532,7 @@ pub fn funded(chain: &Chain) -> Vec<u8> {
     (0..SENDERS).collect()
 }
 
-/// Sends `count` transfers of a sender, each to an address of its own.
+/// Sends `count` transfers from one sender to distinct addresses.
 pub fn send_count(rpc: Rpc, number: u8, count: u64) -> Vec<Sent> {
     let signer = sender(number);
     let one = |nonce| {

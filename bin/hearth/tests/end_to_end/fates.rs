@@ -1,4 +1,4 @@
-//! No transaction vanishes: of each that was sent it can be asked what became of it, by RPC and at the command line.
+//! No transaction vanishes: RPC and the command line report the fate of every transaction sent.
 
 use bs58::encode;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn fate(rpc: &Rpc, signature: &[u8]) -> Value {
     rpc.call("getTransactionFate", json!([encode(signature).into_string()]))["value"].clone()
 }
 
-/// `hearth why`: its exit code and what it says.
+/// Runs `hearth why`; returns its exit code and output.
 fn why(setup: &Setup, signature: &[u8]) -> (Option<i32>, String) {
     let output = setup.output("why", &[&encode(signature).into_string()]);
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
@@ -23,8 +23,7 @@ fn signature_in(bytes: &[u8]) -> Option<&[u8]> {
     if bytes.first() == Some(&1) { bytes.get(1..65) } else { None }
 }
 
-/// Of each transaction it is told what became of it: dropped and counted there; landed, and so many copies dropped;
-/// landed and failed.
+/// Checks the reported fates: dropped and counted; landed, with the number of dropped duplicates; landed and failed.
 pub fn are_told(
     setup: &Setup,
     rpc: &Rpc,

@@ -1,7 +1,7 @@
-//! Damage to every file of an Ethereum chain on disk: a start refuses by name, or has all that it acknowledged, or says
-//! what it cut. That of a Solana ledger is tested beside `open_chain`, without processes.
+//! Damage to every file of an Ethereum chain on disk: a start names the damaged file and refuses, or has all
+//! acknowledged data, or reports what it truncated. Solana ledgers are tested next to `open_chain`, without processes.
 //!
-//! HEARTH_SEED runs another seed; HEARTH_FAULTS so many mutations instead of the few of a normal run.
+//! HEARTH_SEED selects another seed; HEARTH_FAULTS sets the number of mutations, instead of the few of a normal run.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn arguments(folder: &Path) -> [&str; 4] {
     ["--data-dir", folder.to_str().expect("a plain path"), "--block-time", "instant"]
 }
 
-/// A chain that was killed, and what it acknowledged.
+/// Builds a chain, kills it, and returns the transactions that it acknowledged.
 fn made(folder: &Path) -> Vec<Sent> {
     let chain = Chain::start(&arguments(folder));
     let senders = funded(&chain);
@@ -58,7 +58,7 @@ fn trial(made: &Path, sent: &[Sent], file: &Path, mutation: Mutation) -> Outcome
     if worst == Outcome::Silent && said.contains(name) { Outcome::Cut } else { worst }
 }
 
-/// Asks for a transfer's receipt and for what it paid.
+/// Checks a transfer's receipt and the balance that it paid.
 fn look(chain: &Chain, sent: &Sent, name: &str) -> Outcome {
     let receipt = chain.rpc().try_call("eth_getTransactionReceipt", json!([sent.hash]));
     let balance = chain.rpc().try_call("eth_getBalance", json!([sent.to, "latest"]));

@@ -1,5 +1,5 @@
-//! Nodes that follow a leader: they find it by gossip, take its genesis, its shreds and what they missed, and come to
-//! its state.
+//! Nodes that follow a leader: they find it by gossip, fetch its genesis, receive shreds, repair missing ones, and
+//! reach its state.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::client::{Sender, base64_of, fresh_address, signature_of, transfer};
 use super::node::{Node, Rpc, Setup, same, wait_until};
 
-/// A leader that votes, by whose votes followers see whether they have its state.
+/// A leader that votes, so that followers can compare their state with its votes.
 pub fn leader(test: &str) -> (Setup, u16) {
     let mut setup = Setup::new(test);
     setup.with("consensus.vote", true).with("rpc.status_capacity", 65_536);
@@ -32,7 +32,7 @@ pub fn slot(rpc: Rpc) -> u64 {
     rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().unwrap()
 }
 
-/// Waits until all of these have landed; the slot of the last.
+/// Waits until all of these have landed; returns the slot of the last.
 fn landed(rpc: Rpc, signatures: &[Signature]) -> u64 {
     wait_until("all land", || {
         let statuses = rpc.statuses(signatures);
@@ -41,7 +41,7 @@ fn landed(rpc: Rpc, signatures: &[Signature]) -> u64 {
     })
 }
 
-/// Waits until a node has executed a slot, and has it on disk.
+/// Waits until a node has executed a slot and written it to disk.
 pub fn reaches(node: &Node, wanted: u64) {
     wait_until("the node comes there", || {
         let at = slot(node.rpc());
@@ -76,7 +76,7 @@ fn everybody_knows_everybody(nodes: &[&Node]) {
 fn followers_come_to_the_leaders_state() {
     let (leader, gossip) = leader("lead");
     let leader = leader.start();
-    // Something has happened before anybody follows.
+    // The chain has history before the first follower joins.
     let mut sender = Sender::connect(leader.quic(), 1);
     let send = |sender: &mut Sender, numbers: std::ops::Range<usize>| {
         let blockhash = leader.rpc().latest_blockhash();
@@ -114,7 +114,7 @@ fn followers_come_to_the_leaders_state() {
         }
     }
     everybody_knows_everybody(&[&leader, &followers[0], &followers[1]]);
-    // What is handed to a follower lands at the leader, and comes back.
+    // A transaction sent to a follower lands at the leader and comes back.
     let blockhash = followers[0].rpc().latest_blockhash();
     let bytes = transfer(&funded_account_key(7), &fresh_address(6, 0), 2_000_000, &blockhash);
     let sent = followers[0]
@@ -123,7 +123,7 @@ fn followers_come_to_the_leaders_state() {
     assert_eq!(sent, json!(*encode_64(&signature_of(&bytes))));
     wait_until("it comes back", || same(followers[1].rpc().balance(&fresh_address(6, 0)), 2_000_000));
 
-    // One that was away asks for what it missed.
+    // A restarted follower repairs the slots that it missed.
     let [one, two] = followers;
     one.kill();
     let away = send(&mut sender, 600..700);
@@ -173,7 +173,7 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
     assert!(taken.metrics().total("replay_executed_blocks") <= newest + 50 - last);
 
-    // Where nobody's word on snapshots counts the chain is executed from its first block.
+    // Without a trusted snapshot source, the follower replays from the first block.
     let mut from_first = follower("untaken", gossip);
     from_first.with("snapshots.known_validators", vec!["11111111111111111111111111111112"]);
     let untaken = from_first.start();
@@ -181,7 +181,7 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     assert!(untaken.metrics().total("replay_executed_blocks") >= newest - 10);
     assert_eq!(untaken.rpc().balance(&fresh_address(7, 49)), 1_000_000);
 
-    // One that was away for long takes one instead of executing what it missed.
+    // A follower that was away for long downloads a snapshot instead of replaying.
     reaches(&taken, newest + 40);
     taken.kill();
     let left = slot(leader.rpc());
@@ -196,13 +196,13 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
     reaches(&taken, newest);
     let metrics = taken.metrics();
     let (executed, head) = (metrics.total("replay_executed_blocks"), metrics.gauge("replay_head_slot"));
-    // Gossip may have told of the snapshot before that one last.
+    // Gossip may have announced the snapshot before the last one.
     assert!(executed > 0 && executed <= head - (from - 40), "{executed} blocks up to slot {head}, from {from}");
     assert_eq!(block(taken.rpc(), newest), block(leader.rpc(), newest));
     [leader, taken, untaken].into_iter().for_each(Node::stop);
 }
 
-/// Until its 32nd vote a node has rooted nothing: what it has on disk may be of a fork that the cluster leaves.
+/// Before its 32nd vote a node has rooted nothing: its blocks on disk may be on a fork that the cluster abandons.
 #[test]
 fn a_leader_that_is_killed_holds_no_more_for_final_than_it_had_and_goes_on() {
     let (setup, _) = leader("unrooted");
@@ -218,7 +218,7 @@ fn a_leader_that_is_killed_holds_no_more_for_final_than_it_had_and_goes_on() {
     reaches(&node, confirmed + 4);
     assert_eq!(block(node.rpc(), 6), sixth);
 
-    // Its tower says it too.
+    // The saved tower agrees.
     wait_until("a root", || if root.exists() { Ok(()) } else { Err(slot(node.rpc()).to_string()) });
     wait_until("what is final", || if finalized(&node) > 0 { Ok(()) } else { Err("nothing".into()) });
     let (rooted, confirmed) = (finalized(&node), slot(node.rpc()));
@@ -265,7 +265,7 @@ fn a_node_of_another_state_ends_and_names_the_account() {
     let genesis_hash = decode_32(genesis.as_str().unwrap()).unwrap();
     falsify(&setup.ledger().join("snapshots"), &genesis_hash, &key.public_key());
 
-    // As long as nobody touches the account, all hashes are the cluster's.
+    // While no transaction touches the account, all hashes match the cluster's.
     let node = setup.start();
     reaches(&node, slot(leader.rpc()));
     let [here, there] = [&node, &leader].map(|node| node.rpc().balance(&key.public_key()));

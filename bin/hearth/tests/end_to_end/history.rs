@@ -1,4 +1,4 @@
-//! What became of transactions can be asked by every method, and again after a kill.
+//! Every RPC method reports past transactions, also after a kill.
 
 use hearth_ledger::genesis::funded_account_key;
 use hearth_wire::base58::{encode_32, encode_64};
@@ -14,7 +14,7 @@ fn text(address: &[u8; 32]) -> String {
     encode_32(address).to_string()
 }
 
-/// All that is told of the transfers, oldest first: their signatures, and each by `getTransaction`.
+/// Everything that RPC reports about the transfers, oldest first: their signatures, then `getTransaction` of each.
 fn told(rpc: Rpc, payer: &[u8; 32], signatures: &[String]) -> Vec<Value> {
     let options = json!({ "commitment": "confirmed", "maxSupportedTransactionVersion": 0 });
     let transactions = signatures.iter().map(|signature| rpc.call("getTransaction", json!([signature, options])));

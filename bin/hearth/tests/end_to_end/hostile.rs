@@ -1,4 +1,4 @@
-//! Hostile traffic is counted and dropped; the legitimate traffic beside it goes on at its rate, and all of it lands.
+//! Hostile traffic is counted and dropped; concurrent legitimate traffic keeps its rate, and all of it lands.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use serde_json::json;
 use super::client::{Sender, fresh_address, transfer};
 use super::node::{DEADLINE, Metrics, Node, Setup, same, wait_until};
 
-/// The legitimate client's rate is taken over windows of this length: so many before the attacks, and so many at least
-/// while they last.
+/// The legitimate client's rate is measured over windows of this length: this many before the attacks, and at least
+/// this many during them.
 const WINDOW: Duration = Duration::from_millis(100);
 const BEFORE: usize = 10;
 const DURING: usize = 20;
-/// The attacks take processor time on the same machine; yet the median window keeps this share of what it was.
+/// The attacks take CPU time on the same machine, yet the median window keeps this share of its rate.
 const KEPT: f64 = 0.1;
-/// The legitimate client offers so many transfers between two looks at its socket.
+/// Transfers that the legitimate client offers between two polls of its socket.
 const AT_ONCE: usize = 16;
 const GARBAGE_STREAMS: usize = 300;
 const GARBAGE_DATAGRAMS: usize = 3000;
@@ -32,7 +32,7 @@ const OVERLONG_STREAMS: u64 = 10;
 const UNFINISHED_STREAMS: usize = 20;
 const WRONG_PROTOCOLS: usize = 5;
 
-/// A socket of an attacker: each has an address of its own.
+/// Returns an attacker's socket, with an address of its own.
 fn socket(host: u8) -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("a socket")
 }
@@ -67,7 +67,7 @@ impl Traffic {
     }
 }
 
-/// Noise on the QUIC port: some of it plain, some that begins as a packet of QUIC version 1 or of another.
+/// Noise on the QUIC port: random bytes, and datagrams that begin like a packet of QUIC version 1 or of another.
 fn garbage_datagrams(node: SocketAddr, traffic: &Traffic) {
     let (socket, mut random) = (socket(11), Random(1));
     for number in 0..GARBAGE_DATAGRAMS {
@@ -100,7 +100,7 @@ fn garbage_udp(node: SocketAddr, traffic: &Traffic) -> (u64, u64) {
     sent
 }
 
-/// Whole streams whose bytes are no transaction.
+/// Whole streams whose bytes are not a transaction.
 fn garbage_streams(node: SocketAddr, blockhash: &Hash) {
     let mut sender = Sender::connect(node, 13);
     let mut random = Random(3);
@@ -125,16 +125,16 @@ fn overlong_streams(node: SocketAddr) -> u64 {
     sender.counters().disconnected
 }
 
-/// Streams of which the first half comes, and then nothing more. The connections stay open, and silent: the streams
-/// time out while the attacks last.
+/// Opens streams, sends only the first half of each, and keeps the connections open and silent: the streams time out
+/// while the attacks last.
 ///
-/// `accepted` is how many streams the node has accepted. Until there is one, the clients send again what the kernel may
-/// have dropped; the caller must not open other streams until then.
+/// `accepted` returns the number of streams the node has accepted. Until it is positive, the clients resend what the
+/// kernel may have dropped; the caller must not open other streams until then.
 fn unfinished_streams(node: SocketAddr, accepted: impl Fn() -> u64) {
     let config = ClientConfig { send_window_bytes: 600, ..ClientConfig::local() };
     let begin = |_| {
         let mut sender = Sender::with_config(config.clone(), node, 20, 1, hearth_quic::ALPN_TPU);
-        // From here on the second half waits for acknowledgements that nobody reads.
+        // From here on the second half waits for acknowledgements, which are never read.
         sender.send(&[0xdd; 1200]);
         sender.transmit();
         sender
@@ -146,8 +146,8 @@ fn unfinished_streams(node: SocketAddr, accepted: impl Fn() -> u64) {
     });
 }
 
-/// First packets of many connections, and not one answer to what comes back. Gives how many waves of them; the next
-/// comes when the node has met half of one.
+/// Sends the first packets of many connections and answers no reply. Returns the number of waves; each wave follows
+/// once the node has received half of the previous one.
 fn half_open(node: SocketAddr, metrics: u16, traffic: &Traffic) -> u64 {
     let met = || {
         let metrics = Metrics::read(metrics).expect("the node serves metrics");
@@ -183,7 +183,7 @@ struct Legitimate<'a> {
 }
 
 impl Legitimate<'_> {
-    /// Sends until `done` says that there are enough windows; gives the median of their rates, a second.
+    /// Sends until `done` returns true for the number of windows; returns the median of their rates, per second.
     fn send(&mut self, done: impl Fn(usize) -> bool) -> f64 {
         let mut rates = vec![];
         let (mut begun, mut acknowledged) = (Instant::now(), self.sender.counters().acknowledged);
@@ -218,7 +218,7 @@ impl Legitimate<'_> {
     }
 }
 
-/// Attacks that are under way, each on a thread of its own.
+/// Running attacks, one thread each.
 struct Attacks<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     under_way: &'env AtomicUsize,
@@ -229,7 +229,7 @@ impl<'scope, 'env> Attacks<'scope, 'env> {
         let under_way = self.under_way;
         under_way.fetch_add(1, Ordering::AcqRel);
         self.scope.spawn(move || {
-            // Also when it panics, or nobody would ever wait for its thread.
+            // Also on a panic; otherwise the scope would wait for the thread forever.
             let _over = Over(under_way);
             attack()
         })
@@ -247,7 +247,7 @@ impl Drop for Over<'_> {
 #[test]
 fn hostile_traffic_does_not_stop_legitimate_traffic() {
     let mut setup = Setup::new("hostile");
-    // All that is sent is to land, and its signature to be known.
+    // Every transaction sent must land, and its signature must stay known.
     setup.with("tiles.pack.hold_when_full", true).with("rpc.status_capacity", 1 << 20);
     let mut node = setup.start();
     let (quic, udp, rpc, metrics) = (node.quic(), node.udp(), node.rpc(), node.ports.metrics);
@@ -283,7 +283,7 @@ fn hostile_traffic_does_not_stop_legitimate_traffic() {
     let sent = legitimate.finish();
 
     wait_until("every legitimate transfer", || same(node.metrics().total("bank_landed"), sent));
-    // Whoever comes after the attacks is served as ever.
+    // A client that connects after the attacks is served normally.
     let late = transfer(&funded_account_key(62), &fresh_address(3, 0), 1_000_000, &blockhash);
     Sender::connect(quic, 2).send_all(&[late]);
     wait_until("a new client's transfer", || same(node.metrics().total("bank_landed"), sent + 1));
@@ -297,7 +297,7 @@ fn hostile_traffic_does_not_stop_legitimate_traffic() {
 
 /// What the attackers have sent.
 struct Thrown {
-    /// Datagrams to the plain UDP port: of a transaction's size, and of another.
+    /// Datagrams to the plain UDP port: of transaction size, and of other sizes.
     udp: (u64, u64),
     /// Streams longer than a transaction.
     overlong: u64,
@@ -310,7 +310,7 @@ fn is_counted(node: &Node, landed: u64, thrown: &Thrown) {
     let (sized, missized) = thrown.udp;
     wait_until("half-open connections and unfinished streams given up", || {
         let metrics = node.metrics();
-        // What the kernel has dropped of the first halves was never accepted.
+        // First halves that the kernel dropped were never accepted.
         let ends = ["transactions", "streams_empty", "streams_reset", "streams_timed_out", "streams_over_memory"];
         let ends = ends.iter().chain(&["streams_oversize", "streams_abandoned"]);
         let ended = ends.map(|name| metrics.total(&format!("quic_{name}"))).sum::<u64>();
@@ -322,7 +322,7 @@ fn is_counted(node: &Node, landed: u64, thrown: &Thrown) {
     // A stream of garbage may be of two datagrams. Where an attacker gets no core between them, it is given up.
     let garbage = total("quic_transactions") - landed;
     let given_up = (GARBAGE_STREAMS as u64).checked_sub(garbage).expect("no transactions but these");
-    // The kernel drops what its buffer does not hold, from either port.
+    // The kernel drops datagrams beyond its buffer, on either port.
     let udp = total("quic_udp_received");
     let kernel = total("net_dropped_by_kernel");
     assert!(udp <= sized + missized && udp + kernel >= sized + missized, "{udp} + {kernel} of {sized} + {missized}");

@@ -1,4 +1,4 @@
-//! A node with nothing to do: what it costs, and where it listens.
+//! The cost of an idle node, and the addresses it listens on.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn cpu(node: &Node) -> Duration {
     Duration::from_millis((fields[12] + fields[13]) * 1000 / TICKS)
 }
 
-/// Its share of one core over `time`, or longer, until it is at a slot.
+/// Returns the node's share of one core over `time`, or longer, until it reaches a slot.
 fn share(node: &Node, time: Duration, until_slot: u64) -> f64 {
     let (began, before) = (Instant::now(), cpu(node));
     pause(time);
@@ -50,7 +50,7 @@ fn slot(node: &Node, commitment: &str) -> u64 {
     node.rpc().call("getSlot", json!([{ "commitment": commitment }])).as_u64().expect("a slot")
 }
 
-/// The sizes of a node that nobody configured.
+/// Default sizes, as in an unconfigured node.
 fn as_default(test: &str) -> Setup {
     let mut setup = Setup::new(test);
     setup
@@ -63,7 +63,7 @@ fn as_default(test: &str) -> Setup {
     setup
 }
 
-/// The bounds are 3 % and 300 MB on a machine that does nothing else; where others use its caches, CPU time grows.
+/// The bounds are 3 % and 300 MB on an otherwise idle machine; CPU time grows when other programs share the caches.
 #[test]
 fn an_idle_node_costs_little() {
     let setup = as_default("idle");

@@ -15,7 +15,7 @@ use super::node::{Node, Setup, wait_until};
 
 /// Bytes of a page.
 const PAGE: u64 = 4_096;
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: u64 = 4 << 20;
 /// Mappings of the kernel's own, which cannot be read.
 const OF_KERNEL: [&str; 3] = ["[vvar]", "[vvar_vclock]", "[vsyscall]"];
@@ -48,7 +48,7 @@ impl Memory {
         Self { mappings: mappings(&text), pages: open("pagemap"), bytes: open("mem") }
     }
 
-    /// Ranges of pages that are in memory or in swap: what is nowhere holds nothing.
+    /// Ranges of pages that are in memory or in swap; other pages hold no data.
     fn present(&self, mapping: &Mapping) -> Vec<(u64, u64)> {
         let mut entries = vec![0; ((mapping.to - mapping.from) / PAGE * 8) as usize];
         self.pages.read_exact_at(&mut entries, mapping.from / PAGE * 8).expect("an entry for each page");
@@ -127,7 +127,7 @@ fn key_is_in_one_place(node: &Node, ledger: &Path) {
     let text = std::fs::read_to_string(ledger.join("identity.json")).expect("a node writes its key there");
     let numbers: Vec<u8> = serde_json::from_str(&text).expect("64 numbers");
     let (seed, public) = numbers.split_at(32);
-    // The seed as the file has it: 32 numbers have 64 bytes at least.
+    // The seed as written in the file: 32 numbers take at least 64 bytes.
     let written = &text.as_bytes()[..64];
     let memory = Memory::of(node.process.id());
     let mut found = [vec![], vec![], vec![]];
@@ -184,17 +184,17 @@ fn nodes_of_a_cluster_have_their_seeds_once() {
     setup.with("development.genesis.slots_per_epoch", 32);
     let leader = setup.start();
     reaches(&leader, 4);
-    // They join by gossip before they have tiles, and ask for what they missed. Each hears what another says by three
-    // ways, and has one of them pruned.
+    // The nodes join by gossip before they have tiles, and repair missing slots. Each receives gossip by three paths
+    // and has one of them pruned.
     let follow = [1, 2, 3].map(|number| follower(&format!("keys-follower-{number}"), gossip));
     let followers = follow.each_ref().map(Setup::start);
     reaches(&followers[0], 36);
-    // What is handed to a follower goes to the leader by QUIC.
+    // A transaction sent to a follower goes to the leader by QUIC.
     let bytes = transfer(&funded_account_key(1), &fresh_address(3, 2), 1_000_000, &leader.rpc().latest_blockhash());
     let encoding = json!({ "encoding": "base64", "skipPreflight": true });
     followers[0].rpc().call("sendTransaction", json!([base64_of(&bytes), encoding]));
     has_signed(&leader, &["shred", "votes", "values", "gossip_pings", "pings"]);
-    // A follower makes no blocks: what it signs for shred are last sets that it sends on.
+    // A follower makes no blocks: its shred signatures are for the last FEC sets that it retransmits.
     for node in &followers {
         has_signed(node, &["shred", "repair", "pongs", "values", "gossip_pings"]);
     }

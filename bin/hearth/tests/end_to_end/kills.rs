@@ -1,7 +1,7 @@
-//! Killed at any moment under load, again and again: what was confirmed is there, and the chain goes on.
+//! Kills under load at random moments, repeatedly: every confirmed transaction survives, and the chain goes on.
 //!
-//! HEARTH_SEED runs one seed instead of three, HEARTH_KILLS so many kills of each; with HEARTH_FULL_RATE `hearth bench`
-//! drives the node flat out beside the transfers that are followed.
+//! HEARTH_SEED selects one seed instead of three; HEARTH_KILLS sets the kills per seed; with HEARTH_FULL_RATE, `hearth
+//! bench` drives the node at full rate in addition to the tracked transfers.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,25 +22,25 @@ use super::node::{Process, Rpc, Setup, hearth, output, wait_until};
 
 /// Kills of each seed.
 const KILLS: u64 = 3;
-/// Transfers that are confirmed anew before each kill, at least.
+/// At least this many transfers are newly confirmed before each kill.
 const CONFIRMED: usize = 1000;
 /// The kill comes within so long after: some slots.
 const WITHIN_MS: u64 = 400;
 
-/// So many transfers name the same blockhash.
+/// Transfers per blockhash.
 const BLOCKHASH_FOR: usize = 500;
 
-/// So many are offered between two looks at the socket.
+/// Transfers offered between two polls of the socket.
 const AT_ONCE: usize = 8;
 
-/// First signatures of what was sent, over all starts: a transfer's number is its index.
+/// First signatures of all transfers sent, over all starts; the index is the transfer's number.
 type Sent = Mutex<Vec<Signature>>;
 
 fn amount(number: usize) -> u64 {
     1_000_000 + number as u64
 }
 
-/// Sends as fast as the node takes it, until told to stop.
+/// Sends as fast as the node accepts, until `stop`.
 fn load(quic: SocketAddr, rpc: Rpc, sent: &Sent, stop: &AtomicBool) {
     let mut sender = Sender::connect(quic, 1);
     let mut blockhash = rpc.latest_blockhash();
@@ -81,7 +81,7 @@ fn is_confirmed(status: &Value) -> bool {
     status["err"].is_null() && commitment.is_some_and(|c| c == "confirmed" || c == "finalized")
 }
 
-/// Asks for the statuses of those from number `from` on until enough more are confirmed.
+/// Polls the statuses of transfers from number `from` on until enough new ones are confirmed.
 fn wait_for_confirmed(sent: &Sent, confirmed: &mut BTreeSet<usize>, rpc: Rpc, from: usize) {
     let enough = confirmed.len() + CONFIRMED;
     wait_until("confirmed transfers", || {
@@ -93,7 +93,7 @@ fn wait_for_confirmed(sent: &Sent, confirmed: &mut BTreeSet<usize>, rpc: Rpc, fr
     });
 }
 
-/// Which of the transfers from number `from` on have landed, each whole; all that were confirmed must have.
+/// Returns which transfers from number `from` on have landed, each whole. All confirmed ones must have landed.
 fn landed(sent: usize, confirmed: &BTreeSet<usize>, rpc: Rpc, from: usize) -> BTreeSet<usize> {
     let balances = (from..sent).map(|number| (number, rpc.balance(&fresh_address(1, number))));
     let paid = balances.filter(|(_, lamports)| *lamports > 0).inspect(|(number, lamports)| {
@@ -124,14 +124,14 @@ fn kills(seed: u64, count: u64) {
     setup.with("consensus.vote", votes);
     let full = number("HEARTH_FULL_RATE").is_some();
     if full {
-        // All blocks are to be there for the replay at the end.
+        // The final replay needs all blocks.
         setup.with("ledger.limit_size", 100_000_000_000i64).with("tiles.verify.table_bytes", 512 << 20);
         setup.with("tiles.pack.max_pending_transactions", 65_524).with("rpc.status_capacity", 1 << 21);
         setup.with("snapshots.full_snapshot_interval_slots", 25);
     }
     let mut rates = vec![];
     let (mut random, sent, mut confirmed) = (Random(seed), Sent::default(), BTreeSet::new());
-    // Of those before `known` it is known what became of them: so many have landed.
+    // The fate of transfers before `known` is settled; `landed_before` of them have landed.
     let (mut known, mut landed_before, mut last_slot) = (0, 0, 0);
     for kill in 0..=count {
         let node = setup.start();
@@ -184,7 +184,7 @@ fn kills(seed: u64, count: u64) {
     }
 }
 
-/// An undisturbed replay from the genesis gives the hashes that snapshots have noted, and those that follow from them.
+/// An undisturbed replay from genesis reproduces the hashes recorded in snapshots and those that follow.
 fn same_hashes(setup: &Setup) {
     let whole = replay(setup, &[]);
     let mut snapshots: Vec<u64> = std::fs::read_dir(setup.ledger().join("snapshots"))
@@ -197,12 +197,12 @@ fn same_hashes(setup: &Setup) {
     assert_eq!(noted, snapshots.len(), "{snapshots:?}");
     let newest = snapshots.last().expect("there is one").to_string();
     let part = replay(setup, &["--from", &newest]);
-    // The last line counts what was executed.
+    // The last line is the count of executed transactions.
     let hashes = part.len() - 1;
     assert_eq!(part[..hashes], whole[whole.len() - 1 - hashes..whole.len() - 1]);
 }
 
-/// Tells the load to end, also when something is wrong.
+/// Stops the load when dropped, also on failure.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

@@ -1,5 +1,5 @@
-//! `hearth load` as its users meet it, on `hearth evm run`: money for accounts, runs with their keys, a comparison; and
-//! what it says where nobody listens.
+//! `hearth load` from a user's view, on `hearth evm run`: funding accounts, runs with their keys, a comparison, and the
+//! error when no node answers.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn load(command: &str, url: &str, arguments: &[&str]) -> Output {
     output(hearth().args(["load", command, "--network", url]).args(arguments))
 }
 
-/// The same, which must end well: what it said.
+/// Like the above, but it must succeed; returns its output.
 #[track_caller]
 fn said(command: &str, url: &str, arguments: &[&str]) -> String {
     let output = load(command, url, arguments);
@@ -68,7 +68,7 @@ fn accounts_are_funded_send_and_are_compared() {
     assert!(text.contains("5 blocks"), "{text}");
 }
 
-/// A chain with a block every so many seconds, and where its RPC is.
+/// Starts a chain with a block every `seconds`; returns its RPC URL too.
 fn chain(seconds: &str) -> (Process, String) {
     let node = Process::start(hearth().args(["evm", "run", "--port", "0", "--block-time", seconds, "--no-dashboard"]));
     let lines = node.wait_for_line("ready;");
@@ -84,7 +84,7 @@ fn funding_is_one_line_on_a_terminal() {
     let mut fund = Terminal::start(hearth().args(arguments).current_dir(folder.path()), 120, 20);
     let screen = fund.shows(&["40 accounts have 1 ether or more"]);
     assert!(fund.ended().success());
-    // The bar fills its row with spaces, so that what comes next is on the next one; the screen joins the two.
+    // The bar fills its row with spaces, so the next text starts a new row, which the screen joins to it.
     assert_eq!(screen.matches(" accounts funded").count(), 1, "{screen}");
     assert!(screen.contains(&format!("{} 40 of 40 accounts funded", "█".repeat(30))), "{screen}");
 }
@@ -96,7 +96,7 @@ fn a_second_interrupt_waits_for_nothing_more() {
     let load = Process::start(hearth().args(load).args(["--warmup", "0", "--duration", "600"]));
     load.wait_for_line(" included ");
     node.signal(Signal::STOP);
-    // What is under way stays so: nobody answers any more.
+    // Transactions in flight stay so: the node no longer answers.
     wait_for_standstill(&load);
     load.signal(Signal::INT);
     load.wait_for_any("waiting for what is under way");
@@ -154,7 +154,7 @@ fn a_node_that_stood_still_for_a_while_leaves_a_limit() {
     assert!(!limit.contains("not known"), "{limit}");
 }
 
-/// Without a rate, and with blocks as transactions come: threads that wait for answers are not all that there is.
+/// No rate limit, and blocks made as transactions arrive: not all threads may block on answers.
 #[test]
 fn a_node_that_stood_still_is_the_limit_of_a_load_without_a_rate() {
     let folder = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ fn money_of_the_utxo_ledger_crosses_before_it_is_shared_out() {
 fn without_a_node_there_are_no_keys_that_stand_in_the_way() {
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys.json");
-    // A port that nobody has any more.
+    // A port that is no longer in use.
     let taken = std::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let url = format!("http://{}", taken.local_addr().unwrap());
     drop(taken);

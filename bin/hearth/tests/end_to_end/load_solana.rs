@@ -150,8 +150,8 @@ fn money_that_was_stopped_on_its_way_goes_on() {
     let setup = Setup::new("load-solana-money");
     let (node, folder) = (setup.start(), setup.folder.path());
     let faucet = setup.ledger().join("faucet.json").display().to_string();
-    // Between both stands somebody who lets the first level's transfers through and has no room for others: however
-    // slow this machine is, not all is done when it is stopped.
+    // A proxy in between passes the first level's transfers and rejects all others: however slow this machine is, work
+    // is left when the load is stopped.
     let (port, sends, refused) = (node.ports.rpc, AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
     let counted = refused.clone();
     let between = serve(move |body| {
@@ -211,7 +211,7 @@ fn more_accounts_than_one_request_asks_for_are_funded_and_send() {
     node.stop();
 }
 
-/// What a node answers whose chain stands still: nobody ever has any money.
+/// Answers like a node whose chain stands still: no account ever gets funds.
 fn of_a_chain_that_stands_still(method: &str, params: &Value) -> Result<Value, Refusal> {
     let hash = encode_32(&[7; 32]).to_string();
     Ok(match method {
@@ -229,7 +229,7 @@ fn of_a_chain_that_stands_still(method: &str, params: &Value) -> Result<Value, R
     })
 }
 
-/// What the node at this port answers.
+/// Forwards a request to the node at this port; returns its answer.
 fn forwarded(port: u16, body: &[u8]) -> String {
     let agent = direct(Patience::Step(DEADLINE));
     let request = agent.post(&format!("http://127.0.0.1:{port}")).header("Content-Type", "application/json");

@@ -1,7 +1,7 @@
-//! The binary as its users meet it: started as a process, spoken to through its ports, stopped or killed.
+//! The binary from a user's view: started as a process, reached through its ports, stopped or killed.
 //!
-//! Each test has its own name, ports and folder, so that all may run at once. Nothing here sleeps: every wait is
-//! for a condition, with a deadline.
+//! Each test has its own name, ports and folder, so that all may run in parallel. No test sleeps: every wait is for a
+//! condition, with a deadline.
 
 mod bench;
 mod beside;

@@ -1,14 +1,14 @@
-//! The metrics of a running node are those that the reference declares.
+//! A running node's metrics are exactly those that the reference declares.
 
 use std::collections::BTreeMap;
 
 use super::evm::Chain;
 use super::node::{Setup, hearth, output};
 
-/// The section of the reference with what a node of the Ethereum chain serves.
+/// Heading of the reference's section on a node of the Ethereum chain.
 const EVM: &str = "an EVM node\n";
 
-/// What stands in the sections of those of a node's threads that only a cluster needs.
+/// Marks the sections of threads that only a node in a cluster has.
 const CLUSTER: &str = "Only of a node in a cluster.";
 
 /// Metrics of the reference by name with their type, of the sections that are wanted by their text; those of a bench's
@@ -27,8 +27,8 @@ fn declared(wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     rows.filter_map(row).collect()
 }
 
-/// Metrics of a page by name with their type. Each has help and a type, and samples unless the system does not tell;
-/// nothing comes before its type.
+/// Parses a page into metric names and types. Each metric has help and a type, which come first, and has samples unless
+/// the system does not provide them.
 fn served(page: &str) -> BTreeMap<String, String> {
     let (mut served, mut help) = (BTreeMap::new(), "");
     for line in page.lines() {

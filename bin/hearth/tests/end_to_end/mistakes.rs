@@ -1,4 +1,4 @@
-//! What goes wrong at the command line is one clear line that says what to do, and an exit code.
+//! A command-line mistake gets one clear line that says what to do, and an exit code.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -13,7 +13,7 @@ use super::node::{Setup, hearth, output};
 const WRONG_USE: i32 = 2;
 const FAILED: i32 = 1;
 
-/// The one line that says what went wrong; with a drawing below it where `lines` allows more.
+/// Returns the one-line error message; a drawing may follow below it if `lines` allows more.
 fn error(output: &Output, code: i32, lines: usize) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{text}");
@@ -26,7 +26,7 @@ fn error(output: &Output, code: i32, lines: usize) -> String {
     said.join("\n")
 }
 
-/// The error holds all of these.
+/// Asserts that the error contains all of these.
 #[track_caller]
 fn says(error: &str, parts: &[&str]) {
     for part in parts {
@@ -65,7 +65,7 @@ fn configuration() {
             says(&said, &[&name]);
         }
     }
-    // All at once, and the file as an argument of its own.
+    // All mistakes are reported together, and the file is a positional argument.
     fs::write(&path, "[layout]\nverfy_tile_count = 2\n[rpc]\nport = \"high\"\n[tiles.quic]\nlimits = \"x\"\n").unwrap();
     let said = error(&output(hearth().args(["config", "check"]).arg(&path)), WRONG_USE, 4);
     says(&said, &["3 mistakes:", ":2: unknown key", ":4: `rpc.port`", ":6: `tiles.quic.limits`"]);
@@ -107,7 +107,7 @@ fn command_line() {
     }
     let said = error(&setup.output("bench", &["--json", "/does/not/exist/result.json"]), FAILED, 1);
     says(&said, &["cannot write the result to /does/not/exist/result.json"]);
-    // What is no option at all is answered with the usage.
+    // An unknown option gets the usage text.
     for (arguments, part) in [
         (["--duration", "-3"], "'--duration <SECONDS>': it must be a whole number of seconds"),
         (["--warmup", "1.5"], "'--warmup <SECONDS>': it must be a whole number of seconds"),
@@ -171,7 +171,7 @@ fn options_of_a_chain() {
         says(&error(&setup.output("run", arguments), WRONG_USE, 1), parts);
         assert!(!setup.ledger().join("genesis.json").exists(), "{arguments:?}: nothing is begun");
     }
-    // What is no value at all is answered with the usage.
+    // An invalid value gets the usage text.
     for (arguments, part) in [
         (&["--ticks-per-slot", "1"][..], "'--ticks-per-slot <TICKS>': it must be 2 to 255 ticks"),
         (&["--slots-per-epoch", "31"], "it must be 32 to 16777216 slots"),
@@ -285,7 +285,7 @@ fn a_second_node_of_the_same_name() {
     let mut other = Setup::new("other");
     other.with("name", setup.name.clone());
     run_fails(&other, &["belongs to a running node", &pid, "another name"]);
-    // Even where all else is the same, its name is told first.
+    // The name is reported first, even if everything else is the same.
     run_fails(&setup, &["belongs to a running node", &pid]);
     // Another name, but the same chain.
     let mut other = Setup::new("other");
@@ -332,7 +332,7 @@ fn layout() {
     says(&error(&setup.output("bench", &[]), WRONG_USE, 1), &["affinity", "auto"]);
 }
 
-/// Firedancer takes such files, and what has no effect is said.
+/// Firedancer accepts such files; keys without effect are reported.
 #[test]
 fn what_firedancer_accepts_is_a_notice() {
     let mut setup = Setup::new("accepted");
@@ -352,7 +352,7 @@ fn what_firedancer_accepts_is_a_notice() {
             "notice: `tiles.gui` has no meaning here and has no effect",
         ],
     );
-    // What is wrong with places is said at once, each at its line.
+    // All placement errors are reported at once, each with its line.
     let path = setup.folder.path().join("wrong.toml");
     fs::write(&path, "[layout]\naffinity = \"0,0,1023\"\nblocklist_cores = \"x\"\n").unwrap();
     let said = error(&output_of_check(&path), WRONG_USE, 40);
@@ -366,7 +366,7 @@ fn output_of_check(path: &Path) -> Output {
     output(hearth().args(["config", "check"]).arg(path))
 }
 
-/// What is good for `hearth run` is called good, whatever `hearth bench` would want.
+/// A file valid for `hearth run` passes the check, whatever `hearth bench` would need.
 #[test]
 fn a_layout_without_the_load() {
     let mut setup = Setup::new("no-load");
@@ -383,7 +383,7 @@ fn a_layout_without_the_load() {
     says(&error(&check(&setup), WRONG_USE, 40), &["development.bench.affinity gives places to 2 tiles"]);
 }
 
-/// `hearth config check`
+/// Runs `hearth config check`.
 fn check(setup: &Setup) -> Output {
     output(hearth().args(["config", "check", "--config"]).arg(setup.config()))
 }
@@ -408,7 +408,7 @@ fn shared_memory() {
     assert_eq!(fs::read_to_string(&workspace).unwrap(), "somebody's notes");
 }
 
-/// A file system of 1 MiB, mounted where nobody else sees it. Not every machine lets us mount one.
+/// A file system of 1 MiB in a private mount namespace. Not every machine permits the mount.
 #[test]
 fn no_room_in_shared_memory() {
     let mut setup = Setup::new("room");
@@ -436,7 +436,7 @@ fn ledger_folder() {
     fs::write(&file, "").unwrap();
     setup.with("ledger.path", file.display().to_string());
     run_fails(&setup, &["ledger folder", "/file"]);
-    // A folder in which nobody, root included, may write.
+    // A folder that is not writable, even for root.
     setup.with("ledger.path", "/proc/hearth");
     run_fails(&setup, &["ledger folder /proc/hearth"]);
 

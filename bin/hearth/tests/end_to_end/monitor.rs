@@ -17,7 +17,7 @@ const REGIMES: [&str; 9] =
 fn monitor_attaches_read_only() {
     let setup = Setup::new("monitor");
     let node = setup.start();
-    // Not even its owner could write to it now, were the owner not root; the monitor does not try.
+    // Not even the owner may write to it now, unless it is root; the monitor does not try.
     fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o444)).unwrap();
     let before = fs::metadata(setup.workspace()).unwrap().len();
     let output = setup.output("monitor", &["--count", "1"]);
@@ -57,7 +57,7 @@ fn monitor_attaches_read_only() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("the node is gone") && error.contains(&seconds[0]["pid"].to_string()), "{error}");
-    // Its last figures can be read all the same, and say how old they are.
+    // The last figures can still be read, with their age.
     let last: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&last["alive"], &last["diagnosis"]["finding"]), (&false.into(), &"gone".into()));
     let stale = last["tiles"][0]["stale_s"].as_f64().unwrap();
@@ -69,7 +69,7 @@ pub fn is_idle(second: &Value) -> bool {
     ["idle", "cores_taken"].iter().any(|finding| second["diagnosis"]["finding"] == *finding)
 }
 
-/// Asserts that the monitor's text has a row for each kind of tile whose role is wanted.
+/// Asserts that the monitor's text has a row for each kind of tile whose role `is_wanted`.
 fn has_rows(text: &str, is_wanted: impl Fn(Role) -> bool) {
     for kind in KINDS.iter().filter(|kind| is_wanted(kind.role)) {
         let row = format!("{}:0 ", kind.name);

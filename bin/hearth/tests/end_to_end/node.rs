@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 /// The longest that anything here may take.
 pub const DEADLINE: Duration = hearth_testkit::PATIENCE;
-/// The longest page.
+/// Upper bound for a page, in bytes.
 const PAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// `Ok` when both are equal.
@@ -27,7 +27,7 @@ pub fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<(),
     if found == expected { Ok(()) } else { Err(format!("{found:?}, expected {expected:?}")) }
 }
 
-/// The ports of one node. Below those that the system gives to outgoing connections.
+/// The ports of one node, below the range of ephemeral ports.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     pub rpc: u16,
@@ -37,7 +37,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Five ports that nobody listens on, by TCP or by UDP.
+    /// Returns five ports that are free for both TCP and UDP.
     fn free() -> Self {
         let tcp = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
         let udp = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
@@ -46,7 +46,7 @@ impl Ports {
     }
 }
 
-/// What a node is started with.
+/// Everything a node is started with: folder, configuration, ports.
 pub struct Setup {
     pub folder: tempfile::TempDir,
     pub name: String,
@@ -55,7 +55,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A configuration of its own for the test of this name.
+    /// Creates a configuration for the test of this name.
     pub fn new(test: &str) -> Self {
         let ports = Ports::free();
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -66,7 +66,7 @@ impl Setup {
             .with("name", name)
             .with("ledger.path", ledger)
             .with("ledger.limit_size", 2_000_000_000)
-            // The counts that tests check are then of what they sent.
+            // So the counters cover only what the tests send.
             .with("consensus.vote", false)
             .with("rpc.port", i64::from(ports.rpc))
             .with("rpc.status_capacity", 16_384)
@@ -80,7 +80,7 @@ impl Setup {
         setup
     }
 
-    /// In a cluster, which it follows where it is told an entrypoint; its port of gossip.
+    /// Puts the node in a cluster, as a follower if given an entrypoint; returns its gossip port.
     pub fn in_cluster(&mut self, entrypoint: Option<u16>) -> u16 {
         let Ports { rpc: gossip, metrics: serve, udp: tvu, quic: repair } = Ports::free();
         self.with("gossip.enabled", true)
@@ -155,7 +155,7 @@ impl Setup {
 
 impl Drop for Setup {
     fn drop(&mut self) {
-        // A killed node leaves its workspace behind, for whoever wants to look at it.
+        // A killed node leaves its workspace behind for inspection.
         let _ = std::fs::remove_file(self.workspace());
     }
 }
@@ -203,7 +203,7 @@ impl Process {
             .expect("the binary starts");
         let (tell, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        // Ends with the process; nobody needs to wait for it.
+        // Ends with the process, so it needs no join.
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
         Self { child, lines, stderr }
     }
@@ -239,7 +239,7 @@ impl Process {
         });
     }
 
-    /// Whether a line of standard output had `text`, or, once it has ended, none had.
+    /// Waits for a line of standard output with `text` (`true`) or for the end of the output (`false`).
     pub fn is_ready_or_ended(&mut self, text: &str) -> Result<bool, String> {
         if self.lines.try_iter().any(|line| line.contains(text)) {
             return Ok(true);
@@ -247,7 +247,7 @@ impl Process {
         if self.is_alive() { Err(self.errors()) } else { Ok(false) }
     }
 
-    /// What it has written to standard error.
+    /// Returns the standard error so far.
     pub fn errors(&self) -> String {
         use std::os::unix::fs::FileExt;
         let len = self.stderr.metadata().map_or(0, |m| m.len()) as usize;
@@ -274,7 +274,7 @@ impl Process {
         self.ended()
     }
 
-    /// Waits for its end; gives its status and all that it wrote to standard error, then the lines not read so far.
+    /// Waits for the end; returns the status, all of standard error, then the lines not read so far.
     pub fn wait_with_errors(mut self) -> (ExitStatus, String) {
         let (status, lines) = self.ended();
         (status, self.errors() + &lines.join("\n"))
@@ -335,13 +335,13 @@ impl Node {
     }
 }
 
-/// The page at a path of what serves HTTP on a port.
+/// Fetches an HTTP path on a port of this machine.
 pub fn page(port: u16, path: &str) -> std::io::Result<String> {
     let agent = http::direct(Patience::Step(DEADLINE));
     http::get(&agent, &format!("http://127.0.0.1:{port}{path}"), PAGE_BYTES_MAX).map_err(http::Error::into_io)
 }
 
-/// The node's JSON-RPC.
+/// A JSON-RPC client of the node.
 #[derive(Clone, Copy)]
 pub struct Rpc {
     address: SocketAddr,
@@ -363,7 +363,7 @@ impl Rpc {
         self.try_call(method, params).unwrap_or_else(|why| panic!("{method}: {why}"))
     }
 
-    /// The result of a call, or why there is none.
+    /// Returns the result of a call, or the reason for its failure.
     pub fn try_call(self, method: &str, params: Value) -> Result<Value, String> {
         let options = Options { patience: Patience::Step(DEADLINE), ..Options::default() };
         let client = RpcClient::new(&format!("http://{}", self.address), &options).expect("a URL");
@@ -405,7 +405,7 @@ impl Rpc {
         decode_32(identity["identity"].as_str().expect("a text")).expect("an address")
     }
 
-    /// Statuses, as many as are asked for.
+    /// Returns one status per signature.
     pub fn statuses(self, signatures: &[Signature]) -> Vec<Value> {
         let mut statuses = vec![];
         for some in signatures.chunks(256) {
@@ -423,12 +423,12 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All metrics of the node whose tile `metric` listens on `port`.
+    /// Scrapes all metrics from the node whose `metric` tile listens on `port`.
     pub fn read(port: u16) -> std::io::Result<Self> {
         Ok(Self { text: page(port, "/metrics")? })
     }
 
-    /// All of them, as served.
+    /// The page as served.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -444,7 +444,7 @@ impl Metrics {
         values.iter().sum()
     }
 
-    /// The gauge `hearth_{name}` of the one tile that has it.
+    /// Returns the gauge `hearth_{name}`, which exactly one tile has.
     pub fn gauge(&self, name: &str) -> u64 {
         let head = format!("hearth_{name}{{");
         let line = self.text.lines().find(|line| line.starts_with(&head));

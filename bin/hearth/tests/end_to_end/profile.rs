@@ -39,7 +39,7 @@ fn a_live_node_is_profiled_by_tile() {
     let named = lines.lines().filter(|line| !line.contains("_ZN") && !line.contains("Unknown")).count();
     assert!(named * 10 >= lines.lines().count() * 9, "{lines}");
 
-    // The next block, of one tile alone, by its URL. On a machine that is full it may have no sample, or few.
+    // Profile the next block, one tile only, by URL. On a busy machine it may have few or no samples.
     let url = format!("http://127.0.0.1:{}", setup.ports.rpc);
     let asked = ["--url", &url, "--next-block", "--tile", "bank", "--hz", "999", "--folded", "bank.txt"];
     let said = wait_until("a block with samples of bank", || {
@@ -62,7 +62,7 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
     let setup = Setup::new("stopped");
     let node = setup.start();
     let rpc = node.rpc();
-    // Asked for twice; replaced; of a tile that is not there; never fetched.
+    // A second start; a replaced profile; a tile that does not exist; a profile that is never fetched.
     let start = |seconds: u64| rpc.try_call("hearth_profileStart", json!([{ "seconds": seconds }]));
     start(60).unwrap();
     let ended = |id: u64| {
@@ -95,7 +95,7 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
     ended(2);
     assert_ne!(stop(2).unwrap()["state"], "running");
 
-    // A node whose process is stopped is not waited for.
+    // The command must not wait for a node whose process is suspended.
     let pid = Pid::from_raw(node.process.id() as i32).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let output = setup.output("profile", &[]);
@@ -106,7 +106,7 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
         "{error}"
     );
 
-    // A profile under way keeps nobody from stopping.
+    // A running profile must not delay shutdown.
     start(60).unwrap();
     node.stop();
     let url = format!("http://127.0.0.1:{}", setup.ports.rpc);

@@ -1,4 +1,4 @@
-//! A node that is killed without warning keeps what it has confirmed, and goes on from there.
+//! A node killed without warning keeps what it has confirmed, and continues from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::client::{Sender, fresh_address, signature_of, transfer};
 use super::node::{Process, Rpc, Setup, same, wait_until};
 
-/// The kill comes when so many are confirmed, while more are on their way.
+/// The kill comes after this many confirmations, while more transfers are in flight.
 const CONFIRMED: usize = 300;
 
-/// The transfers of the load, by number. Each goes to an address of its own, whose balance tells whether it landed.
+/// The transfers of the load, by number. Each pays a distinct address, whose balance shows whether it landed.
 #[derive(Default)]
 struct Load {
     sent: Mutex<Vec<Vec<u8>>>,
@@ -28,7 +28,7 @@ fn amount(number: usize) -> u64 {
 }
 
 impl Load {
-    /// Sends until told to stop.
+    /// Sends until `stop`.
     fn run(&self, node: SocketAddr, rpc: Rpc) {
         let mut sender = Sender::connect(node, 1);
         let blockhash = rpc.latest_blockhash();
@@ -71,7 +71,7 @@ fn wait_for_confirmed(load: &Load, rpc: Rpc) -> BTreeSet<usize> {
     confirmed
 }
 
-/// The numbers of the transfers that have landed. A receiver has all of its transfer, or nothing.
+/// Returns the numbers of the transfers that have landed. A receiver has the whole amount, or nothing.
 fn landed(rpc: Rpc, sent: usize) -> BTreeSet<usize> {
     let balances = (0..sent).map(|number| (number, rpc.balance(&fresh_address(1, number))));
     let landed = balances.filter(|(_, lamports)| *lamports > 0).inspect(|(number, lamports)| {
@@ -84,7 +84,7 @@ fn slot(rpc: Rpc) -> u64 {
     rpc.call("getSlot", json!([{ "commitment": "processed" }])).as_u64().expect("a slot")
 }
 
-/// The hashes of the banks up to a confirmed slot, by slot, as the chain tells its programs.
+/// Returns the bank hashes up to a confirmed slot, by slot, from the sysvar that programs read.
 fn bank_hashes(rpc: Rpc) -> BTreeMap<u64, String> {
     let confirmed = rpc.call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
     let options = json!({ "encoding": "jsonParsed", "commitment": "processed" });
@@ -94,7 +94,7 @@ fn bank_hashes(rpc: Rpc) -> BTreeMap<u64, String> {
     entries.into_iter().filter_map(entry).filter(|(slot, _)| *slot <= confirmed).collect()
 }
 
-/// The banks that both know have the same hashes; there are some.
+/// Banks known to both have the same hashes; there is at least one.
 fn same_hashes(live: &BTreeMap<u64, String>, again: &BTreeMap<u64, String>) {
     let both: Vec<_> = live.iter().filter(|(slot, _)| again.contains_key(slot)).collect();
     assert!(both.len() > 1, "{live:?} {again:?}");
@@ -132,7 +132,7 @@ fn kill_9_under_load_and_restart() {
     assert!(rpc.statuses(&asked).iter().all(|status| status["err"].is_null() && status["slot"].is_u64()));
     wait_until("the chain goes on", || if slot(rpc) > slot_before + 1 { Ok(()) } else { Err(slot(rpc).to_string()) });
 
-    // The filters of verify and dedup are new: what landed before the kill is known from the blocks alone.
+    // The filters of verify and dedup start empty: only the blocks know what landed before the kill.
     let again = *confirmed.first().expect("some are confirmed");
     let late = sent.len();
     let blockhash = rpc.latest_blockhash();
@@ -167,7 +167,7 @@ fn catches_ctrl_c(process: &Process) -> Result<(), String> {
     same(mask & (1 << (Signal::INT.as_raw() - 1)) > 0, true)
 }
 
-/// A chain whose blocks take seconds to hash again: Ctrl-C ends the start between two of them, and harms nothing.
+/// On a chain whose blocks take seconds to rehash, Ctrl-C ends the start between two blocks and harms nothing.
 #[test]
 fn ctrl_c_ends_a_replay() {
     let mut setup = Setup::new("ctrl-c-replay");

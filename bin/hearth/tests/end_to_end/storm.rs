@@ -10,25 +10,25 @@ use parking_lot::Mutex;
 use super::client::{Sender, fresh_address, transfer};
 use super::node::{DEADLINE, Setup, same, wait_until};
 
-/// Scrapers that ask again as soon as they are answered: twice as many as are served at once.
+/// Scrapers that repeat at once after every answer: twice as many as are served concurrently.
 const SCRAPERS: usize = 2 * SERVED;
 /// Scrapers, and dashboards, that ask and never read.
 const SILENT: usize = 40;
-/// What the node serves of each at once.
+/// Concurrent requests that the node serves of each kind.
 const SERVED: usize = 16;
 const TRANSFERS: usize = 500;
-/// The node may take so much more memory: sixteen texts, and eight seconds for each of sixteen pages, are 10 MB.
+/// Allowed memory growth: sixteen texts, and eight seconds for each of sixteen pages, are 10 MB.
 const MORE_KIB: u64 = 64 << 10;
 
 fn ask(port: u16, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the node takes connections");
     stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
-    // One who is hung up on already reads why.
+    // A client that is disconnected early can already read the reason.
     let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream
 }
 
-/// The status and the whole answer; `None` where the connection broke.
+/// Returns the status and the whole answer; `None` if the connection broke.
 fn answer(mut stream: TcpStream) -> Option<(u16, String)> {
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
@@ -86,7 +86,7 @@ fn a_storm_of_scrapers_and_dashboards_is_bounded_and_answered() {
     let node = setup.start();
     let rpc = node.rpc();
     let (answers, end) = (Mutex::<Answers>::default(), AtomicBool::new(false));
-    // Warm: what a first page and a first scrape take once is no growth.
+    // Warm up: one-time allocations of a first page and a first scrape are not growth.
     assert_eq!(answer(ask(node.ports.metrics, "/metrics")).expect("an answer").0, 200);
     let before_kib = resident_kib(node.process.id());
     let count = rpc.transaction_count();
@@ -110,7 +110,7 @@ fn a_storm_of_scrapers_and_dashboards_is_bounded_and_answered() {
         });
         let more_kib = resident_kib(node.process.id()).saturating_sub(before_kib);
         assert!(more_kib < MORE_KIB, "{more_kib} KiB");
-        // Those over the limit were told so, whether they read it or not.
+        // Excess requests got a 503, whether the client read it or not.
         let refused: Vec<String> = pages.into_iter().filter_map(refusal).collect();
         assert_eq!(refused.len(), SILENT - SERVED);
         assert!(refused.iter().all(|text| text.ends_with("too many dashboards are open\n")), "{refused:?}");
@@ -122,7 +122,7 @@ fn a_storm_of_scrapers_and_dashboards_is_bounded_and_answered() {
         text.contains("\r\nRetry-After: 1\r\n") && text.ends_with("16 scrapes are under way: try again\n"),
         "{text}"
     );
-    // The storm is over: who asks is served, and the counters tell of it.
+    // After the storm, requests are served again and the counters record it.
     wait_until("a scrape", || same(answer(ask(node.ports.metrics, "/metrics")).map(|(status, _)| status), Some(200)));
     let metrics = node.metrics();
     assert!(metrics.total("metric_refused_connections") >= answers.refused as u64);

@@ -24,13 +24,13 @@ fn bench(node: &Node, folder: &Path, arguments: &[&str]) -> Command {
     bench
 }
 
-/// What a bench has left; nothing where it failed.
+/// Reads the result of a bench; `Null` if it failed.
 fn result(folder: &Path) -> Value {
     let result = std::fs::read_to_string(folder.join("result.json"));
     result.map(|text| serde_json::from_str(&text).expect("JSON")).unwrap_or_default()
 }
 
-/// Drives `node` with these arguments; gives what was said and the result.
+/// Drives `node` with these arguments; returns the output and the result.
 fn drive(node: &Node, folder: &Path, arguments: &[&str]) -> (Output, Value) {
     let output = output(&mut bench(node, folder, arguments));
     (output, result(folder))
@@ -50,7 +50,7 @@ fn all_that_a_target_landed_is_counted() {
     assert!(count("/sent") > 1000.0 && count("/sent") == count("/landed"), "{result:#}");
     assert_eq!((count("/unresolved"), count("/target/landed_share")), (0.0, 1.0));
     assert!(count("/txn_per_s/mean") > 100.0 && count("/cpu_us_per_txn/node") > 0.0, "{result:#}");
-    // Its own count has the senders', the probes and what funded them all.
+    // The node's count includes the senders' transactions, the probes and the funding.
     let all = node.rpc().transaction_count() as f64;
     assert!(all > count("/landed") + count("/target/latency/confirmed_ms/count"), "{all}: {result:#}");
     for waits in ["submitted_ms", "processed_ms", "confirmed_ms", "answers_ms"] {
@@ -65,7 +65,7 @@ fn all_that_a_target_landed_is_counted() {
     node.stop();
 }
 
-/// With its pool full nothing new comes to ask for a slot: what waits must do.
+/// With a full pool no new transaction can request a slot, so the waiting ones must.
 #[test]
 fn a_chain_on_demand_lands_all_that_it_takes() {
     let mut setup = Setup::new("target-on-demand");
@@ -75,7 +75,7 @@ fn a_chain_on_demand_lands_all_that_it_takes() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     assert!(result["landed"].as_u64() > Some(10_000), "{result:#}");
     // On a busy machine slots are short, and 150 of them pass before all presigned transfers are sent. The node refuses
-    // those that name an older blockhash; nothing waits.
+    // transfers with an expired blockhash; none waits.
     let metrics = node.metrics();
     let too_old = metrics.total("pack_dropped_expired") + metrics.total("bank_dropped_blockhash_not_found");
     assert!(result["unresolved"].as_u64().is_some_and(|count| count <= too_old), "{too_old} too old: {result:#}");
@@ -83,7 +83,8 @@ fn a_chain_on_demand_lands_all_that_it_takes() {
     node.stop();
 }
 
-/// A fifth of the measured time the node stands still: the limit says so, and no second is counted twice or too long.
+/// The node stands still for a fifth of the measured time: the limit reports it, and every second counts once and
+/// correctly.
 #[test]
 fn a_target_that_stood_still_is_the_limit() {
     let setup = Setup::new("target-still");
@@ -92,7 +93,7 @@ fn a_target_that_stood_still_is_the_limit() {
     let bench = Process::start(&mut bench(&node, setup.folder.path(), &arguments));
     bench.wait_for_line("   2 s ");
     node.process.signal(Signal::STOP);
-    // The bench says nothing meanwhile: it asks the node what it has done.
+    // The bench is silent meanwhile: it polls the node's counters.
     pause(STANDSTILL);
     node.process.signal(Signal::CONT);
     let (status, text) = bench.wait_with_errors();
@@ -122,7 +123,7 @@ fn a_funder_pays_and_a_poor_one_is_refused() {
     let (said, result) = drive(&node, setup.folder.path(), &funded);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     assert_eq!(result["sent"], 0);
-    // No load, no rates: what the probes met is told.
+    // Without load there are no rates, and the probes' results are reported.
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(!text.contains("txn/s") && text.contains(" confirmed p50 ") && text.contains("no load was sent"), "{text}");
     assert!(text.contains("node       CPU time and memory are not known"), "{text}");

@@ -1,4 +1,4 @@
-//! A program on a terminal of its own: what it draws, and keys typed at it.
+//! A program on a pseudo-terminal: its screen, and keys typed at it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -44,7 +44,7 @@ impl Terminal {
         Self { child: child.expect("the program starts"), keys, parser, reader }
     }
 
-    /// What stands on the screen.
+    /// Returns the text on the screen.
     pub fn screen(&self) -> String {
         self.parser.lock().screen().contents()
     }
@@ -65,7 +65,7 @@ impl Terminal {
         })
     }
 
-    /// Types.
+    /// Types these keys.
     pub fn keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
     }
@@ -86,7 +86,7 @@ impl Terminal {
         set_size(&self.keys, columns, rows);
     }
 
-    /// Waits for the program's end, and until the screen shows all that it has drawn.
+    /// Waits for the program to exit and for the screen to show all of its output.
     pub fn ended(&mut self) -> ExitStatus {
         let status =
             wait_until("the program's end", || self.child.try_wait().expect("a child").ok_or_else(|| self.screen()));

@@ -1,4 +1,4 @@
-//! `hearth tune build` with our own workloads: what the study reads is what the node's commands print.
+//! `hearth tune build` with our own workloads: the study parses what the node's commands print.
 
 use std::fs;
 

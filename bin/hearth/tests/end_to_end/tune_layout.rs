@@ -1,4 +1,4 @@
-//! `hearth tune layout` on the real node: very short, since what it finds is the machine's matter.
+//! `hearth tune layout` on the real node: very short, since its findings depend on the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use super::node::{Process, Setup, hearth, output, wait_until};
 
-/// Trials: the default, a round of two others beside it, a second look, and five pairs of the last comparison.
+/// Trials: the default, a round of two others with it, a second look, and five pairs in the last comparison.
 const RUNS: &str = "16";
 
 fn command(setup: &Setup, folder: &Path) -> Command {
     let mut command = hearth();
     command.args(["tune", "layout", "--runs", RUNS, "--minutes", "10", "--duration", "2", "--warmup", "1"]);
-    // Tests run beside it.
+    // Other tests run at the same time.
     command.args(["--steal", "1", "--foreign", "1", "--pressure", "1", "--pace", "1", "--config"]).arg(setup.config());
     command.arg("--out").arg(folder.join("out")).arg("--json").arg(folder.join("found.json"));
     command
 }
 
-/// What was started for the search in this folder, and is there.
+/// Lists what the search started and left in this folder.
 fn left(folder: &Path) -> Vec<PathBuf> {
     let mark = format!("HEARTH_TUNE_STUDY={}", folder.join("out").display());
     let is_ours = |process: &PathBuf| {
@@ -38,7 +38,7 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
 
-    // Asked to stop, it keeps what it has, and says so.
+    // When interrupted, it keeps its results and says so.
     let kept = || fs::read_to_string(folder.join("out/trials")).unwrap_or_default();
     let none_is_left = || match left(&folder).len() {
         0 => Ok(()),
@@ -60,7 +60,7 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     search.wait();
     wait_until("the end of the trial", none_is_left);
 
-    // The same command goes on.
+    // The same command resumes.
     let ended = output(&mut command(&setup, &folder));
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
@@ -73,7 +73,7 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     assert!(!first.is_empty() && trials.starts_with(&first), "what was kept was not tried again");
     assert!(!found["answer"].as_str().unwrap().is_empty() && found["better"].is_boolean(), "{found:#}");
 
-    // It has tried others, each on a node that was started with it, beside the default.
+    // Besides the default it has tried others, each on a freshly started node.
     assert!(found["layouts"].as_u64().unwrap() > 1, "{found:#}");
     let steps = found["steps"].as_array().unwrap();
     let is_compared = |step: &&Value| !step["txn_per_s_best"].as_array().unwrap().is_empty();
@@ -86,14 +86,14 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     let has_pairs = !found["pairs"]["default"].as_array().unwrap().is_empty();
     assert!(found["candidate"] == found["default"] || has_pairs || !found["no_verdict"].is_null(), "{found:#}");
 
-    // What it says is a configuration.
+    // Its output is a configuration.
     let toml = folder.join("out/layout.toml");
     let checked = output(hearth().args(["config", "check"]).arg(&toml));
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     let evidence = fs::read_to_string(&toml).unwrap();
     assert!(evidence.starts_with("# Written by `hearth tune layout`"), "{evidence}");
 
-    // Once more, it has nothing to try and says the same; what belongs to another search is not touched.
+    // A rerun has nothing to try and prints the same; files of another search are not touched.
     let again = output(&mut command(&setup, &folder));
     assert_eq!(again.stdout, ended.stdout);
     assert_eq!(fs::read_to_string(folder.join("out/trials")).unwrap(), trials);

@@ -1,4 +1,4 @@
-//! `hearth tune machine`: very short, since what it finds is the machine's matter.
+//! `hearth tune machine`: very short, since its findings depend on the machine.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn scores_are_told_exactly_and_nothing_is_left() {
     assert_eq!(scores.iter().map(|score| score["name"].as_str().unwrap()).collect::<Vec<_>>(), names);
     for score in scores {
         let name = score["name"].as_str().unwrap();
-        // What a study of builds looks for.
+        // A study of builds parses these keys.
         assert_eq!(text.matches(&format!("\"{name}\": ")).count(), 1, "{text}");
         let value = score["value"].as_f64().unwrap();
         assert!(value > 0.0 && found["values"][name] == value && score["by_wall_time"] == value, "{score:#}");

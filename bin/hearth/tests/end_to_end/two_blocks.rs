@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::follow::{block, follower, leader, reaches, slot};
 use super::node::{Rpc, same, wait_until};
 
-/// The key of the node whose chain is in a folder.
+/// Reads the identity key of the node whose chain is in a folder.
 fn identity(folder: &Path) -> SigningKey {
     let text = std::fs::read_to_string(folder.join("identity.json")).expect("a node writes its key there");
     let bytes: Vec<u8> = serde_json::from_str(&text).expect("64 numbers");
@@ -73,7 +73,7 @@ fn of_two_blocks_of_a_slot_all_know_and_all_have_one_chain() {
     });
     let (two, after) = (slots[0], slots[slots.len() - 1] + 8);
     [&node, &leader].into_iter().for_each(|node| reaches(node, after));
-    // Nobody may vote for one of two: the slot is left out, or its block is the same.
+    // No node may vote for either version: the slot is skipped, or its block is the same everywhere.
     let of_slot = |rpc: Rpc| {
         let options = json!({ "transactionDetails": "none", "rewards": false, "commitment": "confirmed" });
         rpc.try_call("getBlock", json!([two, options]))
@@ -105,13 +105,13 @@ fn a_node_with_another_block_than_the_cluster_gets_the_clusters() {
     reaches(&node, 3);
     let (key, version) = (identity(&setup.ledger()), shred_version(leader.rpc()));
     node.kill();
-    // More slots on than it asks for at a time.
+    // Further ahead than it requests at a time.
     let wrong = slot(leader.rpc()) + 50;
     reaches(&leader, wrong + 4);
     let shreds = other_block(wrong, version, &key);
     let is_started = AtomicBool::new(false);
     let node = std::thread::scope(|scope| {
-        // Again and again, as nobody knows when it begins to listen.
+        // Repeatedly, since the moment it begins to listen is unknown.
         scope.spawn(|| {
             while !is_started.load(SeqCst) {
                 send(&shreds, follows.tvu());

@@ -1,4 +1,4 @@
-//! Workspaces that cannot be watched: `hearth monitor` says which file, why and what to try, and changes nothing.
+//! Workspaces that cannot be watched: `hearth monitor` names the file, the reason and a remedy, and changes nothing.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::node::{Setup, output, wait_until};
 
-/// Whom nothing belongs to.
+/// An unprivileged user that owns nothing.
 const NOBODY: u32 = 65_534;
 /// Where the header of a workspace has its version and the place of its topology.
 const VERSION_AT: u64 = 8;
@@ -74,13 +74,13 @@ fn a_workspace_of_another_version_or_damaged() {
 fn a_workspace_that_may_not_be_read() {
     let is_root = rustix::process::geteuid().is_root();
     let setup = Setup::new("denied");
-    // Where it was built nobody else may be let in.
+    // The build folder may be closed to other users, so copy the binary.
     let binary = setup.folder.path().join("hearth");
     fs::copy(env!("CARGO_BIN_EXE_hearth"), &binary).unwrap();
     for path in [setup.folder.path(), &binary] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // Not while a process that another test starts still has it open for writing.
+    // Another test's child process may still hold it open for writing, so retry.
     wait_until("the copy runs", || Command::new(&binary).arg("--version").output().map_err(|error| error.to_string()));
     let watch_as_nobody = || -> Output {
         let mut command = Command::new(&binary);
@@ -101,7 +101,7 @@ fn a_workspace_that_may_not_be_read() {
         &denied,
         &["nothing here can be watched", &path, "ermission denied", "watch as the user that runs the node"],
     );
-    // Whoever may read it may watch, as another user too.
+    // Read permission is enough to watch, also as another user.
     fs::set_permissions(setup.workspace(), fs::Permissions::from_mode(0o644)).unwrap();
     let allowed = watch_as_nobody();
     assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));

@@ -1,4 +1,4 @@
-//! A cluster of four nodes with equal stake: they lead in turn, go on without one, stand without two, and heal.
+//! A cluster of four nodes with equal stake: they lead in turn, continue without one, stall without two, and heal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ fn send(node: &Node, number: usize) -> Signature {
     let blockhash = node.rpc().latest_blockhash_at("confirmed");
     let bytes = transfer(&funded_account_key(number % 64), &fresh_address(9, number), 1_000_000, &blockhash);
     let sent = json!([base64_of(&bytes), { "encoding": "base64", "skipPreflight": true }]);
-    // Between two leaders there may be nobody to send it to.
+    // Between two leaders there may be no node to send it to.
     wait_until("a leader", || match node.rpc().try_call("sendTransaction", sent.clone()) {
         Ok(_) => Ok(()),
         Err(why) => Err(why.to_string()),
@@ -83,7 +83,7 @@ fn landed(nodes: &[Node], signatures: &[Signature]) {
     }
 }
 
-/// The blocks up to a slot that is confirmed everywhere: slot, hash, parent, each with what it holds.
+/// Returns the blocks up to a slot that is confirmed everywhere: slot, hash, parent, and contents.
 fn chain(node: &Node, to: u64) -> Vec<Value> {
     let slots = node.rpc().call("getBlocks", json!([1, to, { "commitment": "confirmed" }]));
     let options = json!({ "transactionDetails": "signatures", "rewards": false, "commitment": "confirmed" });
@@ -114,7 +114,7 @@ fn four_take_turns_and_go_on_without_one() {
     nodes.push(setups[3].start());
     let sent: Vec<Signature> = (0..40).map(|number| send(&nodes[number % NODES], number)).collect();
     landed(&nodes, &sent);
-    // Everybody makes blocks, and everybody's votes count.
+    // Every node makes blocks, and every node's votes count.
     wait_until("all lead", || {
         let led = |node: &Node| node.metrics().total("tower_begun_slots") > 0;
         same(nodes.iter().filter(|node| led(node)).count(), NODES)
@@ -137,7 +137,7 @@ fn four_take_turns_and_go_on_without_one() {
     // Two have half: they make blocks, and nothing is confirmed.
     nodes.pop().unwrap().kill();
     let stands = || [0, 1].map(|node| slot(nodes[node].rpc(), "confirmed"));
-    // What was voted for by the third may still be on its way.
+    // Votes of the third node may still be on their way.
     let mut confirmed = stands();
     wait_until("blocks that nobody confirms", || {
         let now = stands();
@@ -152,7 +152,7 @@ fn four_take_turns_and_go_on_without_one() {
     });
     assert_eq!(stands(), confirmed);
 
-    // They come back: all goes on, and all agree. What was in blocks that are left for others' lands anew.
+    // The nodes come back and all agree. Transactions of abandoned blocks land again in others.
     nodes.push(setups[2].start());
     nodes.push(setups[3].start());
     landed(&nodes[..1], &[last]);

@@ -1,4 +1,4 @@
-//! The node votes for its blocks, and what it has voted for is confirmed, then final.
+//! The node votes for its blocks; voted blocks become confirmed, then final.
 
 use hearth_wire::Pubkey;
 use serde_json::json;

@@ -1,8 +1,8 @@
-//! A stranger's walk: from a bench that something holds back, by what the monitor says of it on a terminal and the
-//! dashboard in a browser, to one that is faster.
+//! A newcomer's walk: from a bench with a bottleneck, by the advice of the monitor on a terminal and of the dashboard
+//! in a browser, to a faster one.
 //!
-//! Where `BROWSER` names a Chromium, and Node.js has the packages of the clients' tests, a page is looked at, too: so
-//! `cargo xtask test --only walk` runs it.
+//! If `BROWSER` names a Chromium, and Node.js has the packages of the clients' tests, a page is checked too; `cargo
+//! xtask test --only walk` runs it so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ const FASTER: f64 = 1.5;
 #[test]
 fn what_the_monitor_says_is_enough_to_make_a_bench_faster() {
     let mut setup = Setup::new("walk");
-    // What a bench has by default, and the tests' nodes less of.
+    // The default of a bench; the tests' nodes have less.
     setup.with("tiles.pack.max_pending_transactions", 65_524).with("development.genesis.fund_initial_accounts", 1024);
-    // Blocks fill up by what transactions reserve, and come half as often as on a cluster: some 6,000 txn/s, whatever
-    // the machine could do.
+    // Blocks fill up by reserved compute units and come half as often as on a cluster: some 6,000 txn/s, whatever the
+    // machine could do.
     let shown: toml::Table = readme_file().parse().expect("the README's file is TOML");
     with_all(&mut setup, "", &shown);
     let file = setup.folder.path().join("my.toml");
@@ -74,8 +74,8 @@ fn with_all(setup: &mut Setup, path: &str, tables: &toml::Table) {
     }
 }
 
-/// The file with a key set as the README says: `a.b.key = value` changes `key` under `[a.b]`, or is added there, or at
-/// the end under a header of its own.
+/// Returns the file with a key set as the README advises: `a.b.key = value` changes `key` under `[a.b]`, or adds it
+/// there, or appends a new header and key at the end.
 fn with_set(text: &str, advice: &str) -> String {
     let (path, value) = advice.split_once(" = ").expect("a key and its value");
     let (table, key) = path.rsplit_once('.').expect("a key of a table");
@@ -110,8 +110,8 @@ fn command(command: &str, file: &Path) -> Command {
     process
 }
 
-/// What the monitor says, and the line for the file that it names; the same one for three slots, since what limits a
-/// load that has just begun is another thing.
+/// Returns the monitor's diagnosis and the configuration line that it names, once both are the same for three slots,
+/// since a load that has just begun has another bottleneck.
 fn steady_diagnosis(monitor: &Terminal) -> (String, String) {
     let mut since: Option<(String, u64)> = None;
     wait_until("a diagnosis that stays and names a key and its value", || {
@@ -131,8 +131,8 @@ fn steady_diagnosis(monitor: &Terminal) -> (String, String) {
     })
 }
 
-/// The slot, the sentence and `key = value` of the monitor's screen: the sentence follows the bars and ends with what
-/// stands between backticks.
+/// Parses slot, sentence and `key = value` from the monitor's screen: the sentence follows the bars and ends with text
+/// between backticks.
 fn read(screen: &str) -> Option<(u64, String, String)> {
     let slot = screen.split_once("slot ")?.1.split_whitespace().next()?.parse().ok()?;
     let is_bars = |line: &&str| !line.is_empty() && line.chars().all(|bar| ('▁'..='█').contains(&bar));
@@ -150,7 +150,7 @@ fn without_numbers(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
-/// What the dashboard says in a real browser, once it shows the advice.
+/// Returns the dashboard's text in a real browser, once it shows the advice.
 fn dashboard_says(port: u16, advice: &str) -> Value {
     let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/npm");
     let mut script = Command::new("node");

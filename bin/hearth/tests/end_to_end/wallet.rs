@@ -1,4 +1,4 @@
-//! The walk of docs/wallet.md, as it stands there, and what is left of it after a kill.
+//! Runs docs/wallet.md step by step, and checks the state after a kill.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn done(folder: &Path, port: u16, line: &str) -> Output {
         .expect("a shell")
 }
 
-/// The same, where it must succeed; what it printed.
+/// Like the above, but it must succeed; returns its output.
 fn shell(folder: &Path, port: u16, line: &str) -> String {
     let done = done(folder, port, line);
     assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
@@ -62,7 +62,7 @@ fn the_walk_of_the_page_works_and_survives_a_kill() {
     kill(running);
 }
 
-/// What a plain payment to the contract's address would lose where there is no contract.
+/// Funds that a plain payment to the contract's address would lose if there is no contract.
 #[test]
 fn nothing_is_sent_where_the_chain_lacks_the_contract() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,8 +1,7 @@
-//! How much of a known amount is done: on a terminal a bar that is drawn over, elsewhere a line for each change.
+//! Progress toward a known amount: a bar redrawn in place on a terminal, elsewhere one line per change.
 //!
 //! writes  standard error
-//! memory  none
-//! drops   what nobody reads
+//! drops   output that cannot be written
 
 use std::io::{IsTerminal, Stderr, Write};
 
@@ -10,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::stop;
 
-/// The bar of one work.
+/// A progress bar for one task.
 pub struct Bar<W: Write = Stderr> {
     shown: Shown<W>,
     what: &'static str,
@@ -24,7 +23,7 @@ enum Shown<W> {
 }
 
 impl Bar {
-    /// On standard error; `what` follows the numbers: `3 of 5 accounts funded`.
+    /// Creates a bar on standard error; `what` follows the numbers: `3 of 5 accounts funded`.
     pub fn new(what: &'static str) -> Self {
         let to = std::io::stderr();
         let shown = match to.is_terminal() {
@@ -41,7 +40,7 @@ fn drawn(target: ProgressDrawTarget) -> ProgressBar {
 }
 
 impl<W: Write> Bar<W> {
-    /// Says how much is done, where that has changed.
+    /// Updates the bar if the amount has changed.
     pub fn tell(&mut self, done: usize, all: usize) {
         if all == 0 || self.said.replace(done) == Some(done) {
             return;
@@ -54,7 +53,7 @@ impl<W: Write> Bar<W> {
                     state.set_pos(done.min(all) as u64);
                 });
                 bar.set_message(words);
-                // However soon after the one before it: none may be the last.
+                // Regardless of the redraw interval: no later draw may follow.
                 bar.force_draw();
                 stop::at_closed_terminal();
             }
@@ -65,7 +64,7 @@ impl<W: Write> Bar<W> {
 
 impl<W: Write> Drop for Bar<W> {
     fn drop(&mut self) {
-        // It stays, and what is said next has a line of its own.
+        // Leave the bar on the screen, so that later output starts on a new line.
         if let Shown::Drawn(bar) = &self.shown
             && self.said.is_some()
         {

@@ -1,6 +1,6 @@
-//! What somebody meant who wrote another word.
+//! Suggests a known word for a misspelt one.
 
-/// The word that begins so, where it is the only one, or that is nearest, where one is near.
+/// Returns the only word that begins with `word`, or else the nearest one, if any is near.
 pub fn meant<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let mut begun = words.iter().filter(|other| !word.is_empty() && other.starts_with(word));
     if let (Some(only), None) = (begun.next(), begun.next()) {

@@ -1,4 +1,4 @@
-//! Exit codes: each error that a command can end with says its own.
+//! Exit codes: each error that can end a command defines its own.
 //!
 //! An error becomes a [`Failure`] only if it implements [`ExitCode`], so no command can be forgotten here. A panic ends
 //! the process with 101.
@@ -8,11 +8,11 @@ use std::{fmt, io};
 
 use hearth_keys::KeyError;
 
-/// The command failed.
+/// Exit code of a command that failed.
 pub const FAILED: u8 = 1;
 /// The command line or the configuration is wrong.
 pub const WRONG_USE: u8 = 2;
-/// A machine or a comparison falls short of what was asked.
+/// Exit code for a machine or a comparison that falls short of the requirement.
 pub const MISSED: u8 = 3;
 /// The command was interrupted: the shell's code for SIGINT.
 pub const INTERRUPTED: u8 = 130;

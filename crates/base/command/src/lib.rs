@@ -1,10 +1,10 @@
-//! command: what every command of the program shares, whichever chain or tool it is for.
+//! command: shared code of all commands of the program, for any chain or tool.
 //!
 //! reads   signals, this process's arguments and threads, a node's JSON-RPC
 //! writes  standard output and standard error
 //!
-//! A command says lines with [`output`] and shows how far it is with [`progress`] or [`bar`]. [`stop`] says when it is
-//! asked to end, and sees to it that it does. What it ends with becomes an exit code by [`exit_code`].
+//! A command prints lines with [`output`] and shows progress with [`progress`] or [`bar`]. [`stop`] reports requests to
+//! end, and enforces them. [`exit_code`] maps the result to an exit code.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -19,5 +19,5 @@ pub mod secrets;
 pub mod shell;
 pub mod stop;
 
-/// What a program that was built without the feature `lab` says where something of the lab is asked for.
+/// Error message for lab features in a program built without the feature `lab`.
 pub const NO_LAB: &str = "this hearth was built without the lab";

@@ -1,4 +1,4 @@
-//! A node's JSON-RPC as commands use it: asked directly, whatever proxy the environment names.
+//! A client for a node's JSON-RPC that ignores proxies from the environment.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use hearth_rpc_client::http::Patience;
 
 pub use hearth_rpc_client::{RpcClient as Rpc, RpcError};
 
-/// The RPC at `url`, whose host must be known.
+/// Returns a client for the RPC at `url`, whose host must resolve.
 pub fn at(url: &str) -> Result<Rpc, RpcError> {
     connect(url, &Options::default())
 }

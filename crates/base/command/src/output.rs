@@ -1,11 +1,11 @@
-//! What a command puts out: lines for whoever started it, the files that it writes when it has ended, layouts as text.
+//! A command's output: lines for the user, files written at its end, layouts as text.
 //!
-//! reads   whether a file can be written, before
+//! reads   whether a file can be written, before the work starts
 //! writes  standard output, or standard error where standard output carries data (`bench --json -`); notes
-//! drops   what is said after a write failed; why it failed is kept, and a command whose reader is gone stops
+//! drops   output after a failed write; the error is kept, and a command whose reader is gone stops
 //!
-//! `println!` panics when nobody reads any more (`hearth monitor | head -3`); this remembers it, so that a command
-//! can end. Clippy refuses the macros in this crate.
+//! `println!` panics when the reader is gone (`hearth monitor | head -3`); this remembers the failure instead, so that
+//! a command can end cleanly. Clippy rejects the macros in this crate.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -25,7 +25,7 @@ enum To {
     Nobody,
 }
 
-/// Where a command says its lines.
+/// Destination of a command's lines.
 #[derive(Default)]
 pub struct Say {
     to: To,
@@ -38,17 +38,17 @@ impl Say {
         Self { to: To::Stderr, ..Self::default() }
     }
 
-    /// Nowhere.
+    /// Discards all output.
     pub fn nothing() -> Self {
         Self { to: To::Nobody, ..Self::default() }
     }
 
-    /// Says a line, or several.
+    /// Writes one or more lines.
     pub fn line(&self, text: impl Display) {
         self.text(format_args!("{text}\n"));
     }
 
-    /// Says a text as it is.
+    /// Writes a text without a newline.
     pub fn text(&self, text: impl Display) {
         if self.is_closed() {
             return;
@@ -70,12 +70,12 @@ impl Say {
         *self.failed.borrow_mut() = written.err();
     }
 
-    /// Whether nobody can be told anything any more.
+    /// Whether the reader has gone.
     pub fn is_closed(&self) -> bool {
         self.failed.borrow().is_some()
     }
 
-    /// Whether all was said. That the reader went away is no error.
+    /// Returns whether all output was written. A reader that went away is not an error.
     pub fn end(&self) -> Result<(), Error> {
         match self.failed.take() {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -87,21 +87,21 @@ impl Say {
 }
 
 thread_local! {
-    /// What was noted in this thread since a test began to collect; `None` where none does.
+    /// Notes of this thread since a test began to collect; `None` if none does.
     static NOTES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Returns what was noted in this thread since the last call, for tests. A thread's first call begins to collect.
+/// Returns this thread's notes since the last call, for tests. A thread's first call starts collecting.
 pub fn take_notes() -> Vec<String> {
     NOTES.replace(Some(vec![])).unwrap_or_default()
 }
 
-/// The word for so many of a thing.
+/// Returns `thing` in singular or plural, according to `count`.
 pub fn plural(count: u64, thing: &str) -> String {
     if count == 1 { thing.to_owned() } else { format!("{thing}s") }
 }
 
-/// Says a line on standard error. Nothing is lost when nobody reads it.
+/// Writes a line to standard error. Failures are ignored.
 pub fn note(text: impl Display) {
     NOTES.with_borrow_mut(|notes| {
         if let Some(notes) = notes {
@@ -115,9 +115,9 @@ pub fn note(text: impl Display) {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the result to {}: {source}", path.display())]
 pub struct Unwritable {
-    /// Where to.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     pub source: Error,
 }
 

@@ -1,9 +1,8 @@
-//! How far a long work is, for whoever waits.
+//! Progress of a long task, shown to the user.
 //!
 //! reads   the clock
-//! writes  standard error: on a terminal one line that is drawn over, elsewhere a line every five seconds
-//! memory  none
-//! drops   what is told more often than that
+//! writes  standard error: on a terminal one line redrawn in place, elsewhere a line every five seconds
+//! drops   updates that arrive more often
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Stderr, Write};
@@ -13,12 +12,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::stop;
 
-/// Between two lines where nobody watches.
+/// Interval between lines when standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Between two changes of the line on a terminal.
 const CHANGE_EVERY: Duration = Duration::from_millis(200);
 
-/// The progress of one work.
+/// The progress display of one task.
 pub struct Progress<W: Write = Stderr> {
     shown: Shown<W>,
     said: Instant,
@@ -41,7 +40,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Of a work whose output, if it has any, is not for the eye.
+    /// Creates a display for a task whose own output, if any, is not on the terminal.
     pub fn new() -> Self {
         let to = std::io::stderr();
         let shown = if to.is_terminal() { Shown::Drawn(None) } else { Shown::Lines(to) };
@@ -63,7 +62,7 @@ fn drawn() -> ProgressBar {
 }
 
 impl<W: Write> Progress<W> {
-    /// Says how far it is, if it is time to.
+    /// Shows the progress if an update is due.
     pub fn tell<T: Display>(&mut self, what: impl FnOnce() -> T) {
         self.tell_at(Instant::now(), what);
     }
@@ -109,7 +108,7 @@ pub fn megabytes(done: u64, all: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Tells a number every tenth of a second for so many seconds.
+    /// Reports a number every tenth of a second for this many seconds.
     fn tell(progress: &mut Progress<&mut Vec<u8>>, seconds: u64) {
         let begun = progress.said;
         for tenth in 0..=10 * seconds {

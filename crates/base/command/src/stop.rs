@@ -1,12 +1,12 @@
-//! How a process is asked to end, and that it does: Ctrl-C, SIGTERM, a closed terminal, a parent that has ended.
+//! Requests to end, and their enforcement: Ctrl-C, SIGTERM, a closed terminal, a parent that has ended.
 //!
 //! reads   signals; the names of this process's threads
-//! writes  a flag that loops look at; what did not stop, on standard error
+//! writes  a flag that loops check; the parts that did not stop, on standard error
 //! memory  the names of threads
 //!
-//! Whatever a thread waits for, the process ends within [`GRACE`] of the first request. What must last is on disk
-//! before it is answered for, so that an end in the middle is as safe as a kill. The exception is what a command
-//! writes only at its end, such as a report: the process waits while its [`Save`] makes progress.
+//! Whatever a thread waits for, the process ends within [`GRACE`] of the first request. Durable state is on disk before
+//! it is acknowledged, so ending in the middle is as safe as a kill. The exception is output that a command writes only
+//! at its end, such as a report: the process waits while its [`Save`] makes progress.
 
 use std::io::{Error, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,31 +20,31 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// From the first request to end until the process ends, whatever happens.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// After so long what was only waiting for results is asked to give up, as by a second Ctrl-C.
+/// After this long, work that only waits for results is asked to give up, as by a second Ctrl-C.
 const HURRY: Duration = Duration::from_secs(6);
-/// How long the last words may take: standard error may be a pipe that nobody reads.
+/// How long the last message may take: standard error may be a pipe that nothing reads.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How often to look for the parent.
 const PARENT_LOOK: Duration = Duration::from_millis(200);
 /// So long an orphan may tidy up.
 const ORPHAN_GRACE: Duration = Duration::from_secs(4);
-/// As the shell has it for SIGINT.
+/// The shell's exit code for SIGINT.
 const INTERRUPTED: i32 = 130;
-/// The process did not end by itself.
+/// Exit code of a process that did not stop in time.
 const NOT_STOPPED: i32 = 1;
 
 /// How often to look whether a save is done.
 const SAVE_LOOK: Duration = Duration::from_millis(50);
 
-/// Says which parts have not stopped.
+/// Returns the parts that have not stopped.
 type Explain = Box<dyn Fn() -> Vec<String> + Send>;
 
-/// The signal of this process, for those that find out that its terminal is gone.
+/// The signal of this process, for code that detects a closed terminal.
 static INSTALLED: OnceLock<StopSignal> = OnceLock::new();
-/// Whether this process goes on without a reader.
+/// Whether this process keeps running without a reader.
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// Set by Ctrl-C, SIGTERM, or SIGHUP where that is not ignored, as `nohup` has it.
+/// Set by Ctrl-C, SIGTERM, or SIGHUP unless that is ignored, as under `nohup`.
 #[derive(Clone, Default)]
 pub struct StopSignal {
     set: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ pub struct StopSignal {
     waiter: Arc<Mutex<Option<Thread>>>,
 }
 
-/// What would be lost if the process ended now.
+/// Data that would be lost if the process ended now.
 struct Unsaved {
     what: &'static str,
     /// How long it may make no progress.
@@ -84,7 +84,7 @@ impl Drop for Save {
 }
 
 impl StopSignal {
-    /// Takes over these signals. The third one ends the process at once.
+    /// Installs handlers for these signals. The third signal ends the process at once.
     pub fn install() -> std::io::Result<Self> {
         let cannot = |error: Error| Error::new(error.kind(), format!("cannot start the threads of signals: {error}"));
         Self::installed().map_err(cannot)
@@ -123,7 +123,7 @@ impl StopSignal {
         self.presses.fetch_add(1, Ordering::AcqRel);
         std::thread::sleep(GRACE.saturating_sub(asked.elapsed()));
         if self.wait_for_save(asked) {
-            // What comes after it has as long as it would have had.
+            // After the save the rest of the shutdown gets its full grace period.
             std::thread::sleep(GRACE);
         }
         let seconds = asked.elapsed().as_secs();
@@ -150,15 +150,16 @@ impl StopSignal {
         true
     }
 
-    /// From now until the guard is dropped the process is not ended while `what` makes progress, which takes at most
-    /// `patience` each time. For one at a time.
+    /// Until the guard is dropped, the process is not forced to end while `what` makes progress, with at most
+    /// `patience` between two steps. Only one save may be active.
     pub fn save(&self, what: &'static str, patience: Duration) -> Save {
         let unsaved = Unsaved { what, patience, progress: Instant::now() };
         *self.unsaved.lock() = Some(unsaved);
         Save(Arc::clone(&self.unsaved))
     }
 
-    /// Stops when this parent has ended, however it did; what does not stop then in time is ended.
+    /// Sets the signal when this parent ends, however it ends; a process that does not stop in time is then forced to
+    /// end.
     pub fn set_when_orphaned(&self, parent: u32) -> std::io::Result<()> {
         let signal = self.clone();
         let watch = move || {
@@ -200,12 +201,12 @@ impl StopSignal {
         }
     }
 
-    /// Whether to stop.
+    /// Whether the process should stop.
     pub fn is_set(&self) -> bool {
         self.set.load(Ordering::Acquire)
     }
 
-    /// How often it was asked for; a while after the first time, once more.
+    /// Number of requests to stop; a while after the first, one is added.
     pub fn presses(&self) -> usize {
         self.presses.load(Ordering::Acquire)
     }
@@ -225,8 +226,8 @@ pub fn at_end_of_reader(written: &std::io::Result<()>) {
     }
 }
 
-/// Stops as at Ctrl-C where a write failed because the terminal was closed. It may not come to a SIGHUP: that goes to
-/// processes of the terminal's own session.
+/// Sets the signal if a write failed because the terminal was closed. SIGHUP may not arrive: it goes only to processes
+/// of the terminal's own session.
 pub fn at_hang_up(written: &std::io::Result<()>) {
     const EIO: i32 = 5;
     if written.as_ref().is_err_and(|error| error.raw_os_error() == Some(EIO)) {
@@ -234,8 +235,8 @@ pub fn at_hang_up(written: &std::io::Result<()>) {
     }
 }
 
-/// Stops as at Ctrl-C where standard error was a terminal and is none any more: it was closed, and what draws there
-/// does not say that it could not.
+/// Sets the signal if standard error was a terminal and no longer is: the terminal was closed, and the drawing code
+/// does not report failed writes.
 pub fn at_closed_terminal() {
     if !std::io::stderr().is_terminal() {
         stop_without_reader();
@@ -248,7 +249,7 @@ fn stop_without_reader() {
     }
 }
 
-/// Says a line, if standard error takes it soon.
+/// Writes a line, if standard error accepts it soon.
 pub fn last_words(text: String) {
     let (said, done) = sync_channel(1);
     let say = move || {
@@ -256,7 +257,7 @@ pub fn last_words(text: String) {
         let _ = said.send(());
     };
     if std::thread::Builder::new().name("last words".into()).spawn(say.clone()).is_ok() {
-        // Without an answer nobody reads it.
+        // Without an answer, standard error is blocked.
         let _ = done.recv_timeout(LAST_WORDS);
     } else {
         say();
@@ -277,7 +278,7 @@ fn threads() -> Vec<String> {
     numbers.into_iter().filter_map(name).collect()
 }
 
-/// What has not stopped, in words.
+/// Describes the parts that have not stopped.
 fn unstopped(parts: Vec<String>, threads: Vec<String>) -> String {
     const OWN: [&str; 4] = ["signals", "watchdog", "parent", "last words"];
     let mut named: Vec<(String, usize)> = vec![];

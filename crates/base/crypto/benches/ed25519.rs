@@ -1,4 +1,4 @@
-//! Ed25519 beside stock ed25519-dalek, in alternating rounds.
+//! Ed25519 compared with stock ed25519-dalek, in alternating rounds.
 //!
 //! reads   the bench's name filter
 //! writes  rates, and the ratio ours ÷ dalek's
@@ -36,7 +36,7 @@ fn dalek_verify(s: &Signed) -> u64 {
     1
 }
 
-/// Bursts of `burst` signatures in random order, beside dalek one by one over the same set.
+/// Compares bursts of `burst` signatures in random order with dalek, one by one over the same set.
 fn verify(bench: &Bench, name: &str, goal: f64, set: &[Signed], burst: usize, config: VerifierConfig, warm: usize) {
     let warmed = || {
         let mut verifier = Verifier::new(config);

@@ -1,4 +1,4 @@
-//! Keccak-256 of many messages beside the portable path, in alternating rounds.
+//! Keccak-256 of many messages compared with the portable path, in alternating rounds.
 //!
 //! reads   the bench's name filter
 //! writes  rates of messages, and the ratio to one by one

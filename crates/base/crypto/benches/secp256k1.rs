@@ -1,4 +1,4 @@
-//! Recovery of public keys beside libsecp256k1, in alternating rounds.
+//! Public key recovery compared with libsecp256k1, in alternating rounds.
 //!
 //! reads   the bench's name filter
 //! writes  rates, and the ratio ours ÷ libsecp256k1's

@@ -1,9 +1,7 @@
-//! Words in the eight lanes of AVX-512: what all that computes in them shares.
+//! Words in the eight lanes of AVX-512, shared by all code that computes in them.
 //!
 //! reads   the processor's features; registers
 //! writes  registers
-//! memory  none
-//! drops   nothing
 //! source  Intel's instruction set reference
 
 #![allow(unsafe_code)]

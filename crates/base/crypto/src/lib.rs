@@ -1,4 +1,4 @@
-//! crypto
+//! crypto: signatures, hashes, Merkle trees and erasure codes, with vector kernels where the processor has them.
 
 pub mod ed25519;
 pub mod keccak;

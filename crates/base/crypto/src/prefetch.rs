@@ -1,12 +1,8 @@
-//! Memory that will be read soon, asked for ahead: misses of the cache then overlap instead of adding up.
-//!
-//! reads   nothing
-//! writes  nothing
-//! memory  none
+//! Prefetches memory that will be read soon, so that cache misses overlap instead of adding up.
 
 #![allow(unsafe_code)]
 
-/// Asks for the first two cache lines of a value; does nothing where the processor has no such request.
+/// Prefetches the first two cache lines of a value; does nothing on processors without such an instruction.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]

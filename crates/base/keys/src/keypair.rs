@@ -1,20 +1,20 @@
-//! A key pair whose secret half is in one place of the memory.
+//! A key pair whose secret half exists in one place in memory.
 //!
-//! reads   a seed, written in place by whoever has it
+//! reads   a seed, written in place by the caller
 //! writes  signatures
 //! memory  a locked page: `hearth_tile::sys::locked`
 //! source  RFC 8032
 //!
-//! The seed and what it expands to are in one page that is locked, in no core dump and in no child process; a move of a
-//! [`Keypair`] moves a pointer. Expanding the seed copies it to the stack, which is wiped then. A signature's
-//! arithmetic leaves copies of the expansion, not of the seed, on the stack of the thread that signs.
+//! The seed and its expansion are in one page that is locked, and excluded from core dumps and child processes; moving
+//! a [`Keypair`] moves a pointer. Expanding the seed copies it to the stack, which is wiped afterwards. Signing leaves
+//! copies of the expansion, not of the seed, on the stack of the signing thread.
 
 use std::io;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::sys::locked::{Locked, wipe_stack};
 
-/// What is in the page.
+/// Contents of the locked page.
 struct Secret {
     seed: [u8; 32],
     key: SigningKey,
@@ -32,10 +32,10 @@ pub struct LockError(io::Error);
 pub struct Keypair(Locked<Secret>);
 
 impl Keypair {
-    /// The key pair of the seed that `fill` writes, to its place.
+    /// Creates the key pair of the seed that `fill` writes in place.
     ///
     /// # Errors
-    /// No page may be locked; or `fill` has none.
+    /// No page can be locked, or `fill` fails.
     pub fn new<E: From<LockError>>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
         // A key of no worth, in the place of the one to come.
         let seed = [0; 32];
@@ -45,10 +45,10 @@ impl Keypair {
         filled.map(|()| Self(secret))
     }
 
-    /// The key pair of a seed, of which the caller has a copy.
+    /// Creates the key pair of a seed of which the caller has a copy.
     ///
     /// # Errors
-    /// No page may be locked.
+    /// No page can be locked.
     pub fn from_seed(seed: &[u8; 32]) -> Result<Self, LockError> {
         Self::new(|place| {
             place.copy_from_slice(seed);
@@ -56,17 +56,17 @@ impl Keypair {
         })
     }
 
-    /// The seed.
+    /// The secret seed, in the locked page.
     pub fn seed(&self) -> &[u8; 32] {
         &self.0.seed
     }
 
-    /// The key, expanded.
+    /// The expanded signing key.
     pub fn key(&self) -> &SigningKey {
         &self.0.key
     }
 
-    /// The public key.
+    /// The public key, 32 bytes.
     pub fn public_key(&self) -> [u8; 32] {
         self.0.key.public_key()
     }
@@ -77,7 +77,7 @@ impl Keypair {
     }
 }
 
-/// What handles the secret: a frame of its own, which is wiped once it has returned.
+/// Runs code that handles the secret in a stack frame of its own, which is wiped once it has returned.
 #[inline(never)]
 fn fill_and_expand<E>(secret: &mut Secret, fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<(), E> {
     fill(&mut secret.seed)?;

@@ -2,11 +2,11 @@
 //!
 //! reads   a JSON array of 64 numbers: the seed, then the public key
 //! writes  the same, readable by the owner alone
-//! memory  a locked page for each key that is in use: [`Keypair`]; the text of a file, which is wiped
-//! source  the `solana-keygen` file form
+//! memory  a locked page for each key in use: [`Keypair`]; a file's text, which is wiped
+//! source  the `solana-keygen` file format
 //!
-//! A seed is written to its page and nowhere else, number by number as it is parsed. What a node reads here it hands to
-//! the tile sign; until then, while it joins a cluster, it signs with it itself.
+//! A seed is written only to its page, number by number as it is parsed. A node hands its key to the tile sign; until
+//! then, while it joins a cluster, it signs with the key itself.
 
 mod keypair;
 
@@ -22,7 +22,8 @@ use zeroize::Zeroizing;
 
 pub use keypair::{Keypair, LockError};
 
-/// Room for the text of a key file, taken at once: what grows leaves copies behind. A key's has 320 bytes at most.
+/// Buffer for the text of a key file, allocated up front: a growing buffer leaves copies behind. A key's text has 320
+/// bytes at most.
 const TEXT_MAX: usize = 4096;
 
 /// Why a key cannot be had.
@@ -31,17 +32,17 @@ pub enum KeyError {
     /// The file cannot be read or written.
     #[error("cannot {action} the key {}: {source}", path.display())]
     Io {
-        /// `read` or `write`.
+        /// The failed operation, `read` or `write`.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The folder is missing. It is not made: a mistyped path would hide the key.
     #[error("cannot write the key {}: there is no folder {}", path.display(), folder.display())]
     NoFolder {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The folder it should be in.
         folder: PathBuf,
@@ -49,9 +50,9 @@ pub enum KeyError {
     /// The file holds no key.
     #[error("{} is no key file: {why}; expected a JSON array of 64 numbers as `hearth keys new` writes", path.display())]
     Form {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Why it is invalid.
         why: String,
     },
     /// There is no locked page for it.
@@ -60,16 +61,16 @@ pub enum KeyError {
     /// The file is there already.
     #[error("{} exists; a key is never overwritten (delete it, or choose another name)", path.display())]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
 }
 
 /// An identity: its key pair and its public key.
 pub struct Identity {
-    /// The key pair, in a place of its own; wiped when dropped.
+    /// The key pair, in a locked page; wiped when dropped.
     pub keypair: Keypair,
-    /// The public key.
+    /// The public key, 32 bytes.
     pub public: [u8; 32],
 }
 
@@ -112,7 +113,7 @@ pub fn create(path: &Path) -> Result<Identity, KeyError> {
     Ok(identity)
 }
 
-/// Reads a key.
+/// Reads a key file.
 pub fn read(path: &Path) -> Result<Identity, KeyError> {
     let io = |source| KeyError::Io { action: "read", path: path.into(), source };
     let mut text = Zeroizing::new(String::with_capacity(TEXT_MAX));

@@ -19,13 +19,13 @@ pub struct Cache {
     pub level: u32,
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
-    /// Bytes of one.
+    /// Size of one cache in bytes.
     pub bytes: u64,
     /// The cores that share each.
     pub shared_by: Vec<Vec<usize>>,
 }
 
-/// Reads the machine; nothing where the kernel does not tell.
+/// Reads the caches; empty if the kernel does not report them.
 pub fn read(root: &Root) -> Vec<Cache> {
     let mut found = BTreeMap::<(u32, String, u64), BTreeSet<Vec<usize>>>::new();
     for core in root.numbered(FOLDER, "cpu") {
@@ -48,7 +48,7 @@ pub fn read(root: &Root) -> Vec<Cache> {
     found.into_iter().map(cache).collect()
 }
 
-/// `32K`, `1M`.
+/// Parses a size such as `32K` or `1M`.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

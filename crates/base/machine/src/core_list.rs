@@ -4,9 +4,9 @@
 //! writes  a text
 //! source  "List format" of cpuset(7)
 
-/// The cores of a list, ascending. What is no list, as `(null)`, has none.
+/// Parses a list of cores, ascending. Text that is not a list, such as `(null)`, gives no cores.
 pub fn parse(text: &str) -> Vec<usize> {
-    /// More cores than any kernel knows would be a text that is no list.
+    /// More cores than any kernel supports: a higher number means that the text is not a list.
     const MOST: usize = 1 << 16;
     let mut cores = vec![];
     for part in text.trim().split(',').map(str::trim) {
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Vec<usize> {
     cores
 }
 
-/// The list of some cores; `none` for no core.
+/// Formats a list of cores; `none` if it is empty.
 pub fn show(cores: &[usize]) -> String {
     let mut sorted = cores.to_vec();
     sorted.sort_unstable();

@@ -12,18 +12,18 @@ use crate::{Root, core_list, quota};
 
 const FOLDER: &str = "/sys/devices/system/cpu";
 
-/// The machine's cores. A core is what the kernel calls a CPU: one hyperthread where there are several.
+/// The machine's cores. A core is a CPU in the kernel's terms: one hyperthread where there are several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Cores {
-    /// Those that run.
+    /// Cores that are online.
     pub online: Vec<usize>,
-    /// Those that could be switched on.
+    /// Cores that could be switched on.
     pub offline: Vec<usize>,
-    /// Those that this process may run on, by its affinity and its cpuset.
+    /// Cores that this process may run on, by its affinity and its cpuset.
     pub allowed: Vec<usize>,
-    /// What its control groups give it at most, in cores.
+    /// CPU quota of its control groups, in cores.
     pub quota: Option<f64>,
-    /// Sockets, by their number; empty where the kernel does not tell.
+    /// Cores by socket number; empty if the kernel does not report them.
     pub packages: BTreeMap<usize, Vec<usize>>,
     /// The hyperthreads of each physical core.
     pub siblings: Vec<Vec<usize>>,
@@ -34,7 +34,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Reads the machine.
+    /// Reads the cores from the kernel.
     pub fn read(root: &Root) -> Self {
         let online = match root.cores(format!("{FOLDER}/online")) {
             list if !list.is_empty() => list,
@@ -47,7 +47,7 @@ impl Cores {
             let mut group = root.cores(topology(core, "thread_siblings_list"));
             group.retain(|sibling| online.contains(sibling));
             siblings.insert(if group.is_empty() { vec![core] } else { group });
-            // An ARM kernel that does not know says -1.
+            // An ARM kernel reports -1 for unknown.
             if let Some(package) = root.value(topology(core, "physical_package_id")) {
                 packages.entry(package).or_default().push(core);
             }
@@ -70,7 +70,7 @@ impl Cores {
         group.into_iter().flatten().copied().filter(|sibling| *sibling != core).collect()
     }
 
-    /// Cores that this process can have at once: those allowed, or less by its quota.
+    /// Number of cores that this process can use: those allowed, or fewer by its quota.
     pub fn usable(&self) -> f64 {
         let allowed = self.allowed.len() as f64;
         self.quota.map_or(allowed, |quota| quota.min(allowed))
@@ -83,7 +83,7 @@ fn allowed(root: &Root) -> Option<Vec<usize>> {
     Some(core_list::parse(list))
 }
 
-/// Cores that this process can have at once; an error where the kernel does not tell.
+/// Number of cores that this process can use; an error if the kernel does not report it.
 pub fn usable(root: &Root) -> std::io::Result<f64> {
     let allowed = allowed(root).filter(|cores| !cores.is_empty());
     let allowed = allowed.ok_or_else(|| std::io::Error::other("/proc/self/status has no Cpus_allowed_list"))?;

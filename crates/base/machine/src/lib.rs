@@ -1,11 +1,11 @@
-//! What this machine is, what is not ideal in it for a node, and how to mend it.
+//! Describes this machine, finds settings that are not ideal for a node, and corrects them.
 //!
-//! reads   `/proc`, `/sys`, below a [`Root`], so that tests read made-up machines
-//! writes  nothing; [`configure::init`] and [`configure::fini`] settings of the machine
+//! reads   `/proc`, `/sys`, below a [`Root`], so that tests can use fake machines
+//! writes  nothing; [`configure::init`] and [`configure::fini`] write settings of the machine
 //! memory  the description
 //! source  proc(5), sysfs(5), cgroups(7) and the kernel's documentation named in each module
 //!
-//! Whatever a kernel, a guest or a container does not tell is absent here, never an error and never made up.
+//! Anything that a kernel, a guest or a container does not report is absent here: never an error, and never invented.
 
 pub mod caches;
 pub mod configure;
@@ -29,10 +29,10 @@ use serde::Serialize;
 
 pub use root::Root;
 
-/// All that was found.
+/// The whole description.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Machine {
-    /// The processor.
+    /// The processor's model and features.
     pub processor: processor::Processor,
     /// Its cores, and which may be used.
     pub cores: cores::Cores,
@@ -44,7 +44,7 @@ pub struct Machine {
     pub network: Vec<network::Interface>,
     /// The kernel and its settings.
     pub settings: settings::Settings,
-    /// Who else wants the cores, where that was sampled.
+    /// Competition for the cores, if it was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<neighbours::Neighbours>,
 }
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    /// The description as a table, and below it what a measurement on this machine should know.
+    /// Formats the description as a table, followed by remarks for measurements on this machine.
     pub fn table(&self) -> String {
         table::of(self)
     }

@@ -17,15 +17,15 @@ const POOLS: &str = "/sys/kernel/mm/hugepages";
 /// Memory and its pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Memory {
-    /// Bytes in all.
+    /// Total memory in bytes.
     pub total_bytes: u64,
     /// Bytes that programs could have.
     pub available_bytes: u64,
-    /// NUMA nodes; one where the kernel knows of none.
+    /// NUMA nodes; a single one if the kernel reports none.
     pub nodes: Vec<Node>,
     /// Pools of reserved huge pages.
     pub huge_pages: Vec<HugePages>,
-    /// `always`, `madvise` or `never`: huge pages that the kernel gives by itself.
+    /// `always`, `madvise` or `never`: when the kernel uses huge pages on its own.
     pub transparent: Option<String>,
     /// The same for shared memory, `/dev/shm`.
     pub transparent_shared: Option<String>,
@@ -34,13 +34,13 @@ pub struct Memory {
 /// One NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Node {
-    /// Its number.
+    /// The kernel's number of the node.
     pub number: usize,
-    /// Its cores.
+    /// Cores of the node.
     pub cores: Vec<usize>,
-    /// Its memory, bytes.
+    /// Memory of the node, bytes.
     pub total_bytes: u64,
-    /// What of that nobody has, bytes.
+    /// Free memory of the node, bytes.
     pub free_bytes: u64,
     /// The kernel's distance to each node; 10 is near.
     pub distances: Vec<u32>,
@@ -53,9 +53,9 @@ pub struct HugePages {
     pub page_bytes: u64,
     /// Pages in the pool.
     pub total: u64,
-    /// Pages nobody has, and that nobody was promised.
+    /// Free pages that are not reserved.
     pub free: u64,
-    /// Pages that the kernel may still add when asked.
+    /// Pages that the kernel may still add on demand.
     pub overcommit: u64,
 }
 
@@ -65,7 +65,7 @@ impl HugePages {
         format!("{POOLS}/hugepages-{}kB", page_bytes / 1024)
     }
 
-    /// Reads one pool; `None` where the kernel has none of that size.
+    /// Reads one pool; `None` if the kernel has none of that size.
     pub fn read(root: &Root, page_bytes: u64) -> Option<Self> {
         let count = |name: &str| root.value::<u64>(format!("{}/{name}", Self::folder(page_bytes)));
         Some(Self {
@@ -85,7 +85,7 @@ impl HugePages {
 }
 
 impl Memory {
-    /// Reads the machine.
+    /// Reads the memory from the kernel.
     pub fn read(root: &Root) -> Self {
         let text = root.text("/proc/meminfo").unwrap_or_default();
         let bytes = |name: &str| field(&text, name).unwrap_or(0) * 1024;

@@ -1,4 +1,4 @@
-//! Who else wants the cores: other guests of the host, other programs of this machine.
+//! Competition for the cores: other guests of the host, and other programs on this machine.
 //!
 //! reads   `/proc/stat`, `/proc/pressure/cpu`, `/proc/loadavg`
 //! writes  nothing
@@ -18,10 +18,10 @@ pub struct Moment {
     pressure_us: Option<u64>,
 }
 
-/// Jiffies of all cores since the start, and parts of them.
+/// Jiffies of all cores since boot, in total and by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jiffies {
-    /// All.
+    /// All jiffies.
     pub total: u64,
     /// Without anything to do, or waiting for a disk.
     pub idle: u64,
@@ -29,7 +29,7 @@ pub struct Jiffies {
     pub stolen: u64,
 }
 
-/// What was seen of others between two moments.
+/// Activity of others between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Neighbours {
     /// How long was looked, seconds.
@@ -38,7 +38,7 @@ pub struct Neighbours {
     pub steal: f64,
     /// Share of the cores' time in which any program ran, 0 to 1.
     pub busy: f64,
-    /// Share of the time in which some thread waited for a core; `None` where the kernel does not tell.
+    /// Share of the time in which some thread waited for a core; `None` if the kernel does not report it.
     pub pressure: Option<f64>,
     /// The same over the last five minutes.
     pub pressure_five_minutes: Option<f64>,
@@ -47,11 +47,11 @@ pub struct Neighbours {
 }
 
 impl Jiffies {
-    /// Reads the clocks; zeros where there are none.
+    /// Reads the counters; zeros if there are none.
     pub fn read(root: &Root) -> Self {
         let stat = root.text("/proc/stat").unwrap_or_default();
         let line = stat.lines().next().unwrap_or_default();
-        // user nice system idle iowait irq softirq steal; what follows is part of these.
+        // user nice system idle iowait irq softirq steal; later fields are included in these.
         let fields: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|v| v.parse().ok()).collect();
         let field = |index: usize| fields.get(index).copied().unwrap_or(0);
         Self { total: fields.iter().sum(), idle: field(3) + field(4), stolen: field(7) }
@@ -71,7 +71,7 @@ impl Jiffies {
 }
 
 impl Moment {
-    /// Reads the clocks.
+    /// Reads the current counters.
     pub fn take(root: &Root) -> Self {
         Self {
             at: Instant::now(),
@@ -80,14 +80,14 @@ impl Moment {
         }
     }
 
-    /// Looks for so long: sleeps, and says what was seen meanwhile.
+    /// Sleeps for `time`, and returns the activity of others meanwhile.
     pub fn sample(root: &Root, time: Duration) -> Neighbours {
         let before = Self::take(root);
         std::thread::sleep(time);
         before.until_now(root)
     }
 
-    /// What was seen since, now.
+    /// Returns the activity since this sample was taken.
     pub fn until_now(&self, root: &Root) -> Neighbours {
         let now = Self::take(root);
         self.until(&now, root)

@@ -12,41 +12,41 @@ use crate::Root;
 
 const FOLDER: &str = "/sys/class/net";
 
-/// One interface.
+/// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Interface {
-    /// `eth0`.
+    /// Name, such as `eth0`.
     pub name: String,
     /// Whether it stands for a device, as `lo` and bridges do not.
     pub is_device: bool,
-    /// `up`, `down`, `unknown`.
+    /// Link state: `up`, `down` or `unknown`.
     pub state: String,
-    /// The driver; empty where there is none.
+    /// Driver name; empty if there is none.
     pub driver: String,
-    /// Mbit/s, where the device knows.
+    /// Speed in Mbit/s, if the device reports it.
     pub speed_mbit: Option<u64>,
     /// The NUMA node it hangs on.
     pub node: Option<usize>,
-    /// Receiving queues.
+    /// Number of receive queues.
     pub receive_queues: usize,
-    /// Sending queues.
+    /// Number of transmit queues.
     pub send_queues: usize,
     /// Packets that the device had no room for since it came up.
     pub missed: u64,
-    /// Its interrupts.
+    /// Interrupts of the interface.
     pub interrupts: Vec<Interrupt>,
 }
 
-/// One interrupt.
+/// An interrupt of a network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Interrupt {
-    /// Its number.
+    /// IRQ number.
     pub number: usize,
-    /// What the driver calls it.
+    /// The driver's name for it.
     pub name: String,
     /// Cores that it may go to.
     pub allowed: Vec<usize>,
-    /// Cores that it goes to, where the kernel tells.
+    /// Cores that it is delivered to, if the kernel reports them.
     pub effective: Vec<usize>,
 }
 
@@ -56,13 +56,13 @@ impl Interrupt {
         format!("/proc/irq/{}/smp_affinity_list", self.number)
     }
 
-    /// Where it goes, as well as the kernel tells.
+    /// Cores that it is delivered to, or may be if the kernel does not report that.
     pub fn cores(&self) -> &[usize] {
         if self.effective.is_empty() { &self.allowed } else { &self.effective }
     }
 }
 
-/// Reads the machine.
+/// Reads the interfaces from the kernel.
 pub fn read(root: &Root) -> Vec<Interface> {
     let table = root.text("/proc/interrupts").unwrap_or_default();
     root.names(FOLDER).into_iter().map(|name| interface(root, name, &table)).collect()
@@ -97,13 +97,13 @@ fn interface(root: &Root, name: String, table: &str) -> Interface {
         is_device: device.is_some(),
         state: root.text(file("operstate")).unwrap_or_default(),
         driver: driver.unwrap_or_default(),
-        // A device that does not know says -1.
+        // A device reports -1 for unknown.
         speed_mbit: root.value::<u64>(file("speed")),
         node: root.value(file("device/numa_node")),
         receive_queues: queues("rx-"),
         send_queues: queues("tx-"),
         missed: lost("rx_missed_errors") + lost("rx_fifo_errors"),
-        // One that nobody has asked for has no line in the table, and goes nowhere.
+        // An interrupt that no driver has requested has no line in the table, and is not delivered.
         interrupts: numbers.into_iter().map(interrupt).filter(|i| !i.name.is_empty()).collect(),
         name,
     }
@@ -118,8 +118,8 @@ fn labels(table: &str) -> Vec<(usize, String)> {
     table.lines().filter_map(line).collect()
 }
 
-/// Names of the interfaces through which datagrams to `address` come: all devices for an unspecified address, none
-/// for one of loopback.
+/// Returns the names of the interfaces that receive datagrams to `address`: all devices for an unspecified address,
+/// none for a loopback one.
 pub fn listening(root: &Root, interfaces: &[Interface], address: IpAddr) -> Vec<String> {
     if address.is_loopback() {
         return vec![];
@@ -137,7 +137,7 @@ pub fn listening(root: &Root, interfaces: &[Interface], address: IpAddr) -> Vec<
 
 /// The interface of the narrowest network without a gateway that holds an address.
 fn by_route(table: &str, address: Ipv4Addr) -> Option<String> {
-    // The kernel writes the bytes as a word of its own order.
+    // The kernel prints the bytes as a word in its own byte order.
     let word = |text: &str| u32::from_str_radix(text, 16).ok().map(|word| u32::from_be_bytes(word.to_ne_bytes()));
     let networks = table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! What a process has of the machine: memory, CPU time, and cores that it waits for.
+//! A process's use of the machine: memory, CPU time, and time spent waiting for cores.
 //!
 //! reads   `/proc/self`, `/proc/<pid>`
 //! writes  nothing
@@ -19,7 +19,7 @@ pub fn resident_bytes(process: &str) -> Option<(u64, u64)> {
     Some((bytes("VmRSS"), bytes("VmHWM")))
 }
 
-/// What the threads of this process have had of the cores, at a moment.
+/// CPU time of this process's threads at one moment.
 #[derive(Clone, Debug)]
 pub struct CpuTime {
     at: Instant,
@@ -32,12 +32,12 @@ pub struct CpuTime {
 pub struct CoresHad {
     /// CPU time ÷ time.
     pub had: f64,
-    /// Time in which a thread could have run and another's ran ÷ time; 0 where the kernel does not say.
+    /// Time in which a runnable thread had no core ÷ elapsed time; 0 if the kernel does not report it.
     pub waited_for: f64,
 }
 
 impl CpuTime {
-    /// Reads the clocks.
+    /// Reads the current CPU times.
     pub fn take() -> Self {
         let threads = read_dir("/proc/self/task").into_iter().flatten().flatten();
         let waited_ns = threads.filter_map(|thread| {
@@ -48,7 +48,7 @@ impl CpuTime {
         Self { at: Instant::now(), used_ns: used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64, waited_ns }
     }
 
-    /// What was had since `before`.
+    /// Returns the usage since `before`.
     pub fn since(&self, before: &Self) -> CoresHad {
         let elapsed = (self.at - before.at).as_nanos().max(1) as f64;
         let waited: u64 = self

@@ -1,4 +1,4 @@
-//! The processor: model, instructions that Hearth uses, who hosts it, its clock.
+//! The processor: model, instructions that Hearth uses, hypervisor, clock.
 //!
 //! reads   `/proc/cpuinfo`, `/proc/device-tree/model`, `/sys/devices/system/cpu/cpu*/cpufreq`
 //! writes  nothing
@@ -12,7 +12,7 @@ use crate::Root;
 
 const FOLDER: &str = "/sys/devices/system/cpu";
 
-/// Instructions: their name, the kernel's words for them (all must be there), what Hearth does with them.
+/// Instruction sets: name, the kernel's flags (all are required), and what Hearth uses them for.
 const INSTRUCTIONS: [(&str, &[&str], &str); 6] = [
     ("AVX2", &["avx2", "fma"], "ed25519 and Reed–Solomon in vector lanes"),
     ("AVX-512", &["avx512f", "avx512bw"], "SHA-256 of many messages at once"),
@@ -22,12 +22,12 @@ const INSTRUCTIONS: [(&str, &[&str], &str); 6] = [
     ("SHA-2 of ARM", &["sha2"], "the SHA-256 chain of poh"),
 ];
 
-/// The processor.
+/// Model, instruction sets and clock of the processor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Processor {
-    /// Its name, or its architecture where it has none.
+    /// Model name, or the architecture if there is none.
     pub model: String,
-    /// Its architecture, `x86_64`.
+    /// Architecture, such as `x86_64`.
     pub architecture: &'static str,
     /// Whether it is a hypervisor's, and so shared.
     pub is_guest: bool,
@@ -35,7 +35,7 @@ pub struct Processor {
     pub instructions: Vec<Instructions>,
     /// Cores by their frequency governor; empty where the kernel does not govern, as in most guests.
     pub governors: BTreeMap<String, Vec<usize>>,
-    /// Whether a core may run above its nominal frequency; `None` where the kernel does not tell.
+    /// Whether a core may run above its nominal frequency; `None` if the kernel does not report it.
     pub boost: Option<bool>,
     /// The highest frequency of any core, kHz.
     pub frequency_khz_max: Option<u64>,
@@ -44,16 +44,16 @@ pub struct Processor {
 /// Whether some instructions are there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Instructions {
-    /// Their usual name.
+    /// Common name.
     pub name: &'static str,
     /// Whether every core has them.
     pub present: bool,
-    /// What Hearth does with them.
+    /// What Hearth uses them for.
     pub used_for: &'static str,
 }
 
 impl Processor {
-    /// Reads the machine.
+    /// Reads the processor from the kernel.
     pub fn read(root: &Root) -> Self {
         let info = root.text("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| info.lines().find_map(|line| value_of(line, name));
@@ -91,7 +91,7 @@ impl Processor {
     }
 }
 
-/// Files that switch the boost, and what they hold where it is on.
+/// Files that switch the boost, and their contents if it is on.
 pub(crate) const BOOST: [(&str, &str); 2] =
     [("/sys/devices/system/cpu/intel_pstate/no_turbo", "0"), ("/sys/devices/system/cpu/cpufreq/boost", "1")];
 

@@ -9,21 +9,21 @@ use std::path::Path;
 
 use crate::Root;
 
-/// The smallest quota of the control groups that this process is in, in cores; `None` where none has one.
+/// Returns the smallest quota of this process's control groups, in cores; `None` if none has one.
 pub fn of(root: &Root) -> Option<f64> {
     let own = root.text("/proc/self/cgroup").unwrap_or_default();
     smallest(&root.path("/sys/fs/cgroup"), &own)
 }
 
-/// The smallest quota of the control groups that a process is in, by what its `/proc/self/cgroup` says, in cores.
-/// `mounted` is where the groups' file systems are. In a container a path may be the one outside, which is not
-/// found here; its beginning, the root, is.
+/// Returns the smallest quota of a process's control groups, given its `/proc/self/cgroup`, in cores. `mounted` is
+/// where the groups' file systems are. In a container a path may be relative to the host and thus not exist here; its
+/// prefix, the root, does.
 fn smallest(mounted: &Path, own: &str) -> Option<f64> {
     let mut smallest: Option<f64> = None;
     for line in own.lines() {
         let mut fields = line.splitn(3, ':');
         let (Some(id), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
-        // Version 2 has one tree, beside those of version 1 in a folder of its own.
+        // Version 2 has one tree; next to version 1 it is in a folder of its own.
         let trees = match (id, controllers) {
             ("0", "") => ["".into(), "unified".into()],
             _ if controllers.split(',').any(|controller| controller == "cpu") => [controllers.to_owned(), "cpu".into()],
@@ -38,7 +38,7 @@ fn smallest(mounted: &Path, own: &str) -> Option<f64> {
     smallest
 }
 
-/// The quota of one control group, of either version.
+/// Returns the quota of one control group, of either version.
 fn quota_of(group: &Path) -> Option<f64> {
     let read = |file: &str| read_to_string(group.join(file)).ok();
     let (micros, period) = (read("cpu.cfs_quota_us"), read("cpu.cfs_period_us"));

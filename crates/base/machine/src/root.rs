@@ -34,7 +34,7 @@ impl Root {
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// A file's text without the white space around it; `None` where there is none, or it may not be read.
+    /// Returns a file's trimmed text; `None` if it does not exist or cannot be read.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(read_to_string(self.path(path)).ok()?.trim().to_owned())
     }
@@ -44,7 +44,7 @@ impl Root {
         self.text(path)?.parse().ok()
     }
 
-    /// A file's list of cores; empty where there is none.
+    /// Returns a file's list of cores; empty if there is none.
     pub fn cores(&self, path: impl AsRef<Path>) -> Vec<usize> {
         self.text(path).map(|text| core_list::parse(&text)).unwrap_or_default()
     }

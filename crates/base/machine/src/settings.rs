@@ -22,26 +22,26 @@ pub const SHOWN: [&str; 8] = [
     "kernel.sched_autogroup_enabled",
 ];
 
-/// The kernel and what it lets this process have.
+/// The kernel and its limits for this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Settings {
-    /// Its release.
+    /// Kernel release.
     pub kernel: String,
     /// The settings of [`SHOWN`] that it has.
     pub sysctls: BTreeMap<String, String>,
-    /// Open files.
+    /// Limit of open files.
     pub open_files: Option<Limit>,
-    /// Locked memory, bytes.
+    /// Limit of locked memory, bytes.
     pub locked_memory: Option<Limit>,
 }
 
-/// A limit of a process; `u64::MAX` is none, written as null.
+/// A resource limit; `u64::MAX` is unlimited, written as null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    /// What counts.
+    /// The soft limit, which applies.
     #[serde(serialize_with = "null_for_none")]
     pub soft: u64,
-    /// What it may be raised to without privileges.
+    /// The hard limit, to which it may be raised without privileges.
     #[serde(serialize_with = "null_for_none")]
     pub hard: u64,
 }
@@ -51,7 +51,7 @@ fn null_for_none<S: Serializer>(limit: &u64, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Settings {
-    /// Reads the machine.
+    /// Reads the kernel's settings and limits.
     pub fn read(root: &Root) -> Self {
         let sysctl = |name: &&str| Some(((*name).to_owned(), root.text(file(name))?));
         let limits = root.text("/proc/self/limits").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which program has a port of this machine: the question after "Address already in use".
+//! Finds the program that uses a port of this machine: the question after "Address already in use".
 //!
 //! reads   `/proc/net/tcp`, `tcp6`, `udp` and `udp6`; `/proc/PID/fd` and `comm` of the processes that may be seen
 //! writes  nothing
@@ -14,16 +14,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// The state of a connection that is over, as the kernel's tables have it.
 const TIME_WAIT: &str = "06";
 
-/// What a socket speaks.
+/// Transport protocol of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Listeners and connections.
+    /// Listeners and connections over TCP.
     Tcp,
-    /// Datagrams.
+    /// Datagrams over UDP.
     Udp,
 }
 
-/// What a socket does with its port.
+/// How a socket uses its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// Takes connections, or datagrams of any sender.
@@ -32,10 +32,10 @@ pub enum Usage {
     Connected(SocketAddr),
 }
 
-/// A program.
+/// A running program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its process.
+    /// Id of its process.
     pub pid: u32,
     /// Its name, as `ps` shows it.
     pub name: String,
@@ -44,14 +44,14 @@ pub struct Program {
 /// The socket that has a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// What it does with the port.
+    /// How it uses the port.
     pub usage: Usage,
-    /// Whose it is; `None` where the process is another user's, or the connection outlived it.
+    /// The program; `None` if the process is another user's, or the connection outlived it.
     pub program: Option<Program>,
 }
 
 impl fmt::Display for Holder {
-    /// Goes on after "the port is in use by".
+    /// Continues the text "the port is in use by".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = match &self.program {
             Some(Program { pid, name }) => format!("`{name}` (process {pid})"),
@@ -64,8 +64,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The socket that keeps others from binding `address`; `None` where none is seen: it may be bound without being in
-/// use, or have been closed meanwhile. A listener is named before a connection.
+/// Returns the socket that prevents binding `address`; `None` if none is visible: it may be bound without being in use,
+/// or have been closed meanwhile. Prefers a listener to a connection.
 pub fn holder(protocol: Protocol, address: SocketAddr) -> Option<Holder> {
     let tables = match protocol {
         Protocol::Tcp => ["/proc/net/tcp", "/proc/net/tcp6"],
@@ -117,7 +117,7 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.to_canonical(), port))
 }
 
-/// Whether two sockets of one protocol cannot both have their ports.
+/// Whether two sockets of one protocol conflict over their port.
 fn meet(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
 }

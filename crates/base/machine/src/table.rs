@@ -13,7 +13,7 @@ use crate::processor::Processor;
 use crate::settings::Limit;
 use crate::{Machine, cores::Cores};
 
-/// Stolen or waited-for time from which on it is said aloud.
+/// Share of stolen time, or of waiting for cores, from which on a remark is printed.
 const NOISE: f64 = 0.02;
 /// Columns of a line.
 const WIDTH: usize = 118;
@@ -55,7 +55,7 @@ pub fn of(machine: &Machine) -> String {
     text
 }
 
-/// One row; a text that is too long goes on below its beginning.
+/// Formats one row; text that is too long wraps below its beginning.
 fn wrapped(name: &str, names: usize, value: &str, text: &mut String) {
     let mut line = format!("{name:names$}  ");
     for (index, word) in value.split(' ').enumerate() {
@@ -149,7 +149,7 @@ fn neighbours_seen(seen: &Neighbours) -> String {
     parts.join(", ")
 }
 
-/// What a measurement on this machine should know.
+/// Remarks for measurements on this machine.
 fn remarks(machine: &Machine) -> Vec<String> {
     let mut remarks = vec![];
     let seen = machine.neighbours.unwrap_or_default();

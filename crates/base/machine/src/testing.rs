@@ -1,6 +1,5 @@
 //! Made-up machines.
 //!
-//! reads   nothing
 //! writes  a folder that goes with the value
 
 use std::fs;
@@ -10,9 +9,9 @@ use tempfile::TempDir;
 
 use crate::Root;
 
-/// A made-up machine.
+/// A fake machine: a temporary folder with `/proc` and `/sys`.
 pub struct Tree {
-    /// Where.
+    /// Root of the fake machine.
     pub root: Root,
     folder: TempDir,
 }
@@ -39,7 +38,7 @@ impl Tree {
         fs::set_permissions(self.folder.path().join(path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// A file's text; empty where there is none.
+    /// Returns a file's text; empty if it does not exist.
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.folder.path().join(path)).unwrap_or_default().trim().to_owned()
     }
@@ -49,7 +48,7 @@ impl Tree {
         fs::remove_file(self.folder.path().join(path)).unwrap();
     }
 
-    /// The folder itself.
+    /// The temporary folder itself.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -161,7 +160,7 @@ fn server_memory(made: &Tree) {
     }
 }
 
-/// A guest of two cores whose host governs.
+/// A guest with two cores whose host controls the frequency.
 pub fn guest() -> Tree {
     let made = tree(&[
         ("proc/cpuinfo", "model name\t: AMD EPYC\nflags\t\t: fpu avx2 fma sha_ni hypervisor\n"),
@@ -205,7 +204,7 @@ pub fn container() -> Tree {
     ])
 }
 
-/// An ARM board whose kernel leaves most files out.
+/// An ARM board whose kernel lacks most files.
 pub fn board() -> Tree {
     let made = tree(&[
         ("proc/cpuinfo", "processor\t: 0\nFeatures\t: fp asimd crc32\nCPU part\t: 0xd08\n"),

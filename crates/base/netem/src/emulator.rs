@@ -1,13 +1,13 @@
-//! Datagrams that take their time: each comes out when it would arrive.
+//! Delays datagrams: each comes out when it would arrive.
 //!
 //! reads   datagrams, each with its time; [`Rules`]
-//! writes  the same datagrams, by the time at which they are due
-//! memory  `queue_bytes` of the rules, 72 B for each datagram or run, taken as they come
-//! drops   what is lost or cut off by the rules, and what comes when the queue is full: each is counted
+//! writes  the same datagrams, at the time when they are due
+//! memory  `queue_bytes` of the rules, 72 B for each datagram or run, allocated as they arrive
+//! drops   datagrams that the rules lose or cut off, and those that arrive when the queue is full: each is counted
 //! source  the map of `hearth cluster simulate`, whose distributions these are
 //!
-//! A run of datagrams that leaves together is one train: what is lost of it is drawn for each datagram, what it takes
-//! once. No time goes by here but that which is given.
+//! Datagrams that leave together form one run: loss is drawn for each datagram, the delay once per run. Time advances
+//! only as the caller says.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,13 +15,13 @@ use std::net::SocketAddr;
 
 use super::{Rule, Rules};
 
-/// Of a datagram on a wire beside what it carries: IPv4 and UDP.
+/// Bytes of a datagram on the wire besides its payload: IPv4 and UDP.
 const HEADER_BYTES: usize = 28;
 /// The longest jitter, in means: one of 22,000 datagrams would take longer.
 const JITTER_MEANS_MAX: f64 = 10.0;
 
-/// Where a rule has jitter that is large, or small on a long link, arrivals are rounded to this: otherwise the
-/// datagrams of one FEC set would wake sender and receiver once each.
+/// Arrivals are rounded to this if a rule's jitter is large, or small on a long link: otherwise the datagrams of one
+/// FEC set would wake sender and receiver once each.
 const GRID_NS: u64 = 1_000_000;
 /// From this delay on a link is long.
 const LONG_NS: u64 = 10 * GRID_NS;
@@ -29,24 +29,24 @@ const LONG_NS: u64 = 10 * GRID_NS;
 /// A datagram, or a run of equal ones to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagrams<T> {
-    /// Where to.
+    /// Destination of the datagrams.
     pub to: SocketAddr,
-    /// The bytes of all datagrams, one after the other.
+    /// Payloads of all datagrams, concatenated.
     pub data: Vec<u8>,
     /// The size of each but the last; 0 where it is one datagram.
     pub segment: u16,
-    /// What the sender wants to know of it.
+    /// Data that the sender attaches to the run.
     pub tag: T,
 }
 
 impl<T> Datagrams<T> {
-    /// How many.
+    /// Number of datagrams.
     pub fn count(&self) -> u64 {
         if self.segment == 0 { 1 } else { self.data.len().div_ceil(self.segment.into()) as u64 }
     }
 }
 
-/// What became of datagrams, each one counted.
+/// Outcomes of datagrams, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Taken, to come out later.
@@ -91,16 +91,16 @@ impl<T> Ord for Held<T> {
     }
 }
 
-/// What a node's datagrams go through.
+/// The emulated network of one node's outgoing datagrams.
 pub struct Emulator<T> {
     rules: Rules,
     held: BinaryHeap<Reverse<Held<T>>>,
     bytes: usize,
     number: u64,
-    /// Until when what was taken keeps the node's line busy, ns.
+    /// Until when accepted datagrams keep the node's line busy, ns.
     busy_until_ns: u64,
     random: fastrand::Rng,
-    /// What became of datagrams.
+    /// Counts of outcomes.
     pub counters: Counters,
 }
 
@@ -118,19 +118,19 @@ impl<T> Emulator<T> {
         }
     }
 
-    /// Other rules from now on. What is under way arrives as it was drawn.
+    /// Replaces the rules. Datagrams in flight arrive as drawn before.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Takes what is sent now. Gives it back where no rule is about its address: it goes at once.
+    /// Accepts datagrams sent now. Returns them if no rule covers their address: then they go at once.
     pub fn offer(&mut self, now_ns: u64, mut datagrams: Datagrams<T>) -> Option<Datagrams<T>> {
         let Some(&rule) = self.rules.by_address.get(&datagrams.to.ip()) else { return Some(datagrams) };
         if rule.is_cut {
             self.counters.cut += datagrams.count();
             return None;
         }
-        // What is lost, is lost on the way: it has taken its time on the node's line.
+        // Loss happens on the way, so lost datagrams still take time on the node's line.
         let on_wire = datagrams.data.len() + HEADER_BYTES * datagrams.count() as usize;
         if self.bytes + datagrams.data.len() > self.rules.queue_bytes {
             self.counters.full += datagrams.count();
@@ -162,7 +162,7 @@ impl<T> Emulator<T> {
         Some(datagrams)
     }
 
-    /// When the next is due; `None` while nothing is under way.
+    /// Returns when the next is due; `None` if nothing is in flight.
     pub fn next_ns(&self) -> Option<u64> {
         self.held.peek().map(|Reverse(held)| held.at_ns)
     }
@@ -175,7 +175,7 @@ impl<T> Emulator<T> {
         (means.min(JITTER_MEANS_MAX) * rule.jitter_ns as f64) as u64
     }
 
-    /// Takes out what is lost; whether anything is left.
+    /// Removes lost datagrams; returns whether any are left.
     fn lose(&mut self, rule: &Rule, datagrams: &mut Datagrams<T>) -> bool {
         if rule.loss <= 0.0 {
             return true;
@@ -219,7 +219,7 @@ mod tests {
         Datagrams { to: to(3), data: vec![number as u8; size], segment: 0, tag: number }
     }
 
-    /// All that comes out, and when: each at the time that was told for it, and not a moment before.
+    /// Returns all datagrams that come out, each exactly at the time announced for it.
     fn drain(emulator: &mut Emulator<u32>) -> Vec<(u64, u32)> {
         let mut out = vec![];
         while let Some(at) = emulator.next_ns() {
@@ -240,7 +240,7 @@ mod tests {
         let out = drain(&mut emulator);
         assert_eq!(out, (0..100).map(|number| (u64::from(number / 10 + 30) * MS, number)).collect::<Vec<_>>());
         assert_eq!((emulator.bytes, emulator.counters.delayed), (0, 100));
-        // Whoever has no rule gets it at once.
+        // An address without a rule gets it at once.
         let stranger = Datagrams { to: to(1), ..one(7, 5) };
         assert_eq!(emulator.offer(0, stranger.clone()), Some(stranger));
     }
@@ -255,7 +255,7 @@ mod tests {
         let mean = extra.iter().sum::<u64>() as f64 / extra.len() as f64 / MS as f64;
         // The mean of 10,000 of them is off by 1 % for each standard deviation.
         assert!((1.9..2.1).contains(&mean), "{mean} ms; seed {SEED}");
-        // Up to 1.5 ms are told as 1 ms at most: of an exponential distribution with a mean of 2 ms those are 52.8 %.
+        // Up to 1.5 ms round down to 1 ms: 52.8 % of an exponential distribution with a mean of 2 ms.
         let below = extra.iter().filter(|extra| **extra <= MS).count();
         assert!((5_120..5_440).contains(&below), "{below} of 10,000; seed {SEED}");
     }
@@ -286,7 +286,7 @@ mod tests {
         let came = drain(&mut emulator).len() as u64;
         assert_eq!((came, came + emulator.counters.lost), (emulator.counters.delayed, 10_000));
         assert!((880..1_120).contains(&emulator.counters.lost), "{:?}; seed {SEED}", emulator.counters);
-        // Ten of four bytes, the last of two: what is left of a run is whole datagrams, in order.
+        // Ten datagrams of four bytes, the last of two: the survivors of a run are whole and in order.
         let data: Vec<u8> = (0..10).flat_map(|number| vec![number; if number == 9 { 2 } else { 4 }]).collect();
         let mut seen = 0;
         for _ in 0..1_000 {

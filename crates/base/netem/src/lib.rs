@@ -1,10 +1,10 @@
-//! A network between nodes of one machine, emulated where they send.
+//! Emulates a network between nodes of one machine, at the sender.
 //!
-//! reads   a file of who is where and what is cut; a [map](World) of regions
-//! writes  what a node's datagrams to each other node meet: delay, jitter, loss, a rate, or a cut
-//! memory  a rule a node
+//! reads   a file that places nodes in regions and lists partitions; a [map](World) of regions
+//! writes  a node's datagrams to the other nodes with delay, jitter, loss, a rate limit, or a partition
+//! memory  a rule per node
 //!
-//! The walk: [`Rules`] (what the file says to one node) → [`Emulator`] (datagrams in, the same later, or never).
+//! Data flow: [`Rules`] (the file, as seen by one node) → [`Emulator`] (datagrams in; the same out, later or never).
 
 mod emulator;
 mod world;
@@ -17,48 +17,48 @@ use serde::{Deserialize, Serialize};
 pub use emulator::{Counters, Datagrams, Emulator};
 pub use world::{Link, Region, World, WorldError};
 
-/// Bytes that are under way at most, where a file says nothing.
+/// Default limit of bytes in flight.
 pub const QUEUE_BYTES: usize = 64 << 20;
 /// The least queue: a datagram, the largest that there is.
 const QUEUE_BYTES_MIN: usize = 65_536;
 
-/// What is between this node and another.
+/// Network properties between this node and another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// What each datagram takes, ns.
+    /// Delay of each datagram, ns.
     pub delay_ns: u64,
-    /// The mean of what it takes beyond that, ns; drawn from an exponential distribution.
+    /// Mean additional delay, ns; drawn from an exponential distribution.
     pub jitter_ns: u64,
     /// The part of the datagrams that do not arrive.
     pub loss: f64,
-    /// Nothing arrives.
+    /// Whether the nodes are partitioned: nothing arrives.
     pub is_cut: bool,
 }
 
-/// What a node's datagrams meet.
+/// Network properties of one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// By where they go. To whoever is not there they go at once.
+    /// Rules by destination. Datagrams to other addresses go at once.
     pub by_address: HashMap<IpAddr, Rule>,
-    /// What the node can send to all of these together, bits a second.
+    /// The node's total send rate to all of these, bits per second.
     pub rate_bps: f64,
-    /// Bytes that are under way at most: what is sent beyond them is dropped.
+    /// Maximum bytes in flight: further datagrams are dropped.
     pub queue_bytes: usize,
 }
 
-/// The file.
+/// Contents of the links file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinksFile {
-    /// The map's file, beside this one; without, the map that is shipped.
+    /// File of the map, relative to this one; by default the built-in map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<String>,
     /// Bytes of a node that are under way at most.
     #[serde(default = "queue_bytes")]
     pub queue_bytes: usize,
-    /// The nodes.
+    /// Nodes and their regions.
     pub node: Vec<Place>,
-    /// Who does not reach whom.
+    /// Partitions between nodes.
     #[serde(default)]
     pub cut: Vec<Cut>,
 }
@@ -73,7 +73,7 @@ pub struct Place {
     pub region: String,
 }
 
-/// Nodes on two sides, none of which reaches one of the other.
+/// Nodes on two sides; neither side reaches the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cut {
@@ -86,18 +86,18 @@ fn queue_bytes() -> usize {
 }
 
 impl LinksFile {
-    /// Reads TOML.
+    /// Parses TOML.
     ///
     /// # Errors
-    /// The key that is wrong, and what is wrong with it.
+    /// The wrong key, and the reason.
     pub fn read(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|why| why.to_string().trim_end().into())
     }
 
-    /// What it says to the node at `own`, on this map.
+    /// Returns the rules of the node at `own`, on this map.
     ///
     /// # Errors
-    /// The key that is wrong, and what is wrong with it.
+    /// The wrong key, and the reason.
     pub fn rules(&self, own: Ipv4Addr, world: &World) -> Result<Rules, String> {
         let queue_bytes = self.queue_bytes;
         if queue_bytes < QUEUE_BYTES_MIN {
@@ -154,7 +154,7 @@ mod tests {
         let near = to(4).unwrap();
         assert_eq!((near.delay_ns, near.jitter_ns, near.is_cut), (250_000, 50_000, true));
         assert_eq!((rules.rate_bps, rules.queue_bytes), (25e9, QUEUE_BYTES));
-        // The other side of a cut is cut off too, and nobody else.
+        // The other side is partitioned off in turn, and no other node.
         let read = LinksFile::read(FILE).unwrap();
         let cut = |own: [u8; 4], to: [u8; 4]| {
             read.rules(own.into(), &World::shipped()).unwrap().by_address[&to.into()].is_cut

@@ -1,20 +1,20 @@
-//! A map: regions, and what is between them.
+//! A map: regions, and the network between them.
 //!
 //! reads   TOML
-//! writes  latency, jitter and loss of each pair of regions, what a node of a region can send
-//! memory  a line for each pair
+//! writes  latency, jitter and loss of each pair of regions, the send rate of a node per region
+//! memory  one entry per pair
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// What is between two nodes.
+/// Network properties between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// There and back, ms.
     pub rtt_ms: f64,
-    /// The mean of what a datagram takes beyond half of that, ms; drawn from an exponential distribution.
+    /// Mean additional one-way delay of a datagram, ms; drawn from an exponential distribution.
     pub jitter_ms: f64,
     /// The part of the datagrams that do not arrive.
     pub loss: f64,
@@ -24,15 +24,15 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
-    /// Its name.
+    /// Name of the region.
     pub name: String,
-    /// Its part of the nodes, beside that of others.
+    /// Share of the nodes, relative to the other regions' weights.
     pub weight: u32,
-    /// What a node of it can send, Gb/s.
+    /// Send rate of a node here, Gb/s.
     pub rate_gbps: f64,
     /// Degrees north, for drawings alone; with `longitude` or not at all.
     pub latitude: Option<f64>,
-    /// Degrees east.
+    /// Longitude in degrees east.
     pub longitude: Option<f64>,
 }
 
@@ -54,7 +54,7 @@ struct File {
     link: Vec<Between>,
 }
 
-/// Regions and what is between them.
+/// Regions and the network between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
     /// The regions, in the order of the file.
@@ -62,23 +62,23 @@ pub struct World {
     links: Vec<Link>,
 }
 
-/// What is wrong with a map.
+/// Why a map is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// The file.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// What it says.
+    /// The contents are invalid.
     #[error("{}: {why}", path.display())]
     Said {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The wrong key, and the reason.
         why: String,
     },
 }
@@ -92,16 +92,16 @@ impl World {
         Self::read(Self::SHIPPED).unwrap_or_else(|why| unreachable!("a test reads it: {why}"))
     }
 
-    /// Reads a file.
+    /// Reads a map from a file.
     pub fn load(path: &Path) -> Result<Self, WorldError> {
         let text = std::fs::read_to_string(path).map_err(|source| WorldError::Io { path: path.into(), source })?;
         Self::read(&text).map_err(|why| WorldError::Said { path: path.into(), why })
     }
 
-    /// Reads TOML.
+    /// Parses TOML.
     ///
     /// # Errors
-    /// Which key is wrong, and what was meant.
+    /// The wrong key, and a suggestion.
     pub fn read(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|why| why.to_string())?;
         let count = file.region.len();
@@ -142,15 +142,15 @@ impl World {
         Ok(Self { links: links?, regions: file.region })
     }
 
-    /// What is between nodes of two regions.
+    /// The network from one region to another.
     pub fn link(&self, from: usize, to: usize) -> &Link {
         &self.links[from * self.regions.len() + to]
     }
 
-    /// The number of the region of this name.
+    /// Returns the index of the region with this name.
     ///
     /// # Errors
-    /// That there is none, and what was meant.
+    /// No such region, with a suggestion.
     pub fn place(&self, name: &str) -> Result<usize, String> {
         place(name, &self.regions)
     }

@@ -1,9 +1,9 @@
-//! page: a report as one HTML file: it needs no other and no network, and is light or dark as its reader has it.
+//! page: a report as one HTML file, without external files or network access, in the reader's light or dark theme.
 //!
-//! reads   a body, of words that [`text::escape`] made harmless
+//! reads   a body, made of text that [`text::escape`] has escaped
 //! writes  HTML
 //!
-//! What is told may be words of a foreign program. So the page forbids itself every script but its own, by its hash,
+//! Reports may contain text of foreign programs. So the page's policy forbids every script but its own, by its hash,
 //! and every request.
 
 pub mod text;
@@ -14,10 +14,10 @@ use hearth_crypto::sha256::sha256;
 
 use text::escape;
 
-/// What all pages look like.
+/// Style shared by all pages.
 const STYLE: &str = include_str!("style.css");
 
-/// The page: its own style comes after that of all; an empty script is none.
+/// Builds the page. Its own style follows the shared one; an empty script is left out.
 pub fn document(title: &str, style: &str, script: &str, body: &str) -> String {
     let hash = BASE64_STANDARD.encode(sha256(&[script.as_bytes()]));
     let (allowed, script) = match script.is_empty() {

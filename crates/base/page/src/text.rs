@@ -1,10 +1,10 @@
-//! Words and figures as HTML.
+//! Formats text and numbers as HTML.
 //!
-//! reads   text of anybody: a node's name, its errors, names of functions
-//! writes  HTML in which it stands for itself
-//! drops   what is longer than [`WORDS_MAX`] characters, control characters and those that turn the direction of text
+//! reads   untrusted text: a node's name, its errors, names of functions
+//! writes  HTML that shows the text literally
+//! drops   text beyond [`WORDS_MAX`] characters, control characters, and those that change the direction of text
 
-/// The longest text of somebody else's that is shown.
+/// Maximum characters of foreign text that are shown.
 const WORDS_MAX: usize = 2_000;
 
 /// Text that stands for itself, between tags and in attributes in quotation marks.
@@ -31,7 +31,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A figure as a person reads it: three digits that say something, thousands apart.
+/// Formats a number for people: three significant digits, thousands separated.
 pub fn figure(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -61,7 +61,7 @@ fn grouped(value: f64) -> String {
     if value < 0.0 { format!("−{text}") } else { text }
 }
 
-/// A whole number.
+/// Formats a whole number.
 pub fn whole(value: u64) -> String {
     grouped(value as f64)
 }

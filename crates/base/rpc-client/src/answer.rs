@@ -5,13 +5,13 @@ use serde_json::value::RawValue;
 
 use crate::Refusal;
 
-/// One answer.
+/// A JSON-RPC response, borrowed from its text.
 #[derive(Deserialize)]
 pub struct Answer<'a> {
-    /// That of the question; `None` where it is null or missing.
+    /// The request's id; `None` if null or missing.
     #[serde(default)]
     pub id: Option<u64>,
-    /// `null` is a result: a transaction or a block that the node does not know.
+    /// `null` is a valid result: a transaction or block that the node does not have.
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     /// Where the node refuses.
@@ -30,8 +30,8 @@ impl<'a> Answer<'a> {
         self.result.is_none() && self.error.is_some()
     }
 
-    /// The text of the result, or the refusal; `None` where it has neither or both. Some servers put `null` beside an
-    /// error: that is no result.
+    /// Returns the result's text, or the error; `None` if the answer has neither or both. Some servers add a `null`
+    /// result to an error, which does not count as a result.
     pub fn verdict(self) -> Option<Result<&'a str, Refusal>> {
         match (self.result.map(RawValue::get), self.error) {
             (None | Some("null"), Some(refusal)) => Some(Err(refusal)),

@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::http::{self, Patience};
 use crate::{Refusal, RpcError};
 
-/// How a node is asked.
+/// Settings of a client: timeouts, sizes, allowed schemes.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How long an answer is waited for.
@@ -21,7 +21,7 @@ pub struct Options {
     pub answer_max: u64,
     /// Whether a proxy that the environment names is used.
     pub by_environment: bool,
-    /// Whether https:// is asked too; that needs the feature `tls`.
+    /// Whether https:// is allowed too; needs the feature `tls`.
     pub https: bool,
 }
 
@@ -36,13 +36,13 @@ impl Default for Options {
     }
 }
 
-/// A node's RPC. Clones share their connections.
+/// A client of a node's RPC. Clones share their connections.
 ///
 /// ```
 /// use hearth_rpc_client::{Options, RpcClient, RpcError};
 ///
 /// let node = RpcClient::new("http://127.0.0.1:1", &Options::default())?;
-/// // Nobody listens there.
+/// Nothing listens there.
 /// let answer = node.call("getSlot", &serde_json::json!([]));
 /// assert!(matches!(answer, Err(RpcError::Connection { .. })));
 /// # Ok::<(), RpcError>(())
@@ -55,7 +55,7 @@ pub struct RpcClient {
 }
 
 impl RpcClient {
-    /// The RPC at `url`; nothing is asked yet.
+    /// Creates a client for the RPC at `url`, without connecting.
     pub fn new(url: &str, options: &Options) -> Result<Self, RpcError> {
         let Options { patience, answer_max, by_environment, https } = *options;
         if host_and_port(url).is_none() || url.starts_with("https:") && !https {
@@ -66,7 +66,7 @@ impl RpcClient {
         Ok(Self { agent, url: url.into(), answer_max })
     }
 
-    /// Its URL.
+    /// URL of the RPC.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -92,18 +92,18 @@ impl RpcClient {
         let (status, text) = self.exchange(body)?;
         match status {
             200..=299 => Ok(text),
-            // Some servers answer a refusal with a status of its own, and the JSON beside it.
+            // Some servers send an error with its own HTTP status, along with the JSON.
             400 | 500 if text.first().is_some_and(|&byte| byte == b'{' || byte == b'[') => Ok(text),
             status => Err(RpcError::Status { url: self.url.clone(), status }),
         }
     }
 
-    /// One question.
+    /// Sends one request.
     pub fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
         self.call_as(method, params)
     }
 
-    /// One question, whose answer has this shape.
+    /// Sends one request, and decodes the result.
     pub fn call_as<T: for<'de> Deserialize<'de>>(&self, method: &str, params: &Value) -> Result<T, RpcError> {
         let text = self.post(question(1, method, params).to_string().as_bytes())?;
         let answer: Answer<'_> = self.parse(method, &text)?;
@@ -113,7 +113,7 @@ impl RpcClient {
         self.verdict(method, answer)?.map_err(|refusal| refusal.into_error(method))
     }
 
-    /// Questions of one method in one request; answers in their order.
+    /// Sends several requests of one method as a batch; returns the answers in the same order.
     pub fn batch<T: for<'de> Deserialize<'de>>(
         &self,
         method: &str,
@@ -134,7 +134,7 @@ impl RpcClient {
         self.ordered(method, count, &self.post(body)?)
     }
 
-    /// The answers to questions 0 to `count`, put in order; each must be there once.
+    /// Returns the answers to requests 0 to `count` in order; each must be there exactly once.
     pub(crate) fn ordered<T: for<'de> Deserialize<'de>>(
         &self,
         method: &str,
@@ -142,13 +142,13 @@ impl RpcClient {
         text: &[u8],
     ) -> Result<Vec<Result<T, Refusal>>, RpcError> {
         if text.trim_ascii_start().first() == Some(&b'{') {
-            // One refusal for all of them.
+            // One error for the whole batch.
             let answer: Answer<'_> = self.parse(method, text)?;
             let refusal = answer.error.ok_or_else(|| self.garbled(method, "one answer to a batch"))?;
             return Err(refusal.into_error(method));
         }
         let mut answers: Vec<Answer<'_>> = self.parse(method, text)?;
-        // The same in a list, as geth has it.
+        // The same within a list, as from geth.
         if answers.len() < count && answers.iter().all(Answer::is_refusal) && !answers.is_empty() {
             let refusal = answers.swap_remove(0).error.expect("looked at above");
             return Err(refusal.into_error(method));
@@ -180,7 +180,7 @@ impl RpcClient {
         serde_json::from_slice(text).map_err(|why| self.garbled(method, &why.to_string()))
     }
 
-    /// The error for an answer that is none.
+    /// Returns the error for an invalid answer.
     pub fn garbled(&self, method: &str, why: &str) -> RpcError {
         RpcError::Garbled { url: self.url.clone(), method: method.into(), why: why.into() }
     }

@@ -6,12 +6,12 @@ use serde_json::Value;
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RpcError {
-    /// The address is no URL, or of another scheme.
+    /// The address is not a URL, or has another scheme.
     #[error("`{url}` is no URL of a node's RPC: expected {expected}")]
     Url {
-        /// The address.
+        /// The address that was given.
         url: String,
-        /// What is asked here.
+        /// The expected form.
         expected: &'static str,
     },
     /// The host is not known.
@@ -20,25 +20,25 @@ pub enum RpcError {
     /// The connection broke, or the time ran out.
     #[error("{url}: {why}")]
     Connection {
-        /// The node's URL.
+        /// URL of the node.
         url: String,
-        /// What went wrong.
+        /// The reason, from the system or the client.
         why: String,
     },
     /// An HTTP status other than success, as 429.
     #[error("{url} answers with HTTP status {status}")]
     Status {
-        /// The node's URL.
+        /// URL of the node.
         url: String,
-        /// The status.
+        /// HTTP status code.
         status: u16,
     },
     /// The answer is no answer to the question.
     #[error("{url} answers {method} with something else: {why}")]
     Garbled {
-        /// The node's URL.
+        /// URL of the node.
         url: String,
-        /// The method asked for.
+        /// The method that was called.
         method: String,
         /// What is wrong with the answer.
         why: String,
@@ -46,19 +46,19 @@ pub enum RpcError {
     /// The node refuses, in its words.
     #[error("{method}: {message} ({code})")]
     Refused {
-        /// The method asked for.
+        /// The method that was called.
         method: String,
-        /// Its code.
+        /// JSON-RPC error code.
         code: i64,
-        /// Its words.
+        /// Error message.
         message: String,
-        /// What it adds to them.
+        /// Additional data, if any.
         data: Option<Box<Value>>,
     },
 }
 
 impl RpcError {
-    /// What went wrong, without the node's URL and the method.
+    /// Returns the reason without the node's URL and the method.
     pub fn reason(&self) -> String {
         match self {
             Self::Connection { why, .. } | Self::Garbled { why, .. } => why.clone(),
@@ -69,16 +69,16 @@ impl RpcError {
     }
 }
 
-/// An error object. Not every node fills all of it.
+/// A JSON-RPC error object. Some nodes leave parts out.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Refusal {
-    /// Its code.
+    /// Error code.
     #[serde(default)]
     pub code: i64,
-    /// Its words.
+    /// Error message.
     #[serde(default)]
     pub message: String,
-    /// What it adds to them.
+    /// Additional data, if any.
     #[serde(default)]
     pub data: Option<Box<Value>>,
 }

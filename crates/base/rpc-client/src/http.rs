@@ -64,7 +64,7 @@ pub fn get(agent: &Agent, url: &str, bytes_max: u64) -> Result<String, Error> {
     }
 }
 
-/// What went wrong, in the system's words where they are all that there is.
+/// Describes the error, in the system's words if there are no better ones.
 pub fn why(error: &Error) -> String {
     match error {
         Error::Io(error) => error.to_string(),

@@ -1,12 +1,12 @@
-//! rpc-client: asks nodes over HTTP, one JSON-RPC question at a time or many in a request.
+//! rpc-client: a JSON-RPC client over HTTP, for single requests and batches.
 //!
-//! [`RpcClient`] speaks to Solana's nodes, Ethereum's and CometBFT alike; what a method means is its caller's concern.
+//! [`RpcClient`] works with Solana, Ethereum and CometBFT nodes alike; the meaning of methods is up to the caller.
 //! [`http`] is the client below it, for pages that are not JSON-RPC.
 //!
 //! reads   answers over HTTP
 //! writes  requests
-//! memory  an answer, [`Options::answer_max`] at most; a few kept connections
-//! drops   nothing: each question has an answer or an [`RpcError`]
+//! memory  one answer, [`Options::answer_max`] at most; a few idle connections
+//! drops   nothing: each request gets an answer or an [`RpcError`]
 //! source  JSON-RPC 2.0
 
 mod answer;

@@ -1,9 +1,9 @@
-//! HTTP: a request's body, and an answer in plain text.
+//! HTTP: reads a request's body, and builds plain text answers.
 //!
-//! reads   bodies that hyper hands over in pieces
-//! writes  refusals
-//! memory  one body of at most [`BodyBounds::bytes_max`] a connection
-//! drops   bodies that are too long (413), too slow (408) or break off (400); whoever counts them is the caller
+//! reads   bodies that hyper delivers in pieces
+//! writes  error responses
+//! memory  one body of at most [`BodyBounds::bytes_max`] per connection
+//! drops   bodies that are too long (413), too slow (408) or incomplete (400); the caller counts them
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 
-/// What a body may be.
+/// Limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyBounds {
-    /// Bytes of it.
+    /// Maximum length in bytes.
     pub bytes_max: usize,
     /// Bytes of it that are read though it is too long, so that a client that has sent it all sees the refusal.
     pub discarded_max: usize,
@@ -22,8 +22,8 @@ pub struct BodyBounds {
     pub patience: Duration,
 }
 
-/// The whole body, or the answer to whoever sends none that may be; `too_long` says in words that it has so many
-/// bytes at least.
+/// Returns the whole body, or the error response for a client whose body is not acceptable; `too_long` is the text for
+/// a body of at least this many bytes.
 pub async fn whole(
     body: Body,
     bounds: BodyBounds,

@@ -1,24 +1,22 @@
-//! What is counted here, in words that the server's own counters have.
+//! Counts events of a server, in counters that the caller owns.
 //!
-//! reads   nothing
-//! writes  one word a counter, from any thread
-//! memory  none: the words are the caller's
+//! writes  one word per counter, from any thread
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What is counted here.
+/// Countable events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Requests of JSON-RPC read, each of a batch.
     Requests,
     /// Requests of JSON-RPC answered with an error.
     Errors,
-    /// Connections accepted.
+    /// Accepted connections.
     Connections,
-    /// Connections open now.
+    /// Currently open connections.
     ConnectionsOpen,
-    /// Connections answered with 503 and closed: over the limit, and none was idle.
+    /// Connections closed with 503: over the limit, and none was idle.
     ConnectionsRefused,
     /// Idle connections closed to make room for new ones.
     ConnectionsIdleClosed,
@@ -36,25 +34,25 @@ pub enum Counted {
     DashboardsDropped,
 }
 
-/// A server's counters.
+/// Counters of a server.
 pub trait Counts: Send + Sync + 'static {
     /// The word in which this is counted.
     fn word(&self, what: Counted) -> &AtomicU64;
 }
 
-/// Adds one.
+/// Adds one to a counter.
 pub fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Counts one open thing until it is dropped.
+/// Counts an open connection or stream until it is dropped.
 pub struct Open {
     counters: Arc<dyn Counts>,
     what: Counted,
 }
 
 impl Open {
-    /// One more.
+    /// Counts one more open item.
     pub fn new(counters: Arc<dyn Counts>, what: Counted) -> Self {
         count(counters.word(what));
         Self { counters, what }

@@ -1,12 +1,12 @@
-//! Faults of the node itself: the log gets the whole of one, with paths; a client gets a reason and a number to find it
-//! by.
+//! Internal faults of the node: the log gets the full error, with paths; a client gets a reason and a number that
+//! identifies it.
 //!
 //! reads   errors, the clock
-//! writes  the log; words for the client
+//! writes  the log; text for the client
 //! memory  the last [`LOGGED_MAX`] faults that were logged, 32 B each
-//! drops   a fault that the log has had within [`LOG_EVERY`]: clients that ask again do not fill the disk
+//! drops   a fault that was logged within [`LOG_EVERY`]: clients that repeat a request cannot fill the disk
 //!
-//! What files a node has, and where, is nobody's business but its owner's.
+//! The names and places of a node's files concern only its owner.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -22,8 +22,8 @@ const LOGGED_MAX: usize = 64;
 
 static LOGGED: Mutex<VecDeque<(u32, Instant)>> = Mutex::new(VecDeque::new());
 
-/// Logs `error` and returns what a client may know of it: `reason`, which names no file, and the fault's number, which
-/// is the same for the same error.
+/// Logs `error` and returns the text for the client: `reason`, which names no file, and the fault's number, which is
+/// the same for equal errors.
 pub fn report(reason: &str, error: &dyn Display) -> String {
     let text = error.to_string();
     let mut hasher = DefaultHasher::new();

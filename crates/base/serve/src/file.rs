@@ -21,10 +21,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::body::plain;
 
-/// Bytes read at once.
+/// Bytes per read.
 const PIECE: usize = 64 * 1024;
 
-/// Hands out files, a few at once.
+/// Serves files, a few at a time.
 #[derive(Clone)]
 pub struct Downloads {
     places: Arc<Semaphore>,
@@ -32,7 +32,7 @@ pub struct Downloads {
 }
 
 impl Downloads {
-    /// So many at once, none of which a client may let stand for longer than `patience`.
+    /// Allows `count` concurrent downloads, each of which a client may stall for at most `patience`.
     pub fn at_once(count: usize, patience: Duration) -> Self {
         Self { places: Arc::new(Semaphore::new(count)), patience }
     }
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(first.headers()[header::CONTENT_LENGTH], bytes.len().to_string());
         assert_eq!(downloads.file(&path).await.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(all(first).await.unwrap() == bytes);
-        // The place is given back by a task of its own.
+        // A separate task returns the place.
         while downloads.places.available_permits() == 0 {
             tokio::task::yield_now().await;
         }

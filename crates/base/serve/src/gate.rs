@@ -1,12 +1,11 @@
-//! Who asks: a program, or a web page in somebody's browser.
+//! Distinguishes requests of programs from those of web pages in a browser.
 //!
 //! reads   the headers `Host` and `Origin`
 //! writes  yes or no
-//! memory  none
 //!
-//! A browser on the owner's machine reaches what listens on loopback, whatever page it shows. It says which page asks
-//! (`Origin`), and by which name it has reached us (`Host`), which whoever owns the name may have pointed here.
-//! Programs do neither, browsers cannot but do.
+//! A browser on the owner's machine can reach services on loopback, whichever page it shows. It names the page
+//! (`Origin`) and the host name under which it reached us (`Host`); the owner of that name may have pointed it here.
+//! Programs send neither, browsers cannot avoid it.
 
 use std::net::IpAddr;
 
@@ -27,7 +26,7 @@ pub fn is_loopback(host: &str) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether a host, with its port or without, is an address or `localhost`: a name that nobody else can own.
+/// Whether a host, with or without port, is an address or `localhost`: a name that an attacker cannot own.
 pub fn is_nobodys(host: &str) -> bool {
     let name = name_of(host);
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
@@ -39,13 +38,13 @@ pub fn perhaps_a_page(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || hosts(headers).any(|host| !is_loopback(host))
 }
 
-/// Whether the node was reached from its own machine by a name that is neither an address nor `localhost`: a web page
-/// of whoever owns that name may ask then, in a browser, and read the answer.
+/// Whether the node was reached from its own machine by a name that is neither an address nor `localhost`: in that case
+/// a web page of the name's owner could send requests from a browser, and read the answers.
 pub fn is_foreign(address: IpAddr, headers: &HeaderMap) -> bool {
     address.to_canonical().is_loopback() && hosts(headers).any(|host| !is_nobodys(host))
 }
 
-/// What the request calls the node; nothing that is no text is a name of it.
+/// The host names in the request; values that are not text are skipped.
 fn hosts(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers.get_all(header::HOST).iter().map(|host| std::str::from_utf8(host.as_bytes()).unwrap_or_default())
 }

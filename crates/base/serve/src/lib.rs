@@ -1,15 +1,15 @@
-//! serve: what every server of a node is made of, whatever its clients speak.
+//! serve: the common parts of a node's servers, for any protocol on top.
 //!
 //! reads   connections, requests' heads and bodies
-//! writes  answers of its own where a request does not come to the service: too many, too long, too slow
-//! memory  [`server::Bounds`] and [`body::BodyBounds`] bound it: connections, and the size of what each may send
-//! drops   idle connections where there is no place for a new one, connections over the limit, and clients that do not
-//!         read: counted by the server's [`Counts`]
+//! writes  its own responses if a request does not reach the service: too many, too long, too slow
+//! memory  bounded by [`server::Bounds`] and [`body::BodyBounds`]: connections, and the size of each client's requests
+//! drops   idle connections if a new one needs the place, connections over the limit, and clients that do not read:
+//!         counted by the server's [`Counts`]
 //!
-//! The walk: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
-//! request's body, [`jsonrpc`] for what it asks, [`mod@file`] for an answer out of a file, or [`websocket`] for a
-//! connection that goes on. [`gate`] knows who asks, [`rate`] how often. [`fault`] keeps the paths in the node's own
-//! errors for its log. [`dashboard`] is a page for browsers, which asks the service of the same address.
+//! Data flow: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
+//! request's body, [`jsonrpc`] for its calls, [`mod@file`] for answers from a file, or [`websocket`] for a lasting
+//! connection. [`gate`] checks the origin of requests, [`rate`] their frequency. [`fault`] keeps the paths in the
+//! node's own errors out of answers. [`dashboard`] is a page for browsers, which uses the service of the same address.
 
 pub mod body;
 pub mod counters;

@@ -1,14 +1,13 @@
-//! The places of a listener: how many connections may be open, and which one has to go when there is no room.
+//! A listener's connection slots: how many may be open, and which one to close when there is no room.
 //!
-//! reads   nothing
-//! writes  a notification for each connection that is given up, which then closes itself
-//! memory  some words a connection
-//! drops   the longest idle connection for a new one; a new one where none is idle
+//! writes  a notification to each connection that must close itself
+//! memory  some words per connection
+//! drops   the longest idle connection in favour of a new one; the new one if none is idle
 //!
-//! A connection is idle while it has no request under way: it has sent nothing yet, or a part of a request's head, or
-//! waits after an answer, or is a WebSocket without subscriptions. Idle connections are free to open and would
-//! otherwise hold every place for as long as clients may be silent, so they give way to newer ones. A request that is
-//! under way is never broken off for another client.
+//! A connection is idle while no request is in progress: it has sent nothing yet, or part of a request's head, or waits
+//! after an answer, or is a WebSocket without subscriptions. Idle connections cost a client nothing and would otherwise
+//! hold every slot for as long as clients may be silent, so they give way to newer ones. A request in progress is never
+//! aborted in favour of another client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -22,10 +21,10 @@ use tokio::sync::Notify;
 /// Idle connections that are looked at to find one that has sent nothing since.
 const CANDIDATES_MAX: usize = 32;
 
-/// The places.
+/// The slots of a listener.
 pub(crate) struct Places {
     max: usize,
-    /// 0: no limit.
+    /// Limit per address; 0: no limit.
     per_address: usize,
     table: Mutex<Table>,
 }
@@ -48,7 +47,7 @@ struct Open {
     idle_since: Option<u64>,
 }
 
-/// What it took to let a connection in.
+/// A place that was taken, and whether it cost an idle connection its own.
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub place: Place,
@@ -81,13 +80,12 @@ impl Drop for Busy {
 }
 
 impl Places {
-    /// So many, of which an address has at most `per_address`; 0 is no limit.
+    /// Creates `max` slots, of which an address may use `per_address`; 0 is no limit.
     pub fn new(max: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self { max, per_address, table: Mutex::default() })
     }
 
-    /// A place for a connection of `peer`, for which an idle one gives way where there is none left. `None`: all are
-    /// busy.
+    /// Takes a slot for a connection of `peer`, closing an idle one if none is free. Returns `None` if all are busy.
     pub fn enter(self: &Arc<Self>, peer: IpAddr, stream: &Arc<TcpStream>) -> Option<Entered> {
         let mut table = self.lock();
         let of_peer = table.by_address.get(&peer).copied().unwrap_or(0);
@@ -121,7 +119,7 @@ impl Table {
     /// Gives up the longest idle connection that `may_go`; whether there was one.
     fn give_up(&mut self, may_go: impl Fn(&Open) -> bool) -> bool {
         let candidates = self.idle.values().filter(|number| may_go(&self.open[*number]));
-        // What has come and was not read yet is a request under way.
+        // Data that has arrived but was not read yet is a request in progress.
         let found = candidates.take(CANDIDATES_MAX).copied().find(|number| self.open[number].is_silent());
         let Some(number) = found else { return false };
         if let Some(open) = self.leave(number) {
@@ -167,7 +165,7 @@ impl Place {
         }
     }
 
-    /// It ends.
+    /// Marks the end of a request.
     pub fn end(&self) {
         let mut table = self.places.lock();
         let since = table.next();
@@ -184,7 +182,7 @@ impl Place {
         self.busy.load(Relaxed) > 0
     }
 
-    /// Keeps the connection until what is returned is dropped.
+    /// Keeps the connection from being idle until the returned guard is dropped.
     pub fn keep(self: &Arc<Self>) -> Busy {
         self.begin();
         Busy(Arc::clone(self))

@@ -1,9 +1,9 @@
-//! How many requests one address may make.
+//! Limits the request rate of an address.
 //!
-//! reads   addresses of clients, the clock
+//! reads   client addresses, the clock
 //! writes  yes or no
-//! memory  40 B an address; at most [`ADDRESSES_MAX`], of which those that have been quiet are forgotten first
-//! drops   requests over the rate; whoever counts them is the caller
+//! memory  40 B per address; at most [`ADDRESSES_MAX`], of which the longest silent are forgotten first
+//! drops   requests over the rate; the caller counts them
 //! source  a token bucket that holds one second's worth
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const ADDRESSES_MAX: usize = 8_192;
 
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// Requests that may be made at once, at `since`.
+    /// Requests allowed at `since` without waiting.
     tokens: f64,
     since: Instant,
 }
@@ -34,7 +34,7 @@ impl RateLimit {
         Self { per_second: per_second.into(), buckets: Mutex::default() }
     }
 
-    /// Whether an address may make so many requests now.
+    /// Whether an address may make this many requests now.
     pub fn admits(&self, address: IpAddr, requests: usize) -> bool {
         self.per_second == 0.0 || self.admits_at(address, requests, Instant::now())
     }

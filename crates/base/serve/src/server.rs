@@ -2,11 +2,11 @@
 //!
 //! reads   connections
 //! writes  nothing itself
-//! memory  a task a connection, and 64 KiB of HTTP buffer each at most; as many as [`Bounds`] says
-//! drops   the longest idle connection where a new one has no place; a new one where none is idle, with a 503. Both
-//!         are counted
+//! memory  one task per connection, and 64 KiB of HTTP buffer each at most; bounded by [`Bounds`]
+//! drops   the longest idle connection if a new one needs its place; a new one if none is idle, with a 503. Both are
+//!         counted
 //!
-//! The threads are those of a tokio runtime that nothing else uses. They sleep in the kernel while nobody asks.
+//! The threads belong to a tokio runtime that nothing else uses. They sleep in the kernel while there are no requests.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ use crate::stream::{Answer, Answers, Stream};
 
 /// Threads that answer. Answers take microseconds: two are there so that a long one does not hold up the others.
 const THREADS: usize = 2;
-/// Bytes of a request's head, and of what is buffered of an answer.
+/// Maximum bytes of a request's head, and of a response's buffered part.
 const HTTP_BUFFER_BYTES: usize = 64 * 1024;
 /// How long answers under way may take once the server is to stop.
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
@@ -57,24 +57,24 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// What bounds the connections of a listener.
+/// Connection limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Open at once; for one more the longest idle one is closed, or it is answered with 503 where all are busy.
+    /// Open connections; for one more the longest idle one is closed, or it gets a 503 if all are busy.
     pub connections: usize,
-    /// The same for those of one address; 0 is no limit.
+    /// Open connections of one address; 0 is no limit.
     pub connections_per_address: usize,
     /// How long a client may take to send a request's head or to take an answer.
     pub patience: Duration,
 }
 
-/// What answers the requests of connections.
+/// Answers the requests of connections.
 pub trait Service: Clone + Send + Sync + 'static {
     /// The answer to one.
     fn answer(
@@ -94,7 +94,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Threads of this name, each with so many bytes of stack; the system's usual number where none is given.
+    /// Starts threads of this name, each with a stack of `stack_bytes`, or of the system's default size.
     pub fn start(name: &str, stack_bytes: Option<usize>) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(THREADS).thread_name(name).enable_all();
@@ -110,14 +110,14 @@ impl Server {
         self.stop.subscribe()
     }
 
-    /// Runs this beside the connections, until the server stops at the latest.
+    /// Runs `task` along with the connections, at most until the server stops.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(task);
         }
     }
 
-    /// Has `service` answer whoever connects to `listener`.
+    /// Serves the connections of `listener` with `service`.
     pub fn accept<S: Service>(
         &self,
         listener: Listener,
@@ -139,7 +139,7 @@ impl Server {
         self.stop.send_replace(true);
         self.alive = None;
         runtime.block_on(async {
-            // Nobody sends: the channel closes when the last connection has ended.
+            // No message is ever sent: the channel closes when the last connection has ended.
             let _ = tokio::time::timeout(LAST_ANSWERS, self.running.recv()).await;
         });
         runtime.shutdown_timeout(LAST_TASKS);
@@ -152,7 +152,7 @@ impl Drop for Server {
     }
 }
 
-/// What every connection of a listener needs.
+/// Shared state of a listener's connections.
 #[derive(Clone)]
 struct Host<S> {
     service: S,
@@ -164,7 +164,7 @@ struct Host<S> {
 
 /// One open connection; its place among those allowed is given back when the last holder is gone.
 pub struct Connection {
-    /// Who has connected.
+    /// Address of the client.
     pub peer: IpAddr,
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
@@ -216,8 +216,8 @@ impl<S: Service> Host<S> {
 
     async fn serve(self, stream: Arc<TcpStream>, connection: Connection) {
         let patience = self.bounds.patience;
-        // Answers go out as they are. The kernel closes a connection whose client takes nothing for so long; without
-        // these options the connection works, so their failure is not one.
+        // Send answers without delay. The kernel closes a connection whose client takes nothing for too long; the
+        // connection works without these options, so their failure is not an error.
         let _ = stream.set_nodelay(true);
         let _ = socket2::SockRef::from(&*stream).set_tcp_user_timeout(Some(patience));
         let mut builder = http1::Builder::new();
@@ -253,11 +253,11 @@ impl<S: Service> Host<S> {
     }
 }
 
-/// Tells a client that it is one too many, with what the kernel takes at once.
+/// Sends a 503 to an excess client, as far as the kernel takes it at once.
 fn refuse(stream: &TcpStream) {
     const WHY: &str = "too many connections are open: try again, or keep one and ask over it\n";
-    // What was asked already is read: unread, it would turn the end into a reset, which overtakes the answer. One who
-    // is gone needs none.
+    // Read pending requests first: unread data would turn the close into a reset, which overtakes the answer. A client
+    // that is gone needs none.
     let socket = socket2::SockRef::from(stream);
     let mut stream = &*socket;
     let _ = stream.read(&mut [0; 4096]);
@@ -269,7 +269,7 @@ fn refuse(stream: &TcpStream) {
     let _ = stream.write(answer.as_bytes());
 }
 
-/// Whether a connection could not be taken because of what its client did.
+/// Whether accepting failed because of the client's behaviour.
 fn is_of_the_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

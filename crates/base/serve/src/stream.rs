@@ -1,11 +1,10 @@
-//! A connection's socket, which others may look at while it is served, and which knows when an answer is out.
+//! A connection's socket, which other code may inspect while it is served, and which knows when an answer is sent.
 //!
 //! reads   the socket
 //! writes  the socket
-//! memory  none
 //!
-//! An answer is under way until its last byte is with the kernel. The server's own buffer is empty when it flushes: the
-//! first flush after the end of a body is the end of the request.
+//! An answer is in progress until the kernel has its last byte. The server's own buffer is empty when it flushes, so
+//! the first flush after the end of a body is the end of the request.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,14 +19,14 @@ use tokio::net::TcpStream;
 
 use crate::places::Place;
 
-/// The socket.
+/// The wrapped socket.
 pub(crate) struct Stream {
     socket: Arc<TcpStream>,
     place: Arc<Place>,
     answers: Arc<Answers>,
 }
 
-/// Answers whose body has ended and which may still be in a buffer.
+/// Answers whose body has ended and whose bytes may still be buffered.
 #[derive(Default)]
 pub(crate) struct Answers(AtomicUsize);
 
@@ -84,7 +83,7 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing lies between this and the kernel.
+        // No buffer remains between this and the kernel.
         (0..self.answers.0.swap(0, SeqCst)).for_each(|_| self.place.end());
         Poll::Ready(Ok(()))
     }
@@ -100,7 +99,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// It begins.
+    /// Begins a request.
     pub fn begin(place: &Place, answers: &Arc<Answers>) -> Self {
         place.begin();
         Self { answers: Arc::clone(answers) }
@@ -118,7 +117,7 @@ impl Drop for Answer {
     }
 }
 
-/// An answer's body.
+/// An answer's body that reports its end.
 struct Tracked {
     body: Body,
     _answer: Answer,

@@ -1,15 +1,15 @@
-//! WebSocket: a connection's requests, and what its client has asked to be told.
+//! WebSocket: a connection's requests, and the notifications that its client subscribes to.
 //!
 //! reads   messages; the connection's queue of notifications
 //! writes  answers and notifications, in the order in which they arose
-//! memory  requests that are being answered, at most [`Bounds::calls_at_once`], of [`Bounds::message_bytes`] and one
+//! memory  requests in progress, at most [`Bounds::calls_at_once`], of [`Bounds::message_bytes`] and one
 //!         message together; their answers; the queue
-//! drops   clients that take no notification or stay silent for too long: closed, counted
+//! drops   clients that read no notifications or stay silent for too long: closed, counted
 //! source  RFC 6455
 //!
-//! A request that takes long holds up neither those after it nor notifications: requests are answered side by side, and
-//! answers go out as they are there. At the bound no more is read, so that the client's sending comes to a halt. What
-//! has its answer at once is answered before anything else is read.
+//! A slow request delays neither later requests nor notifications: requests run concurrently, and each answer is sent
+//! when it is ready. At the limit nothing more is read, so that the client's sending stalls. A request that can be
+//! answered immediately is answered before anything else is read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,12 +28,13 @@ use tokio::task::JoinSet;
 use crate::counters::{Counted, count};
 use crate::server::Connection;
 
-/// How often a send that does not come to an end looks whether it shall.
+/// How often a stalled send checks whether to give up.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What a connection is to be told.
+/// A connection's notifications.
 pub trait Queue: Send + 'static {
-    /// The next text; `None` once whoever tells has given the client up. Who stops waiting loses nothing.
+    /// Returns the next text; `None` once the sender has given the client up. Cancel-safe: dropping the future loses
+    /// nothing.
     fn next(&mut self) -> impl Future<Output = Option<Utf8Bytes>> + Send;
 
     /// Whether the client has been given up.
@@ -50,22 +51,22 @@ impl Queue for mpsc::Receiver<Utf8Bytes> {
     }
 }
 
-/// What bounds a connection.
+/// Limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Bytes of a message.
     pub message_bytes: usize,
     /// How long a client may take for a message, and half of how long it may stay silent.
     pub patience: Duration,
-    /// How many messages of a connection are answered at once, at least one; the next is read when one of them has its
-    /// answer.
+    /// Maximum number of a connection's messages in progress, at least one; the next is read when one of them is
+    /// answered.
     pub calls_at_once: usize,
 }
 
-/// What answers a connection's requests, until it is dropped.
+/// Answers a connection's requests, until it is dropped.
 pub trait Session: Send + 'static {
-    /// The answer to a text; `None` where nothing wants one. It goes on while others are asked for, and is given up
-    /// with the connection.
+    /// Returns the answer to a text; `None` if none is wanted. It runs concurrently with others, and is dropped with
+    /// the connection.
     fn reply(&self, text: Bytes) -> impl Future<Output = Option<String>> + Send + 'static;
 
     /// Whether the client has subscriptions. Without any its connection is idle while no request is under way.
@@ -108,7 +109,7 @@ struct Call {
 /// Those of a connection.
 struct Calls {
     running: JoinSet<Call>,
-    /// Of their texts.
+    /// Total bytes of the requests' texts.
     bytes: usize,
     /// How many may subscribe.
     subscribing: usize,
@@ -122,7 +123,7 @@ impl Calls {
         count < self.bounds.calls_at_once.max(1) && (count == 0 || bytes < self.bounds.message_bytes)
     }
 
-    /// Begins to answer a text; gives the answer if it is there at once.
+    /// Starts to answer a text; returns the answer if it is ready at once.
     fn begin<'a, S: Session>(
         &'a mut self,
         session: &S,
@@ -143,7 +144,8 @@ impl Calls {
         }
     }
 
-    /// The next that is answered; never while there is none. Who stops waiting loses nothing. An error: it panicked.
+    /// Returns the next finished answer; pending while there are no calls. Cancel-safe. An error means that it
+    /// panicked.
     async fn next(&mut self) -> Result<Option<String>, ()> {
         let Some(ended) = self.running.join_next().await else { return std::future::pending().await };
         let Call { bytes, subscribes, answer } = ended.map_err(|_| ())?;
@@ -153,12 +155,12 @@ impl Calls {
     }
 }
 
-/// What comes of it when it is asked once.
+/// Polls the reply once.
 async fn at_once(reply: &mut Reply) -> Poll<Option<String>> {
     std::future::poll_fn(|context| Poll::Ready(reply.as_mut().poll(context))).await
 }
 
-/// One connection.
+/// A WebSocket connection and its state.
 struct Talk<S, Q> {
     session: S,
     queue: Q,
@@ -199,7 +201,7 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
                 }
                 answered = calls.next() => match answered {
                     Ok(answer) => answer.map(Utf8Bytes::from),
-                    // It has told what there is to tell.
+                    // The call panicked, which has been reported already.
                     Err(()) => return,
                 },
                 text = self.queue.next(), if calls.subscribing == 0 => match text {
@@ -207,7 +209,7 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
                     None => break Some((close_code::POLICY, "notifications were not read in time")),
                 },
                 _ = pings.tick() => {
-                    // Who is not listened to cannot be heard.
+                    // At the limit nothing is read, so the silence does not count.
                     if !calls.have_room() {
                         heard = Instant::now();
                     }
@@ -233,7 +235,7 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
         };
         if let Some((code, reason)) = close {
             let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
-            // Whoever is gone needs no goodbye.
+            // The client may be gone already, so an error does not matter.
             let _ = self.send(&mut socket, Message::Close(Some(frame))).await;
         }
     }
@@ -249,7 +251,7 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
         loop {
             match tokio::time::timeout(LOOK_EVERY.min(self.patience), sending.as_mut()).await {
                 Ok(sent) => return sent.map_err(|_| ()),
-                // Counted by whoever has given it up.
+                // The queue's owner has counted the client as lost.
                 Err(_) if self.queue.is_closed() => return Err(()),
                 Err(_) if Instant::now() >= end => {
                     self.count_dropped();

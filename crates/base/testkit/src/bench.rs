@@ -1,12 +1,12 @@
-//! A measuring harness for `cargo bench`: rounds, medians and spread, beside a goal.
+//! A measuring harness for `cargo bench`: rounds, medians and spread, compared with a goal.
 //!
 //! reads   the bench's name filter from the command line (`cargo bench -- NAME`)
 //! writes  one line per bench: median, p5–p95, the unit, the floor and whether it is met
 //! memory  one f64 per round
 //! source  order statistics; each round's rate is work ÷ elapsed wall time of that round
 //!
-//! A figure is a rate or a time per item. Rounds are short so that a disturbed one is an outlier
-//! and not the result; compare against a yardstick measured in alternation with [`Bench::paired`].
+//! A figure is a rate or a time per item. Rounds are short so that a disturbed one becomes an outlier instead of the
+//! result; compare with a baseline measured in alternation by [`Bench::paired`].
 
 use std::time::{Duration, Instant};
 
@@ -24,11 +24,11 @@ pub enum Unit {
 /// Order statistics over the rounds of one bench, in the bench's unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Stats {
-    /// 5th percentile.
+    /// 5th percentile over the rounds.
     pub p5: f64,
-    /// Median.
+    /// Median over the rounds.
     pub median: f64,
-    /// 95th percentile.
+    /// 95th percentile over the rounds.
     pub p95: f64,
 }
 
@@ -62,7 +62,7 @@ impl Bench {
         Self { filter, rounds: 15, round: Duration::from_millis(100) }
     }
 
-    /// Changes the number of rounds and the least length of one.
+    /// Sets the number of rounds and the minimum length of one.
     pub fn with_rounds(mut self, rounds: usize, round: Duration) -> Self {
         self.rounds = rounds;
         self.round = round;
@@ -102,7 +102,7 @@ impl Bench {
         self.paired_with_floor(name, unit, None, goal_ratio, work, yardstick)
     }
 
-    /// As [`Bench::paired`], with a `goal` for `work` itself, as [`Bench::run`] has it.
+    /// Like [`Bench::paired`], with a `goal` for `work` itself, as in [`Bench::run`].
     pub fn paired_with_floor(
         &self,
         name: &str,

@@ -4,8 +4,8 @@
 //! writes  the file, in place
 //! memory  one range of zeros
 //!
-//! A test of a log makes a file with known content, damages a copy at each kind of place, opens it, and says what
-//! became of the content: refused by name, rebuilt, or cut off and reported. Anything else is a silent loss.
+//! A test of a log makes a file with known content, damages a copy at each kind of place, opens it, and classifies the
+//! outcome: refused by name, rebuilt, or truncated and reported. Anything else is a silent loss.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum Mutation {
     Zero {
         /// Offset of the first byte.
         at: u64,
-        /// Count of bytes.
+        /// Number of bytes.
         length: u64,
     },
     /// The file ends here.
@@ -113,18 +113,18 @@ impl fmt::Display for Mutation {
     }
 }
 
-/// What became of a damaged file.
+/// Outcome of opening a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// The start ended with an error that names the file.
     Refused,
     /// Everything that was acknowledged is there.
     Whole,
-    /// The start went on; whoever asks for what is missing gets an error that names the file.
+    /// The start succeeded; a request for the missing data gets an error that names the file.
     Named,
-    /// Something is missing, and the start said so and named the file.
+    /// Data is missing; the start reported it and named the file.
     Cut,
-    /// Something is missing and nothing says so: the only failure.
+    /// Data is missing without any report: the only failure.
     Silent,
 }
 
@@ -140,7 +140,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a trial of a file of this kind. `what` names the file and the mutation.
+    /// Counts a trial on a file of this kind. `what` names the file and the mutation.
     pub fn add(&mut self, kind: &str, outcome: Outcome, what: impl fmt::Display) {
         *self.counts.entry((kind.to_owned(), outcome)).or_default() += 1;
         if outcome == Outcome::Silent {
@@ -153,7 +153,7 @@ impl Tally {
         self.counts.values().sum()
     }
 
-    /// Those in which something was missing and nothing said so.
+    /// The trials in which data was missing without a report.
     pub fn silent(&self) -> &[String] {
         &self.silent
     }
@@ -175,8 +175,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The files below `folder` that have bytes to damage, as paths relative to it, by kind: the folder's name and the
-/// extension, or the file's own name where it has none or lies at the top. Locks are left out.
+/// Lists the nonempty files below `folder`, as paths relative to it, by kind: the folder's name and the extension, or
+/// the file's own name if it has none or is at the top. Locks are left out.
 ///
 /// # Errors
 /// The file system's.
@@ -206,7 +206,7 @@ pub fn files(folder: &Path) -> io::Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(kinds)
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with all of its contents.
 ///
 /// # Errors
 /// The file system's.

@@ -1,11 +1,11 @@
-//! A fake node: an HTTP server on 127.0.0.1 that answers as a test says, and can break off an answer; a thread for each
-//! connection. And the other side, for tests and benches that write a request's bytes themselves.
+//! A fake node: an HTTP server on 127.0.0.1 that answers as a test says and can break off an answer, with a thread per
+//! connection. Also the client side, for tests and benches that write a request's bytes themselves.
 //!
 //! reads   requests and answers with a Content-Length
 //! writes  the answers of the test
 //!
-//! What only asks a server uses `rpc-client`. A test writes the bytes itself where they are its subject; a bench where
-//! it has several requests under way on a connection, or measures microseconds.
+//! Ordinary requests use `rpc-client`. A test writes the bytes itself if they are its subject; a bench does if it has
+//! several requests in progress on a connection, or measures microseconds.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 pub enum Reply {
-    /// An answer.
+    /// Sends an answer with this body.
     Answer(String),
     /// An answer that is no text.
     Bytes(Vec<u8>),
-    /// A status, and nothing else.
+    /// Sends only a status.
     Status(u16),
     /// The first half of an answer, and the connection is closed.
     Half(String),
@@ -56,7 +56,7 @@ pub fn serve(answer: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> String 
     serve_on(TcpListener::bind("127.0.0.1:0").unwrap(), move |_, body| answer(body))
 }
 
-/// Serves on a listening socket. `answer` is given the place that the request asks for, and its body.
+/// Serves on a listening socket. `answer` receives the request's path and body.
 pub fn serve_on(listener: TcpListener, answer: impl Fn(&str, &[u8]) -> Reply + Send + Sync + 'static) -> String {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
@@ -91,13 +91,13 @@ fn converse(stream: TcpStream, answer: &dyn Fn(&str, &[u8]) -> Reply) -> Option<
     }
 }
 
-/// Reads a request's body; returns the place that it asks for, as `/path?query`.
+/// Reads a request's body; returns its path, as `/path?query`.
 fn read_request(reader: &mut impl BufRead, body: &mut Vec<u8>) -> Option<String> {
     let line = read_message(reader, body)?;
     line.split(' ').nth(1).map(str::to_owned)
 }
 
-/// Reads a message with a body of its Content-Length, none without one; returns its first line.
+/// Reads a message with a body of its Content-Length, or none without one; returns its first line.
 fn read_message(reader: &mut impl BufRead, body: &mut Vec<u8>) -> Option<String> {
     let mut first = String::new();
     reader.read_line(&mut first).ok()?;

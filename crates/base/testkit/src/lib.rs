@@ -1,11 +1,11 @@
-//! testkit: what the benches and tests of the other crates share; a dev-dependency only.
+//! testkit: helpers shared by the benches and tests of the other crates; a dev-dependency only.
 //!
 //! reads   command-line arguments of `cargo bench` (a name filter); seeds; files that a test damages; requests to a
 //!         fake node
 //! writes  one line per figure to standard output; damage, into files; a fake node's answers
 //! memory  one sample per round
 //!
-//! A test waits by [`wait_until`] and [`wait_for`] alone.
+//! Tests wait only by [`wait_until`] and [`wait_for`].
 
 pub mod bench;
 pub mod damage;

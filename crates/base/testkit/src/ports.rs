@@ -1,11 +1,11 @@
-//! Ports for the processes that a test starts: chosen here, bound there.
+//! Ports for the processes that a test starts: chosen by the test, bound by the process.
 //!
-//! Between the two nothing would keep another test from choosing the same. So a range is locked, by a file, for as long
-//! as the process that chose it lives. All are below those that the system gives to outgoing connections.
+//! Between the two nothing else would keep another test from choosing the same port. So a range is locked, by a file,
+//! while the process that chose it lives. All ports are below the system's ephemeral range.
 //!
 //! reads   which ranges other processes have locked
 //! writes  an empty file for each range, in the folder for temporary files
-//! memory  a descriptor for each range that was chosen
+//! memory  a descriptor for each chosen range
 
 use std::fs::File;
 use std::ops::Range;
@@ -19,8 +19,8 @@ const PORTS: Range<u16> = 10_000..32_000;
 /// The locks on the ranges of this process.
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Returns the first of [`COUNT`] ports that no other test chooses while this process lives. `is_free` says of the
-/// first of a range whether nobody else has those that the caller uses.
+/// Returns the first of [`COUNT`] ports that no other test chooses while this process lives. Given the first port of a
+/// range, `is_free` returns whether the ports that the caller uses are free.
 ///
 /// # Panics
 /// If no range is left.
@@ -33,7 +33,7 @@ pub fn reserve(is_free: impl Fn(u16) -> bool) -> u16 {
     chosen.expect("a range of ports that nobody has")
 }
 
-/// Locks a range; false where another test has it, in this process or in another.
+/// Locks a range; returns false if another test has it, in this process or in another.
 fn lock(first: u16) -> bool {
     let path = std::env::temp_dir().join(format!("hearth-test-ports-{first}"));
     let locked = File::create(path).ok().filter(|file| file.try_lock().is_ok());

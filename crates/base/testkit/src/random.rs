@@ -16,12 +16,12 @@ pub fn seed() -> u64 {
     }
 }
 
-/// A generator of which every seed is good.
+/// A pseudorandom generator for which every seed is valid.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
+    /// Returns the next number.
     #[inline]
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -36,18 +36,18 @@ impl Random {
         self.word() % bound
     }
 
-    /// An index into `count` things, of which there is at least one.
+    /// Returns an index into `count` things, of which there must be at least one.
     #[inline]
     pub fn index(&mut self, count: usize) -> usize {
         (self.word() % count as u64) as usize
     }
 
-    /// True so many times in a thousand.
+    /// Returns true with a probability of `per_mille` in a thousand.
     pub fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }
 
-    /// So many bytes.
+    /// Returns `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.word() as u8).collect()
     }

@@ -1,21 +1,21 @@
-//! Waiting in tests: for a condition, never for time, and never with the core that the condition needs.
+//! Waiting in tests: for a condition, never for time, and without occupying the core that the condition needs.
 //!
-//! A thread that spins takes its core from what it waits for, as one that yields does where the scheduler gives it the
-//! next slice again. Here it rests between two looks: for microseconds at first, so that a wait that is over at once
-//! costs nothing, and for milliseconds once it has lasted, so that a look that is dear costs little.
+//! A spinning thread takes the core from the work it waits for, and so does one that yields if the scheduler runs it
+//! again next. This code sleeps between two checks: for microseconds at first, so that a short wait costs nothing, and
+//! for milliseconds in a long one, so that an expensive check costs little.
 //!
 //! reads   the clock
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what must come. Only a defect comes near it, however busy the machine is.
+/// How long a test waits for a condition. Only a defect comes near it, however busy the machine is.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The shortest rest between two looks.
 const REST_MIN: Duration = Duration::from_micros(20);
-/// The longest.
+/// The longest sleep.
 const REST_MAX: Duration = Duration::from_millis(10);
-/// A rest is this part of the time that has passed: a wait takes hardly longer than what it waits for.
+/// A sleep is this fraction of the elapsed time: a wait takes hardly longer than the condition.
 const REST_PART: u32 = 32;
 
 /// Waits until a condition holds.

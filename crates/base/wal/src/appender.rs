@@ -1,7 +1,7 @@
-//! The end of a log: a record is behind it whole, or nothing is.
+//! The end of a log: appends a whole record, or nothing.
 //!
 //! writes  one file, at its end
-//! drops   what a write that failed has left: before the next record, where the disk refuses to cut it off at once
+//! drops   the leftovers of a failed write: before the next record, if the disk does not truncate them at once
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::disk::{Disk, write_all};
 pub struct Appender {
     disk: Arc<dyn Disk>,
     end: u64,
-    /// Whether bytes of a record that failed may lie behind the end.
+    /// Whether leftovers of a failed record may be beyond the end.
     has_rest: bool,
 }
 
 impl Appender {
-    /// Goes on at `end`. Behind that the file has nothing.
+    /// Creates an appender at `end`, beyond which the file must have nothing.
     pub fn new(disk: Arc<dyn Disk>, end: u64) -> Self {
         Self { disk, end, has_rest: false }
     }
@@ -29,16 +29,16 @@ impl Appender {
         self.end
     }
 
-    /// The file.
+    /// The file that it appends to.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// Appends the bytes of `parts`. A shorter record over the bytes of one that failed would leave some of them behind
-    /// itself, so these go first.
+    /// Appends the bytes of `parts`. A shorter record over the bytes of a failed one would leave some of them after it,
+    /// so these are truncated first.
     ///
     /// # Errors
-    /// The disk's. Nothing was appended; the same call may be made again.
+    /// The disk's. Nothing was appended; the same call may be repeated.
     pub fn append(&mut self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.clear_rest()?;
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -50,10 +50,10 @@ impl Appender {
         Ok(())
     }
 
-    /// Cuts off what a record that failed has left.
+    /// Truncates the leftovers of a failed record.
     ///
     /// # Errors
-    /// The disk's; it is tried again before the next record.
+    /// The disk's; the next append tries again.
     pub fn clear_rest(&mut self) -> io::Result<()> {
         if self.has_rest {
             self.disk.cut(self.end)?;
@@ -73,7 +73,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Goes on at `end`. What the file has behind that is cut off before the next record is written.
+    /// Continues at `end`. Bytes beyond it are truncated before the next record is written.
     pub fn move_to(&mut self, end: u64) {
         self.end = end;
         self.has_rest = true;

@@ -1,4 +1,4 @@
-//! What a log does to the file that it appends to, so that tests can have one that fills up, tears or does not sync.
+//! The file operations of a log, as traits, so that tests can use a file that fills up, tears or does not sync.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use crate::source::Source;
 
 /// A file that is written.
 pub trait Disk: Send + Sync {
-    /// Writes as many bytes of `parts` at offset `at` as the file takes in one go; returns how many.
+    /// Writes as many bytes of `parts` at offset `at` as the file takes in one call; returns how many.
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> io::Result<usize>;
 
     /// Cuts the file to `length` bytes.
@@ -26,7 +26,7 @@ pub trait Volume: Send + Sync {
     /// Makes a new, empty file; an error when one of that name exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>>;
 
-    /// Opens an existing file, to go on writing.
+    /// Opens an existing file for writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Disk>>;
 
     /// Gives a file another name, in place of the file that had it.
@@ -66,7 +66,7 @@ pub fn write_all(disk: &dyn Disk, mut parts: &mut [IoSlice<'_>], mut at: u64) ->
     Ok(())
 }
 
-/// The file must not be in append mode: then the kernel ignores offsets.
+/// The file must not be in append mode, where the kernel ignores offsets.
 impl Disk for File {
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> io::Result<usize> {
         Ok(rustix::io::pwritev(self, parts, at)?)
@@ -81,7 +81,7 @@ impl Disk for File {
     }
 }
 
-/// The system's files.
+/// The real file system.
 pub struct FileSystem;
 
 impl Volume for FileSystem {
@@ -94,7 +94,7 @@ impl Volume for FileSystem {
     }
 }
 
-/// A file in memory, for logs that are kept nowhere else.
+/// A file in memory, for logs that are not persisted.
 #[derive(Default)]
 pub struct Memory(Mutex<Vec<u8>>);
 

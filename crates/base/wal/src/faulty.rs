@@ -1,7 +1,7 @@
-//! For tests: the one file that fails as it is told to.
+//! For tests: a file that fails on demand.
 //!
-//! It can be full, refuse to write, to cut or to sync, take a write in pieces, lose the rest of what it said that it
-//! took, put a write somewhere else, and sync only when it is allowed to.
+//! It can be full, refuse to write, to truncate or to sync, accept a write in pieces, lose the rest of a write that it
+//! acknowledged, misdirect a write, and sync only when permitted.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::disk::{Disk, FileSystem, Volume, write_all};
 use crate::source::Source;
 
-/// What files that share it do wrong from now on. At first nothing.
+/// Faults of all files that share it. Initially there are none.
 pub struct Faults {
     plan: Mutex<Plan>,
     changed: Condvar,
@@ -25,9 +25,9 @@ struct Plan {
     left: u64,
     /// The most that one write takes.
     piece: u64,
-    /// Bytes that reach the file; the others are said to.
+    /// Bytes that still reach the file; later ones are acknowledged and lost.
     kept: u64,
-    /// Where the next write goes, whatever it asks for.
+    /// Offset where the next write goes instead of its own.
     misdirected: Option<u64>,
     refuses_writes: bool,
     refuses_cuts: bool,
@@ -53,37 +53,37 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// There is room for so many bytes more.
+    /// Leaves room for this many more bytes.
     pub fn leave(&self, bytes: u64) {
         self.plan.lock().left = bytes;
     }
 
-    /// A write takes at most so many bytes in one go.
+    /// Limits a write to this many bytes per call.
     pub fn shorten(&self, bytes: u64) {
         self.plan.lock().piece = bytes;
     }
 
-    /// So many bytes more reach the file. The others are lost, and nobody is told: what a power loss leaves.
+    /// Lets this many more bytes reach the file. Later ones are lost silently, as in a power loss.
     pub fn tear_after(&self, bytes: u64) {
         self.plan.lock().kept = bytes;
     }
 
-    /// The next write goes to offset `at`, and nobody is told.
+    /// Sends the next write to offset `at` silently.
     pub fn misdirect(&self, at: u64) {
         self.plan.lock().misdirected = Some(at);
     }
 
-    /// Whether writes fail.
+    /// Sets whether writes fail.
     pub fn refuse_writes(&self, refuse: bool) {
         self.plan.lock().refuses_writes = refuse;
     }
 
-    /// Whether cuts fail.
+    /// Sets whether truncations fail.
     pub fn refuse_cuts(&self, refuse: bool) {
         self.plan.lock().refuses_cuts = refuse;
     }
 
-    /// Whether syncs fail.
+    /// Sets whether syncs fail.
     pub fn refuse_syncs(&self, refuse: bool) {
         self.plan.lock().refuses_syncs = refuse;
     }
@@ -93,7 +93,7 @@ impl Faults {
         self.plan.lock().syncs = 0;
     }
 
-    /// Lets so many more syncs end; `u64::MAX` for all.
+    /// Lets this many more syncs finish; `u64::MAX` for all.
     pub fn allow_syncs(&self, count: u64) {
         let mut plan = self.plan.lock();
         plan.syncs = plan.syncs.saturating_add(count);
@@ -114,7 +114,7 @@ fn unless(refused: bool) -> io::Result<()> {
     if refused { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
 }
 
-/// A file with faults. It knows how much of it a sync has covered.
+/// A file with faults. It tracks how much of it a sync has covered.
 pub struct Faulty {
     disk: Arc<dyn Disk>,
     faults: Arc<Faults>,
@@ -123,7 +123,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// A file with faults of its own.
+    /// Creates a file with faults of its own.
     pub fn new(file: File) -> Self {
         Self::sharing(file, &Arc::default())
     }
@@ -140,7 +140,7 @@ impl Faulty {
         Self { disk, faults: faults.clone(), written, covered }
     }
 
-    /// What it does wrong.
+    /// The faults of this file.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
@@ -179,7 +179,7 @@ impl Disk for Faulty {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // What is written from here on is not covered.
+        // The sync does not cover later writes.
         let written = self.written.load(SeqCst);
         self.faults.sync()?;
         self.disk.sync()?;
@@ -188,7 +188,7 @@ impl Disk for Faulty {
     }
 }
 
-/// The file system, whose files have these faults.
+/// A file system whose files all share these faults.
 #[derive(Clone, Default)]
 pub struct FaultyVolume(pub Arc<Faults>);
 

@@ -1,4 +1,4 @@
-//! The folder of a log: what is in it, who has it, and names that last.
+//! The folder of a log: listing, locking, and durable renames.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -23,10 +23,10 @@ pub fn numbered(dir: &Path, extension: &str) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Makes and locks the file at `path`. The lock lasts until the file that is returned is closed.
+/// Creates and locks the file at `path`. The lock lasts until the returned file is closed.
 ///
 /// # Errors
-/// [`TryLockError::WouldBlock`] where somebody else has it, else the file system's.
+/// [`TryLockError::WouldBlock`] if another process has it, else the file system's.
 pub fn lock(path: &Path) -> Result<File, TryLockError> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let file = file.map_err(TryLockError::Error)?;
@@ -42,8 +42,8 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     volume_at(dir).sync_dir(dir)
 }
 
-/// Gives a file that is whole and synced its name, in one step, in place of one that had it: whenever the machine ends,
-/// one of the two is there.
+/// Renames a complete and synced file in one step, replacing an existing one: a crash at any moment leaves one of the
+/// two.
 ///
 /// # Errors
 /// The file system's.

@@ -1,15 +1,12 @@
-//! A framing for files whose records have none of their own: each record tells by itself whether it is whole, torn, or
-//! damaged.
+//! A framing for files whose records have none of their own: each record shows whether it is whole, torn, or damaged.
 //!
 //! ```text
 //! record  length u32 | crc of its place and its length u32 | crc of its bytes u32 | bytes
 //! ```
 //!
-//! A process that is killed leaves the beginning of what it was writing, and a machine that loses power zeros in its
-//! place: the last record, which was never acknowledged. What does not match before that is damage: the records behind
-//! it were acknowledged. Numbers are little endian, checksums CRC-32.
-//!
-//! memory  none of its own
+//! A killed process leaves the beginning of the record that it was writing, and a power loss leaves zeros in its place:
+//! only the last record, which was never acknowledged. A mismatch before that is damage: later records were
+//! acknowledged. Numbers are little endian, checksums CRC-32.
 
 use crate::framing::{Fault, Framing, crc};
 
@@ -49,12 +46,12 @@ pub fn push(out: &mut Vec<u8>, begin: u64, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Read<'a> {
     /// The bytes of each record, and where it is.
     pub records: Vec<(u64, &'a [u8])>,
-    /// Where the last one ends; what lies beyond it is torn.
+    /// Offset of the end of the last whole record; the rest is torn.
     pub whole: u64,
 }
 
@@ -64,7 +61,7 @@ pub fn read(bytes: &[u8]) -> Result<Read<'_>, u64> {
     while let Some(head) = bytes[at..].first_chunk::<HEAD>() {
         let place = at as u64;
         let Ok(length) = Frame.length(head, place) else {
-            // Its head is torn where nothing lies behind that, whatever its length would be.
+            // The head is torn if only zeros follow it, whatever its length says.
             if is_zero(&bytes[at + HEAD..]) {
                 break;
             }
@@ -111,7 +108,7 @@ mod tests {
         for length in 0..=bytes.len() {
             let count = ends.iter().filter(|end| **end <= length).count() - 1;
             let mut torn = bytes[..length].to_vec();
-            // Cut off, or cut off and followed by what was never written.
+            // Truncated, or truncated and followed by zeros that were never written.
             for zeros in [0, 1, 30, 5_000] {
                 torn.resize(length + zeros, 0);
                 let read = read(&torn).unwrap_or_else(|place| panic!("{length} {zeros}: damage at {place}"));

@@ -1,27 +1,27 @@
-//! How a log's records look on disk: what the owner says of its bytes, and what can be wrong with them.
+//! The on-disk format of a log's records, as defined by the log's owner, and the faults that it can detect.
 
-/// The bytes around a record's body. A framing never changes: it is what files on disk have.
+/// The bytes around a record's body. A framing must never change, since files on disk use it.
 pub trait Framing {
     /// Bytes before a record's body.
     const HEAD: usize;
     /// Every record begins at a multiple of this many bytes.
     const ALIGN: u64 = 1;
-    /// What every head begins with, by which a record is found behind damage. Empty where nothing is the same in all:
-    /// then every place is tried.
+    /// The constant beginning of every head, by which a record is found after damage. Empty if heads share no prefix:
+    /// then every offset is tried.
     const MARK: &'static [u8] = b"";
 
-    /// Returns how long the record is whose head, [`Framing::HEAD`] bytes, lies at offset `at`: head and padding
+    /// Returns the length of the record whose head, [`Framing::HEAD`] bytes, is at offset `at`: head and padding
     /// included, at least the head.
     ///
     /// # Errors
-    /// No record has this head there.
+    /// The bytes are not the head of a record at that offset.
     fn length(&self, head: &[u8], at: u64) -> Result<u64, Fault>;
 
-    /// Checks the record that fills `record` exactly and lies at offset `at`. Its length has been read with
+    /// Checks the record that fills `record` exactly and is at offset `at`. Its length has been read with
     /// [`Framing::length`].
     ///
     /// # Errors
-    /// It is not what was written there.
+    /// The record is not what was written there.
     fn verify(&self, record: &[u8], at: u64) -> Result<(), Fault>;
 }
 
@@ -31,13 +31,13 @@ pub enum Fault {
     /// Fewer bytes than a head.
     #[error("the record's header is cut off")]
     HeaderCut,
-    /// What every head has is not there.
+    /// The mark at the beginning of every head is missing.
     #[error("no record begins here")]
     Magic,
     /// A length that no record can have.
     #[error("impossible record length {0}")]
     Length(u32),
-    /// The record is longer than what is left of the file.
+    /// The record is longer than the rest of the file.
     #[error("the record is cut off: {length} bytes, {available} are there")]
     Cut {
         /// The record's length in bytes.
@@ -45,7 +45,7 @@ pub enum Fault {
         /// Bytes from the record's start to the end of the file.
         available: u64,
     },
-    /// The checksum differs.
+    /// The checksum does not match.
     #[error("checksum mismatch: {stored:08x} is written, {computed:08x} was computed")]
     Checksum {
         /// The checksum in the record's head.
@@ -67,7 +67,7 @@ impl Fault {
         if stored == computed { Ok(()) } else { Err(Self::Checksum { stored, computed }) }
     }
 
-    /// Returns what is wrong in words without numbers.
+    /// Describes the fault without numbers.
     pub fn what(self) -> &'static str {
         match self {
             Self::HeaderCut | Self::Cut { .. } => "the file ends within a record",

@@ -1,21 +1,21 @@
-//! The checksummed append-only log under every store: appending, reading, and what a damaged or torn file still holds.
+//! The checksummed append-only log under every store: appending, reading, and recovery of damaged or torn files.
 //!
-//! A log is a file that only grows: records one behind the other, each with a checksum. The owner says how its records
-//! look on disk ([`Framing`]) and what is in their bodies. This crate knows the rest:
+//! A log is a file that only grows: consecutive records, each with a checksum. The owner defines their format
+//! ([`Framing`]) and the contents of their bodies. This crate does the rest:
 //!
 //! - [`Appender`] writes a record whole or not at all, also where the disk is full or fails.
-//! - [`Walk`] reads records in order. Where the bytes are none it finds the next record behind them, and says what lies
-//!   between. [`read_record`] reads one record whose place is known.
-//! - [`Disk`] and [`Volume`] are what a log does to files, so that tests can put a [`faulty`] one in their place.
-//! - [`files`] names, lists and locks what is in a log's folder.
-//! - [`store_file`] opens, puts, renames and removes a store's files. [`mount`] lets a test replace the file system
-//!   below one folder, and [`simulated`] is a disk that stands there and can lose what was never synced.
-//! - [`frames`] is a framing for owners that have none, and [`pool_file`] keeps what waits in a pool.
+//! - [`Walk`] reads records in order. After invalid bytes it finds the next record, and reports the stretch between.
+//!   [`read_record`] reads one record at a known offset.
+//! - [`Disk`] and [`Volume`] are the file operations of a log, which tests can replace with [`faulty`] ones.
+//! - [`files`] names, lists and locks the files in a log's folder.
+//! - [`store_file`] opens, replaces, renames and removes a store's files. [`mount`] lets a test replace the file system
+//!   below one folder, and [`simulated`] is a disk to mount there that can lose unsynced data.
+//! - [`frames`] is a framing for owners without one, and [`pool_file`] persists the waiting transactions of a pool.
 //!
-//! What a start does about bad bytes follows one rule. *Torn* is what a process or a machine left that stopped while it
-//! wrote: the owner cuts it off, and nobody was told that it is there. *Damaged* is everything else: it is named and
-//! never cut off. Bad bytes are damage when something says that they were once on stable storage: a record behind them,
-//! or another file. Which of the two counts, the owner decides with [`Stretch`] and [`Walk::rest`].
+//! At a start, invalid bytes are handled by one rule. *Torn* bytes are what a process or machine left that stopped
+//! during a write: the owner truncates them, since they were never acknowledged. *Damage* is everything else: it is
+//! reported and never truncated. Invalid bytes are damage if there is evidence that they were once on stable storage: a
+//! later record, or another file. The owner decides between the two with [`Stretch`] and [`Walk::rest`].
 //!
 //! ```
 //! use hearth_wal::{Appender, Fault, Framing, Memory, Step, Walk, crc};

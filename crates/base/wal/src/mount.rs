@@ -1,10 +1,10 @@
-//! Which volume has a folder: the system's files, unless a test has mounted another one there.
+//! Maps a folder to its volume: the system's files, unless a test has mounted another one there.
 //!
-//! A chain has a dozen files in three stores, and some are made, renamed and removed while it runs. A disk that is put
-//! under one file sees a part of that. A mount is under all of them, from before the first is made, and no store has to
-//! hand a volume on to the next. Paths are compared as they are written.
+//! A chain has a dozen files in three stores, and some are created, renamed and removed while it runs. A fake disk
+//! under one file sees only part of that. A mount covers them all, from before the first is created, and no store has
+//! to pass a volume on to the next. Paths are compared literally.
 //!
-//! memory  a path and a pointer for each mount; without one, a lock that nobody holds is read where a file is opened
+//! memory  a path and a pointer per mount; without one, opening a file only reads an uncontended lock
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

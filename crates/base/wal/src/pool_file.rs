@@ -1,13 +1,13 @@
-//! What a pool has taken and has in no block yet, on disk: who ends the program ends no transaction.
+//! Persists the transactions that wait in a pool, so that they survive a restart of the program.
 //!
-//! reads   the file of an earlier run: [`frames`], whose bytes are the pool's affair
-//! writes  records of what is taken or given up, before that is acknowledged
+//! reads   the file of an earlier run: [`frames`], whose bytes the pool interprets
+//! writes  records of accepted or dropped transactions, before that is acknowledged
 //! memory  the file while it opens; a buffer of the largest burst. The file is at most [`BYTES_MAX`] and a block's
 //!         transactions, or twice what the pool held
-//! drops   a record that was being written when the program ended: nobody was told of it. Any other that is not as it
-//!         was written is refused, with the file's name and the place
+//! drops   a record that was being written when the program ended: it was never acknowledged. Any other invalid record
+//!         is refused, with the file's name and the offset
 //!
-//! Nothing here waits for the disk: the end of the machine may cost what it has not written yet.
+//! Nothing here waits for the disk: a power loss may cost the writes that it has not performed yet.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read};
@@ -24,18 +24,18 @@ use crate::store_file::{Opening, StoreFile};
 
 /// From how many bytes on the file is emptied when the pool is.
 const EMPTY_BYTES: u64 = 1 << 20;
-/// From how many bytes on what is not in the pool any more is left out of the file.
+/// File size from which transactions no longer in the pool are compacted away.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Why the file of a pool does not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolFileError {
-    /// The disk.
+    /// Reading or writing the file failed.
     #[error("cannot keep the pool in {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// It is damaged, and not at its end alone.
@@ -45,14 +45,14 @@ pub enum PoolFileError {
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where in it.
+        /// Byte offset in the file.
         offset: u64,
     },
 }
 
-/// The file.
+/// The open file, which any thread may append to.
 pub struct PoolFile {
     path: PathBuf,
     written: Mutex<Written>,
@@ -75,14 +75,14 @@ impl Records {
 struct Written {
     /// Where the records end.
     end: Appender,
-    /// How many bytes the file had when it was last written anew.
+    /// Size of the file after its last rewrite, in bytes.
     kept: u64,
     buffer: Vec<u8>,
 }
 
 impl PoolFile {
-    /// Opens the file; `read` makes of its records, with the place of each, what the pool wants of them, or gives the
-    /// place of one that it cannot have written.
+    /// Opens the file. `read` converts its records, each with its offset, for the pool, or returns the offset of one
+    /// that the pool cannot have written.
     pub fn open<T>(
         path: PathBuf,
         read: impl FnOnce(&[(u64, &[u8])]) -> Result<T, u64>,
@@ -104,17 +104,17 @@ impl PoolFile {
         Ok((Self { path, written }, found))
     }
 
-    /// Appends what `put` puts. It looks at the pool while nothing else is written here: who gives up what it has
-    /// seen there notes that after this.
+    /// Appends the records from `put`, which may inspect the pool while this file is locked: code that drops a
+    /// transaction seen there records that afterwards.
     pub fn append(&self, put: impl FnOnce(&mut Records)) -> Result<(), PoolFileError> {
         self.written().append(put).map_err(|source| self.failed(source))
     }
 
-    /// Lets go of what is not in the pool any more, if that is worth it: `put` puts what is.
+    /// Compacts the file if that is worth it: `put` writes the transactions that are still in the pool.
     pub fn shrink(&self, is_empty: impl FnOnce() -> bool, put: impl FnOnce(&mut Records)) -> Result<(), PoolFileError> {
-        // What comes into the pool meanwhile waits for this lock to be appended.
+        // Transactions that enter the pool meanwhile wait for this lock to be appended.
         let mut written = self.written();
-        // Twice what was kept last time: else a full pool would be written again with every block.
+        // Twice the last rewritten size: otherwise a full pool would be rewritten with every block.
         let full = written.end.end() >= BYTES_MAX.max(2 * written.kept);
         if !full && (written.end.end() < EMPTY_BYTES || !is_empty()) {
             return Ok(());
@@ -122,7 +122,7 @@ impl PoolFile {
         written.rewrite(&self.path, put).map_err(|source| self.failed(source))
     }
 
-    /// Keeps what `put` puts, the pool's content, and nothing else.
+    /// Rewrites the file with only the records from `put`, the pool's contents.
     pub fn rewrite(&self, put: impl FnOnce(&mut Records)) -> Result<(), PoolFileError> {
         let mut written = self.written();
         if written.end.end() == 0 {
@@ -168,7 +168,7 @@ impl Written {
         let mut fresh = Self { buffer: std::mem::take(&mut self.buffer), ..Self::of(&file, 0) };
         fresh.append(put)?;
         volume_at(path).rename(&next, path)?;
-        // What one block took is not held for ever.
+        // Release the buffer that one large burst needed.
         *self = Self { kept: fresh.end.end(), buffer: Vec::new(), ..fresh };
         Ok(())
     }

@@ -1,17 +1,17 @@
-//! For tests: a disk that remembers every step, fails at one of them, and says what an end of the process or of the
-//! machine would have left at any.
+//! For tests: a disk that records every step, fails at a chosen one, and computes what a crash of the process or of the
+//! machine would have left at any step.
 //!
-//! A [`SimulatedDisk`] is mounted over a folder. The files there are real, so that stores read what they wrote, and
-//! nothing is ever synced for real. It keeps a [`Trace`] of what was done. From the trace follows what is on the disk
-//! when everything ends before some step: of one run every end can be tried, without running it again.
+//! A [`SimulatedDisk`] is mounted over a folder. The files there are real, so that stores read what they wrote, but
+//! nothing is really synced. It records a [`Trace`] of all steps, from which the disk's contents after a crash before
+//! any step follow: one run covers every crash, without being repeated.
 //!
-//! The process's end keeps every write that was done, and perhaps a part of the one that was under way. The machine's
-//! end keeps of each file what was last synced. Of the later writes any may survive, whole or in sectors and in any
-//! order, and of names that were not synced the first few.
+//! A process crash keeps every completed write, and perhaps part of the current one. A machine crash keeps each file's
+//! last synced contents. Of the later writes any may survive, whole or in sectors and in any order, and of unsynced
+//! names the first few.
 //!
 //! memory  all bytes that were ever written
-//! source  "All File Systems Are Not Created Equal" (OSDI 2014): crash states out of a trace. LWN, "PostgreSQL's fsync()
-//!         surprise" (2018): after a failed sync the kernel takes what it could not write for written
+//! source  "All File Systems Are Not Created Equal" (OSDI 2014): crash states from a trace. LWN, "PostgreSQL's fsync()
+//!         surprise" (2018): after a failed sync the kernel marks data clean that it could not write
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,46 +27,46 @@ use crate::disk::{Disk, FileSystem, Volume, write_all};
 /// Bytes that a disk writes whole or not at all.
 const SECTOR: u64 = 512;
 
-/// What is in each file of a folder, by its path there.
+/// Contents of the files of a folder, by relative path.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Gives a number below the one that it is given, which is at least 1.
 pub type Choose<'a> = &'a mut dyn FnMut(u64) -> u64;
 
-/// One thing done to the disk. Files have numbers, so that they stay the same under another name.
+/// One step on the disk. Files have numbers, which stay the same when they are renamed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A file is made.
     Create {
-        /// Its number.
+        /// Number of the file, unique in a run.
         file: u64,
-        /// Its path.
+        /// Relative path of the file.
         name: PathBuf,
     },
-    /// Bytes are written.
+    /// Writes bytes to a file.
     Write {
-        /// To which file.
+        /// Number of the file.
         file: u64,
-        /// At which offset.
+        /// Offset of the write.
         at: u64,
-        /// What.
+        /// The written bytes.
         bytes: Vec<u8>,
     },
     /// A file gets a length; new bytes are zeros.
     Cut {
-        /// Which file.
+        /// Number of the file.
         file: u64,
         /// Its length from now on.
         length: u64,
     },
-    /// What was written to a file is brought to stable storage.
+    /// Syncs a file's data to stable storage.
     Sync {
-        /// Which file.
+        /// Number of the file.
         file: u64,
     },
-    /// That failed: what was not there yet never will be.
+    /// A sync that fails: data that was not on disk yet never will be.
     FailedSync {
-        /// Which file.
+        /// Number of the file.
         file: u64,
     },
     /// A file gets another name.
@@ -78,17 +78,17 @@ pub enum Step {
     },
     /// A file is taken away.
     Remove {
-        /// Its path.
+        /// Relative path of the file.
         name: PathBuf,
     },
     /// The names in a folder are brought to stable storage.
     SyncDir {
-        /// Which folder.
+        /// Path of the folder.
         dir: PathBuf,
     },
 }
 
-/// The step without the bytes, which may hold what is drawn at random: the same for the same run.
+/// Formats the step without its bytes, which may be random: the same for the same run.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -104,23 +104,23 @@ impl fmt::Display for Step {
     }
 }
 
-/// What a disk does wrong.
+/// Kinds of disk faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// One write fails halfway; those after it succeed.
     Write,
     /// One write is done in part, and from then on there is no room until [`SimulatedDisk::heal`].
     Full,
-    /// One sync fails; those after it succeed and bring nothing of what that one should have brought.
+    /// One sync fails; later ones succeed, without writing the data that it should have written.
     Sync,
 }
 
 /// A fault, and the first step at which it may happen: it waits for one of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskFault {
-    /// Counted from 0.
+    /// Index of the step, from 0.
     pub step: usize,
-    /// What goes wrong.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
@@ -164,7 +164,7 @@ impl State {
 }
 
 impl SimulatedDisk {
-    /// Lays `base` out in `dir`, to be worked on. All of it counts as synced.
+    /// Creates the files of `base` in `dir`. All of them count as synced.
     ///
     /// # Errors
     /// The file system's.
@@ -197,7 +197,7 @@ impl SimulatedDisk {
         self.0.state.lock().next()
     }
 
-    /// What was done so far.
+    /// The trace of all steps so far.
     pub fn trace(&self) -> Trace {
         self.0.state.lock().trace.clone()
     }
@@ -308,12 +308,12 @@ impl Disk for SimulatedFile {
     }
 }
 
-/// What was done to a disk, and what was on it before.
+/// The steps performed on a disk, and its initial contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// What was there, all of it synced.
+    /// Initial contents, all synced.
     pub base: Files,
-    /// What was done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -326,7 +326,7 @@ struct Content {
 }
 
 impl Trace {
-    /// What is there when the process ends before step `count`; `is_torn`: halfway in it, where it is a write.
+    /// Returns the files after a process crash before step `count`; `is_torn`: in the middle of it, if it is a write.
     pub fn after_kill(&self, count: usize, is_torn: bool) -> Files {
         let (mut names, mut contents) = self.begin();
         for step in &self.steps[..count] {
@@ -340,7 +340,7 @@ impl Trace {
         names.iter().map(|(name, file)| (name.clone(), bytes(file))).collect()
     }
 
-    /// What is there when the machine loses its power before step `count`; `choose` says what of the unsynced survives.
+    /// Returns the files after a power loss before step `count`; `choose` selects which unsynced data survives.
     pub fn after_power_loss(&self, count: usize, choose: Choose<'_>) -> Files {
         let (mut names, contents) = self.begin();
         let durable = |(file, durable)| (file, Content { durable, unsynced: Vec::new() });
@@ -385,7 +385,7 @@ impl Content {
         unsynced.iter().for_each(|step| apply(&mut self.durable, step));
     }
 
-    /// What an end of the machine leaves.
+    /// Returns the contents of a file after a power loss.
     fn remains(&self, choose: Choose<'_>) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         match choose(4) {
@@ -401,7 +401,7 @@ impl Content {
                     sectors[..survive].iter().for_each(|(at, sector)| put(&mut bytes, *at, sector));
                 }
             }
-            // Each sector by itself.
+            // Each sector survives or is lost independently.
             _ => {
                 for step in &self.unsynced {
                     match step {
@@ -425,7 +425,7 @@ impl Content {
     }
 }
 
-/// The folder whose names a step changes.
+/// Returns the folder whose names a step changes.
 fn folder(step: &Step) -> Option<&Path> {
     match step {
         Step::Create { name, .. } | Step::Remove { name } | Step::Rename { to: name, .. } => name.parent(),

@@ -1,6 +1,6 @@
-//! Reading a log's file: what can be read at an offset, and a window that goes over it forwards.
+//! Reads a log's file: at an offset, or through a window that moves forward.
 //!
-//! memory  one window of 256 KiB, or the longest piece asked for
+//! memory  one window of 256 KiB, or the longest requested piece
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ pub trait Source: Send + Sync {
     /// Returns how many bytes there are.
     fn length(&self) -> io::Result<u64>;
 
-    /// Reads the bytes from `at` on into `into`; returns how many there are, fewer than asked for only at the end.
+    /// Reads the bytes from `at` on into `into`; returns how many, fewer than requested only at the end.
     fn read(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 }
 
@@ -47,7 +47,7 @@ impl Source for [u8] {
     }
 }
 
-/// Returns whether a file holds nothing or zeros alone: what the end of a machine leaves of one that was never begun.
+/// Returns whether a file is empty or all zeros: the state in which a power loss leaves a file that was never begun.
 ///
 /// # Errors
 /// The file system's.
@@ -65,7 +65,7 @@ pub fn is_blank(source: &(impl Source + ?Sized)) -> io::Result<bool> {
 
 const WINDOW_SIZE: usize = 256 << 10;
 
-/// What of a stretch of a file is in memory.
+/// The part of a file that is in memory.
 pub struct Window<'s, S: Source + ?Sized = File> {
     source: &'s S,
     end: u64,
@@ -74,7 +74,7 @@ pub struct Window<'s, S: Source + ?Sized = File> {
 }
 
 impl<'s, S: Source + ?Sized> Window<'s, S> {
-    /// Over all of the file up to the offset `end`.
+    /// Creates a window over the file up to the offset `end`.
     pub fn new(source: &'s S, end: u64) -> Self {
         Self { source, end, bytes: Vec::new(), at: 0 }
     }
@@ -92,7 +92,7 @@ impl<'s, S: Source + ?Sized> Window<'s, S> {
             self.at = at;
             let have = self.source.read(&mut self.bytes, at)?;
             if have < self.bytes.len() {
-                // What was there before must not be taken for what is in the file.
+                // On an error, stale bytes must not be taken for the file's.
                 self.bytes.clear();
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -1,7 +1,6 @@
-//! A store's file: it is read directly, and written through the volume that has its folder.
+//! A store's file: read directly, and written through the volume of its folder.
 //!
-//! reads   nothing by itself
-//! writes  what the store says, by way of [`mount`](crate::mount)
+//! writes  the store's data, through [`mount`](crate::mount)
 //! memory  two handles
 
 use std::fs::{File, OpenOptions};
@@ -13,20 +12,20 @@ use crate::disk::{Disk, write_all};
 use crate::files;
 use crate::mount::{mounted_at, volume_at};
 
-/// What must be there when a file is opened, and what is left of it.
+/// How to open a file: whether it must exist, and whether to keep its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// There is no file of this name.
     New,
-    /// There is one.
+    /// The file must exist.
     Existing,
-    /// One is made where there is none.
+    /// The file is created if it does not exist.
     Any,
-    /// As [`Opening::Any`], and nothing is left of what was in it.
+    /// Like [`Opening::Any`], but existing contents are discarded.
     Empty,
 }
 
-/// An open file.
+/// An open file, with a handle for reading and one for writing.
 #[derive(Clone)]
 pub struct StoreFile {
     file: Arc<File>,
@@ -73,7 +72,7 @@ impl StoreFile {
         &self.disk
     }
 
-    /// Writes all of `bytes` at the offset `at`.
+    /// Writes all of `bytes` at offset `at`.
     ///
     /// # Errors
     /// The disk's; some of the bytes may have been written by then.

@@ -1,4 +1,5 @@
-//! Any cut, flip or zeroed range, and any failing disk: what was acknowledged before it is there, and nothing wrong is.
+//! After any truncation, flip or zeroed range, and on any failing disk: all acknowledged data is there, and no wrong
+//! data.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -66,7 +67,7 @@ fn log_of(align: u64, bodies: &[Vec<u8>]) -> (Log, Vec<u8>) {
     (log, bytes)
 }
 
-/// What a walk finds: the records, and what lies between them.
+/// Returns the records that a walk finds, and the stretches between them.
 fn found<F: Framing>(framing: F, bytes: &[u8]) -> (Log, Vec<Stretch>) {
     let (mut log, mut stretches) = (Log::new(), vec![]);
     let mut walk = Walk::new(bytes, framing, 0, bytes.len() as u64);
@@ -83,7 +84,7 @@ fn found<F: Framing>(framing: F, bytes: &[u8]) -> (Log, Vec<Stretch>) {
     }
 }
 
-/// Checks what a walk finds of a log whose bytes differ from `from` on, and agree again from `to` on.
+/// Checks a walk over a log whose bytes differ from offset `from` on, and match again from `to` on.
 fn check<F: Framing + Copy>(framing: F, log: &Log, bytes: &[u8], (from, to): (u64, u64)) {
     let (records, stretches) = found(framing, bytes);
     for (at, record) in &records {
@@ -107,7 +108,7 @@ fn check<F: Framing + Copy>(framing: F, log: &Log, bytes: &[u8], (from, to): (u6
     assert_eq!(end, bytes.len() as u64);
     let last = records.last_key_value().map_or(0, |(at, record)| at + record.len() as u64);
     assert!(stretches.iter().all(|stretch| stretch.to_end == (stretch.at >= last)), "{stretches:?}");
-    // What says of a bad stretch whether it is torn is found behind it.
+    // Later records decide whether an invalid stretch is torn.
     if let Some(first) = stretches.first() {
         let mut walk = Walk::new(bytes, framing, first.at, bytes.len() as u64);
         let mut behind = vec![];
@@ -162,7 +163,7 @@ proptest! {
         check(Test::<8, true>, &log, &bad, changed);
     }
 
-    /// A disk that fails in any way it says so: what was acknowledged is in the file, and nothing else is.
+    /// A disk that fails in any detected way: the file holds all acknowledged data, and nothing else.
     #[test]
     fn a_record_is_appended_whole_or_not_at_all(
         steps in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), 0u64..90, 1u64..40, 0..5), 1..20),
@@ -192,7 +193,7 @@ proptest! {
         prop_assert_eq!(found(Test::<1, true>, &bytes), (log, vec![]));
     }
 
-    /// A disk that fails and says nothing: torn and misdirected writes are never read as something else.
+    /// A disk that fails silently: torn and misdirected writes are never read as valid records.
     #[test]
     fn what_is_lost_in_silence_is_not_read(
         bodies in bodies(), kept in 0u64..600, nth in 0usize..12, to in any::<u64>(),
@@ -206,7 +207,7 @@ proptest! {
         let kept = kept.min(whole.len() as u64);
         check(Test::<1, true>, &log, &whole[..kept as usize], (kept, u64::MAX));
         prop_assert_eq!(file.length().expect("a length"), kept);
-        // Again, and one record goes somewhere else.
+        // The same with one misdirected record.
         let file = Arc::new(Memory::default());
         let faults: Arc<Faults> = Arc::default();
         let mut end = Appender::new(Arc::new(Faulty::over(file.clone(), 0, &faults)), 0);

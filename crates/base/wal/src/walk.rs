@@ -1,6 +1,6 @@
-//! Records in their order, and the next good one behind bytes that are none.
+//! Reads records in order, and finds the next valid one after invalid bytes.
 //!
-//! memory  one window, or the longest record met
+//! memory  one window, or the longest record seen
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,14 @@ use crate::source::{Source, Window};
 pub enum Step<'a> {
     /// A record that verifies.
     Record {
-        /// All of it, head and padding included.
+        /// The whole record, head and padding included.
         bytes: &'a [u8],
-        /// Where it begins.
+        /// Offset of its beginning.
         at: u64,
-        /// Where it ends.
+        /// Offset of its end.
         end: u64,
     },
-    /// A record that was not asked for, and not verified.
+    /// A record that was skipped on request, and not verified.
     Skipped,
     /// Bytes that are no record.
     Damage(Stretch),
@@ -31,11 +31,11 @@ pub enum Step<'a> {
 /// Bytes that are no record, up to one that is or up to the end of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Where they begin.
+    /// Offset of the first invalid byte.
     pub at: u64,
     /// How many there are.
     pub length: u64,
-    /// What is wrong with the first of them.
+    /// The fault of the first record there.
     pub fault: Fault,
     /// Whether no record follows. Only such bytes can be a torn tail.
     pub to_end: bool,
@@ -93,8 +93,8 @@ impl<'s, F: Framing, S: Source + ?Sized> Walk<'s, F, S> {
         Ok(Step::Record { bytes, at, end })
     }
 
-    /// Calls `each` with the bytes and the place of every record from here on, whatever lies between them: what they
-    /// say of the bytes before them decides whether those are torn or damaged.
+    /// Calls `each` with the bytes and offset of every remaining record, skipping invalid stretches: later records
+    /// decide whether the bytes before them are torn or damaged.
     pub fn rest(&mut self, mut each: impl FnMut(&[u8], u64)) -> io::Result<()> {
         loop {
             match self.step()? {
@@ -105,7 +105,7 @@ impl<'s, F: Framing, S: Source + ?Sized> Walk<'s, F, S> {
         }
     }
 
-    /// The length of the record whose head is at `at`, which is all there.
+    /// Returns the length of the record whose complete head is at `at`.
     fn length_at(&mut self, at: u64) -> io::Result<Result<u64, Fault>> {
         let available = self.end.saturating_sub(at);
         let head = self.window.bytes(at, F::HEAD)?;
@@ -118,7 +118,7 @@ impl<'s, F: Framing, S: Source + ?Sized> Walk<'s, F, S> {
         })
     }
 
-    /// Goes on to the next record that verifies.
+    /// Finds the next record that verifies.
     fn resume_after(&mut self, bad: u64, fault: Fault) -> io::Result<Stretch> {
         let mut at = self.next_candidate(bad + 1)?;
         while at < self.end && !self.is_good(at)? {
@@ -128,7 +128,7 @@ impl<'s, F: Framing, S: Source + ?Sized> Walk<'s, F, S> {
         Ok(Stretch { at: bad, length: self.at - bad, fault, to_end: self.at == self.end })
     }
 
-    /// The first place from `at` on where a record may begin; the walk's end where there is none.
+    /// Returns the first offset from `at` on where a record may begin; the walk's end if there is none.
     fn next_candidate(&mut self, at: u64) -> io::Result<u64> {
         let mut at = at.next_multiple_of(F::ALIGN);
         let size = F::MARK.len();
@@ -152,7 +152,7 @@ impl<'s, F: Framing, S: Source + ?Sized> Walk<'s, F, S> {
     }
 }
 
-/// Reads the record at `at` into `buffer`; inside is why there is none.
+/// Reads the record at `at` into `buffer`; the inner error says why there is none.
 ///
 /// # Errors
 /// The file system's.
@@ -162,7 +162,7 @@ pub fn read_record<'b, F: Framing>(
     at: u64,
     buffer: &'b mut Vec<u8>,
 ) -> io::Result<Result<&'b [u8], Fault>> {
-    // Most records are short: one read has all of it.
+    // Most records are short: one read gets them whole.
     const FIRST: usize = 4096;
     buffer.resize(FIRST.max(F::HEAD), 0);
     let mut have = source.read(buffer, at)?;

@@ -7,22 +7,22 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::{fmt, fs};
 
-/// A Unix socket's path may have so many bytes and an end.
+/// Maximum length of a Unix socket's path in bytes, without its terminating zero.
 const PATH_BYTES_MAX: usize = 107;
 
 /// Where the application listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A Unix socket.
+    /// A Unix socket at this path.
     Unix(PathBuf),
     /// A host and a port.
     Tcp(String),
 }
 
-/// An address that is none.
+/// The text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Neither kind.
+    /// The text names neither a Unix socket nor a TCP address.
     #[error("{0}: expected unix:///path or tcp://host:port")]
     Form(String),
     /// The system takes no such path.
@@ -58,7 +58,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Connects to whoever listens there.
+    /// Connects to the listener at this address.
     pub fn connect(&self) -> io::Result<Stream> {
         match self {
             Self::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
@@ -70,7 +70,7 @@ impl Address {
         }
     }
 
-    /// Listens. A socket's file that a dead process left is taken over; one that somebody answers on is not.
+    /// Listens. Takes over a socket file left by a dead process, but fails if the socket still answers.
     pub fn listen(&self) -> io::Result<Listener> {
         match self {
             Self::Unix(path) => {
@@ -87,12 +87,12 @@ impl Address {
     }
 }
 
-/// What [`Address::listen`] gives.
+/// A listener, from [`Address::listen`].
 #[derive(Debug)]
 pub enum Listener {
-    /// On a path.
+    /// On a Unix socket.
     Unix(UnixListener),
-    /// On a port.
+    /// On a TCP port.
     Tcp(TcpListener),
 }
 
@@ -109,7 +109,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens: with the port that the system chose where the address said 0.
+    /// The local address, with the port that the system chose if the address said 0.
     pub fn address(&self) -> io::Result<Address> {
         match self {
             Self::Unix(listener) => {
@@ -122,12 +122,12 @@ impl Listener {
     }
 }
 
-/// A connection.
+/// An open connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// Through a path.
+    /// Over a Unix socket.
     Unix(UnixStream),
-    /// Through a port.
+    /// Over TCP.
     Tcp(TcpStream),
 }
 
@@ -140,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// Ends it for both sides: whoever reads from it sees its end.
+    /// Shuts down both directions: a blocked read sees the end of the stream.
     pub fn shutdown(&self) {
         // It fails where the other side has ended it already.
         let _ = match self {

@@ -1,46 +1,46 @@
-//! What an application answers: one method for each request.
+//! The interface of an application: one method per request.
 
 use crate::types::ProofOps;
 use crate::{request, response};
 
-/// Why an application cannot go on. CometBFT stops when it reads one, so it is for what nobody can mend from outside:
-/// a client's bad request is an answer with a code.
+/// A fatal error of the application. CometBFT stops when it receives one, so it is only for faults that no client can
+/// correct: a client's bad request gets an answer with a code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Exception(pub String);
 
 impl Exception {
-    /// Of anything that says what it is.
+    /// Creates an exception from any message.
     pub fn new(why: impl std::fmt::Display) -> Self {
         Self(why.to_string())
     }
 }
 
-/// What a method gives.
+/// Result of an application's method.
 pub type Answer<T> = Result<T, Exception>;
 
-/// An application. CometBFT asks on four connections, each with a thread of its own, and on each one after the other:
-/// consensus (`init_chain`, `prepare_proposal`, `process_proposal`, `extend_vote`, `verify_vote_extension`,
-/// `finalize_block`, `commit`), mempool (`check_tx`), query (`info`, `query`), snapshot (the four of snapshots; while a
-/// node begins from one, nothing else is asked). Between a `finalize_block`'s answer and the end of `commit` CometBFT
-/// sends no new `check_tx`; it goes on sending them before that.
+/// An application. CometBFT uses four connections, each with its own thread and sequential requests: consensus
+/// (`init_chain`, `prepare_proposal`, `process_proposal`, `extend_vote`, `verify_vote_extension`, `finalize_block`,
+/// `commit`), mempool (`check_tx`), query (`info`, `query`), snapshot (the four snapshot methods; while a node restores
+/// one, nothing else is requested). Between the answer to `finalize_block` and the end of `commit` CometBFT sends no
+/// new `check_tx`; before that it keeps sending them.
 pub trait Application: Send + Sync + 'static {
-    /// How far the application is: CometBFT replays what is missing.
+    /// Returns the application's last height: CometBFT replays the blocks after it.
     fn info(&self, request: request::Info) -> Answer<response::Info>;
 
     /// The chain begins: once, before the first block.
     fn init_chain(&self, request: request::InitChain) -> Answer<response::InitChain>;
 
-    /// Answers a client.
+    /// Answers a client's query.
     fn query(&self, request: request::Query) -> Answer<response::Query>;
 
-    /// Says whether a transaction may wait in the mempool.
+    /// Decides whether a transaction may wait in the mempool.
     fn check_tx(&self, request: request::CheckTx) -> Answer<response::CheckTx>;
 
-    /// Says what a block is to hold. Need not be deterministic.
+    /// Chooses the contents of a block. Need not be deterministic.
     fn prepare_proposal(&self, request: request::PrepareProposal) -> Answer<response::PrepareProposal>;
 
-    /// Says whether a proposed block is good: the same on all nodes.
+    /// Decides whether a proposed block is valid: the same on all nodes.
     fn process_proposal(&self, request: request::ProcessProposal) -> Answer<response::ProcessProposal>;
 
     /// Executes a decided block, without keeping it yet: the same on all nodes.
@@ -49,12 +49,12 @@ pub trait Application: Send + Sync + 'static {
     /// Keeps the block that was executed last.
     fn commit(&self, request: request::Commit) -> Answer<response::Commit>;
 
-    /// What goes with this node's vote; asked only where the parameters say so.
+    /// Returns the data for this node's vote; called only if the consensus parameters enable vote extensions.
     fn extend_vote(&self, _: request::ExtendVote) -> Answer<response::ExtendVote> {
         Ok(response::ExtendVote::default())
     }
 
-    /// Whether what another said with its vote is good; asked only where the parameters say so.
+    /// Judges another validator's vote extension; called only if the consensus parameters enable them.
     fn verify_vote_extension(&self, _: request::VerifyVoteExtension) -> Answer<response::VerifyVoteExtension> {
         Ok(response::VerifyVoteExtension { status: response::Verification::Accept.into() })
     }
@@ -81,7 +81,7 @@ pub trait Application: Send + Sync + 'static {
     }
 }
 
-/// Asks an application what a frame asks.
+/// Dispatches a request to the application's method.
 pub fn answer(application: &dyn Application, request: request::Value) -> Answer<response::Value> {
     use {request::Value as Ask, response::Value as Say};
     Ok(match request {
@@ -115,7 +115,7 @@ impl response::Query {
         Self { code, log: why.into(), height, ..Self::default() }
     }
 
-    /// With a proof.
+    /// Adds a proof to the answer.
     pub fn with_proof(self, proof_ops: ProofOps) -> Self {
         Self { proof_ops: Some(proof_ops), ..self }
     }

@@ -10,7 +10,7 @@ use crate::response::{self, Response};
 /// An answer may be a chunk of a snapshot or a block.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
-/// One connection.
+/// One connection to an application.
 pub struct Client {
     from: BufReader<Stream>,
     to: Stream,
@@ -20,16 +20,16 @@ pub struct Client {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The connection's.
+    /// The connection failed.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The application ended it.
     #[error("the application closed the connection")]
     Closed,
-    /// The application cannot go on.
+    /// The application returned a fatal error.
     #[error("the application cannot go on: {0}")]
     Exception(String),
-    /// An answer to something else.
+    /// The answer is missing or has another type.
     #[error("an answer without a value")]
     Empty,
 }
@@ -58,14 +58,14 @@ impl Client {
         }
     }
 
-    /// Asks; the answer comes after a flush. One answer per request, in order.
+    /// Buffers a request, which a flush sends. Each request gets one answer, in order.
     pub fn send(&mut self, request: request::Value) -> Result<(), ClientError> {
         self.out.clear();
         frame::append(&Request { value: Some(request) }, &mut self.out);
         Ok(self.to.write_all(&self.out)?)
     }
 
-    /// Asks for what is answered; itself answered too.
+    /// Sends all buffered requests, with a flush request that gets an answer of its own.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         self.send(request::Value::Flush(request::Flush {}))
     }

@@ -1,8 +1,8 @@
-//! Frames: the length of a message as a varint, and the message.
+//! Frames: a message's length as a varint, then the message.
 //!
-//! memory  of a frame, what of it has come: a length that is only claimed takes nothing. What it decodes to is at
-//!         most about forty times as much (a repeated message of two bytes)
-//! drops   nothing: a frame that is not one is an error, after which the connection is closed
+//! memory  only the bytes of a frame that have arrived: a claimed length allocates nothing. The decoded message takes
+//!         at most about forty times as much (a repeated message of two bytes)
+//! drops   nothing: an invalid frame is an error, after which the connection is closed
 //! source  CometBFT's `spec/abci/abci++_client_server.md`; Protobuf's varints
 
 use std::io::{self, BufRead, Read};
@@ -12,24 +12,24 @@ use prost::Message;
 
 /// A varint of 64 bits has at most ten bytes.
 const VARINT_BYTES_MAX: u32 = 10;
-/// What is taken for a frame before any of it has come.
+/// Initial allocation for a frame, before any of its bytes have arrived.
 const FIRST_BYTES: u64 = 64 << 10;
 
-/// What is wrong with a connection.
+/// Why reading or writing a frame failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The system's.
+    /// The connection failed.
     #[error("connection: {0}")]
     Io(#[from] io::Error),
     /// More than 64 bits.
     #[error("the length of a frame is no varint")]
     Length,
-    /// More than what is taken.
+    /// The frame exceeds the limit.
     #[error("a frame of {length} bytes, at most {max} are taken")]
     TooLong {
-        /// Claimed.
+        /// The claimed length in bytes.
         length: u64,
-        /// Taken.
+        /// The limit in bytes.
         max: u64,
     },
     /// The connection ended within a frame.
@@ -40,7 +40,7 @@ pub enum FrameError {
     Message(#[from] prost::DecodeError),
 }
 
-/// Reads a frame's bytes; `None` where the connection ended before it.
+/// Reads a frame's bytes; `None` if the connection ended before it.
 pub fn read(from: &mut impl BufRead, bytes_max: u64) -> Result<Option<Bytes>, FrameError> {
     let Some(length) = read_length(from)? else { return Ok(None) };
     if length > bytes_max {
@@ -51,7 +51,7 @@ pub fn read(from: &mut impl BufRead, bytes_max: u64) -> Result<Option<Bytes>, Fr
     if (frame.len() as u64) < length { Err(FrameError::CutOff) } else { Ok(Some(frame.into())) }
 }
 
-/// Reads a message; `None` where the connection ended before it. Its byte strings share the frame's memory.
+/// Reads a message; `None` if the connection ended before it. Its byte strings share the frame's memory.
 pub fn read_message<M: Message + Default>(from: &mut impl BufRead, bytes_max: u64) -> Result<Option<M>, FrameError> {
     let Some(frame) = read(from, bytes_max)? else { return Ok(None) };
     Ok(Some(M::decode(frame)?))
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_claimed_length_takes_no_memory() {
-        // The greatest frame is claimed and nothing sent; with the memory taken at once this would be 2^40 bytes.
+        // The largest frame is claimed and nothing sent; allocating it up front would take 2^40 bytes.
         let mut bytes = Vec::new();
         prost::encoding::encode_varint(1 << 40, &mut bytes);
         assert!(matches!(read(&mut &bytes[..], 1 << 41), Err(FrameError::CutOff)));

@@ -1,9 +1,9 @@
 //! CometBFT's application protocol, ABCI 2 as of CometBFT 0.38: messages, and a server for its four connections.
 //!
-//! CometBFT opens four connections to the application: consensus, mempool, query and snapshot. Each is served on a
-//! thread of its own ([`server`]), so that CheckTx goes on while FinalizeBlock runs; the ledger behind [`Application`]
-//! decides what is shared. A frame ([`frame`]) is the length of a Protobuf message as a varint and the message;
-//! answers come in the order of the requests and leave when CometBFT asks for a flush.
+//! CometBFT opens four connections to the application: consensus, mempool, query and snapshot. Each has its own thread
+//! ([`server`]), so that CheckTx proceeds while FinalizeBlock runs; the ledger behind [`Application`] decides what they
+//! share. A frame ([`frame`]) is the length of a Protobuf message as a varint, then the message; answers come in the
+//! order of the requests and are sent when CometBFT asks for a flush.
 //!
 //! source  CometBFT's `spec/abci` and `proto/tendermint/abci/types.proto`; Protobuf's wire format
 

@@ -1,4 +1,4 @@
-//! What CometBFT asks.
+//! Requests from CometBFT.
 //!
 //! source  CometBFT's `proto/tendermint/abci/types.proto`, `Request…`
 
@@ -9,10 +9,10 @@ use crate::types::{
     CommitInfo, ConsensusParams, ExtendedCommitInfo, Misbehavior, Snapshot, Timestamp, ValidatorUpdate,
 };
 
-/// A frame from CometBFT.
+/// A request frame from CometBFT.
 #[derive(Clone, PartialEq, Message)]
 pub struct Request {
-    /// None where a later version asks something that this one does not know.
+    /// `None` for a request of a later version that is unknown here.
     #[prost(oneof = "Value", tags = "1, 2, 3, 5, 6, 8, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20")]
     pub value: Option<Value>,
 }
@@ -20,16 +20,16 @@ pub struct Request {
 /// One of the requests.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Value {
-    /// Say the same.
+    /// Echo a message back.
     #[prost(message, tag = "1")]
     Echo(Echo),
-    /// Send what is answered so far.
+    /// Send all buffered answers.
     #[prost(message, tag = "2")]
     Flush(Flush),
     /// How far is the application?
     #[prost(message, tag = "3")]
     Info(Info),
-    /// The chain begins.
+    /// Initialize the chain from the genesis.
     #[prost(message, tag = "5")]
     InitChain(InitChain),
     /// A question of a client's.
@@ -38,7 +38,7 @@ pub enum Value {
     /// May this transaction wait in the mempool?
     #[prost(message, tag = "8")]
     CheckTx(CheckTx),
-    /// Keep the block.
+    /// Persist the decided block.
     #[prost(message, tag = "11")]
     Commit(Commit),
     /// Which snapshots are there?
@@ -53,16 +53,16 @@ pub enum Value {
     /// A part of the snapshot that was accepted.
     #[prost(message, tag = "15")]
     ApplySnapshotChunk(ApplySnapshotChunk),
-    /// What shall the block hold?
+    /// Choose the contents of a block to propose.
     #[prost(message, tag = "16")]
     PrepareProposal(PrepareProposal),
     /// Is a proposed block good?
     #[prost(message, tag = "17")]
     ProcessProposal(ProcessProposal),
-    /// Something to say with a vote?
+    /// Provide data to attach to this node's vote.
     #[prost(message, tag = "18")]
     ExtendVote(ExtendVote),
-    /// Is what another said with its vote good?
+    /// Judge another validator's vote extension.
     #[prost(message, tag = "19")]
     VerifyVoteExtension(VerifyVoteExtension),
     /// This block is decided: execute it.
@@ -70,48 +70,48 @@ pub enum Value {
     FinalizeBlock(FinalizeBlock),
 }
 
-/// See [`Value::Echo`].
+/// Data of [`Value::Echo`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Echo {
-    /// What to say.
+    /// The message to echo.
     #[prost(string, tag = "1")]
     pub message: String,
 }
 
-/// See [`Value::Flush`].
+/// Data of [`Value::Flush`]: none.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Flush {}
 
-/// See [`Value::Info`].
+/// Data of [`Value::Info`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Info {
-    /// CometBFT's version.
+    /// CometBFT's software version.
     #[prost(string, tag = "1")]
     pub version: String,
-    /// Of blocks.
+    /// Version of the block protocol.
     #[prost(uint64, tag = "2")]
     pub block_version: u64,
-    /// Of the peers' protocol.
+    /// Version of the peer protocol.
     #[prost(uint64, tag = "3")]
     pub p2p_version: u64,
-    /// Of this protocol.
+    /// Version of ABCI.
     #[prost(string, tag = "4")]
     pub abci_version: String,
 }
 
-/// See [`Value::InitChain`].
+/// Data of [`Value::InitChain`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct InitChain {
-    /// The genesis' time.
+    /// Time of the genesis.
     #[prost(message, optional, tag = "1")]
     pub time: Option<Timestamp>,
     /// CometBFT's name of the chain.
     #[prost(string, tag = "2")]
     pub chain_id: String,
-    /// Those of the genesis.
+    /// Consensus parameters of the genesis.
     #[prost(message, optional, tag = "3")]
     pub consensus_params: Option<ConsensusParams>,
-    /// Those of the genesis.
+    /// Validators of the genesis.
     #[prost(message, repeated, tag = "4")]
     pub validators: Vec<ValidatorUpdate>,
     /// The genesis' `app_state`, JSON.
@@ -122,19 +122,19 @@ pub struct InitChain {
     pub initial_height: i64,
 }
 
-/// See [`Value::Query`].
+/// Data of [`Value::Query`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Query {
-    /// What the path needs.
+    /// Argument whose form depends on the path.
     #[prost(bytes = "bytes", tag = "1")]
     pub data: Bytes,
-    /// What is asked.
+    /// Path that selects the kind of query.
     #[prost(string, tag = "2")]
     pub path: String,
-    /// After which block; 0 is the newest.
+    /// Height of the state to query; 0 is the newest.
     #[prost(int64, tag = "3")]
     pub height: i64,
-    /// Whether a proof is asked for.
+    /// Whether the client wants a proof.
     #[prost(bool, tag = "4")]
     pub prove: bool,
 }
@@ -143,199 +143,199 @@ pub struct Query {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum CheckTxType {
-    /// It came.
+    /// The transaction has just arrived.
     New = 0,
-    /// It waited while a block was made.
+    /// A recheck after a block.
     Recheck = 1,
 }
 
-/// See [`Value::CheckTx`].
+/// Data of [`Value::CheckTx`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CheckTx {
-    /// The transaction.
+    /// The transaction's bytes.
     #[prost(bytes = "bytes", tag = "1")]
     pub tx: Bytes,
-    /// See [`CheckTxType`].
+    /// A [`CheckTxType`].
     #[prost(enumeration = "CheckTxType", tag = "2")]
     pub r#type: i32,
 }
 
-/// See [`Value::Commit`].
+/// Data of [`Value::Commit`]: none.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Commit {}
 
-/// See [`Value::ListSnapshots`].
+/// Data of [`Value::ListSnapshots`]: none.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ListSnapshots {}
 
-/// See [`Value::OfferSnapshot`].
+/// Data of [`Value::OfferSnapshot`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct OfferSnapshot {
-    /// A peer's.
+    /// The snapshot that a peer offers.
     #[prost(message, optional, tag = "1")]
     pub snapshot: Option<Snapshot>,
-    /// The hash that the light client vouches for at this height.
+    /// The app hash at this height, verified by the light client.
     #[prost(bytes = "bytes", tag = "2")]
     pub app_hash: Bytes,
 }
 
-/// See [`Value::LoadSnapshotChunk`].
+/// Data of [`Value::LoadSnapshotChunk`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LoadSnapshotChunk {
-    /// The snapshot's.
+    /// Height of the snapshot.
     #[prost(uint64, tag = "1")]
     pub height: u64,
-    /// The snapshot's.
+    /// Format of the snapshot.
     #[prost(uint32, tag = "2")]
     pub format: u32,
-    /// From 0.
+    /// Index of the chunk, from 0.
     #[prost(uint32, tag = "3")]
     pub chunk: u32,
 }
 
-/// See [`Value::ApplySnapshotChunk`].
+/// Data of [`Value::ApplySnapshotChunk`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ApplySnapshotChunk {
-    /// From 0.
+    /// Index of the chunk, from 0.
     #[prost(uint32, tag = "1")]
     pub index: u32,
-    /// Its bytes.
+    /// Bytes of the chunk.
     #[prost(bytes = "bytes", tag = "2")]
     pub chunk: Bytes,
-    /// The peer that sent it.
+    /// Id of the peer that sent it.
     #[prost(string, tag = "3")]
     pub sender: String,
 }
 
-/// See [`Value::PrepareProposal`].
+/// Data of [`Value::PrepareProposal`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PrepareProposal {
-    /// The answer's transactions may not be more.
+    /// Limit for the answer's transactions, in bytes.
     #[prost(int64, tag = "1")]
     pub max_tx_bytes: i64,
-    /// What waits in CometBFT's mempool.
+    /// Transactions from CometBFT's mempool.
     #[prost(bytes = "bytes", repeated, tag = "2")]
     pub txs: Vec<Bytes>,
     /// The votes of the block before.
     #[prost(message, optional, tag = "3")]
     pub local_last_commit: Option<ExtendedCommitInfo>,
-    /// Evidence.
+    /// Evidence against validators.
     #[prost(message, repeated, tag = "4")]
     pub misbehavior: Vec<Misbehavior>,
-    /// The block's.
+    /// Height of the block.
     #[prost(int64, tag = "5")]
     pub height: i64,
-    /// The block's.
+    /// Time of the block.
     #[prost(message, optional, tag = "6")]
     pub time: Option<Timestamp>,
-    /// Of the validators after it.
+    /// Hash of the validators after the block.
     #[prost(bytes = "bytes", tag = "7")]
     pub next_validators_hash: Bytes,
-    /// This node's.
+    /// Address of this node's validator.
     #[prost(bytes = "bytes", tag = "8")]
     pub proposer_address: Bytes,
 }
 
-/// See [`Value::ProcessProposal`].
+/// Data of [`Value::ProcessProposal`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ProcessProposal {
-    /// The block's transactions.
+    /// Transactions of the block.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub txs: Vec<Bytes>,
     /// The votes of the block before.
     #[prost(message, optional, tag = "2")]
     pub proposed_last_commit: Option<CommitInfo>,
-    /// Evidence.
+    /// Evidence against validators.
     #[prost(message, repeated, tag = "3")]
     pub misbehavior: Vec<Misbehavior>,
-    /// The block's.
+    /// Hash of the block.
     #[prost(bytes = "bytes", tag = "4")]
     pub hash: Bytes,
-    /// The block's.
+    /// Height of the block.
     #[prost(int64, tag = "5")]
     pub height: i64,
-    /// The block's.
+    /// Time of the block.
     #[prost(message, optional, tag = "6")]
     pub time: Option<Timestamp>,
-    /// Of the validators after it.
+    /// Hash of the validators after the block.
     #[prost(bytes = "bytes", tag = "7")]
     pub next_validators_hash: Bytes,
-    /// The proposer's.
+    /// Address of the proposer.
     #[prost(bytes = "bytes", tag = "8")]
     pub proposer_address: Bytes,
 }
 
-/// See [`Value::ExtendVote`].
+/// Data of [`Value::ExtendVote`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ExtendVote {
-    /// The block's.
+    /// Hash of the block.
     #[prost(bytes = "bytes", tag = "1")]
     pub hash: Bytes,
-    /// The block's.
+    /// Height of the block.
     #[prost(int64, tag = "2")]
     pub height: i64,
-    /// The block's.
+    /// Time of the block.
     #[prost(message, optional, tag = "3")]
     pub time: Option<Timestamp>,
-    /// The block's.
+    /// Transactions of the block.
     #[prost(bytes = "bytes", repeated, tag = "4")]
     pub txs: Vec<Bytes>,
     /// The votes of the block before.
     #[prost(message, optional, tag = "5")]
     pub proposed_last_commit: Option<CommitInfo>,
-    /// Evidence.
+    /// Evidence against validators.
     #[prost(message, repeated, tag = "6")]
     pub misbehavior: Vec<Misbehavior>,
-    /// Of the validators after it.
+    /// Hash of the validators after the block.
     #[prost(bytes = "bytes", tag = "7")]
     pub next_validators_hash: Bytes,
-    /// The proposer's.
+    /// Address of the proposer.
     #[prost(bytes = "bytes", tag = "8")]
     pub proposer_address: Bytes,
 }
 
-/// See [`Value::VerifyVoteExtension`].
+/// Data of [`Value::VerifyVoteExtension`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct VerifyVoteExtension {
-    /// The block's.
+    /// Hash of the block.
     #[prost(bytes = "bytes", tag = "1")]
     pub hash: Bytes,
-    /// Whose vote it is.
+    /// Address of the voting validator.
     #[prost(bytes = "bytes", tag = "2")]
     pub validator_address: Bytes,
-    /// The block's.
+    /// Height of the block.
     #[prost(int64, tag = "3")]
     pub height: i64,
-    /// What it said.
+    /// The vote's extension.
     #[prost(bytes = "bytes", tag = "4")]
     pub vote_extension: Bytes,
 }
 
-/// See [`Value::FinalizeBlock`].
+/// Data of [`Value::FinalizeBlock`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct FinalizeBlock {
-    /// The block's transactions.
+    /// Transactions of the block.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub txs: Vec<Bytes>,
     /// The votes of the block before.
     #[prost(message, optional, tag = "2")]
     pub decided_last_commit: Option<CommitInfo>,
-    /// Evidence.
+    /// Evidence against validators.
     #[prost(message, repeated, tag = "3")]
     pub misbehavior: Vec<Misbehavior>,
-    /// The block's.
+    /// Hash of the block.
     #[prost(bytes = "bytes", tag = "4")]
     pub hash: Bytes,
-    /// The block's.
+    /// Height of the block.
     #[prost(int64, tag = "5")]
     pub height: i64,
-    /// The block's.
+    /// Time of the block.
     #[prost(message, optional, tag = "6")]
     pub time: Option<Timestamp>,
-    /// Of the validators after it.
+    /// Hash of the validators after the block.
     #[prost(bytes = "bytes", tag = "7")]
     pub next_validators_hash: Bytes,
-    /// The proposer's.
+    /// Address of the proposer.
     #[prost(bytes = "bytes", tag = "8")]
     pub proposer_address: Bytes,
 }

@@ -1,4 +1,4 @@
-//! What the application answers.
+//! Answers of the application.
 //!
 //! source  CometBFT's `proto/tendermint/abci/types.proto`, `Response…`
 
@@ -7,10 +7,10 @@ use prost::{Enumeration, Message, Oneof};
 
 use crate::types::{ConsensusParams, Event, ExecTxResult, ProofOps, Snapshot, ValidatorUpdate};
 
-/// A frame to CometBFT.
+/// An answer frame to CometBFT.
 #[derive(Clone, PartialEq, Message)]
 pub struct Response {
-    /// Always there.
+    /// `Some` in every valid answer.
     #[prost(oneof = "Value", tags = "1, 2, 3, 4, 6, 7, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21")]
     pub value: Option<Value>,
 }
@@ -18,13 +18,13 @@ pub struct Response {
 /// One of the answers, each to the request of its name.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Value {
-    /// The application cannot go on; CometBFT stops.
+    /// A fatal error of the application; CometBFT stops.
     #[prost(message, tag = "1")]
     Exception(Exception),
-    /// The same.
+    /// The echoed message.
     #[prost(message, tag = "2")]
     Echo(Echo),
-    /// All before is sent.
+    /// All earlier answers have been sent.
     #[prost(message, tag = "3")]
     Flush(Flush),
     /// How far the application is.
@@ -39,239 +39,239 @@ pub enum Value {
     /// Whether a transaction may wait.
     #[prost(message, tag = "9")]
     CheckTx(CheckTx),
-    /// What may be forgotten.
+    /// The height below which blocks may be pruned.
     #[prost(message, tag = "12")]
     Commit(Commit),
     /// The snapshots that are there.
     #[prost(message, tag = "13")]
     ListSnapshots(ListSnapshots),
-    /// Whether it is taken.
+    /// Whether the snapshot is accepted.
     #[prost(message, tag = "14")]
     OfferSnapshot(OfferSnapshot),
-    /// A part of it.
+    /// A chunk of a snapshot.
     #[prost(message, tag = "15")]
     LoadSnapshotChunk(LoadSnapshotChunk),
-    /// Whether the part was good.
+    /// Whether the chunk was valid.
     #[prost(message, tag = "16")]
     ApplySnapshotChunk(ApplySnapshotChunk),
-    /// The block's transactions.
+    /// Transactions of the block.
     #[prost(message, tag = "17")]
     PrepareProposal(PrepareProposal),
-    /// Whether to vote for it.
+    /// Whether to vote for the block.
     #[prost(message, tag = "18")]
     ProcessProposal(ProcessProposal),
-    /// What goes with the vote.
+    /// The extension of the vote.
     #[prost(message, tag = "19")]
     ExtendVote(ExtendVote),
     /// Whether the vote counts.
     #[prost(message, tag = "20")]
     VerifyVoteExtension(VerifyVoteExtension),
-    /// What the block came to.
+    /// The results of the block.
     #[prost(message, tag = "21")]
     FinalizeBlock(FinalizeBlock),
 }
 
-/// See [`Value::Exception`].
+/// Data of [`Value::Exception`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Exception {
-    /// What happened.
+    /// The error message.
     #[prost(string, tag = "1")]
     pub error: String,
 }
 
-/// See [`Value::Echo`].
+/// Data of [`Value::Echo`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Echo {
-    /// What was said.
+    /// The echoed message.
     #[prost(string, tag = "1")]
     pub message: String,
 }
 
-/// See [`Value::Flush`].
+/// Data of [`Value::Flush`]: none.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Flush {}
 
-/// See [`Value::Info`].
+/// Data of [`Value::Info`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Info {
-    /// The application's name, or anything else.
+    /// The application's name, or any other text.
     #[prost(string, tag = "1")]
     pub data: String,
-    /// The program's version.
+    /// The application's software version.
     #[prost(string, tag = "2")]
     pub version: String,
     /// The rules' version: part of each header.
     #[prost(uint64, tag = "3")]
     pub app_version: u64,
-    /// Of the last block that is kept; 0 before the first.
+    /// Height of the last persisted block; 0 before the first.
     #[prost(int64, tag = "4")]
     pub last_block_height: i64,
-    /// After it.
+    /// The app hash after that block.
     #[prost(bytes = "bytes", tag = "5")]
     pub last_block_app_hash: Bytes,
 }
 
-/// See [`Value::InitChain`].
+/// Data of [`Value::InitChain`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct InitChain {
-    /// Other ones than the genesis', if any.
+    /// Parameters that replace the genesis', if any.
     #[prost(message, optional, tag = "1")]
     pub consensus_params: Option<ConsensusParams>,
-    /// Other ones than the genesis', if any.
+    /// Validators that replace the genesis', if any.
     #[prost(message, repeated, tag = "2")]
     pub validators: Vec<ValidatorUpdate>,
-    /// Before the first block.
+    /// The app hash before the first block.
     #[prost(bytes = "bytes", tag = "3")]
     pub app_hash: Bytes,
 }
 
-/// See [`Value::Query`].
+/// Data of [`Value::Query`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Query {
-    /// 0 where there is an answer.
+    /// 0 on success.
     #[prost(uint32, tag = "1")]
     pub code: u32,
-    /// For people.
+    /// Log text, not deterministic.
     #[prost(string, tag = "3")]
     pub log: String,
-    /// For people.
+    /// Additional text, not deterministic.
     #[prost(string, tag = "4")]
     pub info: String,
-    /// Of the key in its tree.
+    /// Index of the key in its tree.
     #[prost(int64, tag = "5")]
     pub index: i64,
-    /// What was asked for.
+    /// The key that was queried.
     #[prost(bytes = "bytes", tag = "6")]
     pub key: Bytes,
-    /// The answer.
+    /// The value found.
     #[prost(bytes = "bytes", tag = "7")]
     pub value: Bytes,
-    /// That it is so.
+    /// Proof of the value.
     #[prost(message, optional, tag = "8")]
     pub proof_ops: Option<ProofOps>,
-    /// After which block it is so.
+    /// Height of the state that was queried.
     #[prost(int64, tag = "9")]
     pub height: i64,
-    /// Whose codes these are.
+    /// Namespace of the code.
     #[prost(string, tag = "10")]
     pub codespace: String,
 }
 
-/// See [`Value::CheckTx`].
+/// Data of [`Value::CheckTx`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CheckTx {
-    /// 0 where it may.
+    /// 0 if the transaction may wait.
     #[prost(uint32, tag = "1")]
     pub code: u32,
-    /// For the client that sent it.
+    /// Data for the client that sent it.
     #[prost(bytes = "bytes", tag = "2")]
     pub data: Bytes,
-    /// For people.
+    /// Log text, not deterministic.
     #[prost(string, tag = "3")]
     pub log: String,
-    /// For people.
+    /// Additional text, not deterministic.
     #[prost(string, tag = "4")]
     pub info: String,
-    /// Counted against the block's limit of gas.
+    /// Gas counted against the block's limit.
     #[prost(int64, tag = "5")]
     pub gas_wanted: i64,
-    /// Gas that checking used.
+    /// Gas used by the check.
     #[prost(int64, tag = "6")]
     pub gas_used: i64,
-    /// What happened.
+    /// Events of the check.
     #[prost(message, repeated, tag = "7")]
     pub events: Vec<Event>,
-    /// Whose codes these are.
+    /// Namespace of the code.
     #[prost(string, tag = "8")]
     pub codespace: String,
 }
 
-/// See [`Value::Commit`].
+/// Data of [`Value::Commit`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Commit {
-    /// CometBFT may forget the blocks below; 0 is none.
+    /// CometBFT may prune blocks below this height; 0: none.
     #[prost(int64, tag = "3")]
     pub retain_height: i64,
 }
 
-/// See [`Value::ListSnapshots`].
+/// Data of [`Value::ListSnapshots`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ListSnapshots {
-    /// All that are whole.
+    /// All complete snapshots.
     #[prost(message, repeated, tag = "1")]
     pub snapshots: Vec<Snapshot>,
 }
 
-/// What to do with an offered snapshot.
+/// Verdict on an offered snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum Offer {
-    /// Stop it all.
+    /// Unknown verdict: abort state sync.
     Unknown = 0,
-    /// Send its chunks.
+    /// Accept: send the chunks.
     Accept = 1,
-    /// Stop it all.
+    /// Abort state sync.
     Abort = 2,
-    /// Try another.
+    /// Reject this snapshot; try another.
     Reject = 3,
-    /// Try another form.
+    /// Reject this format; try another.
     RejectFormat = 4,
-    /// Try another peer's.
+    /// Reject all snapshots of this sender.
     RejectSender = 5,
 }
 
-/// See [`Value::OfferSnapshot`].
+/// Data of [`Value::OfferSnapshot`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct OfferSnapshot {
-    /// See [`Offer`].
+    /// An [`Offer`].
     #[prost(enumeration = "Offer", tag = "1")]
     pub result: i32,
 }
 
-/// See [`Value::LoadSnapshotChunk`].
+/// Data of [`Value::LoadSnapshotChunk`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct LoadSnapshotChunk {
-    /// Empty where it is not there.
+    /// Bytes of the chunk; empty if it does not exist.
     #[prost(bytes = "bytes", tag = "1")]
     pub chunk: Bytes,
 }
 
-/// What to do after a chunk.
+/// Verdict on a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum Applied {
-    /// Stop it all.
+    /// Unknown verdict: abort state sync.
     Unknown = 0,
-    /// Go on.
+    /// Accepted: continue with the next chunk.
     Accept = 1,
-    /// Stop it all.
+    /// Abort state sync.
     Abort = 2,
-    /// Send this one again.
+    /// Fetch this chunk again.
     Retry = 3,
-    /// Begin this snapshot again.
+    /// Restart this snapshot.
     RetrySnapshot = 4,
-    /// Try another snapshot.
+    /// Reject this snapshot; try another.
     RejectSnapshot = 5,
 }
 
-/// See [`Value::ApplySnapshotChunk`].
+/// Data of [`Value::ApplySnapshotChunk`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ApplySnapshotChunk {
-    /// See [`Applied`].
+    /// An [`Applied`].
     #[prost(enumeration = "Applied", tag = "1")]
     pub result: i32,
-    /// Chunks to send again.
+    /// Chunks to fetch again.
     #[prost(uint32, repeated, tag = "2")]
     pub refetch_chunks: Vec<u32>,
-    /// Peers to take nothing from any more.
+    /// Ids of peers whose chunks are no longer accepted.
     #[prost(string, repeated, tag = "3")]
     pub reject_senders: Vec<String>,
 }
 
-/// See [`Value::PrepareProposal`].
+/// Data of [`Value::PrepareProposal`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PrepareProposal {
-    /// In the block's order.
+    /// Transactions in the block's order.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub txs: Vec<Bytes>,
 }
@@ -280,26 +280,26 @@ pub struct PrepareProposal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum Proposal {
-    /// CometBFT stops.
+    /// Unknown verdict: CometBFT stops.
     Unknown = 0,
-    /// It is.
+    /// Vote for the block.
     Accept = 1,
-    /// It is not.
+    /// Do not vote for the block.
     Reject = 2,
 }
 
-/// See [`Value::ProcessProposal`].
+/// Data of [`Value::ProcessProposal`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ProcessProposal {
-    /// See [`Proposal`].
+    /// A [`Proposal`].
     #[prost(enumeration = "Proposal", tag = "1")]
     pub status: i32,
 }
 
-/// See [`Value::ExtendVote`].
+/// Data of [`Value::ExtendVote`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ExtendVote {
-    /// What to say.
+    /// Data to attach to the vote.
     #[prost(bytes = "bytes", tag = "1")]
     pub vote_extension: Bytes,
 }
@@ -308,38 +308,38 @@ pub struct ExtendVote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum Verification {
-    /// CometBFT stops.
+    /// Unknown verdict: CometBFT stops.
     Unknown = 0,
-    /// It does.
+    /// Count the vote.
     Accept = 1,
-    /// It does not.
+    /// Ignore the vote.
     Reject = 2,
 }
 
-/// See [`Value::VerifyVoteExtension`].
+/// Data of [`Value::VerifyVoteExtension`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct VerifyVoteExtension {
-    /// See [`Verification`].
+    /// A [`Verification`].
     #[prost(enumeration = "Verification", tag = "1")]
     pub status: i32,
 }
 
-/// See [`Value::FinalizeBlock`].
+/// Data of [`Value::FinalizeBlock`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct FinalizeBlock {
-    /// What happened in the block, outside its transactions.
+    /// Events of the block, outside its transactions.
     #[prost(message, repeated, tag = "1")]
     pub events: Vec<Event>,
-    /// One for each of its transactions, in order.
+    /// One result per transaction, in order.
     #[prost(message, repeated, tag = "2")]
     pub tx_results: Vec<ExecTxResult>,
-    /// Changes of the validators, from two heights later.
+    /// Validator changes, effective two heights later.
     #[prost(message, repeated, tag = "3")]
     pub validator_updates: Vec<ValidatorUpdate>,
-    /// Changes of the parameters, if any.
+    /// Parameter changes, if any.
     #[prost(message, optional, tag = "4")]
     pub consensus_param_updates: Option<ConsensusParams>,
-    /// Of the state after the block; stands in the next block's header.
+    /// The app hash after the block; goes into the next block's header.
     #[prost(bytes = "bytes", tag = "5")]
     pub app_hash: Bytes,
 }

@@ -1,8 +1,8 @@
-//! The server of an application: a thread that accepts, and one for each connection.
+//! The server of an application: a thread that accepts, and one per connection.
 //!
 //! reads   frames from CometBFT's connections
-//! writes  an answer for each, in order; they leave at a flush, as the protocol has it, or when the buffer is full
-//! memory  per connection two buffers and the frame at hand (see [`crate::frame`]); connections are bounded
+//! writes  an answer for each request, in order; sent at a flush, as the protocol says, or when the buffer is full
+//! memory  two buffers and the current frame (see [`crate::frame`]) per connection; connections are bounded
 //! drops   connections beyond the bound, and those with a bad frame: closed and counted
 //! source  CometBFT's `spec/abci/abci++_client_server.md`
 
@@ -29,12 +29,12 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 /// Between two tries to accept, where the first has failed.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a server takes.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of a frame. CometBFT's blocks have at most 100 MiB.
+    /// Maximum bytes of a frame. CometBFT's blocks have at most 100 MiB.
     pub frame_bytes_max: u64,
-    /// CometBFT opens four.
+    /// Maximum number of connections. CometBFT opens four.
     pub connections_max: usize,
 }
 
@@ -44,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server has seen.
+/// Event counters of a server.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections that were accepted.
@@ -53,9 +53,9 @@ pub struct Counters {
     pub connections_refused: AtomicU64,
     /// Requests answered, flushes too.
     pub requests: AtomicU64,
-    /// Connections closed for a frame that is none.
+    /// Connections closed because of an invalid frame.
     pub frames_bad: AtomicU64,
-    /// Connections closed since the application could not go on.
+    /// Connections closed because of a fatal error of the application.
     pub exceptions: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ struct Open {
 }
 
 impl Shared {
-    /// Nothing that panics is done under this lock, and what it guards is whole at any time.
+    /// No code panics under this lock, and the guarded map is always consistent.
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
         self.open.lock()
     }
@@ -88,7 +88,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and answers on threads of its own.
+    /// Listens on `address`, and serves `application` on threads of its own.
     pub fn start(address: &Address, application: Arc<dyn Application>, limits: Limits) -> io::Result<Self> {
         let listener = address.listen()?;
         let address = listener.address()?;
@@ -104,7 +104,7 @@ impl Server {
         &self.address
     }
 
-    /// What it has seen.
+    /// Counters of connections and requests.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
@@ -114,11 +114,11 @@ impl Server {
         self.shared.open().len()
     }
 
-    /// Closes all connections and waits for what is being answered.
+    /// Closes all connections, and waits for answers in progress.
     pub fn stop(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Whoever accepts waits for a connection; this is one. If it cannot be made, there is nothing to wait for.
+        // The accepting thread blocks until a connection arrives, so make one. If that fails, do not join the thread.
         if self.address.connect().is_ok() {
             let _ = accepting.join();
         }
@@ -144,7 +144,8 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
         let stream = match listener.accept() {
             Ok(stream) => stream,
             Err(_) if shared.stopping.load(Ordering::SeqCst) => return,
-            // The peer has gone meanwhile, or files have run out: then the next call says so at once.
+            // The peer disconnected meanwhile, or file descriptors ran out: the next call repeats an error that
+            // persists.
             Err(_) => {
                 shared.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
                 thread::sleep(PAUSE);
@@ -160,7 +161,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
     }
 }
 
-/// Serves a connection on a thread of its own.
+/// Serves a connection on its own thread.
 fn begin(shared: &Arc<Shared>, number: u64, stream: Stream) -> io::Result<()> {
     let kept = stream.try_clone()?;
     // Before the thread runs: it takes its own entry away.

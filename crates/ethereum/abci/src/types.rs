@@ -1,36 +1,36 @@
-//! What requests and answers are made of: times, votes, snapshots, events, parameters.
+//! Types shared by requests and answers: times, votes, snapshots, events, parameters.
 //!
 //! source  CometBFT's `proto/tendermint/{abci,types,crypto}`; the numbers of fields are the protocol's
 
 use bytes::Bytes;
 use prost::{Enumeration, Message, Oneof};
 
-/// A moment, as Protobuf has it.
+/// A point in time, as in Protobuf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Message)]
 pub struct Timestamp {
     /// Seconds since 1970.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// Nanoseconds after that, below 10⁹.
+    /// Nanoseconds within the second, below 10⁹.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
 
-/// A span of time, as Protobuf has it.
+/// A span of time, as in Protobuf.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Duration {
     /// Whole seconds.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// Nanoseconds more.
+    /// Additional nanoseconds.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
 
-/// A validator's key.
+/// Public key of a validator.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PublicKey {
-    /// Of which kind, and the key.
+    /// The key, by kind.
     #[prost(oneof = "Key", tags = "1, 2")]
     pub sum: Option<Key>,
 }
@@ -38,10 +38,10 @@ pub struct PublicKey {
 /// The kinds of keys.
 #[derive(Clone, PartialEq, Eq, Oneof)]
 pub enum Key {
-    /// 32 bytes.
+    /// Ed25519 key, 32 bytes.
     #[prost(bytes = "bytes", tag = "1")]
     Ed25519(Bytes),
-    /// 33 bytes, compressed.
+    /// Compressed secp256k1 key, 33 bytes.
     #[prost(bytes = "bytes", tag = "2")]
     Secp256k1(Bytes),
 }
@@ -49,10 +49,10 @@ pub enum Key {
 /// A validator and the power it is to have; 0 removes it.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ValidatorUpdate {
-    /// Its key.
+    /// Public key of the validator.
     #[prost(message, optional, tag = "1")]
     pub pub_key: Option<PublicKey>,
-    /// Its votes.
+    /// Voting power; 0 removes the validator.
     #[prost(int64, tag = "2")]
     pub power: i64,
 }
@@ -63,7 +63,7 @@ pub struct Validator {
     /// The first 20 bytes of SHA-256 over its key.
     #[prost(bytes = "bytes", tag = "1")]
     pub address: Bytes,
-    /// Its votes.
+    /// Voting power.
     #[prost(int64, tag = "3")]
     pub power: i64,
 }
@@ -72,23 +72,23 @@ pub struct Validator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum BlockIdFlag {
-    /// An error.
+    /// Invalid.
     Unknown = 0,
-    /// No vote came.
+    /// No vote was received.
     Absent = 1,
-    /// For the block.
+    /// A vote for the block.
     Commit = 2,
-    /// For no block.
+    /// A vote for no block.
     Nil = 3,
 }
 
 /// One vote of the last commit.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct VoteInfo {
-    /// Whose.
+    /// The validator that voted.
     #[prost(message, optional, tag = "1")]
     pub validator: Option<Validator>,
-    /// For what: see [`BlockIdFlag`].
+    /// The vote: a [`BlockIdFlag`].
     #[prost(enumeration = "BlockIdFlag", tag = "3")]
     pub block_id_flag: i32,
 }
@@ -107,16 +107,16 @@ pub struct CommitInfo {
 /// One vote with its extension.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ExtendedVoteInfo {
-    /// Whose.
+    /// The validator that voted.
     #[prost(message, optional, tag = "1")]
     pub validator: Option<Validator>,
-    /// What the validator's application said.
+    /// Data from the validator's application.
     #[prost(bytes = "bytes", tag = "3")]
     pub vote_extension: Bytes,
     /// CometBFT's signature of it.
     #[prost(bytes = "bytes", tag = "4")]
     pub extension_signature: Bytes,
-    /// For what: see [`BlockIdFlag`].
+    /// The vote: a [`BlockIdFlag`].
     #[prost(enumeration = "BlockIdFlag", tag = "5")]
     pub block_id_flag: i32,
 }
@@ -132,45 +132,45 @@ pub struct ExtendedCommitInfo {
     pub votes: Vec<ExtendedVoteInfo>,
 }
 
-/// What a validator did wrong.
+/// Kinds of misbehavior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum MisbehaviorType {
-    /// Not said.
+    /// Unspecified.
     Unknown = 0,
-    /// It voted twice in one round.
+    /// Voted twice in one round.
     DuplicateVote = 1,
-    /// It signed a block for light clients that is not of the chain.
+    /// Signed a block for light clients that is not on the chain.
     LightClientAttack = 2,
 }
 
 /// Evidence against a validator.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Misbehavior {
-    /// See [`MisbehaviorType`].
+    /// A [`MisbehaviorType`].
     #[prost(enumeration = "MisbehaviorType", tag = "1")]
     pub r#type: i32,
-    /// Who.
+    /// The validator at fault.
     #[prost(message, optional, tag = "2")]
     pub validator: Option<Validator>,
-    /// At which height.
+    /// Height of the misbehavior.
     #[prost(int64, tag = "3")]
     pub height: i64,
-    /// When.
+    /// Time of the misbehavior.
     #[prost(message, optional, tag = "4")]
     pub time: Option<Timestamp>,
-    /// The power of all validators then.
+    /// Total voting power at that height.
     #[prost(int64, tag = "5")]
     pub total_voting_power: i64,
 }
 
-/// A key and its value, told to those that follow events.
+/// A key and its value, sent to subscribers of events.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct EventAttribute {
-    /// What.
+    /// Key of the attribute.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Its value.
+    /// Value of the attribute.
     #[prost(string, tag = "2")]
     pub value: String,
     /// Whether CometBFT's indexer keeps it.
@@ -181,39 +181,39 @@ pub struct EventAttribute {
 /// Something that happened in a block or a transaction.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Event {
-    /// Its name.
+    /// Type of the event.
     #[prost(string, tag = "1")]
     pub r#type: String,
-    /// What there is to say about it.
+    /// Attributes of the event.
     #[prost(message, repeated, tag = "2")]
     pub attributes: Vec<EventAttribute>,
 }
 
-/// What became of one transaction of a block.
+/// Result of one transaction of a block.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ExecTxResult {
-    /// 0 where it did what it was to do.
+    /// 0 on success.
     #[prost(uint32, tag = "1")]
     pub code: u32,
-    /// What it returned.
+    /// Return value.
     #[prost(bytes = "bytes", tag = "2")]
     pub data: Bytes,
-    /// For people; no part of what validators agree on.
+    /// Log text, not part of consensus.
     #[prost(string, tag = "3")]
     pub log: String,
-    /// For people; no part of what validators agree on.
+    /// Additional text, not part of consensus.
     #[prost(string, tag = "4")]
     pub info: String,
-    /// Gas asked for.
+    /// Gas limit requested.
     #[prost(int64, tag = "5")]
     pub gas_wanted: i64,
     /// Gas used.
     #[prost(int64, tag = "6")]
     pub gas_used: i64,
-    /// What happened.
+    /// Events of the transaction.
     #[prost(message, repeated, tag = "7")]
     pub events: Vec<Event>,
-    /// Whose codes these are.
+    /// Namespace of the code.
     #[prost(string, tag = "8")]
     pub codespace: String,
 }
@@ -224,16 +224,16 @@ pub struct Snapshot {
     /// After the block of this height.
     #[prost(uint64, tag = "1")]
     pub height: u64,
-    /// The application's form.
+    /// Format number, defined by the application.
     #[prost(uint32, tag = "2")]
     pub format: u32,
-    /// Into how many chunks it is cut.
+    /// Number of chunks.
     #[prost(uint32, tag = "3")]
     pub chunks: u32,
-    /// Equal only for equal snapshots.
+    /// Hash, equal only for equal snapshots.
     #[prost(bytes = "bytes", tag = "4")]
     pub hash: Bytes,
-    /// What else the application needs to know.
+    /// Additional data for the application.
     #[prost(bytes = "bytes", tag = "5")]
     pub metadata: Bytes,
 }
@@ -241,13 +241,13 @@ pub struct Snapshot {
 /// A step of a proof of a query's answer.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ProofOp {
-    /// Its kind.
+    /// Kind of the step.
     #[prost(string, tag = "1")]
     pub r#type: String,
-    /// What it proves.
+    /// The key that the step proves.
     #[prost(bytes = "bytes", tag = "2")]
     pub key: Bytes,
-    /// The proof.
+    /// Data of the proof.
     #[prost(bytes = "bytes", tag = "3")]
     pub data: Bytes,
 }
@@ -263,32 +263,32 @@ pub struct ProofOps {
 /// Limits of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct BlockParams {
-    /// Of the whole block; −1 is CometBFT's most, 100 MiB.
+    /// Maximum size of the whole block in bytes; −1 is CometBFT's maximum, 100 MiB.
     #[prost(int64, tag = "1")]
     pub max_bytes: i64,
-    /// −1 is no limit.
+    /// Maximum gas of a block; −1 is no limit.
     #[prost(int64, tag = "2")]
     pub max_gas: i64,
 }
 
-/// What evidence against validators is taken.
+/// Limits on evidence against validators.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct EvidenceParams {
-    /// The oldest, in blocks.
+    /// Maximum age in blocks.
     #[prost(int64, tag = "1")]
     pub max_age_num_blocks: i64,
-    /// The oldest, in time.
+    /// Maximum age in time.
     #[prost(message, optional, tag = "2")]
     pub max_age_duration: Option<Duration>,
-    /// In a block.
+    /// Maximum bytes of evidence in a block.
     #[prost(int64, tag = "3")]
     pub max_bytes: i64,
 }
 
-/// What keys validators may have.
+/// Rules for validators' keys.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ValidatorParams {
-    /// Their kinds, such as `ed25519`.
+    /// Allowed kinds, such as `ed25519`.
     #[prost(string, repeated, tag = "1")]
     pub pub_key_types: Vec<String>,
 }
@@ -296,35 +296,35 @@ pub struct ValidatorParams {
 /// The application's version, part of each block's header.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct VersionParams {
-    /// It.
+    /// The version number.
     #[prost(uint64, tag = "1")]
     pub app: u64,
 }
 
-/// What CometBFT asks of the application.
+/// Parameters of ABCI itself.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct AbciParams {
-    /// From which height votes carry extensions; 0 is never.
+    /// First height with vote extensions; 0: never.
     #[prost(int64, tag = "1")]
     pub vote_extensions_enable_height: i64,
 }
 
-/// What all validators agree on beside the state.
+/// Parameters that all validators agree on, besides the state.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ConsensusParams {
     /// Limits of a block.
     #[prost(message, optional, tag = "1")]
     pub block: Option<BlockParams>,
-    /// What evidence is taken.
+    /// Limits on evidence.
     #[prost(message, optional, tag = "2")]
     pub evidence: Option<EvidenceParams>,
-    /// What keys validators may have.
+    /// Rules for validators' keys.
     #[prost(message, optional, tag = "3")]
     pub validator: Option<ValidatorParams>,
-    /// The application's version.
+    /// Version of the application.
     #[prost(message, optional, tag = "4")]
     pub version: Option<VersionParams>,
-    /// What CometBFT asks of the application.
+    /// Parameters of ABCI itself.
     #[prost(message, optional, tag = "5")]
     pub abci: Option<AbciParams>,
 }

@@ -1,4 +1,4 @@
-//! The server as CometBFT uses it: four connections, flushes, frames that are none, an application that gives up.
+//! The server as CometBFT uses it: four connections, flushes, invalid frames, an application that fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use hearth_testkit::wait_until;
 use parking_lot::{Condvar, Mutex};
 use proptest::prelude::*;
 
-/// Blocks wait at a gate, so that a test can see what goes on meanwhile.
+/// An application whose blocks wait at a gate, so that a test can observe concurrent requests.
 #[derive(Default)]
 struct Gated {
     gate: Mutex<Gate>,
@@ -21,7 +21,7 @@ struct Gated {
 #[derive(Default)]
 struct Gate {
     is_open: bool,
-    /// A block has come to it.
+    /// Whether a block has reached the gate.
     is_reached: bool,
 }
 

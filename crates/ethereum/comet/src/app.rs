@@ -1,14 +1,14 @@
 //! The application: CometBFT's requests, answered by the ledger.
 //!
-//! A block is executed once on each node: the proposer's when it is proposed, another's when it is looked at. What that
-//! made is remembered for the block's decision, which then only has to compare the request. Nothing of a block is to be
-//! seen before its commit.
+//! Each node executes a block once: the proposer when it proposes, the others when they process the proposal. The
+//! result is kept for the decision, which then only compares the request. Nothing of a block is visible before its
+//! commit.
 //!
 //! reads   CometBFT's requests
 //! writes  the ledger; snapshots
 //! memory  the blocks proposed at one height, at most [`MADE_MAX`]; see the modules for the rest
-//! drops   a proposal that does not hold: rejected and counted
-//! source  CometBFT's `spec/abci`; docs/cometbft.md says of each answer whether it is deterministic
+//! drops   an invalid proposal: rejected and counted
+//! source  CometBFT's `spec/abci`; docs/cometbft.md states for each answer whether it is deterministic
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,24 +33,24 @@ use crate::{check, query, tx_gossip};
 
 /// The rules' version: part of each header of CometBFT's.
 pub const APP_VERSION: u64 = 1;
-/// Proposals of one height that are remembered: of so many rounds.
+/// Proposals of one height that are kept, one per round.
 const MADE_MAX: usize = 4;
 
-/// What an application is made with.
+/// Settings of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// CometBFT may forget all but so many blocks, as far as no snapshot needs them; 0: none.
+    /// CometBFT may prune all but this many blocks, except those that a snapshot needs; 0: prune none.
     pub retain_blocks: u64,
 }
 
-/// What has happened.
+/// Event counters.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Blocks that were executed to be proposed.
     pub prepared: AtomicU64,
     /// Blocks of others that were executed to be voted on.
     pub processed: AtomicU64,
-    /// Blocks whose execution was remembered when they were decided.
+    /// Decided blocks whose execution was kept from the proposal.
     pub remembered: AtomicU64,
     /// Blocks that were executed when they were decided: replayed, fetched, or not seen before.
     pub executed: AtomicU64,
@@ -58,7 +58,7 @@ pub struct Counters {
     pub rejected: AtomicU64,
 }
 
-/// What decides a block.
+/// Everything that determines a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Input {
     height: i64,
@@ -74,7 +74,7 @@ struct Made {
     results: Vec<ExecTxResult>,
 }
 
-/// The application.
+/// The ABCI application: one per node, shared by all connections.
 pub struct App {
     chain: Chain,
     config: Config,
@@ -91,34 +91,33 @@ pub struct App {
 }
 
 impl App {
-    /// Over a chain that makes no blocks by itself.
+    /// Creates an application over a chain that makes no blocks by itself.
     pub fn new(chain: Chain, config: Config) -> Self {
         let (spread, made, decided, proposes, counters, restoring) = Default::default();
         Self { chain, config, spread, made, decided, proposes, counters, maker: None, restoring }
     }
 
-    /// The same, with snapshots in `folder`: one at each height that `interval` divides (0: none are made), of which
-    /// `kept` stay.
+    /// Adds snapshots in `folder`: one at each height that `interval` divides (0: none are made). `kept` of them stay.
     pub fn with_snapshots(self, folder: &Path, interval: u64, kept: usize) -> std::io::Result<Self> {
         Ok(Self { maker: Some(Maker::start(folder, interval, kept)?), ..self })
     }
 
-    /// What makes snapshots.
+    /// The thread that makes snapshots; `None` without a snapshot folder.
     pub fn maker(&self) -> Option<&Maker> {
         self.maker.as_ref()
     }
 
-    /// The ledger.
+    /// The ledger under this application.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// What the thread that spreads transactions shares with the application.
+    /// State shared with the transaction gossip thread.
     pub fn spread(&self) -> &Arc<tx_gossip::Shared> {
         &self.spread
     }
 
-    /// What has happened.
+    /// Counts of blocks prepared, processed, decided and rejected.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -160,14 +159,14 @@ impl App {
         made.push(new);
     }
 
-    /// A validator that is alone need not tell anybody of its transactions.
+    /// A lone validator has no peer to send its transactions to.
     fn note_validators(&self, commit: Option<&CommitInfo>) {
         let alone = commit.is_none_or(|commit| commit.votes.len() <= 1) && self.proposes.load(Ordering::Relaxed);
         self.spread.alone.store(alone, Ordering::Relaxed);
     }
 
     fn retain_height(&self, head: u64) -> i64 {
-        // Who begins with a snapshot gets the blocks after it from the others.
+        // Nodes that start from a snapshot fetch the blocks after it from the others.
         let needed = self.maker.as_ref().and_then(|maker| maker.store().oldest()).unwrap_or(head);
         match self.config.retain_blocks {
             0 => 0,
@@ -181,7 +180,7 @@ impl App {
         head == 0 || self.chain.first_block() == head
     }
 
-    /// Gives a snapshot that is whole to the ledger; what CometBFT is to be told.
+    /// Restores the ledger from a complete snapshot; returns the result to report to CometBFT.
     fn begin_with(&self, restoring: Restoring) -> response::Applied {
         use hearth_evm::chain::RestoreError::{Chain, NotNew, Wrong};
         match restoring.give(&self.chain) {
@@ -261,13 +260,13 @@ impl Application for App {
     fn prepare_proposal(&self, request: request::PrepareProposal) -> Answer<response::PrepareProposal> {
         self.proposes.store(true, Ordering::Relaxed);
         let room = block::bytes_to_choose(request.max_tx_bytes);
-        // Few bytes beside the EVM's, and bounded to a fourth of the block.
+        // Few bytes compared with the EVM's, and bounded to a fourth of the block.
         let side = self.chain.propose_side(room / 4);
         let taken: usize = side.iter().map(|tx| tx.raw.len()).sum();
         let chosen = self.chain.propose(room - taken);
         let by_themselves = block::by_themselves(&request.txs);
         let input = input(request.height, request.time.as_ref(), request.proposer_address, Vec::new());
-        // What cannot be in the block is found out here, and left out.
+        // Transactions that cannot be in the block are found here and left out.
         let mut made = self.execute(input, &[], chosen, side)?;
         let (txs, parts) = block::pack(&made.ready.block.txs, made.ready.side(), &by_themselves);
         made.results = block::results_of_included(&parts, &made.ready);
@@ -386,7 +385,7 @@ mod tests {
 
     const CHAIN: u64 = 777;
 
-    /// A transfer with about 128 KiB of zeros, which is as long as one may be.
+    /// A transfer with about 128 KiB of zeros, close to the size limit.
     fn long(nonce: u64, signer: &Signer) -> Bytes {
         let call = TxEip1559 {
             chain_id: CHAIN,
@@ -416,7 +415,7 @@ mod tests {
         assert!((64 * 130_000..65 * 130_000).contains(&(SIZE_MAX as usize)));
         assert_eq!(judge(65), response::Proposal::Reject as i32);
         assert_eq!(judge(64), response::Proposal::Accept as i32);
-        // What is decided all the same is executed, by everybody alike.
+        // A decided block is executed regardless, by every node alike.
         let decided = request::FinalizeBlock { height: 1, txs, ..Default::default() };
         let results = app.finalize_block(decided).unwrap().tx_results;
         assert!(results.len() == 65 && results.iter().all(|result| result.code == 0));

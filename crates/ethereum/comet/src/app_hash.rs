@@ -1,4 +1,4 @@
-//! The app hash: what validators sign of the state after a block.
+//! The app hash: the digest of the state after a block that validators sign.
 
 use alloy_primitives::B256;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use hearth_crypto::keccak::keccak256;
 /// So that no other hash of the program is one of these.
 const DOMAIN: &[u8] = b"hearth app hash 1";
 
-/// That of the EVM's block, whose header holds the roots of state, transactions and receipts.
+/// Returns the hash of the EVM's block, whose header holds the roots of state, transactions and receipts.
 pub fn app_hash(block_hash: &B256) -> Bytes {
     let bytes = [DOMAIN, block_hash.as_slice()].concat();
     Bytes::copy_from_slice(&keccak256(&bytes))

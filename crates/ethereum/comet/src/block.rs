@@ -1,9 +1,10 @@
-//! CometBFT's blocks and ours: taking one apart, putting one together, and what became of each transaction.
+//! Converts between CometBFT's blocks and ours, and reports the outcome of each transaction.
 //!
-//! reads   a block's transactions, single or in envelopes; the pool, which knows the senders of those it holds
-//! writes  the ledger's transactions, in order; one result for each transaction of CometBFT's
+//! reads   a block's transactions, single or in envelopes; the pool, which knows the senders of the transactions it
+//!         holds
+//! writes  the ledger's transactions, in order; one result per CometBFT transaction
 //! memory  one block
-//! drops   nothing: a transaction of CometBFT's that is malformed has a result of its own and does nothing
+//! drops   nothing: a malformed CometBFT transaction gets a result of its own and has no effect
 
 use std::ops::Range;
 
@@ -23,14 +24,14 @@ use crate::envelope::{self, Content, Sealer};
 /// A transaction that took effect in nothing but its fee.
 pub const CODE_REVERTED: u32 = 4;
 
-/// What of the ledger's transactions one transaction of CometBFT's holds.
+/// The ledger's transactions that one CometBFT transaction holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Their places in the list; empty where it is malformed.
     pub places: Range<usize>,
     /// The same of the side ledger.
     pub side: Range<usize>,
-    /// What is wrong with it.
+    /// Why the CometBFT transaction is malformed, if it is.
     pub malformed: Option<String>,
 }
 
@@ -39,9 +40,9 @@ pub struct Part {
 pub struct Unpacked {
     /// One for each of CometBFT's transactions.
     pub parts: Vec<Part>,
-    /// The ledger's, in order.
+    /// The ledger's transactions, in order.
     pub txs: Vec<SharedTx>,
-    /// Those of the side ledger, in order; they are executed before the others.
+    /// The side ledger's transactions, in order; they execute before the others.
     pub side: Vec<SideTx>,
 }
 
@@ -52,13 +53,13 @@ enum Resolved {
 }
 
 impl Unpacked {
-    /// What is wrong with the first that is malformed.
+    /// Returns the error of the first malformed transaction.
     pub fn malformed(&self) -> Option<&str> {
         self.parts.iter().find_map(|part| part.malformed.as_deref())
     }
 }
 
-/// Takes a block apart. Senders that the pool knows are not recovered again; the others are, in one burst.
+/// Unpacks a block. Senders that the pool knows are not recovered again; the others are recovered in one burst.
 pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
     let opened: Vec<Result<Content, String>> =
         txs.iter().map(|tx| envelope::open(tx).map_err(|error| error.to_string())).collect();
@@ -118,8 +119,8 @@ fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<Resolved, String>> {
         .collect()
 }
 
-/// Puts a block together: in order, in envelopes, but what CometBFT's mempool holds by itself stays by itself, so that
-/// whoever sent it there finds it under CometBFT's own hash. Those of the side ledger come first, by themselves.
+/// Packs a block: in order, in envelopes. A transaction that CometBFT's mempool holds singly stays single, so that its
+/// sender finds it under CometBFT's own hash. Transactions of the side ledger come first, each singly.
 pub fn pack(txs: &[SharedTx], side: &[SideTx], by_themselves: &B256Set) -> (Vec<Bytes>, Vec<Part>) {
     let mut packed: Vec<Bytes> = side.iter().map(|tx| tx.raw.0.clone()).collect();
     let alone = |at: usize| Part { places: 0..0, side: at..at + 1, malformed: None };
@@ -153,20 +154,21 @@ pub fn by_themselves(txs: &[Bytes]) -> B256Set {
     hashes(&single).into_iter().collect()
 }
 
-/// Bytes of transactions to choose for a block of at most `bytes_max`, so that with its frames it fits: an envelope
-/// adds three bytes to each transaction, of which the smallest has about 85, and a few to each hundred.
+/// Returns how many transaction bytes to choose so that a block of at most `bytes_max` has room for them and their
+/// frames: an envelope adds three bytes to each transaction, of which the smallest has about 85, and a few bytes per
+/// hundred.
 pub fn bytes_to_choose(bytes_max: i64) -> usize {
     let bytes_max = usize::try_from(bytes_max).unwrap_or(0);
     (bytes_max - bytes_max / 16).saturating_sub(64)
 }
 
-/// What became of one of the ledger's transactions.
+/// Outcome of one of the ledger's transactions: its receipt, or why it was left out.
 type Fate<'a> = Result<&'a Receipt, &'a str>;
 
-/// The id of one of the side ledger, or why it is not in the block.
+/// The id of a side ledger transaction, or why it is not in the block.
 type SideFate = Result<B256, String>;
 
-/// What became of CometBFT's transactions, where `count` of the ledger's were given to execution.
+/// Returns the results of CometBFT's transactions, of which `count` ledger transactions were given to execution.
 pub fn results(parts: &[Part], txs: &[SharedTx], side: &[SideTx], ready: &Ready) -> Vec<ExecTxResult> {
     let mut not_in = ready.side_refused().into_iter().peekable();
     let of_side: Vec<SideFate> = side
@@ -187,7 +189,7 @@ pub fn results(parts: &[Part], txs: &[SharedTx], side: &[SideTx], ready: &Ready)
     join(parts, txs, &fates, &of_side)
 }
 
-/// The same for parts of which all is in the block.
+/// Like `results`, for parts that are included completely.
 pub fn results_of_included(parts: &[Part], ready: &Ready) -> Vec<ExecTxResult> {
     let block: &Block = &ready.block;
     let fates: Vec<Fate<'_>> = block.receipts.iter().map(Ok).collect();
@@ -224,7 +226,7 @@ fn result(part: &Part, txs: &[SharedTx], fates: &[Fate<'_>], side: &[SideFate]) 
             ExecTxResult { code, data: hash_bytes(&tx.hash), codespace, ..gas }
         }
         _ => match fates.iter().find_map(|fate| fate.as_ref().err()) {
-            // An envelope's code tells of those that cannot be in a block; receipts tell of the others.
+            // An envelope's code reports transactions that cannot be in a block; receipts report the others.
             Some(why) => ExecTxResult { code: CODE_REFUSED, log: (*why).to_owned(), codespace, ..gas },
             None => gas,
         },
@@ -240,9 +242,9 @@ pub fn seconds(time: Option<&Timestamp>) -> u64 {
     time.map_or(0, |time| u64::try_from(time.seconds).unwrap_or(0))
 }
 
-/// Who gets a block's tips: whom the genesis names, and where it names nobody, the account that has the address of the
-/// proposer's key. No key of an account is known for that one. Every node must know who it is, and of the proposer a
-/// block says nothing but that address.
+/// Returns the recipient of a block's tips: the account named by the genesis, or otherwise the account with the address
+/// of the proposer's key, for which no account key is known. Every node must derive the same recipient, and a block
+/// identifies its proposer by that address only.
 pub fn beneficiary(named: Address, proposer: &[u8]) -> Address {
     match proposer.len() {
         _ if !named.is_zero() => named,

@@ -1,14 +1,14 @@
 //! CheckTx: whether a transaction may wait in CometBFT's mempool.
 //!
-//! Whatever comes this way goes into the ledger's pool, and that alone is the check: decoding, senders recovered in a
-//! burst, nonce and funds. Nothing is executed and no pending state kept. A recheck asks whether the pool still has
-//! anything of it: the pool has rechecked the accounts that the block touched already. A blob transaction comes without
-//! its sidecar, which the node keeps to which a client sent it: execution needs none.
+//! Every transaction received here goes into the ledger's pool, and that alone is the check: decoding, batched sender
+//! recovery, nonce and funds. Nothing is executed and no pending state is kept. A recheck asks whether the pool still
+//! holds any of it: the pool has already rechecked the accounts that the block touched. A blob transaction arrives
+//! without its sidecar, which stays on the node that the client sent it to: execution needs none.
 //!
-//! reads   the pool and the newest state, which no block in the making locks
-//! writes  the pool; which hashes came this way, for [`crate::tx_gossip`]
+//! reads   the pool and the newest state, neither locked by block production
+//! writes  the pool; the hashes received here, for [`crate::tx_gossip`]
 //! memory  [`CAME_MAX`] hashes
-//! drops   nothing: what is not taken has a code and geth's words
+//! drops   nothing: a rejection has a code and geth's message
 
 use std::collections::{HashSet, VecDeque};
 
@@ -23,13 +23,13 @@ use parking_lot::Mutex;
 
 use crate::envelope;
 
-/// The transaction is none.
+/// The bytes do not decode as a transaction.
 pub const CODE_MALFORMED: u32 = 1;
 /// The pool does not take it.
 pub const CODE_REFUSED: u32 = 2;
-/// It waits no longer: a block has it, or the pool has dropped it.
+/// The transaction no longer waits: a block includes it, or the pool has dropped it.
 pub const CODE_GONE: u32 = 3;
-/// Whose codes these are.
+/// Namespace of these codes in ABCI responses.
 pub const CODESPACE: &str = "hearth";
 
 /// Hashes that are remembered as having come through CometBFT.
@@ -57,7 +57,7 @@ impl Came {
         }
     }
 
-    /// Forgets what was noted last.
+    /// Forgets a hash noted recently.
     fn forget(&self, hash: &B256) {
         let mut kept = self.kept.lock();
         let (set, order) = &mut *kept;
@@ -68,7 +68,7 @@ impl Came {
         }
     }
 
-    /// Whether it did.
+    /// Whether a transaction came through CometBFT.
     pub fn has(&self, hash: &B256) -> bool {
         self.kept.lock().0.contains(hash)
     }
@@ -82,15 +82,15 @@ pub(crate) fn hashes(raws: &[Bytes]) -> Vec<B256> {
     hashes.into_iter().map(B256::from).collect()
 }
 
-/// Checks what came.
+/// Checks a transaction that is new to CometBFT.
 pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
     let content = match envelope::open(tx) {
         Ok(content) => content,
         Err(error) => return refused(CODE_MALFORMED, error.to_string()),
     };
     let hashes = hashes(content.txs());
-    // Before the pool has them, so that nobody spreads them again meanwhile. What it does not take is forgotten: should
-    // it come again, over this node's own RPC, it has to be spread.
+    // Note them before the pool has them, so that they are not gossiped again meanwhile. Rejected ones are forgotten:
+    // if one returns over this node's own RPC, it must be gossiped.
     came.note(&hashes);
     let pool = chain.pool();
     let (known, new): (Vec<_>, Vec<_>) =
@@ -101,7 +101,7 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
     let first_error = results.iter().find_map(|result| result.as_ref().err());
     let taken = known.len() + results.iter().filter(|result| result.is_ok()).count();
     match first_error {
-        // What one transaction of an envelope lacks does not hold up the others.
+        // One invalid transaction of an envelope does not reject the others.
         Some(error) if taken == 0 => self::refused(code(error), error.to_string()),
         _ => {
             let data = if hashes.len() == 1 { Bytes::copy_from_slice(hashes[0].as_slice()) } else { Bytes::new() };
@@ -110,7 +110,7 @@ pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
     }
 }
 
-/// Checks what waited while a block was made.
+/// Rechecks a waiting transaction after a block.
 pub fn check_again(chain: &Chain, tx: &Bytes) -> response::CheckTx {
     let Ok(content) = envelope::open(tx) else { return refused(CODE_MALFORMED, "malformed".into()) };
     let pool = chain.pool();
@@ -121,7 +121,7 @@ pub fn check_again(chain: &Chain, tx: &Bytes) -> response::CheckTx {
     refused(CODE_GONE, "it waits no longer".into())
 }
 
-/// Whether these are the bytes of one of the ledger of outputs that waits.
+/// Whether these bytes are a waiting transaction of the UTXO ledger.
 fn waits_there(chain: &Chain, raw: &Bytes) -> bool {
     let decoded = hearth_utxo::tx::is_ours(raw).then(|| hearth_utxo::tx::decode(raw, chain.chain_id()).ok()).flatten();
     decoded.is_some_and(|tx| chain.outputs_pool().get(&tx.id()).is_some())
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(check(&rich), (0, true));
         // It waits: it is known, and stays so.
         assert_eq!(check(&rich), (0, true));
-        // What was refused is taken later, by this node's own RPC.
+        // A transaction rejected here may be accepted later over this node's own RPC.
         chain.set_balance(Address::from(poor.address()), U256::from(10_u128.pow(22))).unwrap();
         let tx = prism::call(1, 0, 100_000_000_000, &OwnerKey([5; 32]), 1_000_000, &poor);
         chain.submit(vec![tx.raw.clone()]).remove(0).unwrap();
@@ -186,7 +186,7 @@ mod tests {
         let whole = Bytes::from(join_network(&tx, &sidecar));
         assert_eq!(check_new(&chain, &came, &whole).code, CODE_MALFORMED);
         assert_eq!(check_new(&chain, &came, &tx.raw.0).code, 0);
-        // Another node, which has heard of none of it, comes to the same block.
+        // Another node, which has seen none of them, arrives at the same block.
         let (packed, _) = block::pack(&chain.propose(1 << 20), &[], &Default::default());
         let unpacked = block::unpack(&other, &packed);
         assert_eq!((unpacked.malformed(), unpacked.txs.len()), (None, 1));

@@ -1,6 +1,6 @@
 //! CometBFT's `config.toml` and `genesis.json`, as `cometbft testnet` writes them, changed where this node needs it.
 //!
-//! All else in the file stays, comments too: they are CometBFT's own manual of it.
+//! The rest of the file stays as it is, including comments: they are CometBFT's own manual.
 //!
 //! reads   the text of a `config.toml` of CometBFT 0.38
 //! writes  the same with other values
@@ -34,7 +34,7 @@ fn set(file: &mut Document, section: &'static str, key: &'static str, to: Value)
     Ok(())
 }
 
-/// What one node's CometBFT is to be.
+/// Settings of one node's CometBFT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The application's address: `unix:///…`.
@@ -51,7 +51,7 @@ pub struct Node {
     pub state_sync: Option<StateSync>,
 }
 
-/// Whom a node that begins from a snapshot trusts.
+/// The trust anchor of a node that starts from a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateSync {
     /// Two RPCs or one twice, between commas: `http://host:port`.
@@ -69,7 +69,7 @@ impl Node {
         let mut settings: Vec<(&'static str, &'static str, Value)> = vec![
             ("", "proxy_app", (&self.application).into()),
             ("", "abci", "socket".into()),
-            // Else a line for each step of consensus.
+            // Otherwise CometBFT logs a line for each step of consensus.
             ("", "log_level", "error".into()),
             ("rpc", "laddr", (&self.rpc).into()),
             ("p2p", "laddr", (&self.p2p).into()),

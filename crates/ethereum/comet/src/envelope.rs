@@ -1,31 +1,31 @@
-//! Transactions of CometBFT: an Ethereum transaction as it is, or an envelope of many.
+//! CometBFT's transactions: a plain Ethereum transaction, or an envelope of many.
 //!
-//! CometBFT's cost is per transaction of its own: hashing, gossip, a check over the socket, a leaf in the block's tree.
-//! An envelope holds about [`TXS_AIMED`] Ethereum transactions, so that each pays a hundredth of it.
+//! CometBFT has a fixed cost for each of its transactions: hashing, gossip, a check over the socket, a leaf in the
+//! block's tree. An envelope holds about [`TXS_AIMED`] Ethereum transactions, so each pays a hundredth of that cost.
 //!
 //! An envelope is the byte [`MARK`], with which no Ethereum transaction begins (EIP-2718: a type below 0x80, or a list
 //! from 0xc0), the byte [`VERSION`], and for each transaction its length as a varint and its bytes.
 //!
 //! memory  slices of the bytes that CometBFT sent
-//! drops   nothing: what is no envelope is an error
+//! drops   nothing: an invalid envelope is an error
 
 use bytes::Bytes;
 
 /// An envelope's first byte.
 pub const MARK: u8 = 0x9e;
-/// Its second.
+/// Second byte of an envelope.
 pub const VERSION: u8 = 1;
-/// An envelope that this node makes is closed with so many.
+/// An envelope that this node builds is closed at this many transactions.
 pub const TXS_AIMED: usize = 100;
-/// Or with so many bytes: well below what CometBFT's mempool takes, 1 MiB, or its RPC in Base64, 1,000,000.
+/// Or at this many bytes: well below the limits of CometBFT's mempool, 1 MiB, and of its RPC in Base64, 1,000,000.
 pub const BYTES_AIMED: usize = 256 << 10;
-/// More are refused.
+/// Envelopes with more transactions are rejected.
 pub const TXS_MAX: usize = 1000;
 
-/// What is wrong with bytes that begin as an envelope.
+/// Why bytes that begin as an envelope are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// A later program's.
+    /// The version byte of a later program.
     #[error("envelope: version {0} is not known")]
     Version(u8),
     /// It ends within a transaction, or a length is no varint.
@@ -34,7 +34,7 @@ pub enum EnvelopeError {
     /// No transactions.
     #[error("envelope: empty")]
     Empty,
-    /// Too many.
+    /// More than [`TXS_MAX`] transactions.
     #[error("envelope: more than {TXS_MAX} transactions")]
     TooMany,
 }
@@ -42,14 +42,14 @@ pub enum EnvelopeError {
 /// Ethereum transactions in one of CometBFT's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Itself.
+    /// A plain transaction.
     Single(Bytes),
-    /// One or more.
+    /// The transactions of an envelope, at least one.
     Batch(Vec<Bytes>),
 }
 
 impl Content {
-    /// The transactions.
+    /// The transactions, in order.
     pub fn txs(&self) -> &[Bytes] {
         match self {
             Self::Single(tx) => std::slice::from_ref(tx),
@@ -142,7 +142,7 @@ pub const fn bytes_bound(raw_bytes: usize) -> usize {
     raw_bytes + 3
 }
 
-/// Bytes that an envelope takes beside its transactions, and in the block's list.
+/// Overhead of an envelope in bytes, its length in the block's list included.
 pub const FRAME_BYTES: usize = 2 + 1 + 5;
 
 #[cfg(test)]

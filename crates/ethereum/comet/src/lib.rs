@@ -1,7 +1,7 @@
-//! The ledger as an application of CometBFT.
+//! The ledger as a CometBFT application.
 //!
-//! [`App`] answers what CometBFT asks; [`Spreader`] hands this node's transactions to the others; [`testnet_dirs`]
-//! writes a network's files. docs/cometbft.md tells the whole.
+//! [`App`] answers CometBFT's requests; [`Spreader`] hands this node's transactions to the others; [`testnet_dirs`]
+//! writes a network's files. docs/cometbft.md has the full design.
 
 pub mod app;
 pub mod app_hash;

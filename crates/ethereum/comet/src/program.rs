@@ -12,14 +12,14 @@ pub enum ProgramError {
     /// Not where it should be.
     #[error("{0} is no program; --cometbft names CometBFT's")]
     Given(PathBuf),
-    /// Nowhere.
+    /// The program is not in any of the usual places.
     #[error(
         "cometbft is neither on the PATH nor in Go's folder of programs. Install it with\n    {INSTALL}\nor name it with --cometbft PATH"
     )]
     Nowhere,
 }
 
-/// Finds the program.
+/// Finds CometBFT's program.
 pub fn find(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     find_in(given, |name| std::env::var_os(name))
 }

@@ -1,12 +1,12 @@
-//! Query: what a client of CometBFT's RPC can ask the ledger (`abci_query`). Our own RPC answers much more.
+//! Query: the part of the ledger that clients of CometBFT's RPC can query (`abci_query`). Our own RPC offers much more.
 //!
 //! Paths: `/account` (data: an address, 20 bytes), `/storage` (an address and a slot, 52 bytes), `/tx` (a hash, 32
-//! bytes), `/block` (nothing: the block of the height asked for), `/outputs` (an owner's key, 32 bytes),
-//! `/snapshots` (nothing: the heights of this node's, which the application knows). Answers are JSON. A height of 0 is
-//! the newest; of accounts those whose state is kept are known, of outputs the newest.
+//! bytes), `/block` (no data: the block at the given height), `/outputs` (an owner's key, 32 bytes), `/snapshots` (no
+//! data: the heights of this node's snapshots, answered by the application). Answers are JSON. A height of 0 is the
+//! newest; accounts are known at heights whose state is kept, outputs at the newest only.
 //!
 //! reads   the state after a block; blocks
-//! drops   nothing: what there is no answer to has a code
+//! drops   nothing: a query without an answer gets a code
 
 use alloy_consensus::Transaction;
 use alloy_primitives::{Address, B256, U256};
@@ -22,7 +22,7 @@ pub const CODE_HEIGHT: u32 = 2;
 /// Nothing of that name.
 pub const CODE_UNKNOWN: u32 = 3;
 
-/// Answers.
+/// Answers an `abci_query`.
 pub fn answer(chain: &Chain, query: &request::Query) -> response::Query {
     let head = chain.head().number();
     let height = match u64::try_from(query.height) {
@@ -77,7 +77,7 @@ pub fn answer(chain: &Chain, query: &request::Query) -> response::Query {
     }
 }
 
-/// What an owner has on the ledger of outputs, by asset.
+/// An owner's balances on the UTXO ledger, by asset.
 fn outputs(chain: &Chain, owner: B256) -> Option<Value> {
     let balances = chain.outputs().balances(&hearth_utxo::OwnerKey(owner.0));
     let of = |(units, outputs): (u128, usize)| json!({ "units": units.to_string(), "outputs": outputs });

@@ -21,23 +21,23 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RpcError {
-    /// No connection, or something else than an answer.
+    /// The connection failed, or the answer is invalid.
     #[error("CometBFT's RPC at {0}")]
     Client(ClientError),
     /// It answers with an error.
     #[error("CometBFT refuses {method}: {error}")]
     Refused {
-        /// What was asked.
+        /// The method called.
         method: String,
-        /// Its words.
+        /// CometBFT's error message.
         error: String,
     },
-    /// An answer of another shape.
+    /// The answer has an unexpected shape.
     #[error("CometBFT's answer to {method} has no {what}")]
     Shape {
-        /// What was asked.
+        /// The method called.
         method: &'static str,
-        /// What is missing.
+        /// The missing field.
         what: &'static str,
     },
 }
@@ -46,7 +46,7 @@ impl From<ClientError> for RpcError {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Refused { method, message, data, .. } => {
-                // What is wrong with a transaction is in the data alone.
+                // Only the data says what is wrong with a transaction.
                 let error = data.map_or_else(|| message.clone(), |data| format!("{message}: {data}"));
                 Self::Refused { method, error }
             }
@@ -62,7 +62,7 @@ pub struct Rpc(RpcClient);
 /// How far a CometBFT node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Its last block.
+    /// Height of the last block.
     pub height: u64,
     /// The app hash in that block's header: after the block before it.
     pub app_hash: String,
@@ -79,7 +79,7 @@ impl Rpc {
         Ok(Self(RpcClient::new(url.trim_end_matches('/'), &options)?))
     }
 
-    /// Where it is.
+    /// URL of the RPC.
     pub fn url(&self) -> &str {
         self.0.url()
     }

@@ -1,4 +1,4 @@
-//! The homes of a network's nodes: CometBFT makes keys and files, this fits them to the application.
+//! The homes of a network's nodes: CometBFT creates keys and files, this module adapts them to the application.
 //!
 //! reads   the files that `cometbft testnet` writes
 //! writes  per node a folder: `config/` and `data/` of CometBFT, and room for the application's `ledger/`
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::config_toml::{Node, SettingError, StateSync};
 
-/// A Unix socket's path may have so many bytes; a longer one is named from the node's folder.
+/// Maximum length of a Unix socket's path in bytes; a longer one is given relative to the node's folder.
 const SOCKET_PATH_MAX: usize = 107;
 
 /// A network to be.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Nodes that vote.
+    /// Number of validators.
     pub validators: u16,
     /// Nodes that only follow.
     pub followers: u16,
@@ -33,12 +33,12 @@ pub struct Network {
     pub genesis: Value,
 }
 
-/// A node's place.
+/// Folder and addresses of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     /// Its folder: CometBFT's `--home`.
     pub folder: PathBuf,
-    /// Its address.
+    /// IP address of the node.
     pub host: String,
     /// Where its peers find it.
     pub p2p_port: u16,
@@ -50,46 +50,46 @@ pub enum HomesError {
     /// Not a fresh place.
     #[error("{0} is there already; name another folder, or remove it")]
     Exists(PathBuf),
-    /// A network that is there is another than the one that was asked for.
+    /// An existing network differs from the requested one.
     #[error("the network in {folder} has {there} {what}, not {wanted}; leave that out, or name another folder")]
     Other {
-        /// Its folder.
+        /// Folder of the existing network.
         folder: PathBuf,
-        /// In what it differs.
+        /// The property that differs.
         what: &'static str,
         /// Of that in the folder,
         there: u64,
-        /// and as it was asked for.
+        /// and in the request.
         wanted: u64,
     },
     /// More than there are addresses.
     #[error("{0} nodes; from 1 to 100 are possible")]
     Count(u32),
-    /// Files.
+    /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// CometBFT's program.
+    /// `cometbft testnet` failed.
     #[error("{program} testnet: {why}")]
     Program {
-        /// Which.
+        /// Path of CometBFT's program.
         program: PathBuf,
-        /// What it said.
+        /// Its error message.
         why: String,
     },
-    /// Its genesis.
+    /// CometBFT's genesis file does not parse.
     #[error("{path}: {source}")]
     Genesis {
-        /// Which.
+        /// Path of the genesis file.
         path: PathBuf,
-        /// What is wrong.
+        /// The parser's error.
         source: serde_json::Error,
     },
-    /// Its configuration.
+    /// CometBFT's configuration cannot be edited.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
@@ -102,7 +102,7 @@ impl Home {
         format!("unix://{}", path.display())
     }
 
-    /// CometBFT's RPC.
+    /// URL of CometBFT's RPC.
     pub fn comet_rpc(&self) -> String {
         format!("http://{}:{}", self.host, self.p2p_port + 1)
     }
@@ -112,7 +112,7 @@ impl Home {
         format!("{}:{}", self.host, self.web3_port())
     }
 
-    /// Its port.
+    /// TCP port of our Web3 RPC.
     pub fn web3_port(&self) -> u16 {
         self.p2p_port + 2
     }
@@ -122,7 +122,7 @@ impl Home {
         self.folder.join("config/genesis.json")
     }
 
-    /// The application's folder.
+    /// Folder of the application's ledger.
     pub fn ledger(&self) -> PathBuf {
         self.folder.join("ledger")
     }
@@ -151,7 +151,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> HomesError {
     move |source| HomesError::File { path: path.into(), source }
 }
 
-/// Writes the homes of a network into `folder`, which must not be there.
+/// Writes the homes of a network into `folder`, which must not exist.
 pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Home>, HomesError> {
     let count = u32::from(network.validators) + u32::from(network.followers);
     if network.validators == 0 || count > 100 {
@@ -175,29 +175,29 @@ pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Ho
     Ok(homes)
 }
 
-/// What somebody wants of a network that may be there already.
+/// Properties that the user requires of a network that may exist already.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// Nodes that vote.
+    /// Number of validators.
     pub validators: Option<u16>,
     /// Nodes that only follow.
     pub followers: Option<u16>,
-    /// The chain's id.
+    /// EVM chain id.
     pub chain_id: Option<u64>,
 }
 
-/// A network's homes.
+/// The homes of an existing network.
 pub struct Found {
     /// Those of the nodes that vote, then those of the others.
     pub homes: Vec<Home>,
-    /// Nodes that vote.
+    /// Number of validators.
     pub validators: usize,
-    /// The chain's id.
+    /// EVM chain id.
     pub chain_id: u64,
 }
 
-/// The homes that are in `folder` already, if there are any; their ports are those of this network. An error where they
-/// are not what is wanted.
+/// Returns the homes that already exist in `folder`, if any, with this network's ports. Fails if they do not match
+/// `wanted`.
 pub fn find(folder: &Path, network: &Network, wanted: &Wanted) -> Result<Option<Found>, HomesError> {
     let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
     let there = |number: &u32| folder.join(format!("node{number}/config/config.toml")).exists();
@@ -289,7 +289,7 @@ mod tests {
         assert!(why(Wanted { validators: Some(4), ..Wanted::default() }).contains("has 2 validators, not 4"));
         assert!(why(Wanted { followers: Some(0), ..Wanted::default() }).contains("has 1 followers, not 0"));
         assert!(why(Wanted { chain_id: Some(8), ..Wanted::default() }).contains("has 7 as its chain's id, not 8"));
-        // What is right goes on to the settings, of which this file has none.
+        // A match proceeds to the settings, which this file lacks.
         let right = Wanted { validators: Some(2), followers: Some(1), chain_id: Some(7) };
         assert!(why(right).contains("proxy_app"));
     }

@@ -1,15 +1,16 @@
-//! Handing this node's transactions to the other nodes, in envelopes through CometBFT's mempool.
+//! Sends this node's transactions to the other nodes, in envelopes through CometBFT's mempool.
 //!
-//! What comes over our own RPC is in this node's pools alone. A thread collects what has become executable for
-//! [`GATHER`], or until an envelope is full, and hands envelopes to the RPC of this node's CometBFT, which carries them
-//! to every mempool and so, through CheckTx, to every pool: whoever proposes next has them. Those of the ledger of
-//! outputs go the same way. A validator that is alone proposes from its own pools, and nothing is handed over. What
-//! still waits after [`AGAIN`] blocks is handed over once more, and so is, at a start, what waited before.
+//! A transaction received over our own RPC is only in this node's pools. A thread collects those that have become
+//! executable for [`GATHER`], or until an envelope is full, and submits envelopes to the RPC of this node's CometBFT,
+//! which carries them to every mempool and so, through CheckTx, to every pool: the next proposer has them. The UTXO
+//! ledger's transactions take the same way. A lone validator proposes from its own pools, and submits nothing.
+//! Transactions that still wait after [`AGAIN`] blocks are submitted once more, and so are, at a start, those that
+//! waited before.
 //!
 //! reads   the pools' news
-//! writes  `broadcast_tx_async`, on a connection that is kept
-//! memory  the hashes of this node's transactions that wait, bounded by the pools
-//! drops   nothing: what CometBFT does not take now is handed over again
+//! writes  `broadcast_tx_async`, on a persistent connection
+//! memory  the hashes of this node's waiting transactions, bounded by the pools
+//! drops   nothing: envelopes that CometBFT rejects are submitted again
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,19 +34,19 @@ use crate::rpc::Rpc;
 
 /// How long an envelope is left open for more.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long the thread waits for news before it looks for what to hand over again.
+/// How long the thread waits for news before it looks for overdue transactions.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Blocks after which what still waits is handed over again.
+/// Blocks after which a waiting transaction is submitted again.
 const AGAIN: u64 = 20;
 
-/// What the thread and the application share.
+/// State shared by the thread and the application.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Hashes that came through CometBFT.
     pub came: Came,
     /// Whether this node is the only validator.
     pub alone: AtomicBool,
-    /// Envelopes handed over.
+    /// Envelopes submitted to CometBFT.
     pub envelopes: AtomicU64,
     /// Envelopes that CometBFT's RPC did not take.
     pub failed: AtomicU64,
@@ -53,7 +54,7 @@ pub struct Shared {
     bell: Arc<Bell>,
 }
 
-/// What wakes the thread.
+/// Wakes the thread.
 #[derive(Debug, Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -66,7 +67,7 @@ impl Bell {
         self.heard.notify_all();
     }
 
-    /// Waits until it is rung; says whether it was within `patience`.
+    /// Waits for the bell; returns whether it rang within `patience`.
     fn wait(&self, patience: Duration) -> bool {
         let mut rung = self.rung.lock();
         self.heard.wait_while_for(&mut rung, |rung| !*rung, patience);
@@ -81,7 +82,7 @@ pub struct Spreader {
 }
 
 impl Spreader {
-    /// Begins.
+    /// Starts the thread.
     pub fn start(chain: Chain, rpc: Rpc, shared: Arc<Shared>) -> std::io::Result<Self> {
         let bell = || {
             let bell = shared.bell.clone();
@@ -114,14 +115,14 @@ struct Work {
     waiting: HashMap<B256, u64>,
     /// The same of the ledger of outputs.
     waiting_outputs: HashMap<B256, u64>,
-    /// Whether it was said that CometBFT does not answer.
+    /// Whether the unreachable CometBFT has been logged.
     told: bool,
 }
 
 impl Work {
     fn run(&mut self, mut feed: Feed) {
         let (mut looked, mut seen) = (0, 0);
-        // What waited when the program ended is in the pool, and nobody else may have it.
+        // Transactions that waited when the program ended are in the pool, and perhaps in no other node's.
         let mut missed = true;
         while !self.shared.stopping.load(Ordering::Relaxed) {
             if !missed && self.shared.bell.wait(PATIENCE) {
@@ -143,21 +144,21 @@ impl Work {
             if head >= looked + AGAIN {
                 looked = head;
                 self.forget();
-                // Before what came later, which may build on it.
+                // Before later transactions, which may depend on them.
                 txs.splice(0..0, txs_in_order(self.chain.pool(), overdue(&self.waiting, head)));
                 let overdue = overdue(&self.waiting_outputs, head);
                 outputs.splice(0..0, outputs_in_order(self.chain.outputs_pool(), &overdue));
             }
             self.waiting.extend(txs.iter().map(|hash| (*hash, head)));
             self.waiting_outputs.extend(outputs.iter().map(|id| (*id, head)));
-            // Should others join a validator that is alone, they are told.
+            // Should others join a lone validator, they receive it all.
             if !self.shared.alone.load(Ordering::Relaxed) {
                 self.hand_over(&txs, &outputs);
             }
         }
     }
 
-    /// Forgets what waits no more.
+    /// Forgets transactions that no longer wait.
     fn forget(&mut self) {
         let (pool, outputs) = (self.chain.pool(), self.chain.outputs_pool());
         self.waiting.retain(|hash, _| pool.get(hash).is_some());
@@ -167,7 +168,7 @@ impl Work {
     fn hand_over(&mut self, txs: &[B256], outputs: &[B256]) {
         let (pool, outputs_pool) = (self.chain.pool(), self.chain.outputs_pool());
         let mut sealer = Sealer::default();
-        // A block may have some already. In the order in which they came: one may spend what another makes.
+        // A block may include some already. In order of arrival: one may spend another's output.
         let outputs = outputs.iter().filter_map(|id| outputs_pool.get(id)).map(|tx| tx.raw.clone());
         let txs = txs.iter().filter_map(|hash| pool.get(hash)).map(|tx| tx.raw.clone());
         let mut envelopes: Vec<Bytes> = outputs.chain(txs).filter_map(|raw| sealer.push(&raw)).collect();
@@ -189,19 +190,19 @@ impl Work {
     }
 }
 
-/// What waits too long.
+/// Returns the transactions that have waited too long.
 fn overdue(waiting: &HashMap<B256, u64>, head: u64) -> HashSet<B256> {
     waiting.iter().filter(|(_, since)| head >= **since + AGAIN).map(|(hash, _)| *hash).collect()
 }
 
-/// Those of them that wait, each after those that its sender numbered lower.
+/// Returns those that still wait, each after its sender's lower nonces.
 fn txs_in_order(pool: &Pool, hashes: HashSet<B256>) -> Vec<B256> {
     let mut txs: Vec<SharedTx> = hashes.iter().filter_map(|hash| pool.get(hash)).collect();
     txs.sort_unstable_by_key(|tx| (tx.sender, tx.envelope.nonce()));
     txs.iter().map(|tx| tx.hash).collect()
 }
 
-/// Those of them that wait, in the order in which they came: one may spend what another makes.
+/// Returns those that still wait, in order of arrival: one may spend another's output.
 fn outputs_in_order(pool: &OutputPool, ids: &HashSet<B256>) -> Vec<B256> {
     if ids.is_empty() {
         return Vec::new();

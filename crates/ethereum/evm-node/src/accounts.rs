@@ -1,7 +1,7 @@
 //! The accounts of a development chain.
 //!
-//! reads   words: from a file, the environment or the command line
-//! writes  secret keys, which everybody has who has the words
+//! reads   the mnemonic: from a file, the environment or the command line
+//! writes  secret keys, known to anyone who knows the mnemonic
 //! source  BIP-39 and BIP-32; the path is that of anvil, Hardhat and most wallets: m/44'/60'/0'/0/n
 
 use std::fmt::Write;
@@ -44,7 +44,7 @@ pub struct MnemonicOptions {
 pub struct Mnemonic(Zeroizing<String>);
 
 impl MnemonicOptions {
-    /// The words of the options or the environment, or those that development chains share.
+    /// Returns the mnemonic of the options or the environment, or else the well-known development one.
     pub fn words(&self) -> Result<Mnemonic, EvmError> {
         let words = match (&self.mnemonic_file, &self.mnemonic) {
             (Some(path), _) => Mnemonic::of_file(path)?,
@@ -82,18 +82,18 @@ impl Mnemonic {
         Ok(words)
     }
 
-    /// Whether everybody knows them.
+    /// Whether the mnemonic is the well-known one.
     pub fn are_public(&self) -> bool {
         *self.0 == MNEMONIC
     }
 
-    /// The words themselves, to be shown to nobody unless they are public.
+    /// The mnemonic itself, which must not be shown unless it is public.
     pub fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// What is wrong with words; people count them from 1.
+/// Explains an error in a mnemonic; words are counted from 1.
 fn in_words(error: &bip39::Error) -> String {
     match error {
         bip39::Error::UnknownWord(index) => format!("word {} is not in the English list of BIP-39", index + 1),
@@ -103,9 +103,9 @@ fn in_words(error: &bip39::Error) -> String {
 
 /// An account and its key.
 pub struct DevAccount {
-    /// Where it is.
+    /// Address of the account.
     pub address: Address,
-    /// The secret key.
+    /// The secret key on secp256k1.
     pub key: [u8; 32],
 }
 
@@ -129,7 +129,7 @@ pub fn derive(words: &Mnemonic, count: u32) -> Result<Vec<DevAccount>, EvmError>
 /// From this index on a child follows from its parent's secret key, not from the public one.
 const HARDENED: u32 = 1 << 31;
 
-/// BIP-32's extended key. Once in 2^127 a child is none.
+/// BIP-32's extended key. A derived child is invalid with probability 2^-127.
 struct Extended {
     signer: Signer,
     chain_code: [u8; 32],
@@ -155,7 +155,7 @@ impl Extended {
     }
 }
 
-/// HMAC-SHA-512, in halves.
+/// HMAC-SHA-512, split into halves.
 fn halves(key: &[u8], parts: &[&[u8]]) -> ([u8; 32], [u8; 32]) {
     let mut mac = Hmac::<Sha512>::new_from_slice(key).expect("it takes keys of any length");
     parts.iter().for_each(|part| mac.update(part));
@@ -164,7 +164,7 @@ fn halves(key: &[u8], parts: &[&[u8]]) -> ([u8; 32], [u8; 32]) {
     (half(0), half(32))
 }
 
-/// What anvil and Hardhat print of them; of words that are not public, the addresses alone.
+/// Lists accounts as anvil and Hardhat do; for a private mnemonic, only the addresses.
 pub fn listing(accounts: &[DevAccount], balance: U256, words: &Mnemonic) -> String {
     let mut text = String::from("\nAvailable Accounts\n==================\n\n");
     let wei = U256::from(10u128.pow(18));

@@ -1,13 +1,13 @@
-//! `hearth evm import`, `export` and `verify`: a chain as a file of blocks, one behind the other in RLP.
+//! `hearth evm import`, `export` and `verify`: a chain as a file of consecutive blocks in RLP.
 //!
 //! reads   the file; the genesis; the chain's folder
 //! writes  the chain's folder, block by block; or the file, as a whole
 //! memory  one block of the file; for `verify` the chain's state
-//! drops   nothing: what is wrong with the file ends the command with its byte or the block and the field
-//! source  geth's `import` and `export`, whose files these are
+//! drops   nothing: an error in the file ends the command with its byte, or with the block and the field
+//! source  geth's `import` and `export`, which use the same files
 //!
-//! A block is appended when every rule holds and not before, so a file that ends badly leaves whole blocks alone. What
-//! of the file the chain has already is compared and passed over.
+//! A block is appended only when every rule holds, so a file with a bad end leaves whole blocks. Blocks that the chain
+//! has already are compared and skipped.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -24,11 +24,11 @@ use serde_json::Value;
 
 use super::{EvmError, accounts, comet, run};
 
-/// Bytes that are read from the file, or written to it, at once.
+/// Bytes per read or write of the file.
 const CHUNK_BYTES: usize = 1 << 20;
-/// How often a long import says how far it is.
+/// Interval between progress reports of a long import.
 const SAY_EVERY: Duration = Duration::from_secs(10);
-/// Blocks that stay in memory where there is no folder: as many as contracts may ask for.
+/// Blocks kept in memory without a folder: as many as contracts can refer to.
 const RECENT_BLOCKS: u64 = 256;
 
 /// Which chain a file of blocks is of.
@@ -175,8 +175,8 @@ fn genesis(source: &ChainSource) -> Result<Genesis, EvmError> {
     }
 }
 
-/// The chain of a genesis. It carries a ledger of outputs where the genesis has one, or the contract that leads there:
-/// elsewhere headers have beacon roots, in the place of which that ledger has its own.
+/// Returns the chain of a genesis. It carries a UTXO ledger if the genesis has one, or the contract that leads to it:
+/// otherwise its headers have beacon roots, whose field that ledger uses for its own commitment.
 fn of_text(text: String) -> Result<Genesis, hearth_evm::genesis::GenesisError> {
     let contract = hearth_evm_utxo::prism::ADDRESS;
     let plain = Genesis::from_json(&text);
@@ -186,7 +186,7 @@ fn of_text(text: String) -> Result<Genesis, hearth_evm::genesis::GenesisError> {
     if names_outputs || has_contract { hearth_evm_utxo::genesis::from_json(&text) } else { plain }
 }
 
-/// What a file held.
+/// The blocks that were read from a file.
 #[derive(Default)]
 struct Fed {
     blocks: u64,
@@ -209,18 +209,18 @@ impl Fed {
     }
 }
 
-/// Why a file is not read to its end.
+/// Why a file was not read to its end.
 enum Stopped {
-    /// What is wrong, and with which bytes.
+    /// The file is invalid; says what and where.
     Wrong(String),
-    /// Somebody has asked for the end.
+    /// The user has asked for the end.
     Asked,
-    /// The chain cannot go on.
+    /// The chain has stopped with an error.
     Chain(EvmError),
 }
 
 impl Stopped {
-    /// The error for the user: `kept` says what there is all the same.
+    /// Returns the error for the user; `kept` describes the blocks that were kept.
     fn of(self, path: &Path, kept: String) -> EvmError {
         match self {
             Self::Wrong(what) => EvmError::BlockFile { path: path.to_owned(), what, kept },
@@ -230,7 +230,7 @@ impl Stopped {
     }
 }
 
-/// Gives the file's blocks to the chain, one after the other.
+/// Appends the file's blocks to the chain, in order.
 fn feed(chain: &Chain, path: &Path, paths: Paths, stop: &StopSignal, say: &Say) -> Result<Fed, Stopped> {
     let cannot = |error: io::Error| Stopped::Wrong(format!("cannot read it: {error}"));
     let source: Box<dyn Read> =
@@ -267,7 +267,7 @@ fn feed(chain: &Chain, path: &Path, paths: Paths, stop: &StopSignal, say: &Say) 
     Ok(fed)
 }
 
-/// Whether the chain has the block. An error where it has another one of that height: there are no forks here.
+/// Returns whether the chain has the block. Fails if it has another one at that height: there are no forks here.
 fn is_known(chain: &Chain, block: &GivenBlock) -> Result<bool, (u64, InvalidBlock)> {
     let number = block.header.number;
     if number > chain.head().number() {
@@ -288,7 +288,7 @@ fn is_known(chain: &Chain, block: &GivenBlock) -> Result<bool, (u64, InvalidBloc
     Ok(true)
 }
 
-/// Writes the blocks that `options` name; how many.
+/// Writes the blocks that `options` select; returns how many.
 fn write(chain: &Chain, options: &EvmExport, stop: &StopSignal) -> Result<u64, EvmError> {
     let (path, head) = (&options.file, chain.head().number());
     let failed = |what: String| EvmError::File { option: "FILE", path: path.clone(), what };
@@ -319,7 +319,7 @@ fn write(chain: &Chain, options: &EvmExport, stop: &StopSignal) -> Result<u64, E
         fs::rename(&next, path)
     };
     if let Err(error) = blocks() {
-        // What there is of it would be taken for the whole.
+        // A partial file would be taken for a whole one.
         let _ = fs::remove_file(&next);
         return Err(failed(format!("cannot write it: {error}")));
     }
@@ -332,7 +332,7 @@ mod tests {
 
     use super::*;
 
-    /// A genesis in JSON, of which a file of blocks can be made.
+    /// A genesis in JSON that supports files of blocks.
     fn genesis_text() -> String {
         let accounts = rich(1..=2);
         let chain = Chain::open(ChainConfig::new(Genesis::dev(7, &accounts, 30_000_000))).expect("it opens");
@@ -399,7 +399,7 @@ mod tests {
         files.verify("chain.rlp").expect("valid");
         assert!(!files.path("unused").exists(), "it imports nothing");
         files.import("chain.rlp", "copy").expect("imported");
-        // Once more changes nothing, and a later part goes on where a first one ended.
+        // A repetition changes nothing, and a later part continues a first one.
         files.import("chain.rlp", "copy").expect("all is there");
         files.export("first.rlp", 1, Some(1)).expect("written");
         files.export("rest.rlp", 2, None).expect("written");
@@ -421,7 +421,7 @@ mod tests {
         assert!(cut.contains("cut.rlp: byte ") && cut.contains("the chain ends with block 2"), "{cut}");
         let cut = files.verify("cut.rlp").expect_err("a byte is missing").to_string();
         assert!(cut.contains("blocks up to 2 are valid"), "{cut}");
-        // A file that begins later, and one of another chain.
+        // A file with a gap before its first block, and one of another chain.
         files.export("rest.rlp", 2, None).expect("written");
         let early = files.import("rest.rlp", "rest").expect_err("block 1 is missing").to_string();
         assert!(early.contains("number is 2, not 1"), "{early}");

@@ -12,7 +12,7 @@ use hearth_evm::chain::Chain;
 
 use super::EvmError;
 
-/// Nobody has connected for so long: CometBFT is asked whether it is there, and again after as long.
+/// After this long without a connection the node asks whether CometBFT is up, and again after as long.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Who decides on blocks.
@@ -49,12 +49,12 @@ pub struct CometOptions {
     pub snapshots_kept: Option<u16>,
 }
 
-/// Blocks from one snapshot to the next where nothing else is said.
+/// Default number of blocks between snapshots.
 const SNAPSHOT_INTERVAL: u64 = 1000;
-/// Snapshots that are kept where nothing else is said.
+/// Default number of snapshots that are kept.
 const SNAPSHOTS_KEPT: u16 = 2;
 
-/// The least that is kept where not all blocks are: what contracts can ask for.
+/// Minimum number of blocks kept when pruning: the range of BLOCKHASH.
 const RETAINED_MIN: u64 = 256;
 
 fn retained(text: &str) -> Result<u64, String> {
@@ -63,12 +63,12 @@ fn retained(text: &str) -> Result<u64, String> {
 }
 
 impl CometOptions {
-    /// Whether CometBFT decides.
+    /// Whether CometBFT decides blocks.
     pub fn is_cometbft(&self) -> bool {
         self.consensus == Consensus::Cometbft
     }
 
-    /// Refuses what only CometBFT would make use of where it does not decide.
+    /// Rejects options that only have an effect under CometBFT, if CometBFT is not in use.
     pub fn check(&self) -> Result<(), EvmError> {
         let given = [
             ("--abci", self.abci.is_some()),
@@ -87,13 +87,13 @@ impl CometOptions {
         self.abci.clone().unwrap_or_else(|| "tcp://127.0.0.1:26658".parse().expect("an address"))
     }
 
-    /// CometBFT's RPC.
+    /// URL of CometBFT's RPC.
     fn comet_rpc(&self) -> &str {
         self.comet_rpc.as_deref().unwrap_or("http://127.0.0.1:26657")
     }
 }
 
-/// What serves CometBFT; ends when dropped.
+/// The ABCI server for CometBFT; stops when dropped.
 pub struct Engine {
     // The server ends first: nothing new comes then.
     server: Server,
@@ -103,7 +103,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// What to tell the operator, once, of a CometBFT that lives and does not connect.
+    /// Returns a warning for the operator, once, if CometBFT is up but does not connect.
     pub fn complaint(&mut self) -> Option<String> {
         let (connections, rpc) = (self.server.connections(), &self.rpc);
         self.solitude.is_forsaken(Instant::now(), connections, || rpc.status().is_ok()).then(|| {
@@ -117,8 +117,8 @@ impl Engine {
     }
 }
 
-/// How long nobody has been connected. CometBFT ends when it loses its application, or means to: it can hang on its
-/// way out, answer its RPC and never connect again. Before its first handshake it answers nothing.
+/// Tracks how long CometBFT has been disconnected. CometBFT is meant to exit when it loses its application, but it can
+/// hang on its way out: it answers its RPC and never connects again. Before its first handshake it answers nothing.
 #[derive(Default)]
 struct Solitude {
     since: Option<Instant>,
@@ -126,7 +126,7 @@ struct Solitude {
 }
 
 impl Solitude {
-    /// Whether nobody has connected for a while although CometBFT answers; said once until somebody connects.
+    /// Whether CometBFT answers but has not connected for a while. Reported once per disconnection.
     fn is_forsaken(&mut self, now: Instant, connections: usize, answers: impl FnOnce() -> bool) -> bool {
         if connections > 0 {
             *self = Self::default();

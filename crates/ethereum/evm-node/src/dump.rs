@@ -1,11 +1,11 @@
-//! Both ledgers of a chain as a file, to begin another with.
+//! Dumps both ledgers of a chain to a file, from which another chain can start.
 //!
-//! reads   the newest state; the file's rules, where there is one already
-//! writes  a genesis in geth's JSON form, with the ledger of outputs where there is anything in it: what `--genesis`
-//!         and `--state` read
+//! reads   the newest state; the rules of an existing file
+//! writes  a genesis in geth's JSON form, with the UTXO ledger unless that is empty: the input of `--genesis` and
+//!         `--state`
 //! memory  accounts and outputs as JSON
 //!
-//! A chain that begins so begins with block 0; its time goes on from that of the newest block.
+//! Such a chain starts at block 0; its time continues from that of the newest block.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use super::EvmError;
 
-/// Bytes that go to the file at once.
+/// Bytes per write to the file.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A file that says how far its save is.
+/// A file that reports the progress of its save.
 struct Saving<'a> {
     file: File,
     save: &'a Save,
@@ -56,7 +56,7 @@ pub fn write(path: &Path, chain: &Chain, save: &Save) -> Result<(), EvmError> {
     write().map_err(|error| failed(format!("cannot write it: {error}")))
 }
 
-/// A genesis of what a chain has, and the newest rules.
+/// Returns a genesis with a chain's contents and the newest rules.
 pub fn of(chain: &Chain) -> Result<Value, EvmError> {
     Ok(chain.dump(newest_rules(chain.chain_id()))?)
 }

@@ -1,10 +1,10 @@
-//! evm-node: the EVM ledger as a node, and a network of such nodes under CometBFT: `hearth evm`.
+//! `hearth evm`: the EVM ledger as a node, and a network of such nodes under CometBFT.
 //!
 //! reads   options; the folder of a chain; CometBFT's answers
 //! writes  the chain's folder, the node's workspace
 //!
-//! The walk: [`run()`] opens the chain and serves it; [`stages`] shows its threads as tiles; [`comet`] joins it to
-//! CometBFT, of which [`testnet`] starts a network. [`chain_file`] reads and writes chains as files of blocks.
+//! Reading order: [`run()`] opens the chain and serves it; [`stages`] shows its threads as tiles; [`comet`] connects it
+//! to CometBFT; [`testnet`] starts a network of such nodes; [`chain_file`] reads and writes chains as files of blocks.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -191,89 +191,89 @@ pub struct EvmRun {
 /// Why the chain does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum EvmError {
-    /// The words are none.
+    /// The mnemonic is invalid.
     #[error("{from}: {what}")]
     Mnemonic {
-        /// The option, or whatever else gave them.
+        /// The option, variable or file that gave the words.
         from: String,
-        /// What is wrong.
+        /// Why it is invalid.
         what: String,
     },
-    /// A file that is not what it should be.
+    /// A file given by an option is invalid.
     #[error("{option} {}: {what}", path.display())]
     File {
         /// The option that names it.
         option: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Why it is invalid.
         what: String,
     },
-    /// A file of blocks that is not one to its end.
+    /// A file of blocks is invalid from some place on.
     #[error("{}: {what}; {kept}", path.display())]
     BlockFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault, and its place.
         what: String,
-        /// What there is all the same.
+        /// The part that was read all the same.
         kept: String,
     },
-    /// A file of blocks was being read when the end was asked for.
+    /// A stop was requested while a file of blocks was read.
     #[error("interrupted: {0}")]
     Interrupted(String),
-    /// Options that say nothing together.
+    /// These options have no effect together.
     #[error("{0} does nothing {1}")]
     Idle(&'static str, &'static str),
     /// An option that would have this node make other blocks than the others of its network.
     #[error("{0} is for a chain of one node: with --consensus cometbft all nodes must have the same limits")]
     OneNode(&'static str),
-    /// The network runs.
+    /// The network in this folder already runs.
     #[error("the network in {} runs already: stop it first, or name another folder with --dir", .0.display())]
     Running(PathBuf),
-    /// The chain.
+    /// The chain cannot be opened.
     #[error("{0}{hint}", hint = hint(.0))]
     Chain(#[from] ChainError),
-    /// The chain cannot go on.
+    /// The chain has stopped with an error.
     #[error("the chain has stopped: {0}")]
     Stopped(String),
     /// CometBFT cannot be served.
     #[error("--abci {address}: {source}")]
     Abci {
-        /// Where.
+        /// The address to listen on.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The folder of snapshots.
     #[error("cannot keep snapshots in {}: {source}", path.display())]
     Snapshots {
-        /// Where.
+        /// Folder of the snapshots.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// CometBFT's RPC.
+    /// CometBFT's RPC failed.
     #[error(transparent)]
     CometRpc(#[from] CometError),
-    /// CometBFT's program.
+    /// CometBFT's program was not found.
     #[error(transparent)]
     Program(#[from] hearth_comet::program::ProgramError),
-    /// A network's homes.
+    /// A network's homes cannot be written or read.
     #[error(transparent)]
     Homes(#[from] hearth_comet::testnet_dirs::HomesError),
-    /// A node's process.
+    /// A node's process cannot be started.
     #[error("cannot start {what}: {source}")]
     Start {
-        /// Which.
+        /// The program to start.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The port.
+    /// No free port was found.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The server.
+    /// The RPC server cannot start.
     #[error(transparent)]
     Serve(#[from] hearth_web3::ServeError),
 }
@@ -289,7 +289,7 @@ impl ExitCode for EvmError {
     }
 }
 
-/// What to do about it.
+/// Returns advice for the user, or an empty string.
 fn hint(error: &ChainError) -> &'static str {
     use hearth_evm::blocks::BlocksError;
     use hearth_evm::state::StateError;
@@ -307,17 +307,17 @@ fn hint(error: &ChainError) -> &'static str {
     }
 }
 
-/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program
-/// gives it; a program without the lab has none.
+/// Instruments that observe a node from within its process. They belong to the lab, which a node does not depend on, so
+/// the program passes them in; a program without the lab has none.
 #[derive(Clone, Copy)]
 pub struct Instruments {
-    /// Makes the dashboard's view of a node, whose workspace is at a path that is known once it has a port.
+    /// Makes the dashboard's view of a node. The workspace path is set once the node has a port.
     pub look_at: fn(Arc<OnceLock<PathBuf>>) -> LookAt,
     /// Makes the profiler of a node that has this chain.
     pub profiler: fn(Chain) -> Arc<dyn Profiler>,
 }
 
-/// Follows the command.
+/// Runs a `hearth evm` command.
 pub fn run(
     command: &EvmCommand,
     instruments: Option<Instruments>,

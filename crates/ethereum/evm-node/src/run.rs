@@ -39,12 +39,12 @@ const SAVE_PATIENCE: Duration = Duration::from_secs(120);
 /// Gas of a block for each second that blocks are apart, and at least. Half of it is the target, beyond which the base
 /// fee rises: 20,000 transfers a second stay below.
 const GAS_PER_SECOND: u64 = 1_000_000_000;
-/// Where nothing else is said.
+/// Default chain id, that of anvil and Hardhat.
 const CHAIN_ID: u64 = 31337;
 /// Threads beyond which a block is hardly faster.
 const THREADS_MAX: usize = 4;
 
-/// What bounds the pool.
+/// Returns the limits of the pool.
 fn pool(options: &EvmRun, cometbft: bool) -> PoolConfig {
     let usual = if cometbft { PoolConfig::comet() } else { PoolConfig::default() };
     PoolConfig {
@@ -54,14 +54,14 @@ fn pool(options: &EvmRun, cometbft: bool) -> PoolConfig {
     }
 }
 
-/// How many states are kept; nothing where no option says so.
+/// Returns how many states to keep; `None` without such an option.
 fn history(options: &EvmRun) -> Option<History> {
     let blocks = if options.archive { Some(u64::MAX) } else { options.history };
     let bytes = options.history_mib.map_or(History::BYTES, |mib| u64::from(mib) << 20);
     blocks.map(|blocks| History { blocks, bytes })
 }
 
-/// Runs until Ctrl-C.
+/// Runs a node until Ctrl-C.
 pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     check(options)?;
     let words = options.words.words()?;
@@ -116,7 +116,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
     server.stop();
     drop(stages);
     chain.stop();
-    // Before what only saves time: a chain in memory has nothing else.
+    // Save before mere optimizations: a chain in memory has no other copy.
     let written = save.map(|(path, save)| dump::write(path, &chain, &save).map(|()| path)).transpose();
     shorten(&chain, say);
     if let Some(path) = written? {
@@ -125,12 +125,12 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
 }
 
-/// Threads that execute a block where no option says how many.
+/// Default number of threads that execute a block.
 pub(super) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
 }
 
-/// Returns what looks at this chain, whose workspace is at a path that is known later.
+/// Returns the instruments for this chain, whose workspace path is known later.
 fn of_chain(
     instruments: Option<Instruments>,
     options: &EvmRun,
@@ -148,13 +148,13 @@ fn of_chain(
 fn web3_config(options: &EvmRun, accounts: &[DevAccount], address: SocketAddr) -> hearth_web3::Config {
     let mut web3 = hearth_web3::Config::new(address);
     web3.accounts = accounts.iter().map(|account| account.key).collect();
-    // What changes the chain at will would change it on this node alone.
+    // Development methods would change the chain on this node alone.
     web3.dev = !options.comet.is_cometbft();
     web3.durable = options.durable;
     web3.hosts = options.allow_host.clone();
     web3.origins = options.allow_origin.clone();
     web3.limits.connections_per_address = options.max_connections_per_address;
-    // It executes such blocks twice, and is of use to developers alone.
+    // It executes such blocks twice, and is useful to developers only.
     let prints = web3.dev && !options.quiet && !options.no_console_log;
     web3.console = prints.then_some(print_console);
     if let Some(version) = &options.client_version {
@@ -171,8 +171,8 @@ fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
     PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--port", source).explained()
 }
 
-/// Prints what contracts send to the console, beside what the node itself says. Lines wait for their reader in a
-/// bounded queue and are dropped when it is full: a call must not wait for a pipe that nobody reads.
+/// Prints contracts' console output along with the node's own. Lines wait in a bounded queue and are dropped when it is
+/// full: a call must not block on a pipe that is not read.
 fn print_console(text: &str) {
     static LINES: OnceLock<SyncSender<String>> = OnceLock::new();
     let lines = LINES.get_or_init(|| {
@@ -203,7 +203,7 @@ fn check(options: &EvmRun) -> Result<(), EvmError> {
     limit_option(options).map_or(Ok(()), |option| Err(EvmError::OneNode(option)))
 }
 
-/// Makes the next start quick. What fails costs time there and nothing else.
+/// Compacts the chain's files so that the next start is fast. A failure only costs time there.
 pub(super) fn shorten(chain: &Chain, say: &Say) {
     let begun = Instant::now();
     match chain.shorten(SHORTEN_MAX) {
@@ -220,7 +220,7 @@ pub(super) fn shorten(chain: &Chain, say: &Say) {
     }
 }
 
-/// What those can do who reach the node from elsewhere.
+/// Describes what clients that reach the node from elsewhere can do.
 fn reach(cometbft: bool, accounts: usize) -> &'static str {
     match (cometbft, accounts) {
         (false, _) => "whoever reaches this address can change the chain at will",
@@ -318,8 +318,8 @@ fn gas_limit(options: &EvmRun) -> u64 {
     options.gas_limit.unwrap_or(by_time)
 }
 
-/// The options that the chain depends on from block zero on, as a folder keeps them. The limits of a transaction are
-/// none: they may change until there is a block, and are kept with the forks.
+/// The options that the chain depends on from block zero, as a folder records them. Transaction limits are not among
+/// them: they may change until the first block, and are stored with the forks.
 fn of_the_chain(options: &EvmRun, accounts: &[DevAccount]) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("--chain-id", options.chain_id.unwrap_or(CHAIN_ID).to_string()),
@@ -333,7 +333,7 @@ fn of_the_chain(options: &EvmRun, accounts: &[DevAccount]) -> Vec<(&'static str,
     all
 }
 
-/// Of a folder's chain that began with other options, which these are: block zero's hash says nothing of them.
+/// Explains an error about a folder's chain that began with other options: block zero's hash does not show which.
 fn began_otherwise(options: &EvmRun, accounts: &[DevAccount], why: ChainError) -> EvmError {
     let is_other = matches!(
         why,
@@ -375,7 +375,7 @@ fn ether_text(wei: U256) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// What the folder's block zero is; of a new chain, what the options say of it.
+/// Returns the folder's block zero; for a new chain, the one that the options describe.
 fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<Beginning, EvmError> {
     // Each validator makes block zero for itself: it has to be the same one.
     let now = if options.comet.is_cometbft() { 0 } else { unix_time().as_secs() };

@@ -1,12 +1,12 @@
-//! An EVM node's stages, told as tiles are: what the monitor knows of a node holds for this one too.
+//! Presents an EVM node's stages as tiles, so that the monitor works on it as on any other node.
 //!
-//! reads   what chain, pool and Web3 have counted; the CPU time of this process's threads
+//! reads   the counters of chain, pool and Web3; the CPU time of this process's threads
 //! writes  the node's workspace, ten times a second
 //! memory  the workspace, 20 KiB
 //!
-//! The stages are work on threads that are not run here: Web3's take requests, `recover` decodes transactions and
-//! finds out who sent them, `pool` takes them in, `exec` chooses and executes, `commit` makes the roots and writes.
-//! No link joins them: they call each other.
+//! The stages are work on threads that run elsewhere: Web3's threads take requests, `recover` decodes transactions and
+//! recovers their senders, `pool` admits them, `exec` chooses and executes, `commit` computes the roots and writes. No
+//! link joins them: they call each other.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use hearth_tile::outside::{Done, Outside};
 use hearth_tile::topology::{CounterSpec, LatencySpec, ServiceSpec, TileSpec, Topology};
 use hearth_tile::{Clock, CounterKind, CounterSet};
 
-/// How often the stages tell where they stand.
+/// Interval between updates of the workspace.
 const BEAT: Duration = Duration::from_millis(100);
 /// Beats from one look at the threads' CPU time to the next.
 const CPU_EVERY: u64 = 10;
@@ -118,26 +118,26 @@ const OF_COMMIT: [Part; 4] = [
     ("block_total", "Time of making a block, from choosing transactions to publishing.", BlockTimes::total_us),
 ];
 
-/// Why the stages cannot be told of.
+/// Why the stages cannot be published.
 #[derive(Debug, thiserror::Error)]
 pub enum StagesError {
-    /// The workspace.
+    /// The workspace cannot be created.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// The thread.
+    /// The thread cannot be started.
     #[error("no thread that tells of the stages: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// What the stages read.
+/// The sources of the published values.
 pub struct Sources {
-    /// The chain.
+    /// The chain whose stages are published.
     pub chain: Chain,
-    /// What Web3 has counted: names, meanings and values.
+    /// Web3's counters: names, meanings and values.
     pub web3: Arc<hearth_web3::Counters>,
 }
 
-/// Stages that are told of until this is dropped.
+/// Publishes the stages until dropped.
 pub struct Stages {
     stop: mpsc::Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -169,7 +169,7 @@ impl Drop for Stages {
     }
 }
 
-/// What is told of.
+/// Returns the topology to publish: one tile per stage, and Web3's counters.
 fn topology(name: &str, web3: &hearth_web3::Counters) -> Topology {
     let of_blocks = |parts: &[Part]| {
         let spec = |(name, help, _): &Part| LatencySpec { name: (*name).into(), help: (*help).into() };
@@ -192,7 +192,7 @@ fn topology(name: &str, web3: &hearth_web3::Counters) -> Topology {
     Topology { name: name.into(), tiles, links: vec![], services }
 }
 
-/// Tells of the stages.
+/// Publishes the stages' counters at each beat.
 struct Teller {
     clock: Clock,
     sources: Sources,
@@ -217,7 +217,7 @@ impl Teller {
             web3: stages.stage(0, cores)?,
             recover: stages.stage(1, cores)?,
             pool: stages.stage(2, cores)?,
-            // One thread makes a block from begin to end, whoever helps it.
+            // One thread makes a block from start to end, whichever threads help it.
             exec: stages.stage(3, 1)?,
             commit: stages.stage(4, 1)?,
             beats: 0,
@@ -239,7 +239,7 @@ impl Teller {
         self.blocks(&metrics);
     }
 
-    /// Web3: its threads' time, less what they spend in the stages that they call.
+    /// Web3: its threads' time, minus the time in stages that they call.
     fn requests(&mut self, metrics: &Metrics) {
         let counters = self.sources.web3.all();
         for (word, (_, _, value)) in self.service.words().iter().zip(&counters) {
@@ -303,7 +303,7 @@ impl Teller {
         let gas_limit = self.sources.chain.head().header.gas_limit;
         let sum = &metrics.sum;
         let [exec, commit] = [sum.begin_us + sum.deliver_us, sum.end_us + sum.commit_us + sum.evm_commit_us];
-        // The thread that makes blocks does both: its CPU time by what each takes.
+        // One thread does both, so its CPU time is split by the duration of each.
         let cpu =
             |us: u64| (u128::from(self.cpu.blocks_ns) * u128::from(us) / u128::from((exec + commit).max(1))) as u64;
         let done = |us: u64, went: u64| Done { busy_ns: us * 1000, cpu_ns: cpu(us), came: metrics.txs, went };
@@ -330,7 +330,7 @@ impl Teller {
     }
 }
 
-/// Where the stages are told of.
+/// Creates the stages' entries in the workspace.
 struct Told<'a> {
     topology: &'a Topology,
     workspace: &'a Workspace,
@@ -338,14 +338,14 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// The stage of this number, on so many threads.
+    /// Creates stage `number`, which runs on this many threads.
     fn stage<C: CounterSet>(&self, number: usize, threads: usize) -> Result<Outside<C>, WorkspaceError> {
         let spec = &self.topology.tiles[number];
         Ok(Outside::new(spec, self.workspace.counters(&spec.name())?, threads, self.clock))
     }
 }
 
-/// CPU time of threads by what they are called, nanoseconds.
+/// CPU time by thread name, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     web3_ns: u64,
@@ -353,7 +353,7 @@ struct Cpu {
 }
 
 impl Cpu {
-    /// What the kernel says; nothing of a thread of which it does not.
+    /// Reads the kernel's accounting; a thread without an entry counts as zero.
     fn of_this_process() -> Self {
         let mut cpu = Self::default();
         for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {

@@ -2,7 +2,7 @@
 //!
 //! reads   the folder of an earlier run; CometBFT's program
 //! writes  the nodes' homes and logs
-//! memory  what the chain begins with
+//! memory  the genesis
 
 use std::fs::{File, TryLockError};
 use std::os::unix::process::CommandExt;
@@ -29,7 +29,7 @@ use super::{EvmError, dump, ether};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// An application must listen within this,
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// and a process must end within this when it is asked to.
+/// and a process must exit within this time after it is asked to.
 const STOP_WITHIN: Duration = Duration::from_secs(4);
 
 /// `hearth evm testnet`
@@ -76,14 +76,14 @@ pub struct EvmTestnet {
     pub files_only: bool,
 }
 
-/// What a new network is where nothing else is said.
+/// Default number of validators of a new network.
 const VALIDATORS: u16 = 4;
 const CHAIN_ID: u64 = 31337;
-/// Gas that a block may use: that of one second.
+/// Gas limit of a block, enough for one second of execution.
 const GAS_LIMIT: u64 = 500_000_000;
 
 impl EvmTestnet {
-    /// Refuses to wait for what never comes.
+    /// Rejects a wait for something that will never happen.
     fn check(&self, followers: usize) -> Result<(), EvmError> {
         match (self.state_sync, self.snapshot_interval, followers) {
             (true, 0, _) => Err(EvmError::Idle("--state-sync", "with --snapshot-interval 0: there is no snapshot")),
@@ -93,7 +93,7 @@ impl EvmTestnet {
     }
 }
 
-/// Runs until Ctrl-C.
+/// Runs the network until Ctrl-C.
 pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     let cometbft = program::find(options.cometbft.as_deref())?;
     let words = options.words.words()?;
@@ -116,7 +116,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         }
     };
     options.check(homes.len() - validators)?;
-    // Those that follow and have never run.
+    // Followers that have never run.
     let fresh = homes[validators..].iter().rev().take_while(|home| !home.ledger().exists()).count();
     let late = if options.state_sync { fresh } else { 0 };
     say.line(format_args!("hearth {}, EVM chain {chain_id} on CometBFT", env!("CARGO_PKG_VERSION")));
@@ -155,7 +155,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
     if stop.is_set() { Ok(()) } else { Err(EvmError::Stopped("all nodes have ended; see their logs".into())) }
 }
 
-/// The chain's beginning as a file has it.
+/// Returns the chain's genesis in its file format.
 fn genesis(options: &EvmTestnet, words: &Mnemonic, chain_id: u64) -> Result<serde_json::Value, EvmError> {
     let funded = accounts::derive(words, options.accounts)?;
     let funded: Vec<_> = funded.iter().map(|account| (account.address, options.balance)).collect();
@@ -164,7 +164,7 @@ fn genesis(options: &EvmTestnet, words: &Mnemonic, chain_id: u64) -> Result<serd
     dump::of(&chain)
 }
 
-/// Keeps a second one from starting the same nodes, for as long as it is held.
+/// Locks the folder, so that a second process cannot start the same nodes.
 fn lock(dir: &Path) -> Result<File, EvmError> {
     let failed = |source| EvmError::Start { what: format!("the network in {}", dir.display()), source };
     let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).map_err(failed)?;
@@ -175,14 +175,14 @@ fn lock(dir: &Path) -> Result<File, EvmError> {
     }
 }
 
-/// What runs a node: the application and CometBFT, both in its folder.
+/// Returns the commands of one node: the application and CometBFT, both in its folder.
 fn commands(options: &EvmTestnet, words: &Mnemonic, cometbft: &Path, home: &Home) -> Result<[Command; 2], EvmError> {
     let itself = std::env::current_exe().map_err(|source| EvmError::Start { what: "hearth".into(), source })?;
     let mut application = Command::new(itself);
     application.args(["evm", "run", "--quiet", "--consensus", "cometbft", "--abci", &home.application()]);
     application.args(["--comet-rpc", &home.comet_rpc(), "--host", &home.host]);
     application.args(["--port", &home.web3_port().to_string(), "--accounts", &options.accounts.to_string()]);
-    // Not as an argument, which everybody on this machine could read.
+    // Not as an argument, which every user of this machine could read.
     application.env(accounts::VARIABLE, words.text());
     // Blocks come fast here: a snapshot that is offered must still be there when it is fetched.
     application.args(["--snapshot-interval", &options.snapshot_interval.to_string(), "--snapshots-kept", "20"]);
@@ -190,7 +190,7 @@ fn commands(options: &EvmTestnet, words: &Mnemonic, cometbft: &Path, home: &Home
     let mut engine = Command::new(cometbft);
     engine.arg("start").arg("--home").arg(&home.folder);
     for command in [&mut application, &mut engine] {
-        // Of a group of its own: Ctrl-C is for this process, which stops them in order.
+        // In its own process group: Ctrl-C is for this process, which stops the nodes in order.
         command.current_dir(&home.folder).stdin(Stdio::null()).process_group(0);
     }
     Ok([application, engine])
@@ -206,7 +206,8 @@ fn shown(command: &Command) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Waits until the first node has a snapshot; gives whom a node trusts that begins with it. Nothing at the end.
+/// Waits until the first node has a snapshot; returns the trust anchor for a node that starts from it, or `None` if
+/// stopped.
 fn wait_for_snapshot(homes: &[Home], running: &mut Running, stop: &StopSignal) -> Result<Option<StateSync>, EvmError> {
     let rpc = Rpc::at(&homes[0].comet_rpc())?;
     while !stop.is_set() && running.look() {
@@ -221,8 +222,7 @@ fn wait_for_snapshot(homes: &[Home], running: &mut Running, stop: &StopSignal) -
     Ok(None)
 }
 
-/// Waits until a node's application listens. Another program that has its port is not the application: that one ends
-/// then, and says why.
+/// Waits until a node's application listens. If another program has its port, the application exits and reports that.
 fn wait_for_application(process: &mut Process, home: &Home, stop: &StopSignal) -> Result<(), EvmError> {
     let deadline = Instant::now() + START_WITHIN;
     while !process.has_port(&home.web3()) && !stop.is_set() {
@@ -258,8 +258,8 @@ impl Process {
         holder.and_then(|holder| holder.program).is_some_and(|program| program.pid == self.child.id())
     }
 
-    /// Asks it to end; says whether it was there to be asked. Once it is known to have ended its number may be another
-    /// process's.
+    /// Sends a request to end; returns whether the process was there. Once it is known to have ended, another process
+    /// may have its number.
     fn terminate(&mut self) -> bool {
         self.ended |= !matches!(self.child.try_wait(), Ok(None));
         let id = Pid::from_raw(self.child.id() as i32).filter(|_| !self.ended);
@@ -303,7 +303,7 @@ impl Running {
         Ok(())
     }
 
-    /// Tells of processes that have ended; whether any is left.
+    /// Reports processes that have exited; returns whether any is left.
     fn look(&mut self) -> bool {
         for process in self.0.iter_mut().filter(|process| !process.ended) {
             if let Ok(Some(status)) = process.child.try_wait() {

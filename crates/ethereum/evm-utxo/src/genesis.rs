@@ -1,6 +1,6 @@
 //! Genesis of chains that carry the UTXO ledger.
 //!
-//! reads   geth's JSON form with `hearthOutputs` beside it; the items there are those of [`hearth_utxo::ledger`]
+//! reads   geth's JSON form with an additional `hearthOutputs`, whose items are those of [`hearth_utxo::ledger`]
 //! writes  the ledger's contract, into the alloc of a development chain
 
 use std::path::Path;
@@ -49,10 +49,10 @@ pub fn dev(chain_id: u64, accounts: &[(Address, U256)], gas_limit: u64) -> Genes
     Genesis::dev(chain_id, accounts, gas_limit).with_side(&Kind)
 }
 
-/// Reads geth's JSON form, and the UTXO ledger that the chain begins with: an empty one where it names none.
+/// Parses geth's JSON form and the initial UTXO ledger, which is empty unless given.
 ///
 /// # Errors
-/// There can be no such chain, or no such ledger.
+/// The chain or the ledger is invalid.
 pub fn from_json(text: &str) -> Result<Genesis, GenesisError> {
     Genesis::from_json_with(text, Some(&Kind))
 }

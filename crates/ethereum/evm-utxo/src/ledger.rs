@@ -1,9 +1,9 @@
 //! The UTXO ledger ([`hearth_utxo`]) as the side ledger of a chain.
 //!
 //! reads   its transactions from clients and from the consensus engine
-//! writes  its log, and the file of what waits
+//! writes  its log, and the file of waiting transactions
 //! memory  its set and its pool
-//! drops   what is not taken, with the error; what is given up later, with a reason that its pool remembers
+//! drops   rejected transactions, with the error; transactions dropped later, with a reason that its pool remembers
 
 mod block;
 mod set;
@@ -28,7 +28,7 @@ use set::{UtxoSet, loading_of};
 
 const _: () = assert!(BLOCK_BYTES <= BLOCK_BYTES_MAX);
 
-/// The ledger, and what waits for it. A clone is the same one.
+/// The ledger with its pool. Clones share both.
 #[derive(Clone)]
 pub(crate) struct Utxo(Arc<Inner>);
 
@@ -37,7 +37,7 @@ struct Inner {
     pool: Pool,
     checker: Checker,
     waiting: Option<Waiting>,
-    /// Of how many of the last blocks records are kept; 0: of all.
+    /// Number of recent blocks whose records are kept; 0: all.
     retain_blocks: u64,
 }
 
@@ -60,7 +60,7 @@ impl Utxo {
         let (waiting, before) = start.dir.map(Waiting::open).transpose()?.unzip();
         let (pool, checker) = (Pool::new(PoolConfig::default()), Checker::default());
         let inner = Inner { ledger, pool, checker, waiting, retain_blocks: start.retain_blocks };
-        // What waited when the program ended waits again; what is in a block is refused as such.
+        // Transactions that waited when the program ended wait again; those already in a block are rejected.
         let before = before.unwrap_or_default();
         let verified = inner.verify(&before.iter().collect::<Vec<_>>());
         inner.pool.add(&inner.ledger, verified.into_iter().flatten().collect());
@@ -89,7 +89,7 @@ impl Inner {
         decoded.into_iter().map(judge).collect()
     }
 
-    /// Lets transactions into the pool, and keeps what it takes.
+    /// Admits transactions to the pool, and persists the accepted ones.
     fn submit(&self, raw: &[&Bytes]) -> Vec<Result<B256, SideRefusal>> {
         let (mut good, mut at) = (Vec::new(), Vec::new());
         let mut results: Vec<Result<B256, SideRefusal>> = Vec::with_capacity(raw.len());
@@ -114,7 +114,7 @@ impl Inner {
             && let Err((error, gone)) = waiting.keep(&self.pool, &taken)
         {
             tracing::error!(%error, "what comes is refused: it would not outlive this program");
-            // What is in a block meanwhile is kept there.
+            // A transaction that a block included meanwhile is safe: that block holds it.
             for index in places.into_iter().zip(gone).filter_map(|(index, gone)| gone.then_some(index)) {
                 results[index] = Err(SideRefusal::NotKept(error.to_string()));
             }

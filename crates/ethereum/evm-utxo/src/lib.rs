@@ -1,11 +1,11 @@
-//! A chain that carries the UTXO ledger beside its EVM: blocks of both, and the way between them.
+//! A chain that carries the UTXO ledger in addition to its EVM: blocks of both, and transfers between them.
 //!
-//! `evm` knows a side ledger by [`SideLedger`](hearth_evm::side::SideLedger) alone, and `utxo` knows no chain. This
-//! crate joins the two. A chain carries the ledger where its genesis says so ([`genesis`]), and [`UtxoChain`] reads it.
+//! `evm` knows side ledgers only by [`SideLedger`](hearth_evm::side::SideLedger), and `utxo` knows no chain. This crate
+//! joins the two. A chain carries the ledger if its genesis says so ([`genesis`]), and [`UtxoChain`] reads it.
 //!
-//! Of a block, the UTXO ledger's transactions come first and the EVM's after them: what goes to the EVM is credited at
-//! the end as withdrawals, and what comes from there is known once its transactions have run. [`prism`] is this way,
-//! seen from the EVM.
+//! Within a block, the UTXO ledger's transactions execute before the EVM's: transfers to the EVM are credited at the
+//! end as withdrawals, and transfers from it are known once its transactions have run. [`prism`] is the EVM's side of
+//! these transfers.
 //!
 //! ```
 //! use hearth_evm::chain::{Chain, ChainConfig};
@@ -29,10 +29,10 @@ use hearth_utxo::{Ledger, Pool};
 
 use ledger::Utxo;
 
-/// What a chain with the UTXO ledger offers beside its own.
+/// The UTXO ledger's additions to a chain.
 ///
 /// # Panics
-/// Its methods, where the chain's genesis has no UTXO ledger.
+/// All methods, if the chain's genesis has no UTXO ledger.
 pub trait UtxoChain {
     /// The UTXO ledger, as it is after [`Chain::head`] or, for a moment, the block after it.
     fn outputs(&self) -> &Ledger;

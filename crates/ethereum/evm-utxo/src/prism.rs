@@ -1,8 +1,8 @@
-//! The way between the EVM and the UTXO ledger ([`hearth_utxo::prism`]), seen from the EVM.
+//! Transfers between the EVM and the UTXO ledger ([`hearth_utxo::prism`]), seen from the EVM.
 //!
-//! reads   receipts' logs; withdrawals that the UTXO ledger's transactions ask for
-//! writes  what a block credits; what the UTXO ledger makes outputs of
-//! memory  as much as a block's crossings
+//! reads   receipts' logs; withdrawals requested by the UTXO ledger's transactions
+//! writes  a block's credits; the transfers that become outputs of the UTXO ledger
+//! memory  one block's transfers
 //! source  EIP-4895: a withdrawal is credited without gas, after the transactions
 
 use alloy_consensus::TxEip1559;
@@ -35,7 +35,7 @@ pub(crate) fn withdrawals(of: &[hearth_utxo::prism::Withdrawal]) -> Vec<Withdraw
     of.iter().map(as_block).collect()
 }
 
-/// What a block's transactions take to the UTXO ledger, in order.
+/// Returns the transfers of a block's transactions to the UTXO ledger, in order.
 pub(crate) fn incoming(txs: &[SharedTx], receipts: &[Receipt]) -> Vec<Incoming> {
     let mut all = Vec::new();
     for (tx, receipt) in txs.iter().zip(receipts) {
@@ -46,7 +46,7 @@ pub(crate) fn incoming(txs: &[SharedTx], receipts: &[Receipt]) -> Vec<Incoming> 
     all
 }
 
-/// What a log of `transaction` takes there.
+/// Returns the transfer that a log of `transaction` describes, if any.
 fn of_log(transaction: B256, at: u32, log: &Log) -> Option<Incoming> {
     Incoming::of_log(transaction, at, &log.address, log.topics(), &log.data.data)
 }
@@ -84,7 +84,7 @@ mod tests {
 
     const CALLER: Address = Address::repeat_byte(0xca);
 
-    /// What a call of the contract logs, or what it is reverted with.
+    /// Calls the contract; returns the logged transfers, or the revert data.
     fn call(value: U256, data: Bytes) -> Result<Vec<Incoming>, Bytes> {
         let genesis = genesis::dev(31337, &[(CALLER, U256::MAX >> 1)], 30_000_000);
         let state = State::open(None, &genesis).unwrap();

@@ -1,4 +1,4 @@
-//! Both ledgers of one chain: crossings, and that nothing comes from nowhere.
+//! Both ledgers of one chain: transfers between them, and conservation of the native asset.
 
 mod damage;
 mod restore;
@@ -30,7 +30,7 @@ const PRICE: u128 = 100_000_000_000;
 const COIN: u64 = 1_000_000;
 /// Accounts and owners of the tests.
 const N: u8 = 4;
-/// Calls the prism contract with what it is called with, then stops, or reverts where the first word of storage is set.
+/// Forwards its call data to the prism contract, then stops, or reverts if the first word of storage is set.
 const CALLER: Address = Address::repeat_byte(0xcc);
 
 fn key(n: u8) -> SigningKey {
@@ -76,7 +76,7 @@ fn evm_call(chain: &Chain, n: u8, to: Address, value: U256, input: Bytes) -> B25
     send(chain, Tx::signed(transaction, &signer(n)).raw)
 }
 
-/// A transaction of an owner that spends what is in blocks; nothing where that is too little.
+/// Returns a transaction that spends an owner's outputs in blocks; `None` if they do not suffice.
 fn spend(chain: &Chain, n: u8, outputs: Vec<Output>, action: Action) -> Option<Bytes> {
     let all = chain.outputs().outputs_of(&owner(n), None, usize::MAX);
     let pool = chain.outputs_pool();
@@ -103,7 +103,7 @@ fn native(chain: &Chain, n: u8) -> u128 {
     chain.outputs().balances(&owner(n)).get(&AssetId::NATIVE).map_or(0, |(amount, _)| *amount)
 }
 
-/// All that there is of the native asset, in wei: what nobody can spend any more counts as long as it is known.
+/// Checks the total of the native asset, in wei: unspendable amounts count while they are known.
 fn check(chain: &Chain) {
     let accounts: U256 = (1..=N).map(account).chain([CALLER]).map(|of| balance(chain, of)).sum();
     let totals = chain.outputs().totals();
@@ -140,7 +140,7 @@ fn a_coin_goes_there_and_back() {
     assert_eq!(chain.outputs().landed_in(&id), Some(2));
     assert_eq!(balance(&chain, account(3)) - before, to_wei(u128::from(2 * COIN)));
     assert_eq!((second.withdrawals.len(), second.withdrawals[0].amount), (1, 2 * COIN * 1_000));
-    // No block since has brought an output from the EVM, so the header's word is of the set as it is.
+    // No later block has brought an output from the EVM, so the header's commitment is that of the current set.
     assert_eq!(second.header.parent_beacon_block_root, Some(chain.outputs().commitment()));
     // EIP-4788 shows it to contracts.
     let slot = U256::from(second.header.timestamp % 8191 + 8191);
@@ -154,7 +154,7 @@ fn a_coin_goes_there_and_back() {
 #[test]
 fn what_fails_on_one_side_leaves_nothing_on_the_other() {
     let chain = chain();
-    // CALLDATACOPY(0, 0, 36), CALL(gas, prism, callvalue, 0, 36, 0, 0), and SLOAD(0) says whether to REVERT.
+    // CALLDATACOPY(0, 0, 36), CALL(gas, prism, callvalue, 0, 36, 0, 0), and SLOAD(0) decides whether to REVERT.
     let address = ADDRESS;
     let code = [
         &[0x60, 36, 0x60, 0, 0x60, 0, 0x37, 0x60, 0, 0x60, 0, 0x60, 36, 0x60, 0, 0x34, 0x73][..],
@@ -196,7 +196,7 @@ fn what_a_block_refuses_is_told() {
     assert_eq!((native(&chain, 3), native(&chain, 2)), (0, u128::from(5 * COIN)));
     assert_eq!(chain.outputs().landed_in(&id), None);
     check(&chain);
-    // It can be sent again, and what spends the same cannot.
+    // It can be sent again, but a double spend of the same outputs cannot.
     send(&chain, raw);
     let mut other = chain.verify_side(&[&to_evm_of_all(&chain)]);
     let error = chain.submit(vec![other.remove(0).unwrap().raw.clone()]).remove(0).unwrap_err();
@@ -454,7 +454,7 @@ fn filling(path: &Path) -> Arc<Faulty> {
     disk
 }
 
-/// The disk that the blocks, or the state, of a chain of one block are written to from now on.
+/// Fills the disk that holds the blocks, or the state, of a chain of one block.
 fn fill(chain: &Chain, dir: &Path, blocks: bool) -> Arc<Faulty> {
     if blocks {
         let disk = filling(&dir.join(format!("blocks/{:020}.blocks", 1)));
@@ -519,7 +519,7 @@ fn nothing_is_made_after_a_block_that_can_neither_be_kept_nor_taken_back() {
     assert_eq!(chain.head().number(), 1);
     chain.stop();
     drop(chain);
-    // The block was whole in the log, which is what counts.
+    // The log has the whole block, which is decisive.
     let chain = open(dir.path());
     assert_eq!((chain.head().number(), native(&chain, 3)), (2, u128::from(COIN)));
     check(&chain);
@@ -536,7 +536,7 @@ fn blocks_go_whose_outputs_the_machines_end_has_cost() {
     let mut held = None;
     for number in 1..=6 {
         match number {
-            // Of what comes from the EVM only the next block's header tells.
+            // Transfers from the EVM are only in the next block's commitment.
             1 | 3 | 6 => drop(to_outputs(&chain, 1, 2, 5 * COIN)),
             2 | 5 => drop(send(&chain, pay(&chain, 2, 3, COIN).unwrap())),
             _ => {}

@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use bech32::{Bech32m, Hrp};
 
-/// What addresses begin with, before the separator `1`.
+/// Human-readable part of an address, before the separator `1`.
 pub const PREFIX: &str = "hearth";
 
-/// Who may spend an output: an ed25519 public key, as 32 bytes.
+/// The key that may spend an output: an ed25519 public key, as 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerKey(pub [u8; 32]);
 
@@ -20,13 +20,13 @@ pub enum AddressError {
     /// Not bech32m, or mistyped.
     #[error("not an address: {0}")]
     Text(String),
-    /// The address of something else.
+    /// The address has another prefix.
     #[error("not an address of this ledger: it begins with '{0}1', not with '{PREFIX}1'")]
     Prefix(String),
     /// Another count of bytes.
     #[error("not an address: {0} bytes, not 32")]
     Length(usize),
-    /// Nobody could ever sign for it.
+    /// The bytes are not a valid public key, so no signature could ever match.
     #[error("not an address: its bytes are no ed25519 public key")]
     NoKey,
 }

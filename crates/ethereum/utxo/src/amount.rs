@@ -1,7 +1,7 @@
-//! Amounts as a person writes them, and as the EVM counts them.
+//! Converts amounts between their text form, units, and the EVM's wei.
 //!
 //! The native asset has 6 decimals here and 18 in the EVM: one unit is 10¹² wei, and 10³ gwei, in which a withdrawal
-//! is counted (EIP-4895). Amounts pass between the ledgers exactly; what is no whole number of units does not pass.
+//! is counted (EIP-4895). Amounts cross between the ledgers exactly; a fraction of a unit cannot cross.
 
 use alloy_primitives::U256;
 
@@ -14,7 +14,7 @@ pub const GWEI_PER_UNIT: u64 = 1_000;
 const _: () = assert!(GWEI_PER_UNIT * 1_000_000_000 == WEI_PER_UNIT);
 const _: () = assert!(WEI_PER_UNIT == 10u64.pow(18 - NATIVE_DECIMALS as u32));
 
-/// The most units that pass between the ledgers at once: a withdrawal holds a `u64` of gwei.
+/// The most units in one transfer between the ledgers: a withdrawal holds a `u64` of gwei.
 pub const CROSSING_MAX: u64 = u64::MAX / GWEI_PER_UNIT;
 
 /// The most decimals of an asset: those of `u64::MAX` units are still some.
@@ -29,7 +29,7 @@ pub enum AmountError {
     /// More digits after the point than the asset has.
     #[error("'{text}' has more than {decimals} digits after the point")]
     Decimals {
-        /// What was written.
+        /// The text that was given.
         text: String,
         /// How many there may be.
         decimals: u8,
@@ -51,7 +51,7 @@ pub fn parse(text: &str, decimals: u8) -> Result<u64, AmountError> {
         return Err(AmountError::Decimals { text: text.into(), decimals });
     }
     let number: String = [whole, part, &"0".repeat(usize::from(decimals) - part.len())].concat();
-    // Leading zeros are none of the number's length.
+    // Leading zeros do not count toward the length.
     let number = number.trim_start_matches('0');
     if number.is_empty() { Ok(0) } else { number.parse().map_err(|_| AmountError::Large(text.into())) }
 }
@@ -64,12 +64,12 @@ pub fn format(units: u128, decimals: u8) -> String {
     if part.is_empty() { whole.into() } else { format!("{whole}.{part}") }
 }
 
-/// Units, in wei.
+/// Converts units to wei.
 pub fn to_wei(units: u128) -> U256 {
     U256::from(units) * U256::from(WEI_PER_UNIT)
 }
 
-/// Wei in units; `None` where that is not exact, or more than may cross at once.
+/// Converts wei to units; `None` if that is not exact, or more than may cross at once.
 pub fn from_wei(wei: U256) -> Option<u64> {
     let (units, rest) = wei.div_rem(U256::from(WEI_PER_UNIT));
     let units = u64::try_from(units).ok()?;

@@ -1,4 +1,4 @@
-//! Assets: the native one, and those that anybody issues.
+//! Assets: the native one, and those issued by users.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ impl FromStr for AssetId {
     }
 }
 
-/// What the ledger knows of an issued asset.
+/// The ledger's record of an issued asset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asset {
     /// A short name for people; it need not be the only one of its kind.
@@ -51,7 +51,7 @@ pub struct Asset {
     pub decimals: u8,
     /// Whether its issuer may issue more of it.
     pub open: bool,
-    /// Who issued it.
+    /// The key that issued it.
     pub issuer: OwnerKey,
     /// Units in all outputs.
     pub supply: u64,
@@ -73,12 +73,12 @@ pub fn is_code(code: &str) -> bool {
     !code.is_empty() && code.len() <= CODE_MAX && letters
 }
 
-/// What of an asset is in a transaction's bytes: nothing for the native one.
+/// Encodes an asset for a transaction: the native one as empty bytes.
 pub(crate) fn to_wire(id: &AssetId) -> Bytes {
     if id.is_native() { Bytes::new() } else { id.0.0.into() }
 }
 
-/// The asset of a transaction's bytes; `None` where they are none's.
+/// Decodes an asset from a transaction; `None` if the bytes are invalid.
 pub(crate) fn from_wire(bytes: &[u8]) -> Option<AssetId> {
     match bytes.len() {
         0 => Some(AssetId::NATIVE),
@@ -87,7 +87,7 @@ pub(crate) fn from_wire(bytes: &[u8]) -> Option<AssetId> {
     }
 }
 
-/// Whether a reader of a stored element is at its end; stored bytes are our own, so what is left is a fault.
+/// Whether a reader of a stored element is at its end; stored bytes are our own, so leftover bytes mean corruption.
 pub(crate) fn at_end(reader: &Reader<'_>) -> bool {
     reader.rest().is_empty()
 }

@@ -1,18 +1,18 @@
-//! Bytes of our own: what the log holds, and what is hashed. Fixed widths, little endian, lengths before what varies.
+//! The byte format of the log and of hashed data: fixed widths, little endian, a length before each variable part.
 
 /// Writes fields one after the other.
 #[derive(Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Begins with a word that says what the bytes are, so that no two kinds are ever the same bytes.
+    /// Starts with a domain tag, so that no two kinds of data ever share an encoding.
     pub fn tagged(tag: &[u8]) -> Self {
         let mut writer = Self::default();
         writer.bytes(tag);
         writer
     }
 
-    /// Bytes whose count the reader knows.
+    /// Appends bytes whose length the reader knows.
     pub fn fixed(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
@@ -29,13 +29,13 @@ impl Writer {
         self.fixed(&u32::try_from(count).expect("fewer than 2^32").to_le_bytes())
     }
 
-    /// All that was written.
+    /// Returns everything that was written.
     pub fn done(self) -> Vec<u8> {
         self.0
     }
 }
 
-/// Reads what a [`Writer`] wrote. `None` is the end before its time.
+/// Reads the output of a [`Writer`]. `None` means that the bytes end too early.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.fixed().map(u64::from_le_bytes)
     }
 
-    /// What is left.
+    /// The unread rest.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -1,10 +1,10 @@
-//! The hash of the whole set: a sum of one long hash an element.
+//! The hash of the whole set: a sum with one long hash per element.
 //!
-//! Why a sum and not a tree: a block changes a handful of elements of a set of millions. A sum costs one hash for
-//! each of them, in whatever order and on whatever core, keeps nothing but itself (2 KiB), and is undone by
-//! subtracting. A tree costs a path of hashes each, and its inner nodes must be kept. What a tree would give in
-//! return, a short proof that an output is there, no part of a node needs: whoever asks about an output asks a node,
-//! and whoever doubts the node adds the set up.
+//! Why a sum and not a tree: a block changes a handful of elements in a set of millions. A sum costs one hash per
+//! changed element, in any order and on any core, stores only itself (2 KiB), and is undone by subtraction. A tree
+//! costs a path of hashes per element, and its inner nodes must be stored. In return a tree gives short proofs that an
+//! output exists, which no part of a node needs: a client that asks about an output asks a node, and can recompute the
+//! sum if it does not trust that node.
 //!
 //! memory  2 KiB
 //! source  Lewi, Kim, Maykov, Weis, "Securing Update Propagation with Homomorphic Hashing" (LtHash, 1,024 lanes of 16

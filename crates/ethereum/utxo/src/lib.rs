@@ -1,19 +1,19 @@
 //! The UTXO ledger: outputs, assets, signatures, and the transfer to the EVM.
 //!
-//! A transaction spends outputs whole and makes new ones. [`tx`] has its bytes and its signatures, [`rules`] what makes
-//! it right against the outputs that it spends: the pool and the block ask the same function. [`ledger`] keeps the
-//! set of unspent outputs and the log on disk; a block works in a [`ledger::Session`] over it, which is committed
-//! whole or dropped whole. [`prism`] is the way between the two ledgers of a chain.
+//! A transaction spends whole outputs and creates new ones. [`tx`] has its encoding and signatures, [`rules`] its
+//! validity against the outputs that it spends: pool and block call the same function. [`ledger`] keeps the set of
+//! unspent outputs and the log on disk; a block works in a [`ledger::Session`] over it, which is committed or dropped
+//! as a whole. [`prism`] transfers between the two ledgers of a chain.
 //!
 //! A chain calls, for each block, in this order:
 //!
 //! 1. [`Ledger::begin`](ledger::Ledger::begin) and [`Session::apply`](ledger::Session::apply) with the block's
-//!    transactions: what is refused leaves no trace;
+//!    transactions: rejected ones leave no trace;
 //! 2. [`Session::commitment`](ledger::Session::commitment) goes into the header before the EVM runs,
 //!    [`Session::withdrawals`](ledger::Session::withdrawals) are credited after it has run;
 //! 3. [`Session::receive`](ledger::Session::receive) with the logs of the EVM's transactions;
-//! 4. [`Ledger::commit`](ledger::Ledger::commit), before the chain's own commit, which is the one that counts:
-//!    [`Ledger::open`](ledger::Ledger::open) takes back, at the next start, what the chain does not know.
+//! 4. [`Ledger::commit`](ledger::Ledger::commit), before the chain's own commit, which is decisive:
+//!    [`Ledger::open`](ledger::Ledger::open) reverts, at the next start, blocks that the chain does not know.
 //!
 //! source  Bitcoin's model of outputs; EIP-4895 (withdrawals), EIP-4788 (the root that contracts can read)
 

@@ -18,7 +18,7 @@ pub const MEMO_MAX: usize = 256;
 pub struct OutPoint {
     /// The id of the transaction that made it.
     pub transaction: B256,
-    /// Which of its outputs.
+    /// Index among the transaction's outputs.
     pub index: u32,
 }
 
@@ -59,13 +59,13 @@ impl FromStr for OutPoint {
 /// An amount that a key may spend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Output {
-    /// Of what.
+    /// The asset that it holds.
     pub asset: AssetId,
     /// How many units; never 0.
     pub amount: u64,
-    /// Who may spend it.
+    /// The key that may spend it.
     pub owner: OwnerKey,
-    /// Whatever the sender had to say; at most [`MEMO_MAX`] bytes, and public.
+    /// Free text of the sender; at most [`MEMO_MAX`] bytes, and public.
     pub memo: Bytes,
 }
 

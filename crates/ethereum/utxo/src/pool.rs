@@ -1,12 +1,12 @@
-//! Transactions that wait for a block, in the order in which they came.
+//! Transactions that wait for a block, in order of arrival.
 //!
-//! reads   transactions whose signatures are right
+//! reads   transactions with verified signatures
 //! memory  [`PoolConfig::capacity`] transactions, and [`PoolConfig::bytes`]; the last [`DROPPED`] reasons
-//! drops   what a block has made impossible, with the reason, which `Pool::fate` tells
+//! drops   transactions that a block has invalidated, with the reason, which `Pool::fate` returns
 //!
-//! A transaction may spend what another one here makes: wallets need not wait for a block between two payments. It
-//! may not spend what another one here spends, so no two of them conflict, and all of them fit in one block but for its
-//! room. Order by arrival keeps makers before spenders; there is no auction, as the fee goes by the byte.
+//! A transaction may spend an output of another one here, so wallets need not wait for a block between two payments. It
+//! may not spend an output that another one here spends, so no two conflict, and a block takes them all, up to its
+//! size. Order of arrival keeps creators before spenders; there is no auction, since the fee is per byte.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,32 +23,32 @@ use crate::tx::SharedTx;
 /// Reasons that are kept.
 pub const DROPPED: usize = 4096;
 
-/// What bounds a pool.
+/// Limits of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolConfig {
-    /// The most transactions.
+    /// Maximum number of transactions.
     pub capacity: usize,
     /// The most bytes of theirs.
     pub bytes: usize,
 }
 
 impl Default for PoolConfig {
-    /// Two blocks' worth.
+    /// Enough for two blocks.
     fn default() -> Self {
         Self { capacity: 32_768, bytes: 2 * crate::ledger::BLOCK_BYTES }
     }
 }
 
-/// Why a transaction may not wait.
+/// Why a transaction may not enter the pool.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum PoolError {
-    /// It waits already.
+    /// It already waits.
     #[error("already known")]
     Known,
     /// It is in a block.
     #[error("already known: it is in block {0}")]
     Landed(u64),
-    /// No room.
+    /// The pool is full.
     #[error("txpool is full")]
     Full,
     /// Another one that waits spends the same.
@@ -63,9 +63,9 @@ pub enum PoolError {
 struct Inner {
     order: BTreeMap<u64, SharedTx>,
     places: HashMap<B256, u64>,
-    /// Who spends an output.
+    /// The waiting transaction that spends each output.
     spenders: HashMap<OutPoint, B256>,
-    /// What those that wait make and spend, over the set.
+    /// Outputs that waiting transactions create and spend, over the set.
     overlay: Overlay,
     bytes: usize,
     next: u64,
@@ -75,7 +75,7 @@ struct Inner {
 /// Called when something has come.
 type Wake = dyn Fn() + Send + Sync;
 
-/// The pool.
+/// Transactions that wait for a block. Shared by threads.
 pub struct Pool {
     config: PoolConfig,
     inner: Mutex<Inner>,
@@ -83,23 +83,23 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty one.
+    /// Creates an empty pool.
     pub fn new(config: PoolConfig) -> Self {
         Self { config, inner: Mutex::default(), wake: Mutex::default() }
     }
 
-    /// From now on `wake` is called when something has come, in the place of what was called before. It must not wait.
+    /// Sets the function to call when a transaction arrives, replacing the previous one. It must not block.
     pub fn on_came(&self, wake: impl Fn() + Send + Sync + 'static) {
         *self.wake.lock() = Some(Arc::new(wake));
     }
 
-    /// Those that wait of all that have come but the first `seen`, in order; and how many have come.
+    /// Returns the waiting transactions among all arrivals but the first `seen`, in order, and the number of arrivals.
     pub fn came_since(&self, seen: u64) -> (Vec<SharedTx>, u64) {
         let inner = self.inner();
         (inner.order.range(seen..).map(|(_, tx)| tx.clone()).collect(), inner.next)
     }
 
-    /// Lets transactions in that are right after those that wait already.
+    /// Admits transactions that are valid on top of the waiting ones.
     pub fn add(&self, ledger: &Ledger, burst: Vec<SharedTx>) -> Vec<Result<(), PoolError>> {
         let mut inner = self.inner();
         let taken: Vec<_> = burst.into_iter().map(|tx| self.add_one(&mut inner, ledger, tx)).collect();
@@ -131,7 +131,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What a block of `bytes` takes, in order.
+    /// Returns the transactions for a block of `bytes`, in order.
     pub fn best(&self, bytes: usize) -> Vec<SharedTx> {
         let mut room = bytes;
         let fits = |tx: &&SharedTx| match room.checked_sub(tx.raw.len()) {
@@ -144,12 +144,12 @@ impl Pool {
         self.inner().order.values().take_while(fits).cloned().collect()
     }
 
-    /// Takes out what a block holds, and what it has made impossible. To be called after the ledger's commit.
+    /// Removes a block's transactions, and those that it has invalidated. Call it after the ledger's commit.
     pub fn after_block(&self, included: &[SharedTx]) {
         let mut inner = self.inner();
         for tx in included {
             inner.remove(&tx.id);
-            // Only a spent output can make one that waits impossible; all else that a block does adds.
+            // Only a spent output can invalidate a waiting transaction; a block's other effects only add outputs.
             for at in &tx.payload.inputs {
                 if let Some(other) = inner.spenders.get(at).copied() {
                     inner.evict(other, Refusal::Missing(*at));
@@ -161,8 +161,8 @@ impl Pool {
         }
     }
 
-    /// Takes out what a block's execution refused, and what was built on it, and tells why from now on. What only had
-    /// no room waits on.
+    /// Removes the transactions that a block's execution rejected and their descendants, and remembers why. Those that
+    /// only lacked room keep waiting.
     pub fn refuse(&self, refused: &[(B256, Refusal)]) {
         let mut inner = self.inner();
         for (id, refusal) in refused.iter().filter(|(_, refusal)| *refusal != Refusal::Room) {
@@ -170,7 +170,8 @@ impl Pool {
         }
     }
 
-    /// Takes out what could not be kept, and what was built on it: of each whether it was still here.
+    /// Removes transactions that could not be persisted, and their descendants; returns for each whether it was still
+    /// here.
     pub(crate) fn give_up(&self, ids: &[B256]) -> Vec<bool> {
         let mut inner = self.inner();
         let were_here = ids.iter().map(|id| inner.places.contains_key(id)).collect();
@@ -180,7 +181,7 @@ impl Pool {
         were_here
     }
 
-    /// Looks at all that wait again: for a ledger that has gone back.
+    /// Revalidates all waiting transactions, after the ledger has reverted.
     pub fn reset(&self, ledger: &Ledger) {
         let mut inner = self.inner();
         let waiting = std::mem::take(&mut inner.order);
@@ -200,12 +201,12 @@ impl Pool {
         inner.places.get(id).map(|place| inner.order[place].clone())
     }
 
-    /// Why a transaction that waited does so no longer, as long as that is remembered.
+    /// Returns why a transaction no longer waits, while that is remembered.
     pub fn fate(&self, id: &B256) -> Option<Refusal> {
         self.inner().dropped.iter().rev().find(|(dropped, _)| dropped == id).map(|(_, refusal)| refusal.clone())
     }
 
-    /// Who waits to spend this output.
+    /// Returns the waiting transaction that spends this output.
     pub fn spender(&self, at: &OutPoint) -> Option<B256> {
         self.inner().spenders.get(at).copied()
     }
@@ -226,7 +227,7 @@ impl Inner {
         for at in &tx.payload.inputs {
             self.spenders.insert(*at, tx.id);
             if let Some(output) = self.overlay.created.remove(at) {
-                // Nothing else may spend it, nor find it in the set once a block has made it.
+                // No other may spend it, nor find it in the set once a block has created it.
                 self.overlay.spent.insert(*at, output);
             }
         }
@@ -240,7 +241,7 @@ impl Inner {
         self.next += 1;
     }
 
-    /// Takes one out, and what it would have made.
+    /// Removes a transaction and the outputs that it would have created.
     fn remove(&mut self, id: &B256) -> Option<SharedTx> {
         let tx = self.order.remove(&self.places.remove(id)?).expect("both have the same transactions");
         self.bytes -= tx.raw.len();
@@ -256,7 +257,7 @@ impl Inner {
         Some(tx)
     }
 
-    /// Takes one out for good, and all that spend what it would have made.
+    /// Drops a transaction, and all that spend its outputs.
     fn evict(&mut self, id: B256, refusal: Refusal) {
         let mut waiting = vec![(id, refusal)];
         while let Some((id, refusal)) = waiting.pop() {

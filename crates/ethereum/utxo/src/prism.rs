@@ -1,16 +1,16 @@
-//! The way between the two ledgers.
+//! Transfers between the two ledgers.
 //!
-//! From here to the EVM: a transaction of kind prism takes units out of the set, and the block credits the account
-//! with a withdrawal as EIP-4895 has it, which any implementation of Ethereum executes. From the EVM to here: a call
-//! of the contract at [`ADDRESS`] leaves its value there and logs the owner and the units; the ledger makes an output
-//! of each log in the same block. A call that is reverted logs nothing. The contract has no way to pay, so what it
-//! holds is out of the EVM's circulation for ever; withdrawals bring units back as new ones:
+//! To the EVM: a transaction of kind prism removes units from the set, and the block credits the account with a
+//! withdrawal as in EIP-4895, which any Ethereum implementation executes. From the EVM: a call of the contract at
+//! [`ADDRESS`] leaves its value there and logs the owner and the units; the ledger turns each log into an output in the
+//! same block. A reverted call logs nothing. The contract cannot pay out, so its balance is out of the EVM's
+//! circulation for good; withdrawals mint units instead:
 //!
 //! ```text
 //! balances of all accounts − the contract's + units in outputs + what was burnt  =  constant
 //! ```
 //!
-//! The contract in Solidity's words (`prism(bytes32)` is all that it knows; anything else is reverted):
+//! The contract in Solidity (`prism(bytes32)` is its only function; any other call reverts):
 //!
 //! ```solidity
 //! event Prism(bytes32 indexed owner, address indexed sender, uint256 units);
@@ -33,7 +33,7 @@ use crate::amount::{CROSSING_MAX, GWEI_PER_UNIT, WEI_PER_UNIT};
 /// Where the contract is: "prism" in ASCII, at the end of zeros.
 pub const ADDRESS: Address = address!("000000000000000000000000000000707269736d");
 
-/// What the contract says when it is called wrongly.
+/// Revert message of the contract.
 const COMPLAINT: &[u8] = b"prism(bytes32) takes a positive multiple of 10^12 wei";
 
 /// The first four bytes of a call.
@@ -45,9 +45,9 @@ pub fn selector() -> [u8; 4] {
 /// The first topic of the contract's log.
 pub static TOPIC: LazyLock<B256> = LazyLock::new(|| B256::new(keccak256(b"Prism(bytes32,address,uint256)")));
 
-/// The contract's code.
+/// Bytecode of the contract.
 pub static CODE: LazyLock<Bytes> = LazyLock::new(|| {
-    // The place of the failing end is in the code before it; both rounds are of one length.
+    // The offset of the revert block appears in the code before it; both passes have the same length.
     let draft = code(0, 0);
     let fail = draft.iter().rposition(|byte| *byte == 0x5b).expect("there is one JUMPDEST");
     let tail = draft.len();
@@ -109,23 +109,23 @@ fn code(fail: u8, tail: u8) -> Vec<u8> {
     out
 }
 
-/// What a log of the contract asks for.
+/// A transfer that a log of the contract requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Incoming {
     /// The transaction of the EVM that called.
     pub transaction: B256,
     /// The place of the log among that transaction's logs.
     pub log: u32,
-    /// Who called the contract.
+    /// The account that called the contract.
     pub sender: Address,
-    /// Who gets the output.
+    /// The owner of the new output.
     pub owner: OwnerKey,
     /// Units that were left with the contract.
     pub amount: u64,
 }
 
 impl Incoming {
-    /// What this log of `transaction` asks for; `None` for a log of another contract.
+    /// Decodes a log of `transaction`; `None` for a log of another contract.
     pub fn of_log(transaction: B256, log: u32, address: &Address, topics: &[B256], data: &[u8]) -> Option<Self> {
         let [event, owner, sender] = topics else { return None };
         if *address != ADDRESS || *event != *TOPIC {
@@ -136,12 +136,12 @@ impl Incoming {
     }
 }
 
-/// A credit to an account of the EVM, as EIP-4895 has it.
+/// A credit to an EVM account, as in EIP-4895.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Withdrawal {
     /// Counts up from 0, over all blocks.
     pub index: u64,
-    /// Who gets it.
+    /// The account that is credited.
     pub address: Address,
     /// How many units of this ledger.
     pub units: u64,
@@ -153,7 +153,7 @@ impl Withdrawal {
         self.units * GWEI_PER_UNIT
     }
 
-    /// What the balance grows by.
+    /// The credit in wei.
     pub fn wei(&self) -> U256 {
         crate::amount::to_wei(self.units.into())
     }

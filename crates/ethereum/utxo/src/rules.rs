@@ -1,5 +1,5 @@
-//! What makes a transaction right against the outputs that it spends. The pool and the block ask the same function, so
-//! that what the one lets in the other does not refuse for a reason of its own.
+//! Validity of a transaction against the outputs that it spends. Pool and block call the same function, so that a block
+//! does not reject what the pool accepted for a reason of its own.
 
 use alloy_primitives::{Address, B256};
 
@@ -15,17 +15,17 @@ pub enum Refusal {
     /// It was spent, or never made.
     #[error("output {0} is not there: it is spent, or was never made")]
     Missing(OutPoint),
-    /// Those who signed are not those who must.
+    /// The signers are not exactly the required ones.
     #[error("signed by others than the owners of what is spent: {0}")]
     Owners(&'static str),
     /// More comes out than goes in, or less.
     #[error("asset {asset}: {inputs} units in, {outputs} units out")]
     Unbalanced {
-        /// Which one.
+        /// The asset out of balance.
         asset: AssetId,
         /// Units spent, and issued.
         inputs: u128,
-        /// Units in outputs, the fee, and what goes to the EVM.
+        /// Units in outputs, the fee, and the transfer to the EVM.
         outputs: u128,
     },
     /// Too small a fee.
@@ -33,7 +33,7 @@ pub enum Refusal {
     Fee {
         /// The fee, in units.
         have: u64,
-        /// The least.
+        /// The minimum fee, in units.
         want: u64,
     },
     /// There is no such asset.
@@ -42,7 +42,7 @@ pub enum Refusal {
     /// No more may be issued.
     #[error("no more of asset {0} may be issued: {1}")]
     Closed(AssetId, &'static str),
-    /// What goes to the contract would be lost.
+    /// A transfer to the contract itself would be lost.
     #[error("the recipient is the prism contract itself, which cannot pay: what it were credited would be lost")]
     Recipient,
     /// The block is full.
@@ -56,12 +56,12 @@ pub enum Refusal {
     NotKept,
 }
 
-/// What a right transaction does.
+/// The effects of a valid transaction beyond its outputs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// What an asset is afterwards, where it changes.
+    /// The new record of an asset that changes.
     pub asset: Option<(AssetId, Asset)>,
-    /// What an account of the EVM gets, in units.
+    /// The credit to an EVM account, in units.
     pub withdrawal: Option<(Address, u64)>,
 }
 
@@ -73,7 +73,7 @@ pub trait Lookup {
     fn asset(&self, id: &AssetId) -> Option<Asset>;
 }
 
-/// Whether `tx` is right, and what it does then.
+/// Checks `tx` and returns its effects.
 pub fn check(tx: &Tx, world: &impl Lookup) -> Result<Effects, Refusal> {
     let payload = &tx.payload;
     let mut spent = Vec::with_capacity(payload.inputs.len());
@@ -117,7 +117,7 @@ impl Sums {
     }
 }
 
-/// What is issued and by whom, and what the transaction does.
+/// The issued amount, the issuer who must sign, and the transaction's effects.
 type Issue = (Option<(AssetId, u64)>, Option<OwnerKey>, Effects);
 
 fn action(tx: &Tx, world: &impl Lookup) -> Result<Issue, Refusal> {
@@ -145,7 +145,7 @@ fn action(tx: &Tx, world: &impl Lookup) -> Result<Issue, Refusal> {
     }
 }
 
-/// Exactly those signed whose outputs are spent, and the issuer.
+/// Checks that the signers are exactly the owners of spent outputs, plus the issuer.
 fn owners(tx: &Tx, spent: &[Output], issuer: Option<OwnerKey>) -> Result<(), Refusal> {
     let mut owners: Vec<OwnerKey> = spent.iter().map(|output| output.owner).chain(issuer).collect();
     owners.sort_unstable();

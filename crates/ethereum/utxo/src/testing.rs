@@ -1,4 +1,4 @@
-//! What this crate's tests share.
+//! Helpers for this crate's tests.
 
 use alloy_primitives::B256;
 use hearth_crypto::ed25519::SigningKey;
@@ -33,7 +33,7 @@ pub fn came(n: u8, amount: u64, transaction: u64) -> Incoming {
     Incoming { transaction, log: 0, sender: Default::default(), owner: owner(n), amount }
 }
 
-/// A ledger whose first block brings each of these owners so many units.
+/// A ledger whose first block gives each of these owners this many units.
 pub fn funded(of: &[(u8, u64)]) -> Ledger {
     let ledger = empty();
     let mut session = ledger.begin();

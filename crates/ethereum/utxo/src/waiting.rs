@@ -9,7 +9,7 @@ use crate::ledger::LedgerError;
 use crate::pool::Pool;
 use crate::tx::SharedTx;
 
-/// The file.
+/// The file `utxo.pool`, which persists waiting transactions.
 pub struct Waiting(PoolFile);
 
 impl Waiting {
@@ -21,24 +21,24 @@ impl Waiting {
         Ok((Self(file), txs))
     }
 
-    /// Keeps transactions that the pool has just taken. Where that fails the pool lets go of them again: of each is
-    /// said whether it did, or had given it to a block in the meantime.
+    /// Persists transactions that the pool has just accepted. On failure the pool drops them again; the error holds for
+    /// each whether it did, or had given it to a block in the meantime.
     pub fn keep(&self, pool: &Pool, txs: &[SharedTx]) -> Result<(), (LedgerError, Vec<bool>)> {
         let kept = self.0.append(|out| txs.iter().for_each(|tx| out.push(&[&tx.raw])));
         kept.map_err(|error| (error.into(), pool.give_up(&txs.iter().map(|tx| tx.id).collect::<Vec<_>>())))?;
-        // Where no blocks come there is nobody else to do it. What was taken is kept all the same.
+        // If no blocks come, nothing else shrinks the file. The transactions are persisted even if shrinking fails.
         if let Err(error) = self.shrink(pool) {
             tracing::error!(%error, "the file of what waits keeps what nobody needs any more");
         }
         Ok(())
     }
 
-    /// After a block: lets go of what is in blocks, if that is worth it.
+    /// Drops transactions that are in blocks, if that is worth a rewrite. Call it after a block.
     pub fn shrink(&self, pool: &Pool) -> Result<(), LedgerError> {
         Ok(self.0.shrink(|| pool.status().0 == 0, |out| put_all(pool, out))?)
     }
 
-    /// Keeps what the pool has and nothing else.
+    /// Rewrites the file with the pool's current contents only.
     pub fn rewrite(&self, pool: &Pool) -> Result<(), LedgerError> {
         Ok(self.0.rewrite(|out| put_all(pool, out))?)
     }

@@ -1,4 +1,4 @@
-//! A process that is killed while it makes blocks, again and again: what the chain has counts, and nothing else.
+//! A process is killed repeatedly while it makes blocks: the ledger must match the chain's blocks exactly.
 //!
 //! The chain is a file of this test's: number, hash and header of each block, appended after the ledger's own record.
 
@@ -37,7 +37,7 @@ struct Block {
     received: u128,
 }
 
-/// The chain's whole blocks; one that was being written when the process died is none.
+/// Returns the chain's whole blocks, without one that was being written when the process died.
 fn blocks(path: &Path) -> Vec<Block> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let (whole, _) = bytes.as_chunks::<BLOCK>();
@@ -61,8 +61,7 @@ fn open(directory: &Path, blocks: &[Block]) -> Ledger {
     Ledger::open(Some(directory), CHAIN, &head).unwrap()
 }
 
-/// Makes blocks until it is killed. A test of its own so that it can be started by name; without a directory it does
-/// nothing.
+/// Makes blocks until killed. It is a test so that it can be started by name; without a directory it does nothing.
 #[test]
 fn makes_blocks() {
     let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
@@ -102,7 +101,7 @@ fn make_block(ledger: &Ledger, checker: &Checker, chain: &mut File, number: u64)
     let amount = 50_000 + number;
     session.receive(number, &[Incoming { transaction, log: 0, sender: recipient, owner: owner(from), amount }]);
     let (withdrawn, received) = (session.totals().withdrawn, session.totals().received);
-    // A block of another attempt has another hash.
+    // Blocks of another attempt have other hashes.
     let hash = B256::from(U256::from(std::process::id()) << 64 | U256::from(number));
     ledger.commit(number, hash, session).unwrap();
     let mut bytes = number.to_le_bytes().to_vec();
@@ -125,7 +124,7 @@ fn a_killed_process_loses_and_makes_nothing() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Somewhere in a block, and never at the same place of one.
+        // In the middle of a block, at a different offset each round.
         let enough = ((before + 7) * BLOCK) as u64 + round * 13;
         wait_until("the process makes blocks", || {
             assert!(child.try_wait().unwrap().is_none(), "the process ended by itself");

@@ -28,37 +28,37 @@ use zeroize::Zeroizing;
 use node::Node;
 use options::Payer;
 
-/// Why the wallet cannot do what it was asked for.
+/// Why a wallet command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WalletError {
-    /// The key.
+    /// The key file cannot be read or written.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The node refuses.
+    /// The node rejected the request.
     #[error("the node refuses: {0}")]
     Refused(String),
-    /// The node cannot be asked.
+    /// The node cannot be reached.
     #[error("{0}; is a node running there? `hearth evm run` starts one, --rpc names another")]
     Rpc(RpcError),
     /// The node's answer is not of this form.
     #[error("{0}: the node's answer is not understood: {1}")]
     Answer(&'static str, String),
-    /// The amount.
+    /// The amount is invalid.
     #[error(transparent)]
     Amount(#[from] AmountError),
-    /// Nothing.
+    /// The amount is zero.
     #[error("an amount of nothing cannot be sent")]
     Nothing,
-    /// More than a transaction may say.
+    /// The memo is longer than allowed.
     #[error("a memo has at most {MEMO_MAX} bytes, and this has {0}")]
     Memo(usize),
-    /// No such name.
+    /// The name cannot be an asset's code.
     #[error("'{0}' is no asset's code: 1 to 16 letters, digits, and any of -._")]
     Code(String),
-    /// The transaction.
+    /// The transaction cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// Not issued.
+    /// No asset has this id.
     #[error("asset {0} was never issued")]
     NoAsset(AssetId),
     /// By no such name.
@@ -67,7 +67,7 @@ pub enum WalletError {
     /// By more than one.
     #[error("more than one asset of this key is named {0}: say which by its id: {1}")]
     WhichAsset(String, String),
-    /// What is paid there would be lost.
+    /// Without the contract, a payment to its address would be lost.
     #[error(
         "this chain has no contract of Prism at {address}, so what is sent there would be lost; nothing was sent. A genesis \
          of one's own must name it in `alloc` (docs/wallet.md has the code)",
@@ -77,7 +77,7 @@ pub enum WalletError {
     /// The node has no key of the account.
     #[error("the node does not sign for {0}: give its key with --evm-key FILE")]
     NotItsAccount(Address),
-    /// It is in no block, and will be in none.
+    /// The node dropped the transaction, so no block will include it.
     #[error("transaction {0:?} was dropped: {1}")]
     Dropped(B256, String),
     /// It is in no block yet.
@@ -86,28 +86,28 @@ pub enum WalletError {
     /// More than there can be.
     #[error("{0} units of the native asset are more than cross at once")]
     TooMuch(U256),
-    /// What was to be spent is being spent.
+    /// The outputs to spend are already being spent.
     #[error("a transaction of this key waits for more than a minute")]
     Busy,
-    /// The contract refused.
+    /// The contract reverted the call.
     #[error("transaction {0:?} was reverted: nothing has crossed")]
     Reverted(B256),
     /// The file of an EVM account's key.
     #[error("{}: {why}; expected 64 hexadecimal digits", path.display())]
     EvmKey {
-        /// The file.
+        /// Path of the key file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
     /// The key is another account's.
     #[error("the key in {} is that of {found}, not of {wanted}", path.display())]
     OtherAccount {
-        /// The file.
+        /// Path of the key file.
         path: PathBuf,
-        /// Whose it is.
+        /// The address of that key.
         found: Address,
-        /// Whose it should be.
+        /// The address that was expected.
         wanted: Address,
     },
 }
@@ -123,7 +123,7 @@ impl From<RpcError> for WalletError {
     }
 }
 
-/// Does what was asked for.
+/// Runs a wallet command.
 pub fn run(command: &Command, say: &Say) -> Result<(), WalletError> {
     match command {
         Command::New { path } => {
@@ -193,7 +193,7 @@ fn balance(node: &mut Node, owner: &OwnerKey, say: &Say) -> Result<(), WalletErr
     Ok(())
 }
 
-/// A key, the node, and what the key may spend there.
+/// A key, its node, and the outputs that it may spend there.
 pub struct Purse {
     node: Node,
     key: SigningKey,
@@ -230,7 +230,7 @@ impl Purse {
         Ok(self.builder(vec![], Action::Prism { recipient, amount }).build()?)
     }
 
-    /// Its address.
+    /// Address of the key.
     pub fn owner(&self) -> OwnerKey {
         OwnerKey(self.key.public_key())
     }
@@ -287,7 +287,7 @@ impl Purse {
         Ok(raw)
     }
 
-    /// Hands a transaction over, and says its block when it is in one.
+    /// Sends a transaction, and prints its block when it is in one.
     pub fn send(&mut self, raw: &[u8], say: &Say) -> Result<(), WalletError> {
         let id = self.node.send(raw)?;
         if !self.wait {

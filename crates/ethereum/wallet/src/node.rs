@@ -1,4 +1,4 @@
-//! A node's UTXO ledger, asked over its RPC.
+//! A client for a node's UTXO ledger, over RPC.
 //!
 //! reads   answers of `utxo_…` and `eth_…`
 //! writes  transactions
@@ -18,25 +18,25 @@ use super::WalletError;
 pub const OUTPUTS_MAX: usize = 20_000;
 /// How long a transaction is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two questions.
+/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The node.
+/// An RPC client that also knows the node's chain id.
 pub struct Node {
     rpc: Rpc,
-    /// The chain's id.
+    /// Id of the node's chain.
     pub chain_id: u64,
 }
 
-/// What an owner has of one asset.
+/// An owner's balance of one asset.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Balance {
     /// `native`, or an id.
     pub asset: String,
-    /// Units.
+    /// Balance in units.
     pub amount: U256,
-    /// In so many outputs.
+    /// Number of outputs that hold it.
     pub outputs: U64,
     /// The asset's short name.
     pub code: String,
@@ -62,20 +62,20 @@ struct Page {
     next: Option<String>,
 }
 
-/// What is known of an asset.
+/// The part of an asset's record that the wallet needs.
 #[derive(Deserialize)]
 pub struct Known {
     /// Digits after the point.
     pub decimals: U64,
 }
 
-/// What a node's error says, without its code.
+/// Returns a node's error message, without its code.
 fn message(error: &Value) -> String {
     error["message"].as_str().map_or_else(|| error.to_string(), Into::into)
 }
 
 impl Node {
-    /// The node whose RPC is at `url`.
+    /// Connects to the node whose RPC is at `url`.
     pub fn at(url: &str) -> Result<Self, WalletError> {
         let mut node = Self { rpc: node_rpc::at(url)?, chain_id: 0 };
         node.chain_id = node.ask::<U64>("eth_chainId", json!([]))?.to();
@@ -87,7 +87,7 @@ impl Node {
         serde_json::from_value(answer).map_err(|error| WalletError::Answer(method, error.to_string()))
     }
 
-    /// What an owner has, by asset.
+    /// Returns an owner's balances, by asset.
     pub fn balances(&mut self, owner: &OwnerKey) -> Result<Vec<Balance>, WalletError> {
         self.ask("utxo_getBalances", json!([owner.to_string()]))
     }
@@ -119,7 +119,7 @@ impl Node {
         found.ok_or(WalletError::Busy)
     }
 
-    /// What is known of an issued asset.
+    /// Returns the record of an issued asset.
     pub fn asset(&mut self, id: &AssetId) -> Result<Known, WalletError> {
         self.ask::<Option<Known>>("utxo_getAsset", json!([id.to_string()]))?.ok_or(WalletError::NoAsset(*id))
     }
@@ -129,7 +129,7 @@ impl Node {
         self.ask("utxo_sendRawTransaction", json!([hex::encode_prefixed(raw)]))
     }
 
-    /// Waits until a transaction is in a block, and says in which.
+    /// Waits until a transaction is in a block, and returns its number.
     pub fn landed(&mut self, id: &B256) -> Result<u64, WalletError> {
         self.wait(|node| {
             let answer: Value = node.ask("utxo_getTransaction", json!([id]))?;
@@ -142,7 +142,7 @@ impl Node {
         .ok_or(WalletError::Waiting(*id))
     }
 
-    /// An account's code.
+    /// Returns an account's bytecode.
     pub fn code(&mut self, of: Address) -> Result<Bytes, WalletError> {
         self.ask("eth_getCode", json!([of, "latest"]))
     }
@@ -152,7 +152,7 @@ impl Node {
         self.ask("eth_accounts", json!([]))
     }
 
-    /// Has the node sign and send a call for one of its own accounts.
+    /// Asks the node to sign and send a call for one of its own accounts.
     pub fn call_from(&mut self, from: Address, to: Address, value: U256, data: &[u8]) -> Result<B256, WalletError> {
         let call = json!({ "from": from, "to": to, "value": value, "data": hex::encode_prefixed(data) });
         self.ask("eth_sendTransaction", json!([call]))
@@ -163,12 +163,12 @@ impl Node {
         self.ask("eth_sendRawTransaction", json!([hex::encode_prefixed(raw)]))
     }
 
-    /// An account's next nonce, and what gas costs.
+    /// Returns an account's next nonce, and the gas price to offer.
     pub fn nonce_and_price(&mut self, of: Address) -> Result<(u64, u128), WalletError> {
         let nonce: U64 = self.ask("eth_getTransactionCount", json!([of, "pending"]))?;
         let price: U256 = self.ask("eth_gasPrice", json!([]))?;
         let wrong = |_| WalletError::Answer("eth_gasPrice", format!("{price} wei"));
-        // Twice the price now, as the base fee may rise before the transaction lands; what is not needed is not paid.
+        // Twice the current price, since the base fee may rise before the transaction lands; the excess is not charged.
         Ok((nonce.to(), u128::try_from(price).map_err(wrong)?.saturating_mul(2)))
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::node::wait_for;
 use crate::{rpc, run};
 
-/// Threads that serve whoever watches, by their names.
+/// Names of the threads that serve observers.
 const SERVING: [&str; 2] = ["rpc", "metric:0"];
 /// Tiles of the load.
 const LOAD: [&str; 3] = ["bencho", "benchg", "benchs"];
@@ -24,7 +24,7 @@ const WARM_S: u64 = 5;
 /// The bench. Killed when dropped.
 pub struct Bench {
     child: Child,
-    /// Its configuration.
+    /// Path of the configuration file.
     pub config: PathBuf,
     /// The first of its ports: RPC; metrics is two higher.
     pub port: u16,
@@ -78,26 +78,26 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // An error says that it has ended already.
+        // An error means that it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What a bench has done so far.
+/// A snapshot of a bench's progress.
 pub struct Reading {
-    /// When.
+    /// When the snapshot was taken.
     pub at: Instant,
-    /// Transactions executed.
+    /// Transactions executed, landed and failed.
     pub transactions: u64,
-    /// CPU time of all but the load.
+    /// CPU time of the process without the load, nanoseconds.
     pub node_ns: u64,
     /// CPU time of the threads that serve.
     pub serving_ns: u64,
 }
 
 impl Reading {
-    /// Now.
+    /// Takes a reading.
     pub fn take(bench: &Bench) -> Result<Self, String> {
         let metrics = bench.metrics()?;
         let at = Instant::now();
@@ -112,7 +112,7 @@ impl Reading {
     }
 }
 
-/// The sum of a metric over the lines whose labels fit.
+/// Sums a metric over the lines whose labels satisfy `fits`.
 fn sum(metrics: &str, name: &str, fits: impl Fn(&str) -> bool) -> f64 {
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.split_once("} "));
     lines.filter(|(labels, _)| fits(labels)).filter_map(|(_, value)| value.parse::<f64>().ok()).sum()

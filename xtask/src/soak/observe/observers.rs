@@ -1,10 +1,9 @@
-//! Whoever watches: a monitor on a terminal, a browser on the dashboard, somebody who scrapes each second.
+//! The observers: a monitor on a terminal, a browser on the dashboard, and a scraper once per second.
 //!
 //! reads   the CPU time of their processes
-//! writes  a terminal that nobody sees; a folder for the browser
-//! memory  none worth counting
+//! writes  an unseen terminal; a folder for the browser
 //!
-//! All of it ends when it is dropped.
+//! Dropping them ends every process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,11 +39,11 @@ pub struct Observers {
 }
 
 impl Observers {
-    /// Starts all of them, and waits until the dashboard's stream is open.
+    /// Starts every observer, and waits until the dashboard's stream is open.
     pub fn attach(binary: &Path, browser: Option<&str>, folder: &Path, bench: &Bench) -> Result<Self, String> {
         let ended = Arc::new(AtomicBool::new(false));
         let scrapes = Arc::new(Mutex::new(Vec::new()));
-        // `script` gives it a terminal; its input stays open as long as it runs.
+        // `script` provides a terminal; its input stays open while it runs.
         let mut monitor = Command::new("script");
         let watch =
             format!("stty cols 160 rows 48; exec '{}' monitor --config '{}'", binary.display(), bench.config.display());
@@ -101,7 +100,7 @@ impl Drop for Observers {
 fn headless(browser: &str, folder: &Path, page: &str) -> Command {
     let mut command = Command::new(browser);
     command.arg(format!("--user-data-dir={}", folder.join("browser").display()));
-    // A browser that is root's has no sandbox of its own; what it opens is our page on loopback alone.
+    // A browser run by root has no sandbox; it opens only our page on loopback.
     if fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
         command.arg("--no-sandbox");
     }
@@ -122,7 +121,7 @@ fn read_stream(port: u16, ended: &Arc<AtomicBool>) -> Result<(), String> {
     Ok(())
 }
 
-/// A program and those that it starts, which end with it.
+/// A program and its descendants, which end with it.
 struct Group(Child);
 
 impl Group {
@@ -139,7 +138,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // All of the family, some of whom may have a group of their own.
+        // The whole process tree, since some members may have process groups of their own.
         let pids: Vec<String> = family(self.0.id()).iter().map(u32::to_string).collect();
         let _ = Command::new("kill").arg("-KILL").args(pids).stderr(Stdio::null()).status();
         let _ = self.0.wait();
@@ -180,7 +179,7 @@ mod tests {
         wait_for("their end", Duration::from_secs(10), left).unwrap();
     }
 
-    /// A zombie waits for whoever has taken it over.
+    /// A zombie counts as ended: it only waits for its new parent.
     fn is_ended(pid: u32) -> bool {
         fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
     }

@@ -1,12 +1,12 @@
 //! The profiler in an EVM node: samples its own process when its owner asks.
 //!
 //! reads   this process's stacks; the chain's blocks and its count of transactions
-//! writes  profiles, for [`Control`] to tell
-//! memory  none before the first; then the last profile, at most [`STACKS_MAX`] stacks, and the sampler's table
-//! drops   the profile before, when another begins
+//! writes  profiles, served through [`Control`]
+//! memory  none before the first profile; then the last profile, at most [`STACKS_MAX`] stacks, and the sampler's table
+//! drops   the previous profile when another begins
 //! source  the methods of the node that speaks Solana's RPC
 //!
-//! Samples are taken by CPU time: while nothing is done, there are none.
+//! Samples are taken by CPU time, so an idle process yields none.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::BLOCK_MAX;
 
-/// How often who waits for a block looks whether it shall wait no longer.
+/// How often a wait for a block checks whether to give up.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Samples the process that it is in.
@@ -55,7 +55,7 @@ impl Profiler for ChainService {
     }
 }
 
-/// Returns what a span asks for.
+/// Translates a requested span into the profiler's terms.
 fn asked(span: Span) -> Asked {
     let (words, lasts) = match span {
         Span::Seconds(seconds) => (format!("{seconds} s"), Some(Duration::from_secs(seconds))),

@@ -29,33 +29,33 @@ pub use chain::ChainService;
 pub use options::{NodeOptions, Of, Options};
 pub use service::Service;
 
-/// Fewer samples tell nothing of where the time goes.
+/// Fewer samples do not show where the time goes.
 const FEW: u64 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The longest wait for a block, and for its end.
 const BLOCK_MAX: Duration = Duration::from_secs(60);
-/// What may come on top: a second before, and naming the functions on a machine that is full.
+/// Extra time allowed: one second of sampling-free baseline, and symbolizing on a busy machine.
 const NAMING_MAX: Duration = Duration::from_secs(120);
-/// Where the token is looked for: unlike a command line, nobody else sees it.
+/// Environment variable with the token. Unlike a command line, other users cannot read it.
 const TOKEN: &str = "HEARTH_ADMIN_TOKEN";
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// No node.
+    /// No running node was found.
     #[error(transparent)]
     Place(#[from] WhyError),
     /// The node does not answer.
     #[error("{0}")]
     Rpc(RpcError),
-    /// The node refuses.
+    /// The node refused the request.
     #[error("the node at {url} refuses: {why}{hint}")]
     Refused {
-        /// Its RPC.
+        /// The RPC URL of the node.
         url: String,
-        /// What it says.
+        /// The reason that the node gave.
         why: String,
-        /// What to try.
+        /// Advice to the user; may be empty.
         hint: &'static str,
     },
     /// It could not be taken.
@@ -64,7 +64,7 @@ pub enum ProfileError {
     /// It does not end.
     #[error("profile {id} is still under way after {seconds} s, longer than it can take; is the node stuck?")]
     Late {
-        /// Its number.
+        /// Number of the profile that already runs.
         id: u64,
         /// How long it was waited for.
         seconds: u64,
@@ -75,7 +75,7 @@ pub enum ProfileError {
     /// The node's process does not run on.
     #[error("the node (pid {0}) is stopped, and answers nobody: `kill -CONT {0}` lets it go on")]
     Stopped(u32),
-    /// What was written says little.
+    /// The profile was written, but holds too few samples to be useful.
     #[error(
         "only {samples} samples fell into what was asked for, too few to tell where the time goes: it used {cpu_ms:.0} ms \
          of CPU time. Send load meanwhile, or take longer (--seconds), or more (--hz)"
@@ -116,8 +116,8 @@ impl ProfileError {
     }
 }
 
-/// Has the node sample itself, waits, and writes what it saw. Ctrl-C ends it early. `admin_token` is that of the
-/// configuration, empty where it has none.
+/// Asks the node to sample itself, waits, and writes the result. Ctrl-C ends the profile early. `admin_token` comes
+/// from the configuration and is empty if that has none.
 pub fn run(
     node: &LocalNode,
     admin_token: &str,
@@ -149,7 +149,7 @@ pub fn run(
     }
 }
 
-/// A node that is asked for a profile.
+/// A node that is being profiled over RPC.
 struct Asked {
     rpc: Rpc,
     url: String,
@@ -231,8 +231,8 @@ impl Asked {
     }
 }
 
-/// The RPC of the node that was named, and its process; without a name those of the configuration's, or else a bench's,
-/// or else of the only one that runs.
+/// Returns the RPC and the process of the named node; without a name those of the configuration's, then a bench's, then
+/// the only running node's.
 fn place(node: &LocalNode, is_named: bool) -> Result<(SocketAddr, Option<u32>), WhyError> {
     let of = |node: &LocalNode| {
         let found = why::place(node, true)?;

@@ -1,11 +1,11 @@
-//! The profiler in the node: samples its own process when its owner asks.
+//! The profiler in the node: samples its own process at the owner's request.
 //!
 //! reads   this process's stacks; the ledger's count of transactions and its slots
-//! writes  profiles, for [`Control`] to tell
-//! memory  none before the first; then the last profile, at most [`STACKS_MAX`] stacks, until the
-//!         next is asked for or it has been kept for a while, and the sampler's table
+//! writes  profiles, served through [`Control`]
+//! memory  none before the first profile; then the last profile, at most [`STACKS_MAX`] stacks, until the
+//!         next request or until its retention ends, and the sampler's table
 //!
-//! A second without samples comes first, so that the profile can say what the node did without.
+//! One second without sampling comes first, so that the profile can report the node's undisturbed rate.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::BLOCK_MAX;
 
-/// How long is looked at what the node does without samples.
+/// How long the baseline without sampling lasts.
 const BEFORE: Duration = Duration::from_secs(1);
 /// How often it is looked whether a block has begun or ended.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -65,7 +65,7 @@ impl Profiler for Service {
     }
 }
 
-/// What a plan asks for.
+/// Translates a plan into the profiler's terms.
 fn asked(plan: &ProfilePlan) -> Asked {
     let (span, lasts) = match plan.span {
         ProfileSpan::Seconds(seconds) => (format!("{seconds} s"), Some(BEFORE + Duration::from_secs(seconds))),

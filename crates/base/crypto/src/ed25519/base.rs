@@ -1,9 +1,7 @@
 //! The tables of the base point B, one of each kind for the process.
 //!
-//! reads   nothing
 //! writes  tables, at first use
 //! memory  4.3 MB for addresses that may depend on the scalar, 49 KB for those that may not
-//! drops   nothing
 //! source  RFC 8032 §5.1 for B
 
 use super::comb::Comb;

@@ -1,14 +1,14 @@
-//! Which keys have tables.
+//! A cache of the tables for frequent keys.
 //!
-//! reads   public keys as signatures bring them
+//! reads   the public keys of incoming signatures
 //! writes  tables, in slots that are reused
 //! memory  `capacity` slots of one table each, and 256 KB of sightings
-//! drops   the table of a key that was not met while the hand went round (CLOCK)
+//! drops   the table of a key that was not used during one turn of the hand (CLOCK)
 //! source  Corbató, "A paging experiment with the Multics system" (1968) for the hand
 //!
-//! A key earns a table when it has been missed a few times. Where more keys are alive than slots, replacing
-//! a table at each miss would build tables without end; so the hand moves one slot for every
-//! [`MISSES_PER_STEP`] such misses, and a slot that was used since its last visit stays.
+//! A key earns a table after a few misses. If more keys are active than there are slots, replacing a table at each miss
+//! would build tables endlessly; so the hand moves one slot per [`MISSES_PER_STEP`] such misses, and a slot used since
+//! its last visit stays.
 
 use super::point::Entry;
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ pub(super) struct TableCache {
 }
 
 impl TableCache {
-    /// A cache of at most `bytes`, whose keys earn a table with miss number `build_after` + 1.
+    /// Creates a cache of at most `bytes`, where a key earns a table with miss number `build_after` + 1.
     pub(super) fn new(bytes: usize, entries_per_table: usize, build_after: u8) -> Self {
         // The map takes up to two entries of key and index for a key, and a control byte.
         let per_key = entries_per_table * size_of::<Entry>() + size_of::<Slot>() + 2 * 37;
@@ -69,12 +69,12 @@ impl TableCache {
         &self.slots[slot as usize].entries
     }
 
-    /// Tables held.
+    /// Number of tables held.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Counts a miss of `key` and says whether it shall have a table now.
+    /// Counts a miss of `key`, and returns whether to build a table for it now.
     pub(super) fn wants_table(&mut self, key: &[u8; 32]) -> bool {
         if self.capacity == 0 || self.count_sighting(key) < u32::from(self.build_after) {
             return false;
@@ -153,7 +153,7 @@ mod tests {
         key
     }
 
-    /// Looks `n` up, and inserts it when the cache wants it. Whether it was found.
+    /// Looks `n` up, and inserts it if the cache wants it. Returns whether it was found.
     fn meet(cache: &mut TableCache, n: u32) -> bool {
         let found = cache.find(&key(n)).is_some();
         if !found && cache.wants_table(&key(n)) {

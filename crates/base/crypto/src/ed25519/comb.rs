@@ -3,7 +3,6 @@
 //! reads   scalars as digits, tables
 //! writes  points; tables
 //! memory  a table of width w and spacing g holds about (253 / (w·g))·2^(w − 1) entries of 96 bytes
-//! drops   nothing
 //! source  Lim and Lee, "More flexible exponentiation with precomputation" (1994); signed digits as in
 //!         Bernstein, Duif, Lange, Schwabe, Yang, "High-speed high-security signatures" (2011), §4
 //!
@@ -70,7 +69,7 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
         &tables[table * Self::HALF + usize::from(digit.unsigned_abs()) - 1]
     }
 
-    /// Asks for the entry's two cache lines ahead of its use.
+    /// Prefetches the entry's two cache lines.
     #[inline(always)]
     fn prefetch(tables: &[Entry], table: usize, digit: i16) {
         #[cfg(target_arch = "x86_64")]
@@ -91,7 +90,7 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
     /// the last sum had it.
     #[inline(always)]
     pub(super) fn sum<'a, F: Field>(start: Point<F>, lane: impl Fn(usize) -> (&'a [Entry], &'a Digits)) -> Point<F> {
-        /// Sums ahead of the one in work whose entries are fetched.
+        /// Number of sums ahead of the current one whose entries are prefetched.
         const AHEAD: usize = 3;
         let mut point = start;
         for place in (0..SPACING).rev() {
@@ -118,9 +117,9 @@ impl<const WIDTH: usize, const SPACING: usize> Comb<WIDTH, SPACING> {
         point
     }
 
-    /// start + Σ over the tables, reading each table whole, so that neither time nor addresses tell of the
-    /// digits. Lane l takes every `stride`-th table from table l·(stride > 1) on; `lane(l)` gives its digits.
-    /// For a spacing of 1.
+    /// start + Σ over the tables, reading each table whole, so that neither time nor addresses depend on the digits.
+    /// Lane l takes every `stride`-th table from table l·(stride > 1) on; `lane(l)` gives its digits. For a spacing of
+    /// 1.
     #[inline(always)]
     pub(super) fn sum_hidden<'a, F: Field>(
         entries: &[Entry],

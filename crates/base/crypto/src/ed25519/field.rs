@@ -1,9 +1,7 @@
-//! Arithmetic modulo p = 2^255 − 19: what the point formulas ask of a field, and the portable field.
+//! Arithmetic modulo p = 2^255 − 19: the field interface of the point formulas, and the portable field.
 //!
 //! reads   32-byte little-endian strings, or four 64-bit words
 //! writes  the same, always reduced below p
-//! memory  none
-//! drops   nothing
 //! source  RFC 7748 §5 for the prime, RFC 8032 §5.1.1 for square roots
 //!
 //! The formulas in [`super::point`] are written once over [`Field`], so that the portable element [`Fe`]
@@ -104,7 +102,7 @@ impl Fe {
         [l[0] | (l[1] << 51), (l[1] >> 13) | (l[2] << 38), (l[2] >> 26) | (l[3] << 25), (l[3] >> 39) | (l[4] << 12)]
     }
 
-    /// The canonical encoding.
+    /// Returns the canonical encoding, 32 bytes little-endian.
     pub(super) fn to_bytes(self) -> [u8; 32] {
         bytes_of(&self.to_words())
     }

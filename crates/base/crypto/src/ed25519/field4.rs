@@ -2,8 +2,6 @@
 //!
 //! reads   four elements, one for each lane
 //! writes  the same
-//! memory  none
-//! drops   nothing
 //! source  splitting an exact product with two fused multiply-adds (Dekker 1971; for 52-bit limbs
 //!         N. Emmart, "Faster modular exponentiation using double precision floating point arithmetic")
 //!
@@ -67,8 +65,8 @@ const PATTERN: [u64; 5] = {
     folded
 };
 
-/// What is added to a column of `products` products before the shift: the bias and the rounding half, less
-/// the patterns.
+/// Offset added to a column of `products` products before the shift: the bias and the rounding half, minus the
+/// patterns.
 const fn offset(products: i32) -> [u64; 5] {
     let mut out = [0; 5];
     let mut k = 0;
@@ -132,8 +130,8 @@ fn fold(low: [__m256i; 5], high: [__m256i; 5]) -> Wide4 {
     }))
 }
 
-/// Not inlined: seven copies in a sum of points outgrow the processor's store of decoded instructions, and
-/// decoding them anew takes a fifth more time.
+/// Not inlined: seven copies in a sum of points outgrow the processor's cache of decoded instructions, and decoding
+/// them again takes a fifth more time.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn multiply(a: &Fe4, b: &Fe4) -> Wide4 {

@@ -2,8 +2,6 @@
 //!
 //! reads   eight elements, one for each lane
 //! writes  the same
-//! memory  none
-//! drops   nothing
 //! source  S. Gueron, V. Krasnov, "Accelerating Big Integer Arithmetic Using Intel IFMA Extensions" (2016)
 //!
 //! An element is five limbs of radix 2^51, never negative: below 2^51 + 2^16 after `reduce`, below 2^52 after

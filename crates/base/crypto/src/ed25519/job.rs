@@ -11,9 +11,9 @@ use super::verify::challenge;
 pub struct VerifyItem<'a> {
     /// The encoded public key A.
     pub public_key: &'a [u8; 32],
-    /// R ‖ S.
+    /// The signature, R ‖ S.
     pub signature: &'a [u8; 64],
-    /// What was signed.
+    /// The signed message.
     pub message: &'a [u8],
 }
 

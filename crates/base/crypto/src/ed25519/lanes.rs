@@ -3,7 +3,6 @@
 //! reads   jobs, tables of keys and of B
 //! writes  the points s·B − k·A
 //! memory  a padded copy of a message for each lane
-//! drops   nothing
 //! source  the rule of [`super::verify`]; lanes of [`super::field4`] and [`super::field8`]
 
 #![allow(unsafe_code)]
@@ -25,7 +24,7 @@ type FreshComb = Comb<5, 1>;
 /// `$lanes` lanes at work, on elements `$field`, which need the features `$features`.
 macro_rules! lanes {
     ($name:ident, $module:ident, $lanes:literal, $field:ty, $features:literal) => {
-        /// Lanes at work.
+        /// State of the lanes, reused between bursts.
         #[derive(Default)]
         pub(super) struct $name {
             hasher: Sha512<$lanes>,
@@ -38,7 +37,7 @@ macro_rules! lanes {
             /// Appends s·B − k·A of `count` jobs; `lane(l)` gives job l and its table of −A.
             ///
             /// # Safety
-            /// The processor has what the lanes need.
+            /// The processor must support the lanes' instructions.
             pub(super) unsafe fn sum_known<'a>(
                 &mut self,
                 count: usize,
@@ -56,11 +55,11 @@ macro_rules! lanes {
                 points.extend((0..count).map(|l| sum.lane(l)));
             }
 
-            /// The verdicts so far of at most as many jobs as there are lanes, and s·B − k·A appended of those whose
-            /// verdict is `Ok`; the others' keys are no good.
+            /// Appends the verdicts of at most as many jobs as there are lanes, and s·B − k·A for those whose verdict
+            /// is `Ok`; the other keys are invalid.
             ///
             /// # Safety
-            /// The processor has what the lanes need.
+            /// The processor must support the lanes' instructions.
             pub(super) unsafe fn sum_fresh(
                 &mut self,
                 jobs: &[Job<'_>],
@@ -93,7 +92,7 @@ macro_rules! lanes {
 
             fn challenges(&mut self, jobs: [&Job<'_>; $lanes]) -> [Scalar; $lanes] {
                 let messages = jobs.map(|job| [&job.r[..], &job.item.public_key[..], job.item.message]);
-                // SAFETY: called only by functions whose callers promise what the lanes need, of which this is part.
+                // SAFETY: this function's callers promise the instructions that the lanes need, the hasher's included.
                 let hashes = unsafe { self.hasher.digest(messages) };
                 hashes.map(|hash| Scalar::from_bytes_mod_order_wide(&hash))
             }

@@ -32,7 +32,7 @@ pub use verify::{VerifyError, is_point, verify_strict};
 /// Which field arithmetic to use. The results are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Arithmetic {
-    /// The fastest that the processor has: eight lanes with AVX-512 IFMA, four with AVX2 and FMA, else portable.
+    /// The fastest available: eight lanes with AVX-512 IFMA, four with AVX2 and FMA, else portable.
     #[default]
     Detect,
     /// Four lanes at most.
@@ -41,13 +41,13 @@ pub enum Arithmetic {
     Portable,
 }
 
-/// How many elements are computed side by side, which says what the processor was found to have.
+/// Number of elements computed in parallel, by the detected instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lanes {
-    /// AVX-512 IFMA.
+    /// Eight lanes of AVX-512 IFMA.
     #[cfg(target_arch = "x86_64")]
     Eight,
-    /// AVX2 and FMA.
+    /// Four lanes of AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Four,
     One,

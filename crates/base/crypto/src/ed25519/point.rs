@@ -2,8 +2,6 @@
 //!
 //! reads   field elements, table entries
 //! writes  points
-//! memory  none
-//! drops   nothing
 //! source  Hisil, Wong, Carter, Dawson, "Twisted Edwards curves revisited" (2008), §3.1 and §3.3, with a = −1
 //!
 //! The formulas are complete: d is no square, so that no sum has Z = 0.
@@ -139,7 +137,7 @@ impl<F: Field> Point<F> {
         self.add_affine::<T>(&plus, &minus, &product)
     }
 
-    /// self + `entry(lane)`, whose halves are already in the order that `negative(lane)` asks for.
+    /// self + `entry(lane)`, whose halves are already in the order that `negative(lane)` requires.
     #[inline(always)]
     pub(super) fn add_selected<'a>(
         &self,

@@ -42,7 +42,7 @@ impl Drop for SigningKey {
 pub enum TableAccess {
     /// Whole, so that the time and the cache lines touched do not depend on secrets. For every key of worth.
     Hidden,
-    /// Only the entries needed: twice as fast, but whoever shares the processor's caches could learn the key.
+    /// Reads only the needed entries: twice as fast, but code that shares the processor's caches could learn the key.
     /// For throwaway keys, such as a load generator's.
     Indexed,
 }
@@ -50,9 +50,9 @@ pub enum TableAccess {
 /// One message of a burst.
 #[derive(Clone, Copy)]
 pub struct SignItem<'a> {
-    /// Who signs.
+    /// The signing key.
     pub key: &'a SigningKey,
-    /// What is signed.
+    /// The message to sign.
     pub message: &'a [u8],
 }
 
@@ -111,8 +111,8 @@ impl SigningKey {
     }
 }
 
-/// Signs every item; `signatures` is cleared, then holds them in order. Many times four signatures at once
-/// are best.
+/// Signs every item; `signatures` is cleared, then holds the results in order. Fastest with a large multiple of four
+/// signatures.
 pub fn sign_burst(items: &[SignItem<'_>], access: TableAccess, signatures: &mut Vec<[u8; 64]>) {
     sign_burst_with(items, access, Arithmetic::Detect, signatures);
 }
@@ -141,7 +141,7 @@ fn sign_burst_with(
     nonces.zeroize();
 }
 
-/// The nonces of all items.
+/// Returns the nonces of all items, in order.
 fn nonces(items: &[SignItem<'_>], arithmetic: Arithmetic) -> Vec<Scalar> {
     hash_each(items, arithmetic, |i| [&items[i].key.prefix[..], &[]])
 }
@@ -155,7 +155,7 @@ fn hash_each<'a>(
     let mut scalars = Vec::with_capacity(items.len());
     match arithmetic.lanes() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: so many lanes are chosen only where their instructions were detected.
+        // SAFETY: this variant is chosen only if its instructions were detected.
         Lanes::Eight => unsafe { lanes::hash_each::<8>(items, before, &mut scalars) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -183,7 +183,7 @@ fn multiply_base_each(scalars: &[Scalar], access: TableAccess, arithmetic: Arith
         match arithmetic.lanes() {
             #[cfg(target_arch = "x86_64")]
             Lanes::Eight => {
-                // SAFETY: so many lanes are chosen only where their instructions were detected.
+                // SAFETY: this variant is chosen only if its instructions were detected.
                 let sum = unsafe { lanes::eight(&digits, hidden) };
                 points.extend((0..group.len()).map(|l| sum.lane(l)));
             }
@@ -210,7 +210,7 @@ fn multiply_base(digits: &Digits, arithmetic: Arithmetic) -> Point<Fe> {
     match arithmetic.lanes() {
         #[cfg(target_arch = "x86_64")]
         Lanes::Eight => {
-            // SAFETY: so many lanes are chosen only where their instructions were detected.
+            // SAFETY: this variant is chosen only if its instructions were detected.
             let sum = unsafe { lanes::spread8(digits, table) };
             lanes::total(&std::array::from_fn::<_, 8, _>(|l| sum.lane(l)))
         }
@@ -240,7 +240,7 @@ mod lanes {
     /// As [`super::hash_each`], in lanes.
     ///
     /// # Safety
-    /// The processor has what so many lanes of [`Sha512`] need.
+    /// The processor must support [`Sha512`] with this many lanes.
     pub(super) unsafe fn hash_each<'a, const LANES: usize>(
         items: &'a [SignItem<'_>],
         before: impl Fn(usize) -> [&'a [u8]; 2],

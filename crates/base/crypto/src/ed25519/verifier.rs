@@ -4,7 +4,6 @@
 //! writes  one verdict per signature
 //! memory  at most `VerifierConfig::cache_bytes` of tables, 4.3 MB of tables of B shared by the process, and
 //!         about 1 KB per signature of the largest burst so far
-//! drops   nothing
 //! source  the rule of [`super::verify`]; combs of [`super::comb`]
 //!
 //! s·B − k·A is summed from the tables of B and of −A. Eight or four signatures run side by side where the
@@ -36,7 +35,7 @@ pub struct VerifierConfig {
 }
 
 impl Default for VerifierConfig {
-    /// For one verifier by itself; a node's verify tiles share what `tiles.verify.table_bytes` says.
+    /// For a standalone verifier; a node's verify tiles share `tiles.verify.table_bytes`.
     fn default() -> Self {
         Self { cache_bytes: 96 << 20, build_after: 2, arithmetic: Arithmetic::Detect }
     }
@@ -89,8 +88,8 @@ impl Verifier {
         verdict
     }
 
-    /// Every signature of a burst by the strict rule. `results` is cleared, then holds one verdict per
-    /// item, in order; one bad signature does not touch the others. Best with 32 items or more.
+    /// Verifies every signature of a burst by the strict rule. `results` is cleared, then holds one verdict per item,
+    /// in order; an invalid signature does not affect the others. Best with 32 items or more.
     pub fn verify_burst(&mut self, items: &[VerifyItem<'_>], results: &mut Vec<Result<(), VerifyError>>) {
         results.clear();
         results.resize(items.len(), Ok(()));
@@ -117,7 +116,7 @@ impl Verifier {
         self.finish(known.iter().chain(&fresh), results);
     }
 
-    /// Appends s·B − k·A for each job, whose keys' tables are in `slots`.
+    /// Appends s·B − k·A for each job, with the tables in `slots`.
     fn verify_known(&mut self, jobs: &[Job<'_>], slots: &[u32]) {
         let mut done = 0;
         #[cfg(target_arch = "x86_64")]
@@ -125,7 +124,7 @@ impl Verifier {
             let rest = &jobs[done..];
             let count = rest.len().min(if self.lanes == Lanes::Eight { Eight::LANES } else { Four::LANES });
             let lane = |l: usize| (&rest[l], self.cache.table(slots[done + l]));
-            // SAFETY: so many lanes are chosen only where their instructions were detected.
+            // SAFETY: this variant is chosen only if its instructions were detected.
             unsafe {
                 match self.lanes {
                     Lanes::Eight => self.eight.sum_known(count, lane, self.base, &mut self.points),
@@ -163,7 +162,7 @@ impl Verifier {
         while self.lanes != Lanes::One && rest.len() >= 2 {
             let width = if self.lanes == Lanes::Eight { Eight::LANES } else { Four::LANES };
             let later = rest.split_off(rest.len().min(width));
-            // SAFETY: so many lanes are chosen only where their instructions were detected.
+            // SAFETY: this variant is chosen only if its instructions were detected.
             let verdicts = unsafe {
                 match self.lanes {
                     Lanes::Eight => self.eight.sum_fresh(&rest, self.base, &mut self.points),
@@ -205,8 +204,7 @@ mod tests {
     use super::*;
     use crate::ed25519::SigningKey;
 
-    /// A path whose tables are wrong must not go on accepting: this is what gives the differential tests
-    /// their meaning.
+    /// A path with wrong tables must not keep accepting: otherwise the differential tests would prove nothing.
     #[test]
     fn spoiled_tables_are_noticed() {
         let message = b"table";

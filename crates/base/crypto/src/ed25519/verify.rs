@@ -2,8 +2,6 @@
 //!
 //! reads   public key, signature, message
 //! writes  one verdict
-//! memory  none
-//! drops   nothing
 //! source  RFC 8032 §5.1.7, with the cofactorless equation and the small-order rules of ed25519-dalek 2
 //!
 //! `verify_strict` of ed25519-dalek 2 accepts when S is below L, A and R decode and are not of small order,

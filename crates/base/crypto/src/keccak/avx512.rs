@@ -3,7 +3,6 @@
 //! reads   eight messages of any lengths
 //! writes  eight digests
 //! memory  a padded block of each message on the stack
-//! drops   nothing
 //! source  the Keccak reference §1.2; lanes only change how many are computed
 
 use super::{BLOCK_SIZE, BLOCK_WORDS, LANES, block_count, padded};
@@ -46,7 +45,7 @@ pub(super) unsafe fn hash(messages: &[&[u8]; LANES]) -> [[u8; 32]; LANES] {
     for block in 1..=counts.iter().copied().max().unwrap_or(0) {
         let mut rows = [lasts[0].as_ptr(); LANES];
         for l in 0..LANES {
-            // A message that has ended goes on with its last block: its digest is already taken.
+            // A message that has ended repeats its last block: its digest has been taken already.
             rows[l] = match messages[l].as_chunks::<BLOCK_SIZE>().0.get(block - 1) {
                 Some(block) => block.as_ptr(),
                 None => lasts[l].as_ptr(),

@@ -1,4 +1,4 @@
-//! Keccak-256 as Ethereum uses it: one message, and many side by side.
+//! Keccak-256 as Ethereum uses it: one message, or many in parallel.
 //!
 //! reads   byte slices; nothing else
 //! writes  32-byte digests
@@ -21,7 +21,7 @@ const LANES: usize = 8;
 /// From how many messages on lanes are faster than one message after the other.
 const LANES_MIN: usize = 2;
 
-/// The digest of one message.
+/// Returns the digest of one message.
 pub fn keccak256(message: &[u8]) -> [u8; 32] {
     let mut state = [0u64; 25];
     let (blocks, rest) = message.as_chunks::<BLOCK_SIZE>();

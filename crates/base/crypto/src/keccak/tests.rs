@@ -15,7 +15,7 @@ fn published_digests() {
     assert_eq!(hex(keccak256(b"abc")), "4e03657aea45a94fc7d47ba826c8d667c0d1e6e33a64a036ec44f58fa12d6c45");
 }
 
-/// Each length about the edges of blocks, in each lane, beside shorter and longer ones.
+/// Each length around a block boundary, in each lane, next to shorter and longer messages.
 #[test]
 fn every_length_in_every_lane() {
     let bytes: Vec<u8> = (0..1000u32).map(|i| (i * 7 + i / 251) as u8).collect();

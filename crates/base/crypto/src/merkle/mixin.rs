@@ -3,7 +3,6 @@
 //! reads   signatures, 64 bytes each, in the order of the entry's transactions
 //! writes  the root
 //! memory  32 B a signature and 2 KiB, kept for the next entry
-//! drops   nothing
 //! source  the crate `solana-merkle-tree`: leaf 0x00 ‖ signature, node 0x01 ‖ left ‖ right, the last
 //!         node of an odd level paired with itself
 
@@ -54,8 +53,7 @@ impl MixinTree {
         self.waiting.clear();
     }
 
-    /// The root over all signatures pushed since the last call, and forgets them. All zeros when
-    /// there is none.
+    /// Returns the root over all signatures pushed since the last call, and clears them. All zeros if there are none.
     pub fn take_root(&mut self) -> [u8; 32] {
         self.hash_waiting();
         let mut width = self.nodes.len();

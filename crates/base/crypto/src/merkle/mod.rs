@@ -3,7 +3,6 @@
 //! reads   leaves
 //! writes  roots and proofs
 //! memory  127 nodes for a set of shreds; 32 B a signature for an entry, kept for the next one
-//! drops   nothing
 //! source  the trees of Solana: of a set of shreds (nodes cut to 20 bytes), and of `solana-merkle-tree`
 
 mod mixin;

@@ -1,4 +1,4 @@
-//! The tree over the 64 shreds of a set: its root is what the leader signs.
+//! The tree over the 64 shreds of an FEC set: the leader signs its root.
 //!
 //! reads   64 digests of leaves, data shreds first
 //! writes  the root, and for every leaf the nodes that prove it
@@ -8,10 +8,10 @@
 
 use crate::sha256::{digest_each, padding, sha256};
 
-/// What a leaf's hash begins with. The rest is the shred from its variant byte to its proof.
+/// Prefix of a leaf's hash input. The rest is the shred from its variant byte to its proof.
 pub const LEAF_PREFIX: &[u8; 26] = b"\x00SOLANA_MERKLE_SHREDS_LEAF";
 
-/// What an inner node's hash begins with.
+/// Prefix of an inner node's hash input.
 const NODE_PREFIX: &[u8; 26] = b"\x01SOLANA_MERKLE_SHREDS_NODE";
 
 /// Bytes of a node that count: in proofs and in the hash of the parent.
@@ -48,7 +48,7 @@ const PARENT: [u8; 128] = {
     padded
 };
 
-/// What the hash of a parent is taken of, padded.
+/// Returns the padded hash input of a parent.
 fn parent(left: &[u8], right: &[u8]) -> [u8; 128] {
     let mut padded = PARENT;
     let middle = NODE_PREFIX.len() + NODE_SIZE;
@@ -103,8 +103,8 @@ impl ShredTree {
     }
 }
 
-/// The root that `proof` leads to from the hashed leaf `index`, in a tree of any size. `None` where
-/// the proof is not whole nodes, or too short for the index.
+/// Returns the root that `proof` leads to from the hashed leaf `index`, in a tree of any size. `None` if the proof is
+/// not a whole number of nodes, or too short for the index.
 pub fn shred_root(leaf: [u8; 32], index: usize, proof: &[u8]) -> Option<[u8; 32]> {
     let (siblings, rest) = proof.as_chunks::<NODE_SIZE>();
     let (mut node, mut at) = (leaf, index);
@@ -116,8 +116,8 @@ pub fn shred_root(leaf: [u8; 32], index: usize, proof: &[u8]) -> Option<[u8; 32]
     (rest.is_empty() && at == 0).then_some(node)
 }
 
-/// What is known of a set's tree from the proofs that led to its root: later proofs are followed up to a node that is
-/// known, and no further.
+/// The known nodes of a set's tree, from proofs that led to its root: later proofs are followed only up to a known
+/// node.
 #[derive(Clone, Debug)]
 pub struct ShredProofs {
     root: [u8; 32],
@@ -129,20 +129,20 @@ pub struct ShredProofs {
 const _: () = assert!(NODES - 1 <= u128::BITS as usize);
 
 impl ShredProofs {
-    /// What a first proof says: the root is where it leads to, and for the caller to check. `None` where it is no proof
-    /// of a leaf of a full set.
+    /// Starts from a first proof. The caller must check the root that it leads to. `None` if it is not a proof for a
+    /// leaf of a full set.
     pub fn begin(leaf: &[u8; 32], index: usize, proof: &[u8]) -> Option<Self> {
         let root = shred_root(*leaf, index, proof).filter(|_| proof.len() == PROOF_SIZE)?;
         let mut begun = Self { root, nodes: [[0; NODE_SIZE]; NODES - 1], known: 0 };
         begun.check(leaf, index, proof).then_some(begun)
     }
 
-    /// The root.
+    /// The root of the set's tree.
     pub fn root(&self) -> &[u8; 32] {
         &self.root
     }
 
-    /// Whether the proof leads from the hashed leaf to the root; then all that is in it is known.
+    /// Returns whether the proof leads from the hashed leaf to the root; if so, all of its nodes become known.
     pub fn check(&mut self, leaf: &[u8; 32], index: usize, proof: &[u8]) -> bool {
         let (siblings, rest) = proof.as_chunks::<NODE_SIZE>();
         if siblings.len() != DEPTH || !rest.is_empty() || index >= SHRED_LEAVES {
@@ -266,7 +266,7 @@ mod tests {
                         None => proof[byte] ^= flip,
                     }
                 }
-                // Of a leaf's hash so many bytes count.
+                // Only this many bytes of a leaf's hash count.
                 let counts = byte < PROOF_SIZE + NODE_SIZE;
                 prop_assert_eq!(known.check(&leaf, index, &proof), !(is_changed && counts));
                 prop_assert_eq!(shred_root(leaf, index, &proof) == Some(*tree.root()), !(is_changed && counts));

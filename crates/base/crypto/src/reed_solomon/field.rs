@@ -3,7 +3,6 @@
 //! reads   field elements, one byte each
 //! writes  field elements; tables made at compile time
 //! memory  static: 768 B of logarithms, 8 KiB of nibble products, 2 KiB of bit matrices
-//! drops   nothing
 //! source  the polynomial x^8 + x^4 + x^3 + x^2 + 1 and the generator 2, as in `reed-solomon-erasure`
 
 /// The reduction polynomial without its leading term, x^4 + x^3 + x^2 + 1.

@@ -3,7 +3,6 @@
 //! reads   shards of equal length
 //! writes  shards of the same length
 //! memory  one vector for each of 32 points, on the stack
-//! drops   nothing
 //! source  Lin, Chung, Han, "Novel Polynomial Basis and Its Application to Reed-Solomon Erasure
 //!         Codes" (2014)
 //!
@@ -174,8 +173,8 @@ unsafe fn encode_column<V: Vector>(data: &[*const u8; POINTS], parity: &[*mut u8
 /// Writes the parity of 32 data shards of `len` bytes each.
 ///
 /// # Safety
-/// The machine must have the features of `V`; every shard must have `len ≥ V::WIDTH` bytes, the
-/// parity writable and apart from everything else.
+/// The machine must have the features of `V`; every shard must have `len ≥ V::WIDTH` bytes; the parity must be writable
+/// and must not overlap other memory.
 #[inline(always)]
 pub(super) unsafe fn encode<V: Vector>(data: &[*const u8; POINTS], parity: &[*mut u8; POINTS], len: usize) {
     let last = len - V::WIDTH;

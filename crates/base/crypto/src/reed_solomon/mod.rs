@@ -3,7 +3,6 @@
 //! reads   shards of equal length, any length
 //! writes  shards of the same length
 //! memory  a kilobyte of coefficients on the stack
-//! drops   nothing
 //! source  the code of the crate `reed-solomon-erasure` (systematic, Vandermonde), which is the oracle
 //!
 //! Shard r, data or parity, is the value at the field element r of the one polynomial of degree below
@@ -26,7 +25,7 @@ use vector::{Avx2, Gfni, Gfni512};
 /// The most shards, data and parity together: one for each field element.
 pub const SHARDS_MAX: usize = 256;
 
-/// Data shards, and parity shards, of the code that [`encode_32`] knows.
+/// Number of data shards, and of parity shards, in the fixed code of [`encode_32`].
 pub const FIXED_SHARDS: usize = kernel::POINTS;
 
 /// Why shards could not be encoded or recovered.
@@ -35,17 +34,17 @@ pub enum ReedSolomonError {
     /// No data, no parity, or more than [`SHARDS_MAX`] together.
     #[error("a code of {data} data and {parity} parity shards does not exist")]
     Counts {
-        /// Data shards asked for.
+        /// Requested data shards.
         data: usize,
-        /// Parity shards asked for.
+        /// Requested parity shards.
         parity: usize,
     },
-    /// The slices handed over are not as many as the code has shards, or too few to recover from.
+    /// The number of slices differs from the code's, or is too low to recover from.
     #[error("{have} shards where {need} are needed")]
     ShardCount {
-        /// Shards handed over.
+        /// Number of slices passed.
         have: usize,
-        /// Shards needed.
+        /// Number of shards needed.
         need: usize,
     },
     /// Shards differ in length.
@@ -90,7 +89,7 @@ impl Level {
     }
 }
 
-/// Writes the parity of 32 data shards, all of one length. Panics when lengths differ.
+/// Writes the parity of 32 data shards, all of one length. Panics if lengths differ.
 pub fn encode_32(data: &[&[u8]; FIXED_SHARDS], parity: &mut [&mut [u8]; FIXED_SHARDS]) {
     encode_32_at(Level::best(data[0].len()), data, parity);
 }
@@ -179,7 +178,7 @@ fn combine(level: Level, shards: &[&[u8]], coefficients: &[u8], out: &mut [u8]) 
     }
 }
 
-/// The points at which the polynomial is known, with what Lagrange's formula needs of them.
+/// The points at which the polynomial is known, with the precomputed parts of Lagrange's formula.
 #[derive(Clone, Debug)]
 struct Points {
     points: [u8; SHARDS_MAX],
@@ -210,7 +209,7 @@ impl Points {
         Self::new((0..count).map(|i| i as u8))
     }
 
-    /// What each known value contributes to the value at `target`, which must not be a known point.
+    /// Returns each known value's coefficient for the value at `target`, which must not be a known point.
     fn coefficients(&self, target: u8) -> [u8; SHARDS_MAX] {
         let known = &self.points[..self.count];
         let all = known.iter().fold(1, |product, &x| field::mul(product, target ^ x));
@@ -261,8 +260,8 @@ impl ReedSolomon {
         Ok(())
     }
 
-    /// Writes the shards `wanted`, given by index, from those `present`, of which there must be at
-    /// least as many as data shards. Indices count the data first, then the parity.
+    /// Writes the shards `wanted`, given by index, from those `present`, of which there must be at least as many as
+    /// data shards. Indices count the data first, then the parity.
     pub fn recover(
         &self,
         present: &[(usize, &[u8])],

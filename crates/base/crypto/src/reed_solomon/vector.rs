@@ -1,9 +1,7 @@
-//! Vectors of field elements: what the kernels need of a machine, and the machines.
+//! Vectors of field elements: the kernels' interface to a machine, and its implementations.
 //!
 //! reads   shards, a vector's width of bytes at a time
 //! writes  shards, likewise
-//! memory  none
-//! drops   nothing
 //! source  nibble products by byte shuffle: Plank et al., "Screaming Fast Galois Field Arithmetic";
 //!         bit matrices: Intel SDM vol. 2, GF2P8AFFINEQB
 //!
@@ -79,7 +77,7 @@ unsafe impl Vector for Portable {
     }
 }
 
-/// What is the same for every register but for the names: load, store, exclusive or.
+/// Operations that differ between registers only by name: load, store, exclusive or.
 #[cfg(target_arch = "x86_64")]
 macro_rules! register {
     ($load:ident, $store:ident, $xor:ident) => {

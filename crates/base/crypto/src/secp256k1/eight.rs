@@ -1,9 +1,8 @@
-//! Eight public keys side by side.
+//! Eight public keys in parallel.
 //!
 //! reads   abscissae of R and the digits of u1 and u2
 //! writes  the points u1·G + u2·R, then their affine coordinates
-//! memory  the tables of eight points, 12 KB, and of what is between the two steps 1 KB for eight
-//! drops   nothing
+//! memory  the tables of eight points, 12 KB, and 1 KB of state between the two steps per octet
 //! source  Shamir's trick with four scalars of half the size; the curve's endomorphism, see [`super::scalar`]
 
 #![allow(unsafe_code)]
@@ -38,7 +37,7 @@ impl Default for Octet {
 }
 
 impl Octet {
-    /// Sets one lane.
+    /// Sets the inputs of one lane.
     pub(super) fn set(&mut self, lane: usize, x: &[u64; 4], odd: bool, u1: &[u64; 4], u2: &[u64; 4]) {
         self.x[lane] = *x;
         self.odd = self.odd & !(1 << lane) | u8::from(odd) << lane;
@@ -59,7 +58,7 @@ impl Octet {
 #[derive(Clone, Copy)]
 pub(super) struct Sums {
     point: Point8,
-    /// Lanes whose abscissa of R is that of no point.
+    /// Lanes whose abscissa of R is not on the curve.
     pub(super) off_curve: u8,
     /// Lanes that met a sum which the formulas cannot make.
     pub(super) unknown: u8,
@@ -68,11 +67,11 @@ pub(super) struct Sums {
 /// x and y of each lane.
 pub(super) type Affine = [[[u64; 4]; 2]; 8];
 
-/// The points with the abscissae, their ordinates odd where asked for, and the lanes in which there is none. These hold
-/// the generator in its place.
+/// Returns the points with the abscissae, their ordinates odd where requested, and the lanes without such a point, which
+/// hold the generator instead.
 #[inline(always)]
 fn lift<const K: usize>(octets: &[Octet; K]) -> [(Fe8, Fe8, u8); K] {
-    // SAFETY: called only by functions whose callers promise the features.
+    // SAFETY: only called by functions whose callers promise the features.
     let (x, cubes, generator) = unsafe {
         let [gx, gy] = GENERATOR.map(|words| Fe8::from_words(words.map(|word| _mm512_set1_epi64(word as i64))));
         let x = octets.each_ref().map(|octet| Fe8::from_words(load(&octet.x)));
@@ -96,7 +95,7 @@ fn lift<const K: usize>(octets: &[Octet; K]) -> [(Fe8, Fe8, u8); K] {
 /// u1·G + u2·R for each lane of several octets.
 ///
 /// # Safety
-/// The processor has what `Fe8` needs.
+/// The processor must support the instructions of `Fe8`.
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl")]
 pub(super) unsafe fn sum<const K: usize>(octets: &[Octet; K], base: &[Entry], tables: &mut PointTables) -> [Sums; K] {
     let lifted = lift(octets);
@@ -149,10 +148,10 @@ unsafe fn multiply(octet: &Octet, x: &Fe8, y: &Fe8, base: &[Entry], tables: &mut
     }
 }
 
-/// The affine coordinates of all, with one inversion; without meaning where `unknown`.
+/// Returns all affine coordinates, with one inversion; meaningless for lanes in `unknown`.
 ///
 /// # Safety
-/// The processor has what `Fe8` needs.
+/// The processor must support the instructions of `Fe8`.
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl")]
 pub(super) unsafe fn divide(sums: &mut [Sums], out: &mut Vec<Affine>) {
     out.clear();
@@ -205,8 +204,8 @@ mod tests {
     use super::super::scalar::LAMBDA;
     use super::*;
 
-    /// Sums that meet a point and itself or its negative must say that they are unknown: it is the formulas that
-    /// notice, and the tests of whole signatures could not tell, for then another path decides.
+    /// Sums that meet a point and itself or its negative must report that they are unknown. The formulas detect it, and
+    /// tests of whole signatures could not notice, since another path then decides.
     #[test]
     fn a_sum_that_meets_itself_is_unknown() {
         if !crate::lanes::available() {

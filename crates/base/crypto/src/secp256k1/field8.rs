@@ -1,13 +1,11 @@
-//! Eight elements modulo p = 2^256 − 2^32 − 977 side by side, by the 52-bit multiply-add of AVX-512.
+//! Eight elements modulo p = 2^256 − 2^32 − 977 in parallel, by the 52-bit multiply-add of AVX-512.
 //!
 //! reads   eight elements, one for each lane
 //! writes  the same
-//! memory  none
-//! drops   nothing
 //! source  Intel's AVX-512 IFMA: the low or the high 52 bits of a product of two 52-bit numbers, added to 64 bits
 //!
-//! An element is five limbs of radix 2^52. The multiplier sees the low 52 bits of a limb and nothing above, so that
-//! whatever is multiplied must have had its carries done, one after the other. Two kinds of values meet:
+//! An element is five limbs of radix 2^52. The multiplier reads only the low 52 bits of a limb, so a factor's carries
+//! must have been propagated, in sequence. There are two kinds of values:
 //!
 //! - *reduced*, as `Wide8::reduce` leaves it: below 2^256 + 2^216, limbs below 2^52, the topmost below
 //!   2^48 + 2^8;
@@ -16,7 +14,7 @@
 //! Both may be multiplied; what is added or subtracted is reduced. A column of a product sums nine halves below 2^52
 //! at most, hence is below 2^56, and the sums here, of at most three products, stay below 2^60.
 //!
-//! An [`Fe8`] is made only by functions that require [`available`], or out of another. That one exists proves the
+//! An [`Fe8`] is made only by functions that require [`available`], or from another one. So its existence proves the
 //! rest safe.
 
 #![allow(unsafe_code)]
@@ -55,7 +53,7 @@ macro_rules! word {
     };
 }
 
-/// Carries from each limb to the next; leaves what is above 52 bits where it was.
+/// Carries from each limb to the next; leaves bits above 52 of the last limb in place.
 macro_rules! carry {
     ($limbs:ident, $($to:literal)*) => {
         $($limbs[$to] = _mm512_add_epi64($limbs[$to], _mm512_srli_epi64::<52>($limbs[$to - 1]));)*
@@ -460,7 +458,7 @@ mod tests {
         out
     }
 
-    /// What the formulas make of reduced elements a, b, c and d, in the order of `expected`.
+    /// Results of the formulas for reduced elements a, b, c and d, in the order of `expected`.
     #[target_feature(enable = "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl")]
     fn mixtures([a, b, c, d]: &[[Limbs; 8]; 4], lanes: u8) -> [[Limbs; 8]; 9] {
         let (a, b, c, d) = (load(a), load(b), load(c), load(d));

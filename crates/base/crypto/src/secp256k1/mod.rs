@@ -1,14 +1,14 @@
-//! secp256k1: public keys out of signatures, as Ethereum recovers senders; and signing.
+//! secp256k1: public key recovery, as Ethereum recovers senders; and signing.
 //!
 //! reads   hashes, signatures (r, s and the parity of R's ordinate)
-//! writes  one public key per signature, or why there is none
+//! writes  one public key per signature, or the reason for a failure
 //! memory  [`Recoverer`]: 50 KB, and 104 B for each item of the largest burst; the process: the generator's table,
 //!         49 KB
-//! drops   nothing; a signature that is refused has a [`RecoverError`]
-//! source  SEC 1 §4.1.6; the rules are those of Ethereum's yellow paper, appendix F, and of EIP-2; what decides
-//!         where no vector lanes are, and in what they leave open, is libsecp256k1
+//! drops   nothing; a rejected signature gets a [`RecoverError`]
+//! source  SEC 1 §4.1.6; the rules are those of Ethereum's yellow paper, appendix F, and of EIP-2; libsecp256k1 decides
+//!         where no vector lanes exist, and where the lanes leave the result open
 //!
-//! Nothing here is secret but what [`Signer`] holds: signatures, hashes and keys are public, and time depends on them.
+//! Only the contents of a [`Signer`] are secret: signatures, hashes and keys are public, and time depends on them.
 
 #[cfg(target_arch = "x86_64")]
 mod eight;
@@ -31,7 +31,7 @@ pub use signer::{NoSecret, Signature, Signer};
 /// How to compute. The results are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Arithmetic {
-    /// Eight signatures side by side where the processor has AVX-512 with IFMA, else portable.
+    /// Eight signatures in parallel with AVX-512 and IFMA, else portable.
     #[default]
     Detect,
     /// Portable: one signature at a time, by libsecp256k1.
@@ -43,15 +43,15 @@ pub enum Arithmetic {
 pub struct RecoverItem {
     /// The hash that was signed; taken modulo the group's order.
     pub hash: [u8; 32],
-    /// The abscissa of R, big-endian. That of Bitcoin's signatures may be r + n; Ethereum knows none such.
+    /// The abscissa of R, big-endian. In Bitcoin it may be r + n; Ethereum has no such signatures.
     pub r: [u8; 32],
-    /// s, big-endian.
+    /// The scalar s, big-endian.
     pub s: [u8; 32],
     /// Whether the ordinate of R is odd.
     pub odd: bool,
 }
 
-/// What is done about s in the upper half of the group's order, where (r, n − s) signs as well.
+/// Policy for s in the upper half of the group's order, where (r, n − s) is also a valid signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighS {
     /// Refused, as in transactions since Homestead (EIP-2).

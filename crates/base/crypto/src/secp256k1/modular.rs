@@ -2,8 +2,6 @@
 //!
 //! reads   four little-endian words, below the modulus unless said otherwise
 //! writes  the same
-//! memory  none
-//! drops   nothing
 //! source  SEC 2 §2.4.1 for the moduli; a product is folded at 2^256, since both moduli lie close below it
 
 /// A modulus m close below 2^256.

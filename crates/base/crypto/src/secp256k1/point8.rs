@@ -1,8 +1,7 @@
-//! Eight points of y² = x³ + 7 side by side, and how they are doubled and added.
+//! Eight points of y² = x³ + 7 in parallel, with doubling and addition.
 //!
 //! reads   points, table entries
 //! writes  points
-//! memory  none
 //! drops   nothing; a sum that the formulas cannot make is left with Z = 0
 //! source  Jacobian coordinates: x = X/Z², y = Y/Z³ (Cohen, Miyaji and Ono, 1998), in the variants `dbl-2009-l`
 //!         and `madd` of the Explicit-Formulas Database, signs rearranged

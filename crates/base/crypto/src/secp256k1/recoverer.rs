@@ -1,16 +1,15 @@
-//! Recovery in bursts.
+//! Public key recovery in bursts.
 //!
 //! reads   hashes and signatures
-//! writes  public keys, or why there is none
+//! writes  public keys, or reasons for failure
 //! memory  two octets' digits and the tables of one, 16 KB; 2 KB for each eight of the largest burst up to 128; 104 B
 //!         for each item of the largest burst
-//! drops   nothing
 //! source  SEC 1 §4.1.6: the key is −(z/r)·G + (s/r)·R
 //!
-//! The checks of r and s come first, and what passes them is cut into octets: eight signatures that go side by side
-//! where the processor has AVX-512 with IFMA. 1/r and the last division are made for many signatures with one
-//! inversion. A signature whose sum the lanes' formulas cannot make (someone chose hash and s for that, or the result
-//! is infinity) is given to libsecp256k1, which takes it as long as any node takes.
+//! The checks of r and s come first, and signatures that pass are grouped into octets: eight signatures in parallel if
+//! the processor has AVX-512 with IFMA. 1/r and the last division share one inversion among many signatures. A
+//! signature whose sum the lanes' formulas cannot compute (chosen maliciously, or with infinity as its result) goes to
+//! libsecp256k1, at the usual cost of any node.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +21,7 @@ use super::single::Single;
 use super::table::{self, Entry, PointTables};
 use super::{Arithmetic, HighS, PublicKey, RecoverError, RecoverItem};
 
-/// Signatures whose inversions are made together.
+/// Signatures that share one inversion.
 const TOGETHER: usize = 128;
 /// From how many signatures on an octet is faster than one after the other.
 const OCTET_MIN: usize = 2;
@@ -36,7 +35,7 @@ pub struct Recoverer {
     lanes: Option<Lanes>,
 }
 
-/// A signature whose r and s are in range.
+/// A signature whose r and s are in range, with its place in the burst.
 struct Job {
     index: usize,
     r: [u64; 4],
@@ -64,7 +63,7 @@ impl Recoverer {
         }
     }
 
-    /// The public key of one signature.
+    /// Recovers the public key of one signature.
     pub fn recover(&mut self, item: &RecoverItem, high_s: HighS) -> Result<PublicKey, RecoverError> {
         let mut results = std::mem::take(&mut self.one);
         self.recover_burst(std::slice::from_ref(item), high_s, &mut results);
@@ -73,8 +72,8 @@ impl Recoverer {
         result
     }
 
-    /// The public keys of a burst. `results` is cleared, then holds one result per item, in order; one bad signature
-    /// does not touch the others. Best with 32 items or more, in multiples of eight.
+    /// Recovers the public keys of a burst. `results` is cleared, then holds one result per item, in order; an invalid
+    /// signature does not affect the others. Best with 32 items or more, in multiples of eight.
     pub fn recover_burst(
         &mut self,
         items: &[RecoverItem],
@@ -143,7 +142,7 @@ struct Lanes {
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes {
-    /// Nothing where the processor lacks what lanes need.
+    /// Returns `None` if the processor lacks the lanes' instructions.
     fn new() -> Option<Self> {
         super::field8::available().then(|| Self {
             base: table::base(),
@@ -173,7 +172,7 @@ impl Lanes {
                 let u2 = ORDER.mul(&job.s, inverse);
                 self.octets[l / 8].set(l % 8, &job.r, items[job.index].odd, &u1, &u2);
             }
-            // SAFETY: `Lanes` exist only where the processor has what they need.
+            // SAFETY: `Lanes` exist only if the processor has the required features.
             unsafe {
                 if pair.len() > 8 {
                     self.sums.extend(eight::sum(&self.octets, self.base, &mut self.tables));

@@ -1,9 +1,7 @@
-//! How a scalar becomes digits: halved by the curve's endomorphism, then cut into windows of odd digits.
+//! Converts a scalar to digits: splits it by the curve's endomorphism, then into windows of odd digits.
 //!
 //! reads   scalars modulo n
 //! writes  digits of the two halves
-//! memory  none
-//! drops   nothing
 //! source  Gallant, Lambert and Vanstone, "Faster point multiplication on elliptic curves with efficient
 //!         endomorphisms" (2001); digits of Joye and Tunstall, "Exponent recoding and regular exponentiation
 //!         algorithms" (2009)

@@ -1,9 +1,8 @@
-//! Signing: what a wallet or a load generator does, by libsecp256k1.
+//! Signing for wallets and load generators, by libsecp256k1.
 //!
 //! reads   a secret key, hashes
 //! writes  signatures whose s is low, with the parity of R
 //! memory  32 B a key, its public key; one context of the library, shared
-//! drops   nothing
 //! source  RFC 6979 for the nonce; the crate `secp256k1`, whose time does not depend on the key
 
 use super::{PublicKey, address};
@@ -28,7 +27,7 @@ pub struct Signature {
     pub odd: bool,
 }
 
-/// A secret key and what follows from it. `Debug` shows the address alone.
+/// A secret key and values derived from it. `Debug` shows the address alone.
 #[derive(Clone)]
 pub struct Signer {
     secret: SecretKey,
@@ -53,7 +52,8 @@ impl Signer {
     pub fn sign(&self, hash: &[u8; 32]) -> Signature {
         let (id, bytes) = CURVE.sign_ecdsa_recoverable(Message::from_digest(*hash), &self.secret).serialize_compact();
         let half = |at: usize| std::array::from_fn(|i| bytes[at + i]);
-        // R's abscissa is r + n once in 2^128; Ethereum has no way to write that, nor did anybody ever meet it.
+        // R's abscissa is r + n with probability 2^-128; Ethereum cannot represent that, and no such signature is
+        // known.
         Signature { r: half(0), s: half(32), odd: i32::from(id) & 1 == 1 }
     }
 
@@ -62,7 +62,7 @@ impl Signer {
         &self.key
     }
 
-    /// The account's address.
+    /// Address of the account.
     pub fn address(&self) -> [u8; 20] {
         address(&self.key)
     }

@@ -3,8 +3,7 @@
 //! reads   a signature whose r and s are in range
 //! writes  its public key
 //! memory  one context of the library
-//! drops   nothing
-//! source  the crate `secp256k1`; where the lanes cannot tell, it is asked too
+//! source  the crate `secp256k1`; also decides signatures that the lanes cannot
 
 use super::{PublicKey, RecoverError, RecoverItem};
 use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
@@ -20,7 +19,7 @@ impl Single {
         Self { curve: Secp256k1::verification_only() }
     }
 
-    /// The key of a signature whose r and s have been checked; s may be high.
+    /// Recovers the key of a signature whose r and s have been checked; s may be high.
     pub(super) fn recover(&self, item: &RecoverItem) -> Result<PublicKey, RecoverError> {
         let mut compact = [0; 64];
         compact[..32].copy_from_slice(&item.r);
@@ -34,7 +33,7 @@ impl Single {
     }
 }
 
-/// Why there is no key: the library does not tell.
+/// Determines why there is no key, which the library does not report.
 fn refusal(item: &RecoverItem) -> RecoverError {
     let mut point = [2; 33];
     point[1..].copy_from_slice(&item.r);

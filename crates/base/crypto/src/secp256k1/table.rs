@@ -1,11 +1,10 @@
-//! Tables of odd multiples: of the generator, for all; of eight points at a time, each its own.
+//! Tables of odd multiples: one of the generator, shared, and one for each of eight points.
 //!
 //! reads   points
 //! writes  entries, and eight of them at once as lanes
 //! memory  the generator's table, 49 KB, made when it is first needed; 12 KB for eight points
-//! drops   nothing
-//! source  the common denominator of a table is "effective affine" in libsecp256k1: instead of dividing by it, all
-//!         goes on upon the isomorphic curve where the table's points are affine
+//! source  the common denominator of a table is "effective affine" in libsecp256k1: instead of dividing by it, the
+//!         computation moves to the isomorphic curve where the table's points are affine
 
 #![allow(unsafe_code)]
 
@@ -29,7 +28,7 @@ const POINT_ENTRIES: usize = 1 << (POINT_WIDTH - 1);
 pub(super) const BETA: [u64; 4] =
     [0xc139_6c28_7195_01ee, 0x9cf0_4975_12f5_8995, 0x6e64_479e_ac34_34e9, 0x7ae9_6a2b_657c_0710];
 
-/// The generator.
+/// Affine coordinates of the generator.
 pub(super) const GENERATOR: [[u64; 4]; 2] = [
     [0x59f2_815b_16f8_1798, 0x029b_fcdb_2dce_28d9, 0x55a0_6295_ce87_0b07, 0x79be_667e_f9dc_bbac],
     [0x9c47_d08f_fb10_d4b8, 0xfd17_b448_a685_5419, 0x5da4_fbfc_0e11_08a8, 0x483a_da77_26a3_c465],
@@ -54,7 +53,7 @@ impl Entry {
     }
 }
 
-/// The generator's table.
+/// Returns the generator's table, building it on first use.
 pub(super) fn base() -> &'static [Entry] {
     static TABLE: OnceLock<Vec<Entry>> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -72,11 +71,11 @@ pub(super) fn base() -> &'static [Entry] {
     })
 }
 
-/// What the digits `windows`, one for each lane, stand for: entries of the tables, of which lane l's begins at
-/// `tables + l · stride`; λ times these if `LAMBDA`.
+/// Loads the entries for the digits `windows`, one per lane, where lane l's table begins at `tables + l · stride`;
+/// times λ if `LAMBDA`.
 ///
 /// # Safety
-/// `Fe8` is available; digits have `WIDTH` bits, and `tables` entries for as many.
+/// `Fe8` must be available; digits must have `WIDTH` bits, and `tables` entries for all of them.
 #[inline(always)]
 pub(super) unsafe fn select<const WIDTH: usize, const LAMBDA: bool>(
     tables: *const Entry,

@@ -1,14 +1,14 @@
-//! SHA-256 of sixteen messages side by side, one in each lane of AVX-512.
+//! SHA-256 of sixteen messages in parallel, one per lane of AVX-512.
 //!
 //! reads   states and blocks
 //! writes  states
 //! memory  2 KiB of stack
-//! drops   nothing; without the instructions the work is handed back
+//! drops   nothing; without the instructions the caller gets the work back
 //! source  FIPS 180-4
 //!
-//! Where rotation and any function of three inputs are one instruction, a round of sixteen messages
-//! takes 17 instructions: some 50 cycles a block and message, where Intel's SHA unit needs 150 and
-//! AMD's, with two messages at once, 70.
+//! Since rotation and any function of three inputs are one instruction, a round of sixteen messages takes 17
+//! instructions: some 50 cycles per block and message, where Intel's SHA unit needs 150 and AMD's, with two messages at
+//! once, 70.
 
 use super::{BLOCK_SIZE, LANES_MAX, Sha256State, shani::K};
 use std::arch::x86_64::*;
@@ -29,7 +29,7 @@ pub(super) fn absorb(states: &mut [Sha256State], inputs: &[&[u8]]) -> bool {
     let len = inputs[0].len();
     assert!(inputs.len() == lanes && inputs.iter().all(|b| b.len() == len));
     assert!(len.is_multiple_of(BLOCK_SIZE), "only whole blocks can be absorbed");
-    // Lanes without a message repeat the first one; what they compute is not kept.
+    // Lanes without a message repeat the first one; their results are discarded.
     let mut words = [[0u32; LANES_MAX]; 8];
     let mut from = [inputs[0].as_ptr(); LANES_MAX];
     for (lane, state) in states.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! SHA-256: one message, a chain of hashes (proof of history), and many messages side by side.
+//! SHA-256: one message, a chain of hashes (proof of history), and many messages in parallel.
 //!
 //! reads   byte slices; nothing else
 //! writes  32-byte digests
@@ -161,9 +161,9 @@ fn absorb_pairs(states: &mut [Sha256State], inputs: &[&[u8]]) {
     }
 }
 
-/// Finishes many messages of equal length, each from a state of its own, all after equally many
-/// blocks: the digests of what was absorbed and then `rests`. Overwrites the states.
-/// Panics unless the three slices are equally long, and the rests too.
+/// Finishes many messages of equal length, each from a state of its own after equally many blocks: returns the digests
+/// of the absorbed data followed by `rests`. Overwrites the states. Panics unless the three slices have equal length,
+/// and the rests too.
 pub fn finish_each(states: &mut [Sha256State], rests: &[&[u8]], digests: &mut [[u8; 32]]) {
     assert_eq!(states.len(), digests.len(), "a digest for each state");
     let Some(len) = rests.first().map(|r| r.len()) else {
@@ -195,8 +195,8 @@ pub fn finish_each(states: &mut [Sha256State], rests: &[&[u8]], digests: &mut [[
     }
 }
 
-/// The padding of a message of `len` bytes, whose place is left zero, in whole blocks: `N` bytes. Panics
-/// unless message and padding fill them exactly; in a constant that is an error of compilation.
+/// Returns the padding of a message of `len` bytes, whose place is left zero, in whole blocks: `N` bytes. Panics unless
+/// message and padding fill them exactly; in a constant that is a compile error.
 pub const fn padding<const N: usize>(len: usize) -> [u8; N] {
     assert!(N.is_multiple_of(BLOCK_SIZE) && len + 9 <= N && len + 9 + BLOCK_SIZE > N);
     let mut padded = [0; N];
@@ -210,8 +210,8 @@ pub const fn padding<const N: usize>(len: usize) -> [u8; N] {
     padded
 }
 
-/// Digests of many messages that are padded already (see [`padding`]), all of `N` bytes.
-/// Panics unless there is a digest for each.
+/// Digests many messages that are already padded (see [`padding`]), all of `N` bytes. Panics unless there is a digest
+/// for each.
 pub fn digest_each<const N: usize>(padded: &[[u8; N]], digests: &mut [[u8; 32]]) {
     assert_eq!(padded.len(), digests.len(), "a digest for each message");
     for (padded, digests) in padded.chunks(LANES_MAX).zip(digests.chunks_mut(LANES_MAX)) {

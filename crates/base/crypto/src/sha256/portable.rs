@@ -1,9 +1,8 @@
-//! SHA-256 where there is no kernel of our own: the crate `sha2` compresses.
+//! SHA-256 on machines without a kernel of our own: the crate `sha2` compresses.
 //!
 //! reads   states and blocks
 //! writes  states
 //! memory  none beyond the stack
-//! drops   nothing
 //! source  FIPS 180-4, through `sha2`
 
 use sha2::compress256;

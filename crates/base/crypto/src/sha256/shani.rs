@@ -3,7 +3,7 @@
 //! reads   states and blocks
 //! writes  states
 //! memory  none beyond the stack
-//! drops   nothing; without the extensions every entry point hands the work back
+//! drops   nothing; without the extensions every entry point returns the work to its caller
 //! source  FIPS 180-4; Intel SDM vol. 2, SHA256RNDS2, SHA256MSG1, SHA256MSG2
 //!
 //! `sha256rnds2` has a latency of 4 cycles and does two rounds, so one message cannot take less
@@ -26,7 +26,7 @@ pub(super) static K: [u32; 64] = [
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 ];
 
-/// Whether this machine has what the kernels need. Cached by the standard library.
+/// Whether this machine supports the kernels. Cached by the standard library.
 fn available() -> bool {
     is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1") && is_x86_feature_detected!("ssse3")
 }
@@ -46,7 +46,7 @@ pub(super) fn compress<'a, const N: usize>(
     Ok(())
 }
 
-/// Applies SHA-256 to `state` `n` times, or returns `None` where the extensions are missing.
+/// Applies SHA-256 to `state` `n` times; `None` without the extensions.
 pub(super) fn chain(state: &[u8; 32], n: u64) -> Option<[u8; 32]> {
     if !available() {
         return None;

@@ -67,7 +67,7 @@ fn wycheproof_vectors_have_their_verdicts_on_every_path() {
     for fields in lines(include_str!("../vectors/ed25519_wycheproof.txt")) {
         let [public_key, signature, message, verdict] = fields[..] else { panic!("four fields: {fields:?}") };
         let Ok(signature) = <[u8; 64]>::try_from(bytes(signature)) else {
-            // The interface takes 64 bytes; anything else is refused where the transaction is parsed.
+            // The interface takes 64 bytes; other lengths are rejected when the transaction is parsed.
             assert_eq!(verdict, "invalid");
             of_another_length += 1;
             continue;
@@ -91,8 +91,8 @@ fn edge_cases_have_the_strict_verdicts_on_every_path() {
         .collect();
     assert_eq!(cases.len(), 14);
     check_all_paths(&cases);
-    // Of the published twelve, the strict rule accepts the one of mixed order whose cofactorless equation
-    // holds, number 3, and refuses all others.
+    // Of the twelve published cases, the strict rule accepts number 3, whose key has mixed order and whose cofactorless
+    // equation holds, and rejects all others.
     let accepted: Vec<usize> = (0..cases.len()).filter(|i| oracle(&cases[*i])).collect();
     assert_eq!(accepted, [3]);
 }

@@ -22,7 +22,7 @@ fn add_order(signature: &mut [u8; 64]) {
     }
 }
 
-/// Adds a point of small order to an encoded point; leaves what does not decode.
+/// Adds a point of small order to an encoded point; leaves invalid encodings unchanged.
 fn add_torsion(bytes: &mut [u8], which: u8) {
     let encoded = CompressedEdwardsY(bytes.try_into().unwrap());
     if let Some(point) = encoded.decompress() {

@@ -1,4 +1,4 @@
-//! Recovery by every path against libsecp256k1: the same key, or none, for whatever is signed, bent or chosen.
+//! Recovery by every path compared with libsecp256k1: the same key, or none, for valid, corrupted and chosen inputs.
 
 use hearth_crypto::secp256k1::{Arithmetic, HighS, PublicKey, RecoverError, RecoverItem, Recoverer, address};
 use hearth_testkit::random::Random;
@@ -9,7 +9,7 @@ use secp256k1::{Message, Scalar, Secp256k1, SecretKey};
 const ORDER: [u8; 32] = secp256k1::constants::CURVE_ORDER;
 const ZERO: [u8; 32] = [0; 32];
 
-/// What libsecp256k1 makes of an item, its own way of refusing high s included.
+/// Returns libsecp256k1's result for an item, including its rule for high s.
 fn oracle(item: &RecoverItem, high_s: HighS) -> Option<PublicKey> {
     let id = if item.odd { RecoveryId::One } else { RecoveryId::Zero };
     let signature = RecoverableSignature::from_compact(&[item.r, item.s].concat(), id).ok()?;
@@ -62,7 +62,7 @@ fn small(n: u8) -> SecretKey {
     SecretKey::from_byte_array(bytes).unwrap()
 }
 
-/// Signed with `key`.
+/// Signs `hash` with `key`.
 fn signed(key: [u8; 32], hash: [u8; 32]) -> RecoverItem {
     let signature = Secp256k1::new().sign_ecdsa_recoverable(Message::from_digest(hash), &secret(key));
     let (id, bytes) = signature.serialize_compact();
@@ -70,7 +70,7 @@ fn signed(key: [u8; 32], hash: [u8; 32]) -> RecoverItem {
     RecoverItem { hash, r, s, odd: id == RecoveryId::One }
 }
 
-/// The signature that makes the key u1·G + u2·(nonce·G), u1 being 0 where there is none.
+/// Constructs the signature whose key is u1·G + u2·(nonce·G), with u1 = 0 if it is `None`.
 fn chosen(nonce: &SecretKey, u1: Option<SecretKey>, u2: &SecretKey) -> RecoverItem {
     let point = nonce.public_key(&Secp256k1::new()).serialize();
     let r = SecretKey::from_byte_array(point[1..].try_into().unwrap()).expect("hardly ever n or above");
@@ -96,7 +96,7 @@ fn partial_bursts_have_a_key_for_each() {
     }
 }
 
-/// One bad item in every lane, beside good ones.
+/// One invalid item in every lane, next to valid ones.
 #[test]
 fn a_bad_item_spoils_its_lane_only() {
     let good = random_items(17);
@@ -150,7 +150,7 @@ fn refusals_say_why() {
     check(&items);
 }
 
-/// Every bit of a signature and of the hash matters: another key, or none, as the oracle says.
+/// Every bit of a signature and of the hash matters: flipping it gives another key, or none, as the oracle says.
 #[test]
 fn a_bit_changed_changes_the_key() {
     let good = signed([5; 32], [6; 32]);
@@ -171,7 +171,7 @@ fn a_bit_changed_changes_the_key() {
     check(&items);
 }
 
-/// Sums in which multiples of one point meet, where the usual formulas fail.
+/// Sums in which multiples of the same point meet, where the usual formulas fail.
 #[test]
 fn points_that_meet_are_added_rightly() {
     let random: Vec<SecretKey> = (0..4).map(|seed| secret(Random(seed).key())).collect();
@@ -201,7 +201,7 @@ fn points_that_meet_are_added_rightly() {
     check(&items);
 }
 
-/// Hashes at the edges: 0, n and what lies about it.
+/// Hashes at the edges: 0, n and their neighbours.
 #[test]
 fn hashes_are_taken_modulo_the_order() {
     let mut items = Vec::new();
@@ -220,7 +220,7 @@ fn hashes_are_taken_modulo_the_order() {
     check(&items);
 }
 
-/// The address of the private key 1, as every wallet knows it.
+/// The well-known address of the private key 1.
 #[test]
 fn an_address_is_that_of_wallets() {
     let key = oracle(&signed(small(1).secret_bytes(), [7; 32]), HighS::Refuse).unwrap();

@@ -1,11 +1,11 @@
-//! Mending what may be mended, and taking it back.
+//! Applies changes to the machine, and reverts them.
 //!
-//! reads   reports, the file that remembers
-//! writes  files of the kernel, commands' doings, `configure.json` in the folder it is given
+//! reads   reports, the record of earlier changes
+//! writes  kernel settings, directly or by commands; `configure.json` in the given folder
 //!
-//! A change is remembered before it is made: a program that ends in between leaves one that can be taken back. Taken
-//! back is only what still is as [`init`] left it: what somebody has changed since is theirs. Nothing of it outlasts
-//! a start of the machine, so that what was remembered before the last start is forgotten.
+//! A change is recorded before it is made, so that a program that ends in between leaves one that can be reverted. Only
+//! a setting that still is as [`init`] left it is reverted: later changes by others stay. No change outlasts a reboot,
+//! so records from before the last boot are discarded.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Error, ErrorKind};
@@ -24,51 +24,51 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// Why the machine was not set up, or not set back.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigureError {
-    /// It takes privileges.
+    /// Privileges are missing.
     #[error("{why}; nothing was changed. With the right to do so (sudo), or one by one:\n{commands}")]
     NotPermitted {
-        /// What may not be written.
+        /// The setting that cannot be written.
         why: String,
         /// The commands, a line each.
         commands: String,
     },
-    /// What was changed cannot be remembered, or what was remembered cannot be read.
+    /// The record of changes cannot be written or read.
     #[error("{}: {why}", path.display())]
     Memory {
         /// The file, or its folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// Not all could be done.
     #[error("{failed} of {all} could not be done, see above")]
     Failed {
-        /// How many failed.
+        /// Number of failed steps.
         failed: usize,
         /// How many were tried.
         all: usize,
     },
 }
 
-/// One thing that was done, or was not.
+/// A step that was attempted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Whose.
+    /// The stage that it belongs to.
     pub stage: Stage,
     /// The command, or the file and its value.
     pub what: String,
-    /// What became of it.
+    /// The outcome of the step.
     pub outcome: Outcome,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// The change was made.
     Done,
     /// Not done, and it should not be: why.
     Left(String),
-    /// Somebody has to do it.
+    /// The user has to do it.
     ByHand,
     /// It could not be done: why.
     Failed(String),
@@ -116,7 +116,7 @@ impl Record {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            // Nobody needs an empty folder; one that is not empty stays by itself.
+            // The folder is removed if empty; otherwise the call fails and it stays.
             let _ = fs::remove_dir(self.path.parent().expect("a file is in a folder"));
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Record {
         self.save().map_err(|e| ConfigureError::Memory { path: self.path.clone(), why: e.to_string() })
     }
 
-    /// Remembers what a file held before; of several writes to one file, before the first.
+    /// Records a file's previous value; of several writes to one file, only the first.
     fn wrote(&mut self, stage: Stage, boot: &str, file: &str, was: &str, becomes: &str) {
         let same = |change: &&mut Change| {
             change.boot == boot
@@ -146,7 +146,7 @@ impl Record {
     }
 }
 
-/// Mends what may be mended of `stages`, and remembers it in `folder`. `say` hears of each step.
+/// Applies the possible changes of `stages`, and records them in `folder`. `say` receives each step.
 pub fn init(
     root: &Root,
     wants: &Wants,
@@ -198,7 +198,7 @@ fn may_write(root: &Root, faults: &[(Stage, &Fault)], record: &Record) -> Result
     made.and_then(|_| fs::remove_file(&probe)).map_err(|error| format!("cannot write in {}: {error}", folder.display()))
 }
 
-/// Only the lack of a right counts: what else is wrong with a file is the step's own failure.
+/// Only missing permission counts: any other problem with a file is the step's own failure.
 fn may_write_file(root: &Root, path: &str) -> Result<(), String> {
     match OpenOptions::new().write(true).open(root.path(path)) {
         Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
@@ -246,7 +246,7 @@ fn mend(
     }
 }
 
-/// Writes one file. What the kernel makes of the value is read back, since that is what [`fini`] finds.
+/// Writes one file, and reads the kernel's resulting value back, since [`fini`] will find that value.
 fn write(
     root: &Root,
     record: &mut Record,
@@ -257,7 +257,7 @@ fn write(
 ) -> Result<Outcome, ConfigureError> {
     let Some(before) = held(root, path) else { return Ok(Outcome::Failed("it cannot be read".into())) };
     if before == value {
-        // Cores that share a policy have one governor: what was written for the first is there for the others.
+        // Cores that share a policy share a governor: writing the first core's sets the others'.
         return Ok(Outcome::Left("it is so already".into()));
     }
     let remembered = record.changes.clone();
@@ -276,12 +276,12 @@ fn write(
         record.wrote(stage, boot, path, &before, &after);
         record.keep()?;
     }
-    // Of pages the kernel gives as many as it finds.
+    // For huge pages, the kernel allocates as many as it can.
     let short = after.parse::<u64>().ok().zip(value.parse().ok()).is_some_and(|(got, asked)| got < asked);
     Ok(if short { Outcome::Failed(format!("the kernel gave {after}")) } else { Outcome::Done })
 }
 
-/// What a file of the kernel holds; of a choice, what is chosen.
+/// Returns the contents of a kernel file; for a choice, the selected word.
 fn held(root: &Root, path: &str) -> Option<String> {
     let text = root.text(path)?;
     Some(chosen(&text).unwrap_or(text))
@@ -298,7 +298,7 @@ fn run(root: &Root, command: &[String]) -> Result<(), String> {
     Err(said.lines().next().map_or_else(|| format!("{}", output.status), str::to_owned))
 }
 
-/// Takes back what [`init`] did for `stages` and remembered in `folder`, the last first.
+/// Reverts the changes of [`init`] for `stages` that are recorded in `folder`, in reverse order.
 pub fn fini(root: &Root, stages: &[Stage], folder: &Path, say: &mut dyn FnMut(&Step)) -> Result<(), ConfigureError> {
     let mut record = Record::open(root, folder)?;
     let boot = root.text(BOOT).unwrap_or_default();
@@ -353,7 +353,7 @@ fn take_back(root: &Root, boot: &str, change: &Change) -> Outcome {
         Kind::Ran { command, .. } if !still_is(root, command) => Outcome::Left("somebody has changed it since".into()),
         Kind::Ran { undo, made_folder, .. } => match run(root, undo) {
             Ok(()) => {
-                // One that is not empty is somebody's.
+                // A folder that is not empty is in use.
                 made_folder.as_ref().map(|path| fs::remove_dir(root.path(path)));
                 Outcome::Done
             }
@@ -362,7 +362,7 @@ fn take_back(root: &Root, boot: &str, change: &Change) -> Outcome {
     }
 }
 
-/// Whether what a command did is still so, as far as that can be seen.
+/// Whether the effect of a command is still in place, as far as that can be seen.
 fn still_is(root: &Root, command: &[String]) -> bool {
     let last = command.last().expect("a command has words");
     match command[0].as_str() {

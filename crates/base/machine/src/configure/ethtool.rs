@@ -1,6 +1,6 @@
 //! Network cards: rings, channels, offloads.
 //!
-//! reads   `/sys/class/net`, what `ethtool` prints
+//! reads   `/sys/class/net`, the output of `ethtool`
 //! writes  nothing
 //! source  ethtool(8); "Segmentation Offloads" of the kernel's documentation
 
@@ -39,7 +39,7 @@ fn card_faults(root: &Root, card: &Interface, wants: &Wants) -> Vec<Fault> {
     let ring = ask.pair("-g", name, "RX");
     let joins = ask.feature(name, "generic-receive-offload");
     let mut faults = vec![];
-    // More channels than receiving tiles would only spread the flows of one tile over more cores.
+    // More channels than receiving tiles would only spread a tile's flows over more cores.
     if let Some((most, now)) = channels.filter(|(most, now)| now < most && *now < wants.net_tiles as u64) {
         let wanted = most.min(wants.net_tiles as u64);
         faults.push(Fault {
@@ -48,7 +48,7 @@ fn card_faults(root: &Root, card: &Interface, wants: &Wants) -> Vec<Fault> {
             remedy: set("-L", name, "combined", wanted, now),
         });
     }
-    // A long ring costs cache; only losses say that this one is too short.
+    // A long ring costs cache, so recommend one only after losses.
     if let Some((most, now)) = ring.filter(|(most, now)| now < most && card.missed > 0) {
         faults.push(Fault {
             what: format!("{name} has a receiving ring of {now} of {most}, and has missed packets"),
@@ -72,7 +72,7 @@ fn set(option: &str, name: &str, key: &str, wanted: impl ToString, now: impl ToS
     Remedy::Run { command: command(wanted.to_string()), undo: command(now.to_string()), folder: None }
 }
 
-/// What a setting that a command of [`look`] sets has now; `None` where that cannot be seen.
+/// Returns the current value of a setting that a command of [`look`] sets; `None` if that cannot be seen.
 pub fn now(root: &Root, command: &[String]) -> Option<String> {
     let [_, option, name, ..] = command else { return None };
     let ask = Tool::find(root)?;
@@ -84,7 +84,7 @@ pub fn now(root: &Root, command: &[String]) -> Option<String> {
     }
 }
 
-/// The program.
+/// Path of `ethtool`.
 struct Tool(std::path::PathBuf);
 
 impl Tool {
@@ -92,7 +92,7 @@ impl Tool {
         root.program("ethtool").map(Self)
     }
 
-    /// What it prints; nothing where the card has no such setting.
+    /// Returns the output of an option; `None` if the card lacks the setting.
     fn print(&self, option: &str, name: &str) -> Option<String> {
         let output = Command::new(&self.0).args([option, name]).env("LC_ALL", "C").output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -106,7 +106,7 @@ impl Tool {
         Some((values.next()?, values.next()?))
     }
 
-    /// Whether a feature is on; `None` where it cannot be changed.
+    /// Returns whether a feature is on; `None` if it cannot be changed.
     fn feature(&self, name: &str, key: &str) -> Option<bool> {
         let text = self.print("-k", name)?;
         let value = text.lines().find_map(|line| line.split_once(':').filter(|(k, _)| k.trim() == key))?.1;

@@ -1,4 +1,4 @@
-//! Pack and poh do one thing after the other, and want a physical core each.
+//! Pack and poh are sequential, and need a physical core each.
 //!
 //! reads   the machine
 //! writes  nothing: it takes a core from every program, or another layout

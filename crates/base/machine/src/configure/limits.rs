@@ -1,7 +1,7 @@
 //! Limits of the process.
 //!
 //! reads   the machine
-//! writes  nothing: they are those of whoever starts the node
+//! writes  nothing: the limits are those of the user who starts the node
 //! source  getrlimit(2), limits.conf(5), systemd.exec(5)
 
 use super::{Fault, Found, Remedy, Wants};

@@ -1,11 +1,11 @@
-//! What is not ideal in this machine for a node, what that costs, and how it is mended.
+//! Machine settings that are not ideal for a node: what they cost, and how to correct them.
 //!
-//! reads   the machine, what the configuration asks of it ([`Wants`])
-//! writes  nothing; [`init`] and [`fini`] settings of the machine, and a file that remembers them
+//! reads   the machine, the configuration's requirements ([`Wants`])
+//! writes  nothing; [`init`] and [`fini`] write settings of the machine, and a record of them
 //! source  Firedancer's `configure`, whose modes and stages these are
 //!
-//! A stage looks at the machine and finds faults. A fault that is a file's value or one command can be mended by
-//! [`init`]; one that takes a start of the machine, a login or somebody's decision is mended by hand, and only told.
+//! A stage examines the machine and reports faults. A fault in a file's value, or one that a command corrects, is
+//! handled by [`init`]; one that takes a reboot, a login or a decision is only reported, for the user to handle.
 
 mod change;
 mod ethtool;
@@ -84,24 +84,24 @@ impl Stage {
     }
 }
 
-/// What a configuration asks of the machine.
+/// The configuration's requirements of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wants {
     /// Reserved pages for the workspace; `None` for normal ones.
     pub pages: Option<Pages>,
     /// Where the node's sockets listen.
     pub listens: IpAddr,
-    /// Tiles that receive.
+    /// Number of receiving tiles.
     pub net_tiles: usize,
-    /// Kernel buffer asked for per socket and direction, bytes.
+    /// Requested kernel buffer per socket and direction, bytes.
     pub socket_buffer_bytes: u64,
-    /// Files and sockets that may be open at once.
+    /// Files and sockets that may be open at the same time.
     pub open_files: u64,
-    /// The tiles.
+    /// The tiles and their cores.
     pub tiles: Vec<Seat>,
 }
 
-/// Reserved pages.
+/// Reserved huge pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages {
     /// Bytes of a page.
@@ -114,12 +114,12 @@ pub struct Pages {
     pub held: bool,
 }
 
-/// One tile.
+/// A tile and its core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Full name, `verify:1`.
+    /// Full name, such as `verify:1`.
     pub name: String,
-    /// Its core; `None` floats.
+    /// Core that the tile is pinned to; `None` floats.
     pub core: Option<usize>,
     /// Whether its physical core should be its own.
     pub quiet: bool,
@@ -137,7 +137,7 @@ impl Wants {
         cores
     }
 
-    /// Cores that one tile has for itself, where the machine has another core for everything else.
+    /// Returns the cores used by exactly one tile, if the machine has another core for everything else.
     fn own_cores(&self, machine: &Machine) -> Vec<usize> {
         let cores = self.by_core();
         if self.free_cores(machine).is_empty() {
@@ -146,36 +146,36 @@ impl Wants {
         cores.iter().filter(|(_, seats)| seats.len() == 1).map(|(core, _)| *core).collect()
     }
 
-    /// Cores without tiles.
+    /// Returns the cores without tiles.
     fn free_cores(&self, machine: &Machine) -> Vec<usize> {
         let cores = self.by_core();
         machine.cores.online.iter().copied().filter(|core| !cores.contains_key(core)).collect()
     }
 }
 
-/// What a stage found.
+/// The findings of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The stage.
+    /// The stage that reports.
     pub stage: Stage,
     /// Why all is well, where nothing was found.
     pub note: String,
-    /// What is not ideal.
+    /// Settings that are not ideal.
     pub faults: Vec<Fault>,
 }
 
 /// Something that is not ideal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// What is so, and what asks for it to be otherwise.
+    /// The current value, and the reason for another.
     pub what: String,
-    /// What it costs.
+    /// The cost of leaving it.
     pub costs: String,
-    /// How it is mended.
+    /// How to correct it.
     pub remedy: Remedy,
 }
 
-/// How something is mended.
+/// How a fault is corrected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remedy {
@@ -183,19 +183,19 @@ pub enum Remedy {
     Write {
         /// Files of the kernel.
         paths: Vec<String>,
-        /// What they should hold.
+        /// The value that the files should hold.
         value: String,
     },
     /// A command is run.
     Run {
         /// Program and arguments.
         command: Vec<String>,
-        /// What undoes it.
+        /// The command that reverts it.
         undo: Vec<String>,
         /// A folder that must be there before.
         folder: Option<PathBuf>,
     },
-    /// Somebody has to do it; a command, or what to write where.
+    /// The user has to do it; holds a command, or a file and its value.
     ByHand(String),
 }
 
@@ -252,16 +252,16 @@ pub fn check(root: &Root, machine: &Machine, wants: &Wants, stages: &[Stage]) ->
     stages.iter().map(report).collect()
 }
 
-/// What a stage has to say.
+/// The verdict of a stage.
 enum Found {
-    /// Nothing to mend, and why.
+    /// Nothing to correct, and why.
     Well(String),
-    /// Something to mend.
+    /// Settings to correct.
     Faults(Vec<Fault>),
 }
 
 impl Found {
-    /// Faults where there are any, or else the note.
+    /// Returns the faults if there are any, or else the note.
     fn of(faults: Vec<Fault>, note: impl Into<String>) -> Self {
         if faults.is_empty() { Self::Well(note.into()) } else { Self::Faults(faults) }
     }

@@ -22,7 +22,7 @@ fn reserved(root: &Root, pages: &Pages) -> Found {
     let mut faults = vec![];
     if file_system_of(root, &pages.mount).as_deref() != Some("hugetlbfs") {
         let path = pages.mount.display().to_string();
-        // Whoever starts the node makes its file there, as in /dev/shm.
+        // World-writable like /dev/shm, since the node's user creates its file there.
         let options = format!("pagesize={size},mode=1777");
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         faults.push(Fault {

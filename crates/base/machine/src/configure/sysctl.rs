@@ -8,7 +8,7 @@ use super::{Fault, Found, Remedy, Wants};
 use crate::settings::file;
 use crate::{Machine, Root};
 
-/// Mappings of memory that any kernel gives by itself; fewer is somebody's narrowing.
+/// Every kernel's default number of memory mappings; a lower value was set deliberately.
 const MAPPINGS: u64 = 65_530;
 
 pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {

@@ -1,4 +1,4 @@
-//! Stages on made-up machines: what is found, mended, and taken back.
+//! Stages on fake machines: faults found, corrected, and reverted.
 
 use std::path::Path;
 
@@ -26,13 +26,13 @@ fn wants() -> Wants {
     }
 }
 
-/// What a node with the defaults asks for on two cores.
+/// The requirements of a node with defaults on two cores.
 fn modest() -> Wants {
     let tiles = wants().tiles.into_iter().map(|seat| Seat { core: seat.core.map(|core| core % 2), ..seat });
     Wants { pages: None, listens: "127.0.0.1".parse().unwrap(), open_files: 900, tiles: tiles.collect(), ..wants() }
 }
 
-/// The server, with programs that keep what they are told in files.
+/// The server, with fake programs that record their arguments in files.
 fn server_with_programs() -> Tree {
     let made = server();
     made.write("eth/rx", "512");
@@ -105,7 +105,7 @@ fn a_guest_with_the_defaults_is_ideal() {
             assert!(report.faults.is_empty() && !report.note.is_empty(), "{report:?}");
         }
     }
-    // A board that governs and tells little else.
+    // A board with frequency governors that reports little else.
     let reports = look(&board(), &modest());
     let faulty: Vec<&Report> = reports.iter().filter(|report| !report.faults.is_empty()).collect();
     assert_eq!(faulty.len(), 1, "{faulty:?}");

@@ -1,4 +1,4 @@
-//! What was found, for a person.
+//! Formats reports for a person.
 //!
 //! reads   reports
 //! writes  text
@@ -9,10 +9,10 @@ use super::{Remedy, Report};
 
 /// Column where a stage's text begins.
 const INDENT: usize = 21;
-/// Columns of a line. Commands are never broken: they are to be copied.
+/// Columns of a line. Commands are never broken, so that they can be copied.
 const WIDTH: usize = 118;
 
-/// A stage a line, and below those that are not ideal what that costs and what mends it.
+/// One line per stage; below a stage with faults, their cost and remedy.
 pub fn reports(reports: &[Report]) -> String {
     let mut text = String::new();
     for report in reports {

@@ -1,17 +1,14 @@
-//! A TCP port that is this process's before it serves there.
+//! Holds a TCP port before this process serves on it.
 //!
-//! reads   nothing
 //! writes  a socket that is bound and does not listen
-//! memory  none
 //! source  `inet_csk_get_port` of Linux; socket(7)
 //!
 //! A node takes its ports before it replays its chain, and serves when that is done. Clients that connect in between
-//! must be refused, so a listener is no means of holding the port: the kernel would accept connections that nothing
-//! answers. A socket that is only bound does not hold the port either, since servers bind with
-//! `SO_REUSEADDR`, so as not to wait for connections of their last run. Therefore a listener, which only one process
-//! can have, wins the port first. Then a second socket is bound beside it and loses all permission to share, and the
-//! listener is closed. From there on the kernel refuses the port to every other program that does not ask for
-//! `SO_REUSEPORT`, which no server of a node does.
+//! must be refused, so a listener cannot hold the port: the kernel would accept connections that nothing answers. A
+//! socket that is only bound does not hold the port either, since servers bind with `SO_REUSEADDR` to avoid waiting for
+//! connections of their last run. So a listener, of which there can be only one, wins the port first. Then a second
+//! socket is bound next to it and gives up all permission to share, and the listener is closed. From then on the kernel
+//! refuses the port to every program that does not ask for `SO_REUSEPORT`, which no server of a node does.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,10 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// Connections that wait to be accepted, at most: what the standard library asks for.
+/// Maximum length of the accept queue: the standard library's value.
 const BACKLOG: i32 = 128;
 
-/// The port. Connections to it are refused until [`HeldTcp::listen`].
+/// A held port. Connections to it are refused until [`HeldTcp::listen`].
 #[derive(Debug)]
 pub struct HeldTcp {
     socket: OwnedFd,
@@ -37,7 +34,7 @@ impl HeldTcp {
         Self::beside(listener.as_fd(), listener.local_addr()?)
     }
 
-    /// Goes on holding the port when `holder`, which has it, is closed.
+    /// Binds a second socket that keeps the port when `holder`, which has it, is closed.
     fn beside(holder: BorrowedFd<'_>, address: SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

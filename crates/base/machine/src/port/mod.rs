@@ -1,6 +1,6 @@
-//! Ports of this machine that a server listens on: why it cannot, and how to keep one before it does.
+//! Ports that a server listens on: errors that explain a failure, and a way to hold a port early.
 //!
-//! reads   who has a port that is taken
+//! reads   the processes that use a taken port
 //! writes  nothing; [`HeldTcp`] binds
 //!
 //! [`HeldTcp`] keeps a TCP port without serving there. [`PortError`] says which program has a port, and which key or
@@ -24,35 +24,35 @@ pub enum PortError {
          or choose another port ({key})"
     )]
     InUse {
-        /// Where.
+        /// The address to listen on.
         address: SocketAddr,
         /// Which kind of socket.
         protocol: Protocol,
-        /// What for.
+        /// Purpose of the port.
         what: &'static str,
-        /// ` by` whom, once that was looked up.
+        /// ` by` and the name of the holder, once that was looked up.
         holder: String,
-        /// The command that lists who has the port.
+        /// The command that lists the users of the port.
         tool: String,
         /// The configuration's key, or the option.
         key: &'static str,
     },
-    /// Another reason.
+    /// Listening fails for another reason.
     #[error("cannot listen on {address} for {what}: {source} ({key})")]
     Listen {
-        /// Where.
+        /// The address to listen on.
         address: SocketAddr,
-        /// What for.
+        /// Purpose of the port.
         what: &'static str,
         /// The key that is wrong.
         key: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl PortError {
-    /// The reason why `address` cannot be bound for `what`, which `key` sets.
+    /// Returns the error for an `address` that cannot be bound for `what`, which `key` sets.
     pub fn of(
         address: SocketAddr,
         protocol: Protocol,
@@ -69,7 +69,7 @@ impl PortError {
         Self::InUse { address, protocol, what, holder: String::new(), tool, key }
     }
 
-    /// The same, with whom the port is in use by where that can be seen.
+    /// Adds the name of the program that uses the port, if that can be seen.
     pub fn explained(mut self) -> Self {
         if let Self::InUse { address, protocol, holder, .. } = &mut self
             && let Some(found) = sockets::holder(*protocol, *address)
@@ -79,7 +79,7 @@ impl PortError {
         self
     }
 
-    /// The configuration's key, or the option, that is to be changed.
+    /// The configuration key, or the option, to change.
     pub fn key(&self) -> &'static str {
         match self {
             Self::InUse { key, .. } | Self::Listen { key, .. } => key,

@@ -1,8 +1,8 @@
-//! The page's files, as they are in the binary.
+//! The page's files, embedded in the binary.
 //!
-//! reads   `page/` beside this file, when it is compiled
-//! writes  each with its type and a tag that changes with its text
-//! memory  the files' text
+//! reads   `page/` next to this file, at compile time
+//! writes  each with its type, and a tag that depends on its contents
+//! memory  the files' contents
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -12,12 +12,12 @@ const ICON: &str = "image/svg+xml";
 /// How the page looks, for other pages that are to look like it.
 pub const STYLE: &str = include_str!("page/style.css");
 
-/// One file.
+/// A file of the page, with its response headers.
 pub(super) struct Asset {
     pub(super) path: &'static str,
     pub(super) content_type: &'static str,
     pub(super) text: &'static str,
-    /// As an `ETag` has it, quotes included.
+    /// Value of the `ETag` header, quotes included.
     pub(super) tag: String,
 }
 
@@ -27,7 +27,7 @@ macro_rules! files {
     };
 }
 
-/// Path, type, text.
+/// Path, content type, contents.
 type File = (&'static str, &'static str, &'static str);
 
 /// Whatever the node's ledger is; the page itself is the first.
@@ -77,12 +77,12 @@ const ETHEREUM: &[File] = files![
     "/dashboard/ledger/words.mjs": SCRIPT "ethereum/words.mjs",
 ];
 
-/// Whose ledger the page explores.
+/// The ledger that the page explores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ledger {
-    /// Asked by Solana's JSON-RPC.
+    /// A Solana ledger, queried by Solana's JSON-RPC.
     Solana,
-    /// Asked by Ethereum's JSON-RPC.
+    /// An Ethereum ledger, queried by Ethereum's JSON-RPC.
     Ethereum,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn all(ledger: Ledger) -> Vec<Asset> {
     COMMON.iter().chain(own).map(asset).collect()
 }
 
-/// FNV-1a: it tells builds apart, and need not withstand anybody.
+/// FNV-1a: it only has to distinguish builds, not to resist attackers.
 fn tag(text: &str) -> String {
     let hash = text
         .bytes()
@@ -108,7 +108,7 @@ fn tag(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Where a quoted path leads from a file; `None` where it is none.
+    /// Resolves a quoted path relative to a file; `None` if it is not a path.
     fn led_to(from: &str, quoted: &str) -> Option<String> {
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
         match (quoted.strip_prefix("./"), quoted.strip_prefix("../")) {
@@ -133,7 +133,7 @@ mod tests {
                     let is_namespace = quoted.starts_with("http://www.w3.org/");
                     assert!(is_namespace || !quoted.contains("://"), "{} asks outside: {quoted}", asset.path);
                 }
-                // What a browser would refuse under the policy, or what would run what a node says.
+                // Constructs that the policy would make a browser refuse, or that would execute a node's text.
                 for refused in
                     ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", " style=\"", "onclick="]
                 {

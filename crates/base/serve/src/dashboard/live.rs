@@ -1,9 +1,9 @@
-//! What the node does, a second at a time, for all who listen.
+//! Streams the node's activity, second by second, to all subscribers.
 //!
-//! reads   the node, through the caller's [`LookAt`], while somebody listens
+//! reads   the node, through the caller's [`LookAt`], while there are subscribers
 //! writes  the same event to every stream
-//! memory  [`QUEUED`] events a stream at most, shared between the streams; [`STREAMS`] streams
-//! drops   streams over the limit, and those that leave their events unread: counted
+//! memory  [`QUEUED`] events per stream at most, shared between the streams; [`STREAMS`] streams
+//! drops   streams over the limit, and those whose client does not read: counted
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,23 +20,23 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::counters::{Counted, Counts, Open, count};
 
-/// Streams at once: each is a browser's tab.
+/// Maximum number of streams: each is a browser tab.
 const STREAMS: usize = 16;
 /// Events that wait for a client; one that leaves more unread is dropped.
 const QUEUED: usize = 8;
-/// Between two events.
+/// Interval between events.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Gives what happened since it was last called, as one line of JSON; `None` where nothing can be seen.
+/// Returns the activity since the previous call, as one line of JSON; `None` if the node cannot be observed.
 pub type Second = Box<dyn FnMut() -> Option<String> + Send>;
 /// Begins to look at the node.
 pub type LookAt = Box<dyn Fn() -> Option<Second> + Send + Sync>;
 
-/// The streams.
+/// The open streams, and the source of their events.
 pub(super) struct Live {
     look_at: LookAt,
     pub(super) counters: Arc<dyn Counts>,
-    /// `None` once the server stops.
+    /// `None` once the server has stopped.
     streams: Mutex<Option<Vec<mpsc::Sender<Bytes>>>>,
     joined: Notify,
 }
@@ -46,7 +46,7 @@ impl Live {
         Self { look_at, counters, streams: Mutex::new(Some(vec![])), joined: Notify::new() }
     }
 
-    /// A stream of its own; `None` where there are too many.
+    /// Opens a stream; `None` if there are too many.
     pub(super) fn join(&self) -> Option<Events> {
         let mut streams = self.streams.lock();
         let streams = streams.as_mut()?;
@@ -56,7 +56,7 @@ impl Live {
             return None;
         }
         let (stream, queue) = mpsc::channel(QUEUED);
-        // A browser learns at once that it is heard, and how soon to come back.
+        // Tells the browser at once that it is connected, and how soon to reconnect.
         stream.try_send(Bytes::from_static(b"retry: 1000\n\n")).expect("an empty queue");
         streams.push(stream);
         count(self.counters.word(Counted::Dashboards));
@@ -64,12 +64,12 @@ impl Live {
         Some(Events { queue, _open: Open::new(Arc::clone(&self.counters), Counted::DashboardsOpen) })
     }
 
-    /// Looks at the node while somebody listens, until the server stops.
+    /// Observes the node while there are subscribers, until the server stops.
     pub(super) async fn watch(&self, mut stopped: watch::Receiver<bool>) {
         let watching = async {
             loop {
                 self.joined.notified().await;
-                // Whoever joined while others were told has been told with them.
+                // Streams that joined during the last round have already received events.
                 if self.is_heard() {
                     self.tell_all().await;
                 }
@@ -83,7 +83,7 @@ impl Live {
         self.streams.lock().take();
     }
 
-    /// Tells everybody a second at a time, until nobody is left.
+    /// Sends an event per second to all streams, until none is left.
     async fn tell_all(&self) {
         let Some(mut next) = (self.look_at)() else { return self.tell(None) };
         let mut seconds = interval_at(Instant::now() + EVERY, EVERY);

@@ -1,10 +1,10 @@
-//! The dashboard: one page about the node, and a stream of what the node does.
+//! The dashboard: a page about the node, and a stream of its activity.
 //!
 //! reads   GET requests of a browser; the caller's samples, through [`LookAt`]
 //! writes  the page's files, which are in the binary; server-sent events
-//! memory  the files; of each stream what [`live`] bounds
-//! drops   streams over the limit (503), those whose client does not read, requests by a foreign name (403): counted;
-//!         requests with a query (400), since it knows no parameter
+//! memory  the files; per stream as much as [`live`] allows
+//! drops   streams over the limit (503), those whose client does not read, requests under a foreign host name (403):
+//!         counted; requests with a query (400), since there are no parameters
 //!
 //! The page asks JSON-RPC of the same address for blocks, transactions and accounts, like any client.
 
@@ -24,14 +24,14 @@ pub use assets::{Ledger, STYLE};
 use live::Live;
 pub use live::{LookAt, Second};
 
-/// What a node's dashboard shows, or why the node has no dashboard: the switch that is off, or what is missing.
+/// A node's dashboard, or why it has none: the switch that is off, or the missing part.
 pub type View = Result<LookAt, &'static str>;
 
-/// What a browser may do with the page: run its own scripts and ask this address, nothing else.
+/// Content security policy: the page may run its own scripts and query this address, nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A node's page.
+/// Serves a node's dashboard page and its event streams.
 pub struct Dashboard {
     live: Live,
     files: Vec<Asset>,
@@ -44,7 +44,7 @@ pub fn is_asked(request: &Request<Body>) -> bool {
     is_look && (path == "/" && wants_html(request) || path == "/dashboard" || path.starts_with("/dashboard/"))
 }
 
-/// The answer of a node that has none, where the request is for its files; `why` says why there is none.
+/// Returns the response of a node without a dashboard, if the request is for its files; `why` is the reason.
 pub fn refusal(request: &Request<Body>, why: &str) -> Option<Response<Body>> {
     let says = || plain(StatusCode::NOT_FOUND, format!("the dashboard is off: {why}\n"));
     (is_asked(request) && request.uri().path() != "/").then(says)
@@ -56,7 +56,7 @@ impl Dashboard {
         Self { live: Live::new(look_at, counters), files: assets::all(ledger) }
     }
 
-    /// Looks at the node while somebody listens, until the server stops.
+    /// Observes the node while there are subscribers, until the server stops.
     pub async fn watch(&self, stopped: watch::Receiver<bool>) {
         self.live.watch(stopped).await;
     }
@@ -106,7 +106,7 @@ fn parameter(request: &Request<Body>) -> Option<String> {
     Some(first.split('=').next().unwrap_or_default().chars().take(40).collect())
 }
 
-/// Whether a browser asks, and not a client that looks whether somebody answers.
+/// Whether the client is a browser, rather than a program that checks for a server.
 fn wants_html(request: &Request<Body>) -> bool {
     let accepts = request.headers().get_all(header::ACCEPT);
     accepts.iter().any(|accepts| accepts.as_bytes().windows(9).any(|part| part == b"text/html"))
@@ -122,7 +122,7 @@ fn file(asset: &Asset, request: &Request<Body>) -> Response<Body> {
     set(&mut response, header::CONTENT_TYPE, asset.content_type);
     let tag = HeaderValue::from_str(&asset.tag).expect("digits");
     response.headers_mut().insert(header::ETAG, tag);
-    // Asked for anew each time, sent anew only where the node is of another build.
+    // Revalidated on each request, but sent again only by a node of another build.
     set(&mut response, header::CACHE_CONTROL, "no-cache");
     guarded(response)
 }

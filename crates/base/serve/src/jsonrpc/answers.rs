@@ -1,4 +1,4 @@
-//! Writes the answers to the requests of one text, as long as they fit.
+//! Writes the answers to the requests of one text, up to a size limit.
 
 use std::marker::PhantomData;
 
@@ -32,8 +32,8 @@ impl<'a, F: Dialect> Answers<'a, F> {
         self.is_full && F::STOPS_WHEN_FULL
     }
 
-    /// Makes room for answers of so many bytes beside these ids; false where they might not fit, which fills the
-    /// answers.
+    /// Reserves room for answers of `bytes_each` bytes in addition to these ids. Returns false if they might not fit,
+    /// and then counts as full.
     pub fn reserve(&mut self, ids: &[Option<&str>], bytes_each: usize) -> bool {
         let bytes: usize = ids.iter().map(|id| id.map_or(0, str::len) + bytes_each).sum();
         let fits = self.bytes_max.saturating_sub(self.out.len()) >= bytes;
@@ -52,7 +52,7 @@ impl<'a, F: Dialect> Answers<'a, F> {
         self.push_too_long(id, 0);
     }
 
-    /// Adds the answer of a request; one without an id wants none.
+    /// Adds the answer of a request, unless it has no id.
     pub fn push(&mut self, id: Option<&str>, result: Result<String, F>) {
         let is_error = result.is_err();
         if is_error {
@@ -96,7 +96,7 @@ impl<'a, F: Dialect> Answers<'a, F> {
         push_answer(&mut self.out, F::ID_FIRST, id, Err(F::too_long(over).into()));
     }
 
-    /// The text; `None` where no request wanted an answer.
+    /// Returns the text; `None` if no request wanted an answer.
     pub fn end(mut self) -> Option<String> {
         if self.out.is_empty() {
             return None;
@@ -108,7 +108,7 @@ impl<'a, F: Dialect> Answers<'a, F> {
     }
 }
 
-/// Writes one answer.
+/// Writes a single answer.
 pub(super) fn push_answer(out: &mut String, id_first: bool, id: &str, result: Result<String, ErrorObject>) {
     out.push_str("{\"jsonrpc\":\"2.0\",");
     if id_first {

@@ -1,4 +1,4 @@
-//! Errors as they go to a client, and what makes a text no request.
+//! Errors as sent to a client, and reasons why a text is not a request.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub const INTERNAL_ERROR: i64 = -32603;
 pub struct ErrorObject {
     code: i64,
     message: String,
-    /// JSON.
+    /// Additional data, as JSON.
     data: Option<String>,
 }
 
@@ -35,12 +35,12 @@ impl ErrorObject {
         Self { data: Some(data.into()), ..self }
     }
 
-    /// Its code.
+    /// JSON-RPC error code.
     pub fn code(&self) -> i64 {
         self.code
     }
 
-    /// Its message.
+    /// Error message.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -68,7 +68,7 @@ pub enum Malformed<'a> {
     EmptyBatch,
     /// This JSON stands where a request should.
     NotAnObject(&'a str),
-    /// It is of another version, or of none.
+    /// The JSON-RPC version is missing or unknown.
     Version,
     /// Its id cannot be one.
     Id,
@@ -95,7 +95,7 @@ impl fmt::Display for Malformed<'_> {
     }
 }
 
-/// Says in words what a value is.
+/// Names the type of a value.
 pub fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),

@@ -1,15 +1,15 @@
-//! JSON-RPC 2.0: one request or a batch, and their answers, whatever the methods are.
+//! JSON-RPC 2.0: parses a request or a batch, and formats the answers, independent of the methods.
 //!
 //! reads   the text of a request
 //! writes  the text of an answer; nothing for notifications
 //! memory  a few words for each request of a batch, which point into its text, for at most one more than
 //!         [`Bounds::batch_read`]; the answers, at most [`Bounds::batch_bytes`], and one answer
-//! drops   what is no request, and answers that do not fit: each gets an error in the words of the [`Dialect`], counted
+//! drops   invalid requests, and answers that do not fit: each gets an error in the [`Dialect`]'s terms, counted
 //! source  jsonrpc.org/specification
 //!
-//! The walk: `request` reads the text, the [`Answerer`] answers each call, and `answers` writes what it said. From the
-//! text to the parameters of a call nothing is built: the answerer gets them as they stand. The specification leaves
-//! some things open in which clients depend on the nodes of their chain: these are the constants of a [`Dialect`].
+//! Data flow: `request` parses the text, the [`Answerer`] answers each call, and `answers` writes the results.
+//! Parameters are not parsed in between: the answerer gets their text. Where the specification leaves a choice, clients
+//! depend on the behaviour of their chain's nodes: these choices are the constants of a [`Dialect`].
 
 mod answers;
 mod error;
@@ -28,14 +28,14 @@ pub use error::{
 pub use request::Call;
 use request::Request;
 
-/// An error of a method, and what the nodes of a chain do where the specification leaves a choice.
+/// A method's error type, and the behaviour of a chain's nodes where the specification leaves a choice.
 pub trait Dialect: Into<ErrorObject> + Send {
     /// Whether an answer's id stands before its result, or after it.
     const ID_FIRST: bool;
     /// Whether `true` and `false` are ids.
     const BOOLEAN_IDS: bool;
     /// Whether the answer to a text that is not admitted has the id of its first request that wants an answer, in a
-    /// list where the text is a batch. Otherwise it is one answer without an id.
+    /// list if the text is a batch. Otherwise it is one answer without an id.
     const REFUSALS_HAVE_IDS: bool;
     /// Whether nothing more of a batch is executed after an answer that does not fit.
     const STOPS_WHEN_FULL: bool;
@@ -43,24 +43,24 @@ pub trait Dialect: Into<ErrorObject> + Send {
     /// The error for a text, or a part of it, that is no request.
     fn malformed(why: Malformed<'_>) -> Self;
 
-    /// The error in place of an answer that is so many bytes too long.
+    /// Returns the error in place of an answer that exceeds its limit by `over` bytes.
     fn too_long(over: usize) -> Self;
 }
 
-/// Answers calls.
+/// Executes method calls.
 pub trait Answerer: Sync {
-    /// Its errors.
+    /// Error type of the calls.
     type Failure: Dialect;
 
-    /// Whether so many requests may be made now, all in one text. There may be more of them than
-    /// [`Bounds::batch_read`], but only one more was read.
+    /// Admits or rejects this number of requests in one text. It may exceed [`Bounds::batch_read`], but at most one
+    /// more was read.
     fn admit(&self, requests: usize) -> Result<(), Self::Failure>;
 
     /// Returns the result of a call, as JSON.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Result<String, Self::Failure>> + Send;
 
-    /// Says that this call and those like it next to it are answered by one [`Answerer::call_together`], and how many
-    /// bytes each answer takes at most beside its id. They are not made where the answers might not fit.
+    /// Returns `Some` if this call and adjacent similar ones should be answered by one [`Answerer::call_together`]: the
+    /// maximum bytes of each answer besides its id. The calls are not made if the answers might not fit.
     fn burst(&self, _call: &Call<'_>) -> Option<usize> {
         None
     }
@@ -71,7 +71,7 @@ pub trait Answerer: Sync {
     }
 }
 
-/// What bounds an answer.
+/// Limits for a text's answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Requests of a batch that are read; one more is, too, so that the answerer sees that there are more.
@@ -85,7 +85,7 @@ pub struct Bounds {
 /// The answer to a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Its text; `None` where nothing wants an answer.
+    /// Text to send; `None` if no request wants an answer.
     pub text: Option<String>,
     /// The code of the error with which the whole text was refused.
     pub refused: Option<i64>,
@@ -137,7 +137,7 @@ async fn answer_each<A: Answerer>(requests: Vec<Request<'_>>, answers: &mut Answ
             continue;
         };
         let (ids, calls) = take_burst((id, call), &mut rest, answerer);
-        // Nothing is done whose answer could not be given.
+        // Make no call whose answer could not be sent.
         if !answers.reserve(&ids, bytes_each) {
             ids.into_iter().for_each(|id| answers.refuse(id));
             continue;
@@ -164,7 +164,7 @@ fn take_burst<'a, A: Answerer>(
     (ids, calls)
 }
 
-/// The answer to a text of which nothing is executed.
+/// Builds the answer to a text that is rejected as a whole.
 fn refused<F: Dialect>(failure: F, id: &str, in_list: bool, counts: &dyn Counts) -> Reply {
     count(counts.word(Counted::Requests));
     count(counts.word(Counted::Errors));

@@ -12,15 +12,15 @@ use super::Malformed;
 /// A call of a method.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    /// The method's name.
+    /// Name of the method.
     pub method: Cow<'a, str>,
     /// Its parameters as they stand in the text.
     pub params: Option<&'a RawValue>,
 }
 
-/// A request, or why it is none.
+/// A request, or why it is invalid.
 pub(super) struct Request<'a> {
-    /// The id of the answer; `None` where none is wanted.
+    /// The id of the answer; `None` if none is wanted.
     pub id: Option<&'a str>,
     pub call: Result<Call<'a>, Malformed<'a>>,
 }
@@ -36,7 +36,7 @@ impl<'a> Request<'a> {
             Some(method) => Ok(Call { method, params: fields.params }),
             None => Err(Malformed::Method),
         };
-        // What is no request is always answered: nobody can tell whether an answer was wanted.
+        // An invalid request always gets an answer: whether it wanted one is unknown.
         Self { id: id.or(call.is_err().then_some("null")), call }
     }
 
@@ -64,7 +64,7 @@ pub(super) fn read_one(text: &[u8], boolean_ids: bool) -> Result<Request<'_>, se
 
 /// Reads the requests of a batch: the first `most`, and one more where there are more.
 pub(super) fn read_batch(text: &[u8], most: usize, boolean_ids: bool) -> Result<Vec<Request<'_>>, serde_json::Error> {
-    // In one pass if all are objects; otherwise each by itself.
+    // In one pass if all are objects; otherwise one by one.
     read_with::<Fields<'_>>(text, most, |fields| Request::of(&fields, boolean_ids))
         .or_else(|_| read_with::<&RawValue>(text, most, |text| Request::of_text(text, boolean_ids)))
 }
@@ -82,13 +82,13 @@ fn read_with<'a, T: Deserialize<'a>>(
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let batch = Batch { push, item: std::marker::PhantomData };
     match batch.deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
-        // What comes after them is not even read.
+        // Later requests are not even parsed.
         Err(_) if requests.len() > most => Ok(requests),
         result => result.map(|()| requests),
     }
 }
 
-/// Reads a batch until `push` wants no more.
+/// Reads a batch until `push` returns false.
 struct Batch<F, T> {
     push: F,
     item: std::marker::PhantomData<T>,
@@ -119,7 +119,7 @@ impl<'de, T: Deserialize<'de>, F: FnMut(T) -> bool> Visitor<'de> for Batch<F, T>
     }
 }
 
-/// The fields of an object that is to be a request; of two with one name the last.
+/// Fields of a request object; of duplicate names the last counts.
 #[derive(Default)]
 struct Fields<'a> {
     jsonrpc: Option<&'a RawValue>,

@@ -33,7 +33,7 @@ impl<const NAMED: bool> Dialect for Failure<NAMED> {
     }
 }
 
-/// Knows `echo`, `fail` and `send`, of which it makes bursts.
+/// Implements `echo`, `fail` and `send`, the last one in bursts.
 #[derive(Default)]
 struct Echo<const NAMED: bool> {
     bursts: Mutex<Vec<usize>>,
@@ -196,7 +196,7 @@ fn too_many_requests_are_refused_as_a_whole() {
 fn long_answers_are_replaced_by_errors() {
     let long = request("1", "echo", &format!("[\"{}\"]", "x".repeat(700)));
     let text = format!("[{long},{long},{},{},5]", request("3", "echo", "3"), request("4", "send", "4"));
-    // This dialect answers what fits, whatever came before it.
+    // This dialect sends any answer that fits, whatever came before it.
     let plain = Echo::<false>::default();
     assert_eq!(codes(&ask(&plain, &text)), [0, -32003, 0, 0, INVALID_REQUEST]);
     // And this one executes nothing more.
@@ -206,11 +206,11 @@ fn long_answers_are_replaced_by_errors() {
     // Errors are measured like any answer.
     let failing = format!("[{}]", vec![request("1", "fail", "[]"); 9].join(","));
     assert_eq!(codes(&ask(&named, &failing)), [[3].as_slice(), &[-32003; 8]].concat());
-    // A burst of which not all answers would fit is not made.
+    // A burst is not made if not all of its answers would fit.
     let sends = format!("[{}]", vec![request("1", "send", "1"); 9].join(","));
     assert_eq!(codes(&ask(&named, &sends)), [-32003; 9]);
     assert!(named.bursts.lock().is_empty());
-    // A request that is alone has a bound of its own.
+    // A single request has a limit of its own.
     let alone = |length: usize| ask(&named, &request("1", "echo", &format!("[\"{}\"]", "x".repeat(length))));
     assert_eq!(alone(4_000)["result"][0].as_str().map(str::len), Some(4_000));
     assert_eq!(code(&alone(5_000)), -32003);

@@ -1,4 +1,4 @@
-//! Who has to go.
+//! Which connection has to close.
 
 use std::io::Write;
 
@@ -32,7 +32,7 @@ fn longest_idle_gives_way() {
         let (_client, ours) = pair().await;
         let places = Places::new(3, 0);
         let [a, b, c] = [(); 3].map(|()| Arc::new(places.enter(HERE, &ours).unwrap().place));
-        // What was asked lately is not the longest idle; what is being answered is not idle.
+        // A recently used connection is not the longest idle one; a connection with a request in progress is not idle.
         a.begin();
         a.end();
         b.begin();
@@ -76,7 +76,7 @@ fn unread_bytes_are_a_request() {
         hearth_testkit::wait_until("the bytes", || !places.lock().open[&a.number].is_silent());
         let entered = places.enter(HERE, &ours).unwrap();
         assert!(is_given_up(&b) && !is_given_up(&a));
-        // Now those that are there have all sent something.
+        // Now all open connections have sent something.
         assert!(places.enter(HERE, &ours).is_none());
         drop(entered);
     });

@@ -1,4 +1,4 @@
-//! Unit tests of the simulated disk: what each end leaves, and what fails when.
+//! Unit tests of the simulated disk: the result of each kind of crash, and of each fault.
 
 use super::*;
 use crate::mount::mount;

@@ -1,21 +1,21 @@
 //! A snapshot's bytes: the chunk of headers, then chunks of the block and of both ledgers after it.
 //!
-//! Chunk 0 holds the headers of the block and of those before it, as far as `BLOCKHASH` looks back, newest first, in
-//! RLP. Their chain of hashes ends in the app hash, so nothing in them needs trust. The other chunks hold entries: the
-//! block, in pieces; the items of the ledger of outputs that the header commits to; accounts, each followed by its
-//! slots. Items come in their order, accounts in that of their addresses, slots in that of their keys, so that equal
-//! ledgers make equal chunks. An entry is never cut. What all of it must come to is in the header.
+//! Chunk 0 holds the header of the block and those before it, as far as `BLOCKHASH` looks back, newest first, in RLP.
+//! Their hash chain ends in the app hash, so they need no trust. The other chunks hold entries: the block, in pieces;
+//! the items of the UTXO ledger that the header commits to; accounts, each followed by its slots. Items come in their
+//! own order, accounts by address, slots by key, so that equal ledgers produce equal chunks. An entry is never split.
+//! The header commits to the whole.
 //!
-//! memory  of a reader: the account at hand; of a writer: one chunk
+//! memory  a reader: the current account; a writer: one chunk
 
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, U256};
 use alloy_rlp::{Decodable, Encodable};
 use bytes::Bytes;
 
-/// This form's number.
+/// Number of this snapshot format.
 pub const FORMAT: u32 = 1;
-/// A chunk is closed when it has so many bytes; CometBFT carries chunks of at most 16 MB.
+/// A chunk is closed at this many bytes; CometBFT carries chunks of at most 16 MB.
 pub const CHUNK_BYTES: usize = 4 << 20;
 /// Headers in chunk 0: as far as `BLOCKHASH` looks back.
 pub const HEADERS_MAX: usize = 256;
@@ -32,7 +32,7 @@ pub const PIECE_BYTES_MAX: usize = 1 << 20;
 pub const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + PIECE_BYTES_MAX + 128;
 const _: () = assert!(CODE_BYTES_MAX <= PIECE_BYTES_MAX);
 
-/// A part of what is after the headers.
+/// One entry of the data after the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A piece of the block, at most [`PIECE_BYTES_MAX`].
@@ -41,36 +41,36 @@ pub enum Entry {
     Item(Bytes),
     /// An account; its slots follow.
     Account {
-        /// Its address.
+        /// The account's address.
         address: Address,
-        /// Its nonce.
+        /// Nonce of the account.
         nonce: u64,
-        /// In wei.
+        /// Balance in wei.
         balance: U256,
-        /// Nothing where it has none.
+        /// The contract's code; empty for other accounts.
         code: Bytes,
     },
     /// A slot of the account before, never zero.
     Slot {
-        /// Which.
+        /// Storage key.
         slot: U256,
-        /// What it holds.
+        /// Storage value.
         value: U256,
     },
 }
 
-/// What is wrong with a chunk.
+/// Why a chunk is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// It ends within an entry.
     #[error("cut off at byte {0}")]
     CutOff(usize),
-    /// No such entry.
+    /// No kind of entry has this tag.
     #[error("byte {at}: no entry begins with {tag}")]
     Tag {
-        /// Where.
+        /// Offset of the tag in the chunk.
         at: usize,
-        /// What is there.
+        /// The unknown tag.
         tag: u8,
     },
     /// Longer than any code, piece or item.
@@ -79,20 +79,20 @@ pub enum CodecError {
     /// Slots without an account, a zero slot, a piece or an item of nothing, or entries out of order.
     #[error("byte {0}: an entry that cannot be there")]
     Order(usize),
-    /// Headers that are none.
+    /// A header does not decode.
     #[error("header {index}: {error}")]
     Header {
-        /// Which.
+        /// Index of the header in chunk 0.
         index: usize,
-        /// What is wrong.
+        /// The decoding error.
         error: alloy_rlp::Error,
     },
-    /// None, too many, or not each the one before's parent.
+    /// There are no headers, too many, or one is not the parent of the one before it.
     #[error("{0} headers that are no chain")]
     Chain(usize),
 }
 
-/// Chunk 0.
+/// Encodes chunk 0.
 pub fn encode_headers(newest_first: &[Header]) -> Bytes {
     let mut out = Vec::new();
     newest_first.iter().for_each(|header| header.encode(&mut out));
@@ -144,13 +144,13 @@ impl Writer {
         (self.chunk.len() >= CHUNK_BYTES).then(|| std::mem::take(&mut self.chunk))
     }
 
-    /// What is left, if anything.
+    /// Returns the last, partly filled chunk, if there is one.
     pub fn close(self) -> Option<Vec<u8>> {
         (!self.chunk.is_empty()).then_some(self.chunk)
     }
 }
 
-/// Takes chunks apart, in order.
+/// Decodes chunks, in order.
 #[derive(Debug, Default)]
 pub struct Reader {
     /// Whether items have come: no more of the block does.
@@ -224,7 +224,7 @@ fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], CodecEr
     Ok(found)
 }
 
-/// A chunk's hash.
+/// Hashes a chunk.
 pub fn chunk_hash(chunk: &[u8]) -> B256 {
     B256::from(hearth_crypto::keccak::keccak256(chunk))
 }

@@ -1,9 +1,9 @@
-//! Making snapshots at regular heights, beside the running chain.
+//! Makes snapshots at regular heights while the chain runs.
 //!
-//! reads   the chain as it is after a block: its views of both ledgers, which go on being what they were
+//! reads   the chain after a block, through immutable views of both ledgers
 //! writes  the store of snapshots
-//! memory  one chunk; what the chain changes meanwhile; of the state, the keys of a part
-//! drops   a snapshot that is due while another is written, and one that cannot be written: counted
+//! memory  one chunk; changes that the chain makes meanwhile; the keys of one part of the state
+//! drops   a snapshot that is due while another is being written, and one that cannot be written: counted
 
 use std::io;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub struct Maker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread tells.
+/// What the thread reports.
 #[derive(Debug, Default)]
 struct Shared {
     busy: AtomicBool,
@@ -39,7 +39,7 @@ struct Shared {
 }
 
 impl Maker {
-    /// Begins: a snapshot at each height that `interval` divides (0: none), of which `kept` stay in `folder`.
+    /// Starts the thread: a snapshot at each height that `interval` divides (0: none); `kept` of them stay in `folder`.
     pub fn start(folder: &Path, interval: u64, kept: usize) -> io::Result<Self> {
         let store = Arc::new(Store::open(folder, kept)?);
         let shared = Arc::new(Shared::default());
@@ -49,7 +49,7 @@ impl Maker {
         Ok(Self { store, interval, shared, frozen: Mutex::new(Some(sender)), thread: Some(thread) })
     }
 
-    /// The snapshots.
+    /// The store of finished snapshots.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -94,7 +94,7 @@ impl Drop for Maker {
         self.shared.stopping.store(true, Ordering::Relaxed);
         drop(self.frozen.lock().take());
         if let Some(thread) = self.thread.take() {
-            // A panic there has told what it had to tell.
+            // A panic in the thread has already been reported.
             let _ = thread.join();
         }
     }

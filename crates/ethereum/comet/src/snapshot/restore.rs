@@ -1,14 +1,14 @@
-//! Beginning from a peer's snapshot.
+//! Starts a node from a peer's snapshot.
 //!
-//! Each chunk is checked against the hash that the offer named, the headers against the app hash that CometBFT's light
-//! client vouches for, and at the end the block, the outputs and the state against that header: a peer that lies is
-//! found out at once for a chunk and at the latest then.
+//! Each chunk is checked against the hash in the offer, the headers against the app hash that CometBFT's light client
+//! has verified, and at the end the block, the outputs and the state against that header. So a false chunk is detected
+//! at once, and any other lie at the end.
 //!
 //! reads   the offer; chunks, in order
 //! writes  the chunks to a folder, until the last is there; then the chain
-//! memory  the chunk at hand, and all of them where there is no folder; in the end the state that is restored
-//! drops   chunks that are not what was offered: asked for again, and their sender no more; the whole snapshot where a
-//!         chunk holds what none does, where there is no room for it, or where a block says more than its gas pays for
+//! memory  the current chunk, or all of them without a folder; at the end the restored state
+//! drops   chunks that differ from the offer: requested again, and no more from that peer; the whole snapshot if a
+//!         chunk holds an invalid entry, if there is no room for it, or if a block exceeds what its gas pays for
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use super::codec::{CHUNK_BYTES_MAX, Entry, FORMAT, Reader, chunk_hash, decode_he
 use super::store::{snapshot_hash, split};
 use crate::app_hash::app_hash;
 
-/// A snapshot may have so many chunks: 64 GiB of state, which is held in memory, in chunks of 4 MiB.
+/// Maximum number of chunks: at 4 MiB each, 64 GiB of state, which is held in memory.
 const CHUNKS_MAX: usize = 1 << 14;
 
 /// Where chunks are until all are there.
@@ -58,7 +58,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         if let Self::Folder(path) = self {
-            // What stays goes at the next start.
+            // Leftovers are removed at the next start.
             let _ = fs::remove_dir_all(path);
         }
     }
@@ -77,16 +77,16 @@ pub struct Restoring {
     spool: Spool,
 }
 
-/// What came of a chunk.
+/// Outcome of a chunk.
 #[derive(Debug)]
 pub enum Step {
-    /// Go on, or try again: what CometBFT is to be told.
+    /// Go on, or try again: the response for CometBFT.
     Say(response::ApplySnapshotChunk),
     /// It was the last: [`Restoring::give`].
     Whole,
 }
 
-/// Looks at an offer; the chunks go to a folder, which is made anew, or stay in memory.
+/// Judges an offer. Chunks go to a folder, which is recreated, or stay in memory.
 pub fn offer(request: &request::OfferSnapshot, folder: Option<PathBuf>) -> io::Result<Result<Restoring, Offer>> {
     let Some(snapshot) = request.snapshot.as_ref() else { return Ok(Err(Offer::Reject)) };
     if snapshot.format != FORMAT {
@@ -146,7 +146,7 @@ impl Restoring {
         let Ok(headers) = decode_headers(chunk) else { return false };
         let newest = &headers[0];
         let good = newest.number == self.height && app_hash(&newest.hash_slow()) == self.app_hash;
-        // Hashes that are missing would be zero to contracts here and nowhere else.
+        // Missing hashes would read as zero in contracts on this node only.
         let all = newest.number.saturating_add(1).min(state::HASHES as u64) == headers.len() as u64;
         self.headers = headers;
         good && all
@@ -179,7 +179,7 @@ impl Restoring {
     }
 }
 
-/// What a state has of an entry: an account's code comes before it.
+/// Converts an entry to the state's form: an account's code precedes it.
 fn of_state(current: &mut Address, entry: Result<Entry, StateError>) -> Vec<Result<state::Entry, StateError>> {
     match entry {
         Ok(Entry::Account { address, nonce, balance, code }) => {
@@ -195,7 +195,7 @@ fn of_state(current: &mut Address, entry: Result<Entry, StateError>) -> Vec<Resu
     }
 }
 
-/// The entries of all chunks.
+/// Iterator over the entries of all chunks.
 struct Entries<'a> {
     restoring: &'a Restoring,
     next: usize,
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::snapshot::codec::encode_headers;
 
-    /// What comes of the last of these chunks.
+    /// Applies all chunks; returns the outcome of the last.
     fn last(chunks: &[Bytes], headers: &[Header], folder: Option<PathBuf>, before_last: impl FnOnce()) -> Applied {
         let all: Vec<Bytes> = [encode_headers(headers)].into_iter().chain(chunks.iter().cloned()).collect();
         let hashes: Vec<B256> = all.iter().map(|chunk| chunk_hash(chunk)).collect();
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(last(std::slice::from_ref(&whole)), Applied::Accept);
         assert_eq!(last(&[whole.clone(), Bytes::from_static(&[3, 0, 0, 0, 0])]), Applied::RejectSnapshot);
         assert_eq!(last(&[whole.clone(), Bytes::from_static(&[9])]), Applied::RejectSnapshot);
-        // An account after which the block goes on.
+        // An account after which the block continues.
         let account = [&[1][..], &[0; 20 + 8 + 32 + 4]].concat();
         assert_eq!(last(&[account.clone().into()]), Applied::Accept);
         assert_eq!(last(&[account.clone().into(), whole]), Applied::RejectSnapshot);

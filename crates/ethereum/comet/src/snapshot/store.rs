@@ -1,11 +1,11 @@
-//! The snapshots on this node's disk, for nodes that join.
+//! The snapshots on this node's disk, served to nodes that join.
 //!
 //! reads   the chunks of its folder
-//! writes  a folder per snapshot, named after its height: chunks 0, 1, …, and `hashes`, written last; until that is
-//!         there the folder's name ends in `.part`
-//! memory  one chunk, and 32 B for each that is on disk
+//! writes  one folder per snapshot, named after its height: chunks 0, 1, …, and `hashes`, written last; until then
+//!         the folder's name ends in `.part`
+//! memory  one chunk, and 32 B for each chunk on disk
 //! drops   all but the newest snapshots, and [`FETCHED_MAX`] older ones of which a chunk was fetched within
-//!         [`FETCHED_FOR`]; parts of a snapshot that was cut off
+//!         [`FETCHED_FOR`]; incomplete snapshots
 
 use std::fs::File;
 use std::io::Write;
@@ -21,9 +21,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::codec::{Entry, FORMAT, Writer, chunk_hash, encode_headers};
 
-/// How long a snapshot stays after a chunk of it was fetched: a peer asks for each of them within some seconds.
+/// How long a snapshot stays after one of its chunks was fetched: a peer requests each chunk within some seconds.
 const FETCHED_FOR: Duration = Duration::from_secs(120);
-/// How many stay for that alone: whoever goes on asking for old ones fills no disk.
+/// How many stay for that reason only, so that a peer which keeps requesting old ones cannot fill the disk.
 const FETCHED_MAX: usize = 2;
 
 /// A snapshot on disk.
@@ -31,7 +31,7 @@ const FETCHED_MAX: usize = 2;
 struct Kept {
     height: u64,
     hashes: Vec<B256>,
-    /// When a chunk of it was asked for.
+    /// When a chunk of it was last requested.
     fetched: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ pub struct Store {
     folder: PathBuf,
     kept_max: usize,
     fetched_for: Duration,
-    /// Lowest first.
+    /// Lowest height first.
     kept: Mutex<Vec<Kept>>,
 }
 
@@ -68,7 +68,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Store {
-    /// Those of a folder, of which at most `kept_max` are kept.
+    /// Opens the snapshots of a folder, of which at most `kept_max` are kept.
     pub fn open(folder: &Path, kept_max: usize) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let mut kept = Vec::new();
@@ -81,7 +81,7 @@ impl Store {
                 }
                 continue;
             };
-            // Without hashes it is what the machine's end has left of one.
+            // Without hashes it is incomplete, because the machine stopped while writing.
             match fs::read(path.join("hashes")).ok().and_then(|bytes| split(&bytes)).filter(|hashes| hashes.len() > 1) {
                 Some(hashes) => kept.push(Kept { height, hashes, fetched: None }),
                 None => fs::remove_dir_all(&path)?,
@@ -96,12 +96,12 @@ impl Store {
         self.kept.lock()
     }
 
-    /// Where what is not whole may be; gone at the next start.
+    /// Path for an incomplete file or folder, removed at the next start.
     pub fn part(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.part"))
     }
 
-    /// The heights of all, lowest first.
+    /// The heights of all snapshots, lowest first.
     pub fn heights(&self) -> Vec<u64> {
         self.kept().iter().map(|kept| kept.height).collect()
     }
@@ -111,8 +111,8 @@ impl Store {
         self.kept().first().map(|kept| kept.height)
     }
 
-    /// Writes a snapshot: the block's header and those before it, newest first, and what comes after them. Where that
-    /// fails, nothing stays.
+    /// Writes a snapshot: the block's header and those before it, newest first, then the entries. On failure nothing
+    /// stays.
     pub fn take(&self, headers: &[Header], entries: impl IntoIterator<Item = io::Result<Entry>>) -> io::Result<()> {
         let height = headers.first().map_or(0, |header| header.number);
         let taken = self.write(headers, entries);
@@ -161,7 +161,7 @@ impl Store {
         gone.iter().try_for_each(|kept| fs::remove_dir_all(self.folder.join(kept.height.to_string())))
     }
 
-    /// Takes out what is beyond the newest, but for those that a peer is fetching.
+    /// Removes snapshots beyond the newest, except those that a peer is fetching.
     fn let_go(&self, kept: &mut Vec<Kept>) -> Vec<Kept> {
         let is_fetched = |kept: &Kept| kept.fetched.is_some_and(|last| last.elapsed() < self.fetched_for);
         let newest = kept.split_off(kept.len().saturating_sub(self.kept_max));
@@ -172,7 +172,7 @@ impl Store {
         gone
     }
 
-    /// What is here, as CometBFT has it.
+    /// Lists the snapshots in CometBFT's form.
     pub fn list(&self) -> Vec<Snapshot> {
         let kept = self.kept();
         let listed = kept.iter().map(|Kept { height, hashes, .. }| Snapshot {
@@ -233,7 +233,7 @@ mod tests {
         assert!(again.take(&headers(50), cut).is_err());
         assert!(!again.part("50").exists() && again.oldest() == Some(20));
         assert!(!folder.path().join("40.part").exists());
-        // One whose bytes have changed is not handed out.
+        // A snapshot whose bytes have changed is not served.
         assert!(again.chunk(30, FORMAT, 1).is_some());
         fs::write(folder.path().join("30/1"), b"else").unwrap();
         assert!(again.chunk(30, FORMAT, 1).is_none());

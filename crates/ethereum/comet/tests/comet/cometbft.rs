@@ -1,8 +1,8 @@
 //! The application under a real CometBFT, with kill -9 to both. CometBFT itself compares the app hash of each block
 //! that it replays with the one that was signed, and stops where they differ.
 //!
-//! `HEARTH_COMETBFT` names the program; without it nothing here is tested, and each test says so: `cargo xtask test`
-//! installs it first. `HEARTH_COMET_SEEDS` says how many seeds to kill by (3).
+//! `HEARTH_COMETBFT` names the program. Without it these tests are skipped with a message; `cargo xtask test` installs
+//! it first. `HEARTH_COMET_SEEDS` sets the number of kill seeds (3).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -38,11 +38,11 @@ const ACCOUNTS: u8 = 40;
 const SINGLE: u8 = 200;
 /// Blocks from each snapshot to the next.
 const INTERVAL: u64 = 10;
-/// Whatever is awaited comes within this, on a machine that does much else.
+/// Deadline of every wait, generous for a busy machine.
 const WITHIN: Duration = Duration::from_secs(180);
-/// The rest between two looks at another process, each of which is a request to it.
+/// Pause between two polls of another process, each of which costs it a request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A CometBFT that has not ended by itself within this hangs.
+/// A CometBFT that has not exited within this time hangs.
 const TO_END: Duration = Duration::from_secs(20);
 
 fn transfer(seed: u8, nonce: u64) -> Bytes {
@@ -54,7 +54,7 @@ fn genesis() -> Value {
     let account = |seed| (account(seed).to_string(), json!({ "balance": "0x21e19e0c9bab2400000" }));
     let prism = json!({ "balance": "0x0", "code": hearth_utxo::prism::CODE.to_string() });
     let prism = (hearth_utxo::prism::ADDRESS.to_string(), prism);
-    // Each block calls them: without there is none from Prague on.
+    // Each block calls them from Prague on, and fails without them.
     let system = hearth_evm::genesis::system_contracts();
     let system = system.map(|(at, code)| (at.to_string(), json!({ "balance": "0x0", "nonce": "0x1", "code": code })));
     let alloc: serde_json::Map<String, Value> = funded.map(account).chain([prism]).chain(system).collect();
@@ -69,7 +69,7 @@ fn genesis() -> Value {
     })
 }
 
-/// What the test's own binary does when it is started as a node: the application, and a load on it.
+/// Runs when the test's own binary is started as a node: the application, and a load on it.
 #[test]
 fn node() {
     let Ok(text) = std::env::var("HEARTH_TEST_NODE") else { return };
@@ -78,8 +78,8 @@ fn node() {
     let file: Value = serde_json::from_str(&std::fs::read_to_string(word("genesis")).unwrap()).unwrap();
     let genesis = hearth_evm_utxo::genesis::from_json(&file["app_state"].to_string()).unwrap();
     let dir = given["dir"].as_str().map(PathBuf::from);
-    // CometBFT keeps all blocks; the application needs few of them to go on after a kill.
-    // Without a folder all are looked up in memory.
+    // CometBFT keeps all blocks; the application needs few of them to continue after a kill. Without a folder all are
+    // looked up in memory.
     let retain_blocks = if dir.is_some() { 20 } else { 0 };
     let (block_time, pool) = (BlockTime::Manual, PoolConfig::comet());
     let config = ChainConfig { dir, retain_blocks, block_time, pool, ..ChainConfig::new(genesis) };
@@ -116,7 +116,7 @@ fn node() {
             let taken = chain.submit(accounts.iter().map(|seed| next(*seed)).collect());
             acknowledged.extend(taken.into_iter().flatten());
         }
-        // Oldest first: none is lost without a word.
+        // Oldest first; none may be lost silently.
         for hash in acknowledged.drain(..acknowledged.len().saturating_sub(200)) {
             let waits = chain.pool().get(&hash).is_some();
             let told = waits || chain.tx(&hash).is_some() || chain.pool().fate(&hash).is_some();
@@ -138,8 +138,8 @@ fn pay(chain: &Chain) -> Option<Bytes> {
     builder.build().ok().map(Bytes::from)
 }
 
-/// Looks, as long as the process lives, whether number, block, receipts and nonces agree; ends the process where they
-/// do not, which the test sees.
+/// Checks repeatedly, while the process lives, that number, block, receipts and nonces agree; exits if they do not,
+/// which the test notices.
 fn hammer(chain: &Chain) {
     let chain = chain.clone();
     let agree = move || loop {
@@ -223,7 +223,7 @@ struct Node {
     accounts: Vec<u8>,
     /// Brings units to the ledger of outputs.
     funds: bool,
-    /// Pays with them.
+    /// Whether the load makes payments.
     pays: bool,
     app: Option<Process>,
     comet: Option<Process>,
@@ -260,8 +260,8 @@ impl Node {
         self.start_comet();
     }
 
-    /// CometBFT ends when it has lost its application. It may hang on its way out, with its RPC still there: it is
-    /// killed then, as whoever looks after a service does.
+    /// CometBFT ends when it has lost its application, but may hang on its way out with its RPC still up. Then kill it,
+    /// as a service supervisor does.
     fn let_comet_end(&mut self) {
         let comet = self.comet.as_mut().expect("it was started");
         if found_within(TO_END, || comet.0.try_wait().expect("our child")).is_none() {
@@ -278,7 +278,7 @@ impl Node {
         self.rpc().status().ok().map(|status| status.height)
     }
 
-    /// Waits until CometBFT has so many blocks; CometBFT is started again where it has given up on its application.
+    /// Waits until CometBFT has reached `height`, restarting it if it has given up on its application.
     fn wait_for_height(&mut self, height: u64) {
         let reached = found_within(WITHIN, || {
             let ended = self.comet.as_mut().is_some_and(|comet| matches!(comet.0.try_wait(), Ok(Some(_))));
@@ -321,7 +321,7 @@ fn network_of(cometbft: &Path, folder: &Path, validators: u16, followers: u16) -
     (network, homes.into_iter().enumerate().map(node).collect())
 }
 
-/// What an owner has on the ledger of outputs of a node, in units.
+/// An owner's balance on a node's UTXO ledger, in units.
 fn units(node: &Node, owner: &OwnerKey) -> Option<u64> {
     let data: String = owner.0.iter().map(|byte| format!("{byte:02x}")).collect();
     let answer = node.rpc().call("abci_query", json!({ "path": "/outputs", "data": data })).ok()?;
@@ -385,9 +385,9 @@ fn four_validators_commit_one_that_was_killed_catches_up_and_one_joins_by_a_snap
     // It has executed no block before the snapshot's.
     let first = joining.rpc().call("status", json!({})).unwrap()["sync_info"]["earliest_block_height"].clone();
     assert!(first.as_str().unwrap().parse::<u64>().unwrap() > INTERVAL, "{first}");
-    // What this node alone was given, which votes on nothing, is in the blocks of all.
+    // Transactions given only to this node, which is no validator, are included in blocks everywhere.
     wait_for("a payment of the node that joined", || units(&nodes[3], &owner(2)).filter(|units| *units >= 7));
-    // And it goes on from where it is after kill -9.
+    // It also continues from its state after kill -9.
     (joining.app, joining.comet) = (None, None);
     joining.start();
     let goal = nodes[0].height().unwrap() + 3;
@@ -422,7 +422,7 @@ fn kill_by(program: &Path, seed: u64) {
             0 => node.app = None,
             1 => node.comet = None,
             3 => {
-                // The application alone, and it is there again at once.
+                // Kill the application alone and restart it at once.
                 node.app = None;
                 node.start_app();
                 node.let_comet_end();
@@ -434,7 +434,7 @@ fn kill_by(program: &Path, seed: u64) {
                 node.app = None;
             }
         }
-        // CometBFT ends by itself when its application is gone.
+        // CometBFT exits by itself when its application is gone.
         if node.app.is_none() {
             node.comet = None;
             node.start_app();

@@ -1,4 +1,4 @@
-//! The ledger as an application: asked as CometBFT asks it, and by CometBFT itself.
+//! The ledger as an application: with requests like CometBFT's, and under CometBFT itself.
 
 mod cometbft;
 mod network;

@@ -1,4 +1,4 @@
-//! Nodes without CometBFT between them: what one proposes the others accept, and all have the same app hash.
+//! Nodes without CometBFT between them: each accepts the others' proposals, and all have the same app hash.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -84,7 +84,7 @@ fn commit(app: &App) {
     app.commit(request::Commit {}).unwrap();
 }
 
-/// A block of what waits, alone.
+/// Makes a block of the waiting transactions on one node.
 fn make(app: &App, height: i64) -> (Vec<Bytes>, response::FinalizeBlock) {
     let txs = prepare(app, height, vec![]);
     let end = finalize(app, height, &txs);
@@ -207,7 +207,7 @@ fn checks_say_what_geth_says() {
     let poor = check(&app, &transfer(77, 0));
     assert!(poor.log.starts_with("insufficient funds"), "{}", poor.log);
     assert_eq!(check(&app, &Bytes::from_static(&[1, 2, 3])).code, CODE_MALFORMED);
-    // What is good in an envelope is taken, whatever the rest.
+    // Valid transactions of an envelope are taken, whatever the rest.
     assert_eq!(check(&app, &seal(&[transfer(1, 0), transfer(1, 1)])[0]).code, 0);
     assert_eq!(app.chain().pool().status().pending, 1);
 }
@@ -225,7 +225,7 @@ fn rounds_of_one_height_are_kept_apart() {
     commit(&app);
     commit(&other);
     assert_eq!(info(&app), info(&other));
-    // What the lost round held still waits.
+    // The transactions of the lost round still wait.
     assert_eq!(recheck(&app, &first[0]), 0);
 }
 
@@ -387,7 +387,7 @@ fn both_ledgers_are_in_one_block_on_every_node() {
     let txs = prepare(&one, 2, vec![first.clone()]);
     assert_eq!((txs.len(), &txs[0]), (2, &first), "by itself, before the envelope");
     assert_eq!(process(&other, 2, &txs), response::Proposal::Accept);
-    // What spends the same twice is no block.
+    // A proposal with a double spend is rejected.
     assert_eq!(process(&other, 2, &[first.clone(), second.clone()]), response::Proposal::Reject);
     let (here, elsewhere) = (finalize(&one, 2, &txs), finalize(&other, 2, &txs));
     assert_eq!((&here.app_hash, &here.tx_results), (&elsewhere.app_hash, &elsewhere.tx_results));

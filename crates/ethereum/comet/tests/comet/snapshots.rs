@@ -36,7 +36,7 @@ fn node(dir: Option<&Path>, interval: u64) -> App {
     }
 }
 
-/// The code that a contract is created with: it stores the number of the block, and has code of one byte.
+/// A contract's creation: the init code stores the block number, and leaves code of one byte.
 fn deploy(nonce: u64) -> Bytes {
     let input = alloy_primitives::Bytes::from_static(&[0x43, 0x43, 0x55, 0x60, 1, 0x60, 0, 0xf3]);
     let transaction = TxEip1559 {
@@ -113,7 +113,7 @@ fn a_node_begins_with_anothers_snapshot_and_goes_on() {
         if height % 4 == 0 {
             snapshot(&one, height as u64);
         }
-        // No block goes that somebody needs who begins with the oldest snapshot.
+        // Blocks needed by a node that starts from the oldest snapshot are not pruned.
         assert!(retain <= 4 && retain <= (height - 3).max(0), "{retain} of {height}");
     }
     assert_eq!(list(&one).iter().map(|snapshot| snapshot.height).collect::<Vec<_>>(), [4, 8]);
@@ -133,7 +133,7 @@ fn a_node_begins_with_anothers_snapshot_and_goes_on() {
         assert_eq!((app.chain().block(7), app.chain().first_block()), (None, 8));
         assert_eq!(offer(app, &taken, &hashes[8]), Offer::Abort, "it has blocks of its own");
     }
-    // What such a node offers is the same.
+    // A node that was restored offers the same snapshots.
     for height in 11..=12 {
         assert_eq!(make(&one, height).0, make(&other, height).0);
     }
@@ -163,10 +163,10 @@ fn what_is_not_what_was_offered_is_refused() {
     assert_eq!(with(&|snapshot| snapshot.metadata = Bytes::from_static(&[1; 33])), Offer::Reject);
     assert_eq!(other.offer_snapshot(request::OfferSnapshot::default()).unwrap().result(), Offer::Reject);
     assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), Applied::RejectSnapshot, "none was accepted");
-    // Of another block.
+    // The app hash of another block.
     assert_eq!(offer(&other, &taken, &hashes[1]), Offer::Accept);
     assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), Applied::RejectSnapshot);
-    // A chunk that was changed on its way: again, and from somebody else.
+    // A chunk corrupted on its way: retry with another sender.
     assert_eq!(offer(&other, &taken, hash), Offer::Accept);
     let said = apply(&other, 0, Bytes::from_static(b"else"));
     assert_eq!(
@@ -175,7 +175,7 @@ fn what_is_not_what_was_offered_is_refused() {
     );
     assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), Applied::Accept);
     assert!(folders[1].path().join("snapshots/incoming.part").exists());
-    // Who lies about everything after the headers is found out at the end.
+    // A lie about anything after the headers is detected at the end.
     let mut lie = load(&one, 3, 1).to_vec();
     let last = lie.len() - 1;
     lie[last] ^= 1;

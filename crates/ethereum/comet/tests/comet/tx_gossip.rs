@@ -1,4 +1,4 @@
-//! What comes to one node alone is handed to CometBFT's RPC, and through it to the others' pools.
+//! Transactions received by one node are submitted to CometBFT's RPC, and through it reach the others' pools.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -32,7 +32,7 @@ fn node() -> App {
     App::new(Chain::open(config).unwrap(), Config::default())
 }
 
-/// CometBFT's RPC, which passes on what is broadcast.
+/// A mock of CometBFT's RPC, which forwards broadcasts to a channel.
 fn rpc() -> (Rpc, Receiver<Bytes>) {
     let (sender, receiver) = channel();
     let url = serve_calls(move |method, params| {
@@ -83,16 +83,16 @@ fn both_ledgers_transactions_reach_the_other_nodes_pools() {
     while !is_there() {
         let left = deadline.saturating_duration_since(Instant::now());
         let envelope = broadcast.recv_timeout(left).expect("it is handed over");
-        // CometBFT asks its own application first: what waits there already is no reason to refuse.
+        // CometBFT asks its own application first: a transaction that already waits there must not be rejected.
         for app in [&*one, &other] {
             let check = app.check_tx(request::CheckTx { tx: envelope.clone(), r#type: 0 }).unwrap();
             assert_eq!(check.code, 0, "{}", check.log);
         }
     }
-    // What came through CometBFT is not handed to it again by the other.
+    // Transactions that came through CometBFT are not submitted to it again by the receiver.
     let (rpc, broadcast) = self::rpc();
     let others = Spreader::start(other.chain().clone(), rpc, other.spread().clone()).unwrap();
-    // One of its own comes after all that it could have handed over.
+    // The node's own transaction comes after all that it could have submitted.
     let own = other.chain().submit(vec![call(3).raw.clone()]).remove(0).unwrap();
     let envelope = broadcast.recv_timeout(PATIENCE).expect("its own is handed over");
     drop((spreader, others));

@@ -1,9 +1,9 @@
-//! What a block does in the UTXO ledger, from its execution to the moment when everybody can see it.
+//! A block's effect on the UTXO ledger, from its execution until it is published.
 //!
-//! reads   the block's transactions of this ledger; the logs of the EVM's
-//! writes  the ledger's log; the pool, when the block is shown
-//! memory  what the block changes
-//! drops   what the set refuses: the pool remembers why
+//! reads   the block's transactions of this ledger; the logs of the EVM's transactions
+//! writes  the ledger's log; the pool, when the block is published
+//! memory  the block's changes
+//! drops   transactions that the set rejects: the pool remembers why
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ use hearth_utxo::{Session, SharedTx};
 use super::{Utxo, opened};
 use crate::prism;
 
-/// The block.
+/// A block of the UTXO ledger that is executed and perhaps committed.
 pub(super) struct UtxoBlock {
     utxo: Utxo,
-    /// What it does; nothing once it is committed.
+    /// The block's changes; `None` once it is committed.
     session: Option<Session>,
-    /// What its header says.
+    /// Commitment in the block's header.
     commitment: B256,
     withdrawals: Vec<Withdrawal>,
     included: Vec<SideTx>,
@@ -57,7 +57,7 @@ impl UtxoBlock {
         Self { utxo, session: Some(session), commitment, withdrawals, included, refused, loading, committed }
     }
 
-    /// A block that brings the whole set, and in which nothing else happens here.
+    /// Returns a block that loads the whole set and has no other effect on this ledger.
     pub fn loaded(utxo: Utxo, loading: Loading) -> Self {
         let empty = Self::executed(utxo, SpecId::CANCUN, &[]);
         Self { commitment: loading.commitment(), loading: Some(loading), ..empty }

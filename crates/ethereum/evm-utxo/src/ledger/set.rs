@@ -1,7 +1,7 @@
-//! A set of outputs that is made of items: those of a genesis, or those that another node gave.
+//! Builds a set of outputs from items: those of a genesis, or those received from another node.
 //!
 //! reads   items ([`Item`]), in their order
-//! writes  the ledger anew, where the set takes its place
+//! writes  the whole ledger, which the set replaces on restore
 //! memory  the set
 
 use alloy_primitives::{B256, Bytes};
@@ -12,7 +12,7 @@ use hearth_utxo::ledger::{Item, Loading};
 use super::Utxo;
 use crate::prism;
 
-/// The set, and the ledger whose place it may take.
+/// The set, and the ledger that it may replace.
 pub(super) struct UtxoSet {
     utxo: Utxo,
     loading: Loading,
@@ -52,7 +52,7 @@ pub(super) fn loading_of(items: &[Bytes]) -> Result<Loading, String> {
     Ok(loading)
 }
 
-/// What stands for the set of a list of items, or why there can be none.
+/// Returns the commitment to the set of these items, or why the items are invalid.
 pub(crate) fn commitment_of(items: &[Bytes]) -> Result<B256, String> {
     let loading = loading_of(items)?;
     loading.check()?;

@@ -1,5 +1,5 @@
-//! Every file of a chain's folder with bytes flipped, zeroed and cut, at every kind of place: what opens is right, and
-//! what does not names the file and the byte.
+//! Every file of a chain's folder with bytes flipped, zeroed and truncated, at every kind of place: a chain that opens
+//! is correct, and an error names the file and the byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::*;
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Flip,
-    /// So many bytes are zeros.
+    /// Zeroes this many bytes.
     Zero(usize),
     /// All bytes from here on are zeros.
     ZeroRest,
@@ -25,7 +25,7 @@ enum Damage {
 const DAMAGES: [Damage; 5] = [Damage::Flip, Damage::Zero(4), Damage::Zero(64), Damage::ZeroRest, Damage::Cut];
 
 impl Damage {
-    /// The damaged bytes; nothing where they are what they were.
+    /// Returns the damaged bytes; `None` if they did not change.
     fn apply(self, whole: &[u8], at: usize) -> Option<Vec<u8>> {
         let mut bytes = whole.to_vec();
         match self {
@@ -38,11 +38,11 @@ impl Damage {
     }
 }
 
-/// A folder, and what is true of its chain.
+/// A folder, and the expected contents of its chain.
 struct Folder {
     files: BTreeMap<PathBuf, Vec<u8>>,
     genesis: Genesis,
-    /// Hashes by number.
+    /// Block hashes by number.
     blocks: Vec<B256>,
     commitment: B256,
     waiting: Vec<B256>,
@@ -70,7 +70,7 @@ fn files(dir: &Path, below: &Path, all: &mut BTreeMap<PathBuf, Vec<u8>>) {
 }
 
 impl Folder {
-    /// Of a chain that was stopped in order, or that runs and has blocks that were never synced.
+    /// Makes a folder of a chain that was stopped cleanly, or of one that runs and has unsynced blocks.
     fn new(stopped: bool) -> Self {
         let (_, genesis) = dumped();
         let dir = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ impl Folder {
         Self { files: all, genesis, blocks, commitment, waiting, synced }
     }
 
-    /// Opens the folder with one file changed, and checks what comes of it; says whether it opened.
+    /// Opens the folder with one file changed, and checks the result; returns whether it opened.
     fn check(&self, path: &Path, bytes: &[u8], what: &str) -> bool {
         let dir = tempfile::tempdir().unwrap();
         for (other, whole) in &self.files {
@@ -149,7 +149,7 @@ impl Folder {
         let waits = self.waiting.iter().filter(|hash| there(hash)).count();
         let status = chain.pool().status();
         let all = status.pending + status.queued + chain.outputs_pool().status().0;
-        // What lost blocks held waits again.
+        // Transactions of lost blocks wait again.
         assert!(all == waits || number as usize + 1 < self.blocks.len(), "{what}: the pool has what never waited");
         chain.mine().unwrap_or_else(|error| panic!("{what}: it does not go on: {error}"));
         let goes_on = chain.head().hash;
@@ -166,7 +166,7 @@ impl Folder {
         let last = records.len().saturating_sub(1);
         for record in [0, last / 2, last.saturating_sub(1), last] {
             let Some(&at) = records.get(record) else { continue };
-            // Marks, lengths, numbers, what was synced, checksums and bodies of all kinds of records.
+            // Marks, lengths, numbers, sync marks, checksums and bodies of all kinds of records.
             places.extend([0, 4, 8, 12, 17, 25, 29, 33, 90].map(|more| at + more));
             places.push(at.wrapping_sub(1));
         }
@@ -184,7 +184,7 @@ fn records(path: &Path, bytes: &[u8]) -> Vec<usize> {
         found.map(|(at, _)| at).collect()
     };
     let word = |at: usize| bytes.get(at..at + 4).map(|word| u32::from_le_bytes(word.try_into().unwrap()) as usize);
-    // Each is as long as its first word says, and a head.
+    // Each record has a header and as many bytes as its first word says.
     let framed = |begin: usize, head: usize| {
         let mut at = begin;
         let next = || {
@@ -205,7 +205,7 @@ fn records(path: &Path, bytes: &[u8]) -> Vec<usize> {
     }
 }
 
-/// All damages of all files; how many opened and how many were refused. Panics with all that went wrong.
+/// Applies all damages to all files; returns how many opened and how many were refused. Panics with all failures.
 fn check_all(folder: &Folder) -> (usize, usize) {
     let mut cases = Vec::new();
     for (path, whole) in &folder.files {

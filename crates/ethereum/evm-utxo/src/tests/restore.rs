@@ -1,4 +1,4 @@
-//! Chains that begin with another's state, and chains that keep only the last blocks.
+//! Chains that start from another chain's state, and chains that keep only the last blocks.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn pay_itself(chain: &Chain) -> Option<Bytes> {
         .map(Bytes::from)
 }
 
-/// Makes a block of both ledgers; gives what it was made of, for another chain.
+/// Makes a block of both ledgers; returns its input, for use on another chain.
 fn make(chain: &Chain) -> BlockInput {
     let there = call(CHAIN, nonce(chain, 2), PRICE, &keeper(), 1_000_000, &signer(2)).raw;
     let raws: Vec<Bytes> = [Some(deploy(chain)), Some(there), pay_itself(chain)].into_iter().flatten().collect();
@@ -69,7 +69,7 @@ fn follow(chain: &Chain, input: &BlockInput) -> Arc<Block> {
     chain.commit(ready).unwrap()
 }
 
-/// A chain's snapshot as it goes over the wire.
+/// A chain's snapshot in its wire form.
 struct Taken {
     headers: Vec<Header>,
     block: Vec<u8>,
@@ -124,7 +124,7 @@ fn a_chain_goes_on_from_anothers_state() {
         same(&one, chain);
         assert_eq!(chain.pool().status().pending, 0, "what waited is in a block by now");
         assert_eq!((chain.first_block(), chain.block(229), chain.block(0).is_some()), (230, None, true));
-        // Again, as where the engine asks twice; and then with blocks of its own, which hold what is 200 blocks back.
+        // Once more, as if the engine asked twice; then with later blocks, which refer to a block 200 back.
         taken.give(chain).unwrap();
     }
     for _ in 0..3 {
@@ -179,7 +179,7 @@ fn a_restoring_that_is_cut_off_leaves_the_genesis() {
     take(&one).give(&other).unwrap();
     other.stop();
     drop(other);
-    // As if the end had come before the mark was taken away, and before one thing or another was written.
+    // As if a crash had come before the mark was removed, and before some of the files were written.
     for gone in ["", "state", "blocks"] {
         fs::write(folder.path().join("restoring"), b"").unwrap();
         if !gone.is_empty() {
@@ -204,7 +204,7 @@ fn a_chain_of_the_last_blocks_goes_on_from_its_folder() {
         }
         let head = chain.head().number();
         assert_eq!(head, 25 * round);
-        // A file has sixteen blocks, and goes when none of its blocks is among the last.
+        // A file has sixteen blocks, and is removed when none of them is among the last.
         let first = 1 + (head - 20) / 16 * 16;
         hearth_testkit::wait_until("old blocks go", || chain.first_block() == first);
         assert!((first..=head).all(|number| chain.block(number).is_some()));

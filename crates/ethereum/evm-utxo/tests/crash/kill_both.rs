@@ -1,5 +1,5 @@
-//! A node that is killed while it makes blocks of both ledgers, again and again and at any moment: what is there of the
-//! native asset stays what the genesis gave. `HEARTH_SEED` says at which moments.
+//! A node is killed repeatedly, at random moments, while it makes blocks of both ledgers: the total of the native asset
+//! stays that of the genesis. `HEARTH_SEED` selects the moments.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const CHAIN: u64 = 31337;
 const DIRECTORY: &str = "HEARTH_EVM_KILL_TEST";
 const ROUNDS: u64 = 6;
 const COIN: u64 = 1_000_000;
-/// Accounts and owners.
+/// Number of accounts and of owners.
 const N: u8 = 3;
 
 fn key(n: u8) -> SigningKey {
@@ -50,8 +50,7 @@ fn spend(chain: &Chain, n: u8, outputs: Vec<Output>, action: Action) -> Option<B
     builder.build().ok().map(Bytes::from)
 }
 
-/// Makes blocks until it is killed. A test of its own so that it can be started by name; without a directory it does
-/// nothing.
+/// Makes blocks until killed. It is a test so that it can be started by name; without a directory it does nothing.
 #[test]
 fn makes_blocks() {
     let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
@@ -64,14 +63,14 @@ fn makes_blocks() {
         let output = Output { asset: AssetId::NATIVE, amount: 1 + turn, owner: owner(from), memo: Bytes::new() };
         let about = spend(&chain, to, vec![output], Action::Transfer);
         let back = spend(&chain, from, vec![], Action::Prism { recipient: account(to), amount: COIN / 4 });
-        // What spends what another one spends is refused, as it must be.
+        // Double spends are rejected, as they must be.
         chain.submit([Some(there), about, back].into_iter().flatten().collect());
         let block = chain.mine().unwrap();
         println!("\nblock {}", block.number());
     }
 }
 
-/// All that there is of the native asset, in wei.
+/// Checks the total of the native asset, in wei.
 fn check(chain: &Chain) {
     let balance = |of: &Address| chain.view().account(of).map_or(U256::ZERO, |account| account.balance);
     let accounts: U256 = (1..=N).map(|n| balance(&account(n))).sum();
@@ -107,7 +106,7 @@ fn what_there_is_survives_a_kill() {
         pause(Duration::from_nanos(random.below(2 * block_ns)));
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it had told of when it ended.
+        // The last block that it reported before it ended.
         told = blocks.last().unwrap_or(told);
         let chain = open(directory.path());
         assert!(chain.head().number() >= told, "a block that was told of is there");

@@ -18,10 +18,10 @@ use super::{Ledger, LedgerError};
 use crate::asset::{Asset, AssetId};
 use crate::output::{OutPoint, Output};
 
-/// Outputs that are read under the lock at once.
+/// Outputs read per acquisition of the lock.
 const PIECE: usize = if cfg!(test) { 2 } else { 1024 };
 
-/// What has changed since a capture began.
+/// Changes since a capture began.
 #[derive(Default)]
 pub(super) struct Since {
     spent: BTreeMap<OutPoint, Output>,
@@ -40,22 +40,22 @@ impl Since {
         self.made.extend(session.overlay.created.keys());
     }
 
-    /// The set is made anew.
+    /// Notes that the set is being rebuilt.
     pub(super) fn go_back(&mut self) {
         self.went_back = true;
     }
 }
 
-/// After which block a set is, and what its header says of it.
+/// The block that a set belongs to, and its header's commitment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footing {
-    /// The block's number.
+    /// Height of the block.
     pub number: u64,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// What stands in its header: for the set before what the EVM's transactions of the block brought.
+    /// Commitment in the header: to the set before the block's transfers from the EVM.
     pub header: B256,
-    /// What stands for the set after it.
+    /// Commitment to the set after the block.
     pub after: B256,
 }
 
@@ -65,13 +65,13 @@ pub struct Capture {
     pub(super) since: Arc<Mutex<Since>>,
     pub(super) footing: Footing,
     pub(super) totals: Totals,
-    /// As they were before what the EVM's transactions of the block brought, and the names of that.
+    /// The totals before the block's transfers from the EVM, and the outputs that these created.
     pub(super) before: (Totals, HashSet<OutPoint>),
     pub(super) assets: BTreeMap<AssetId, Asset>,
 }
 
 impl Capture {
-    /// After which block.
+    /// The block that the set belongs to.
     pub fn footing(&self) -> &Footing {
         &self.footing
     }
@@ -83,8 +83,8 @@ impl Capture {
         items(totals, assets).map(Ok).chain(outputs)
     }
 
-    /// The set that the block's header commits to: before what the EVM's transactions of the block brought, which
-    /// follows from the block's receipts.
+    /// Returns the set that the block's header commits to: before the block's transfers from the EVM, which follow from
+    /// its receipts.
     pub fn items_of_header(self) -> impl Iterator<Item = Result<Item, LedgerError>> {
         let (totals, came) = self.before.clone();
         let is_there = move |item: &Result<Item, LedgerError>| match item {

@@ -1,11 +1,11 @@
-//! The set as a list of items, and a set made of such a list.
+//! Converts the set to a list of items, and a list to a set.
 //!
-//! The list is the totals, the assets in the order of their ids, the outputs in that of their names: equal sets make
-//! equal lists. What is made of a list is believed only once its commitment is the one that was expected: until then
-//! it may come from anybody.
+//! The list holds the totals, then assets by id, then outputs by out point, so equal sets produce equal lists. A set
+//! built from a list is trusted only once its commitment matches the expected one: until then the list may come from
+//! anyone.
 //!
 //! reads   items
-//! memory  the set that is made
+//! memory  the set being built
 
 use std::collections::BTreeMap;
 
@@ -22,19 +22,19 @@ const TOTALS: u8 = 1;
 const ASSET: u8 = 2;
 const OUTPUT: u8 = 3;
 
-/// One thing in the list.
+/// One item of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// What has happened so far; the first, and once.
+    /// The running totals; the first item, exactly once.
     Totals(Totals),
-    /// An asset.
+    /// An issued asset.
     Asset(AssetId, Asset),
     /// An unspent output.
     Output(OutPoint, Output),
 }
 
 impl Item {
-    /// Its bytes.
+    /// Encodes the item.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
@@ -60,7 +60,7 @@ impl Item {
         writer.done()
     }
 
-    /// The item of these bytes; nothing where they are none's.
+    /// Decodes an item; `None` if the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let [kind] = reader.fixed()?;
@@ -131,13 +131,13 @@ impl Loading {
         Ok(())
     }
 
-    /// What stands for the set so far: of a list that was made by somebody else this alone is to be believed.
+    /// The commitment to the set so far. A list from another node is to be trusted by this alone.
     pub fn commitment(&self) -> B256 {
         self.set.commitment()
     }
 
-    /// Whether it can be: what the totals say of it is so, and every output's asset is there. Of a set whose commitment
-    /// is known to be right that is so.
+    /// Checks that the set is consistent: the totals match, and every output's asset exists. This holds for any set
+    /// with a trusted commitment.
     pub fn check(&self) -> Result<(), &'static str> {
         let totals = &self.set.totals;
         let (mut count, mut native) = (0, 0_u128);

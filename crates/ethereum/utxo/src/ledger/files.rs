@@ -1,5 +1,5 @@
-//! Which files there are: generations, each a log of the records after a block and, unless that is block 0, the set
-//! after it, so that nothing before needs to be read to make the set again.
+//! Files on disk: generations, each a log of the records after a block and, unless that is block 0, the set after it,
+//! so that rebuilding the set needs no earlier file.
 //!
 //! ```text
 //! utxo.log                        the records from the first block on
@@ -8,8 +8,8 @@
 //!         | crc u32, then items: length u32 | crc u32 | bytes; a length of 0 is the end
 //! ```
 //!
-//! A base has its name only once it is whole and on the disk. A generation whose base is not there yet follows from the
-//! one before.
+//! A base gets its name only once it is complete and on disk. A generation without its base yet builds on the one
+//! before.
 //!
 //! memory  one item
 
@@ -37,9 +37,9 @@ pub(super) enum Base {
     File(PathBuf),
 }
 
-/// A log and what it begins with.
+/// A log and the base it starts from.
 pub(super) struct Generation {
-    /// The records are of blocks after this one.
+    /// The log holds records of blocks after this one.
     pub from: u64,
     /// The set after it, where it is whole.
     pub base: Option<Base>,
@@ -47,7 +47,7 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// A new one.
+    /// Creates an empty generation.
     pub fn create(dir: Option<&Path>, chain_id: u64, from: u64) -> Result<Self, LedgerError> {
         Ok(Self { from, base: None, log: Log::open(dir.map(|dir| log_path(dir, from)).as_deref(), chain_id)? })
     }
@@ -70,7 +70,7 @@ fn base_path(dir: &Path, from: u64) -> PathBuf {
     dir.join(format!("utxo.{from}.base"))
 }
 
-/// Takes away the base of block `from`, if there is one: it is of a block that the chain has gone back from.
+/// Removes the base of block `from`, if there is one: it belongs to a block that the chain has reverted.
 pub(super) fn remove_base(dir: &Path, from: u64) -> Result<(), LedgerError> {
     let path = base_path(dir, from);
     match store_file::remove(&path) {
@@ -79,7 +79,7 @@ pub(super) fn remove_base(dir: &Path, from: u64) -> Result<(), LedgerError> {
     }
 }
 
-/// The generations in `dir`, oldest first; a first one where there is none. Without a folder it is in memory.
+/// Opens the generations in `dir`, oldest first, or creates the first. Without a folder it is in memory.
 pub(super) fn open(dir: Option<&Path>, chain_id: u64) -> Result<Vec<Generation>, LedgerError> {
     let Some(path) = dir else { return Ok(vec![Generation::create(None, chain_id, 0)?]) };
     let said = |error| LedgerError::Io(path.to_owned(), error);
@@ -159,7 +159,7 @@ pub(super) fn save(
     Ok(path)
 }
 
-/// Keeps a base in `dir`, or in memory where there is none.
+/// Stores a base in `dir`, or in memory without a folder.
 pub(super) fn keep(
     dir: Option<&Path>,
     chain_id: u64,
@@ -185,7 +185,7 @@ impl Base {
         }
     }
 
-    /// The set of the base; that its commitment is the one that it says is checked.
+    /// Loads the set of the base, and checks it against the base's own commitment.
     pub fn load(&self, chain_id: u64) -> Result<(Footing, Loading), LedgerError> {
         match self {
             Self::Memory(bytes) => load(&mut &bytes[..], chain_id, Path::new("memory")),

@@ -1,4 +1,4 @@
-//! The log: a record for each block that changed this ledger, appended and never changed.
+//! The log: one record per block that changed this ledger, append-only.
 //!
 //! ```text
 //! file    magic 8 | chain id u64 | crc u32, then records
@@ -7,9 +7,9 @@
 //!         | transactions | what came from the EVM
 //! ```
 //!
-//! What the log ends with and is no record is one that a killed process was writing, or what the machine's end left of
-//! some: the log ends before it, and the chain says whether that is far enough. Before a record that was on disk it is
-//! damage, and the ledger does not open. The head is on the disk before the first record is written. Numbers are little
+//! An incomplete record at the end is one that a killed process was writing, or that a power loss truncated: the log
+//! ends before it, and the chain decides whether that is far enough. An invalid record before one that was synced is
+//! damage, and the ledger does not open. The head is on disk before the first record is written. Numbers are little
 //! endian, checksums CRC-32.
 //!
 //! memory  one record
@@ -32,20 +32,20 @@ use crate::prism::Incoming;
 const MAGIC: &[u8; 8] = b"HRTHUTX1";
 const FILE_HEAD: u64 = 8 + 8 + 4;
 
-/// What a block did here.
+/// A block's effect on this ledger.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The block's number.
+    /// Height of the block.
     pub number: u64,
-    /// The block's hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// What stands for the set in its header.
+    /// The set's commitment in the block's header.
     pub header: B256,
-    /// What stands for the set after it.
+    /// The set's commitment after the block.
     pub after: B256,
     /// Transactions of this ledger, as they came.
     pub txs: Vec<Bytes>,
-    /// What the EVM's transactions brought.
+    /// Transfers from the EVM in this block.
     pub incoming: Vec<Incoming>,
 }
 
@@ -93,20 +93,20 @@ impl Record {
 /// appended, it takes the other's place.
 #[derive(Clone)]
 pub struct Log {
-    /// Nothing where it lies in memory.
+    /// `None` for a log in memory.
     path: Option<PathBuf>,
     source: Arc<dyn Source>,
     /// Where the next record goes.
     end: Appender,
     chain_id: u64,
-    /// Whether the file has its head. One that has none gets it with its first record: until then a file that was cut
-    /// stays what it is.
+    /// Whether the file has its head. A new file gets its head with its first record: until then a truncated file stays
+    /// as it is.
     begun: bool,
 }
 
 impl Log {
-    /// The log of that name, a new one where there is none; `None` keeps it in memory. Records are to be read with
-    /// [`Log::next`] before any is written: where they end is not known before.
+    /// Opens the log of that name, or creates it; `None` keeps it in memory. Read all records with [`Log::next`] before
+    /// writing any: only then is the end known.
     pub fn open(path: Option<&Path>, chain_id: u64) -> Result<Self, LedgerError> {
         let Some(path) = path else {
             let memory = Arc::new(Memory::default());
@@ -137,8 +137,8 @@ impl Log {
         Self { path, source, end, chain_id, begun }
     }
 
-    /// The record at the end of those read so far, and its place; `None` where there is none. Records of blocks up to
-    /// `synced` were on disk: what is no record before one of these is damage, and no torn tail.
+    /// Returns the next record and its offset; `None` at the end. Records of blocks up to `synced` were on disk: an
+    /// invalid record before one of these is damage rather than a torn tail.
     pub fn next(&mut self, synced: u64) -> Result<Option<(u64, Record)>, LedgerError> {
         let (offset, mut buffer) = (self.end.end(), Vec::new());
         let read = read_record(&*self.source, Frame, offset, &mut buffer).map_err(|error| self.failed(error))?;
@@ -159,7 +159,7 @@ impl Log {
         }
     }
 
-    /// The block of the first whole record that begins somewhere after `offset`.
+    /// Returns the block of the first whole record that begins anywhere after `offset`.
     fn next_whole(&self, offset: u64) -> Result<Option<u64>, LedgerError> {
         let mut walk = Walk::new(&*self.source, Frame, offset, self.length()?);
         loop {
@@ -176,7 +176,7 @@ impl Log {
         }
     }
 
-    /// The record at `offset`, which a reader was told.
+    /// Reads the record at a known offset.
     pub fn read(&self, offset: u64) -> Result<Record, LedgerError> {
         let mut buffer = Vec::new();
         let read = read_record(&*self.source, Frame, offset, &mut buffer).map_err(|error| self.failed(error))?;
@@ -184,7 +184,7 @@ impl Log {
         Record::decode(&bytes[HEAD..]).ok_or_else(|| self.corrupt(offset, Fault::Body(0).what()))
     }
 
-    /// Appends a record and says where it is. Whatever lay beyond the last is cut off.
+    /// Appends a record and returns its offset. Anything beyond the last record is truncated.
     pub fn append(&mut self, record: &Record) -> Result<u64, LedgerError> {
         let (body, offset) = (record.encode(), self.end.end());
         let mut bytes = Vec::with_capacity(HEAD + body.len());
@@ -217,7 +217,7 @@ impl Log {
         self.end.move_to(FILE_HEAD);
     }
 
-    /// What puts everything written so far on the disk for good, while the log goes on.
+    /// Returns a function that syncs everything written so far, while the log stays in use.
     pub fn syncer(&self) -> impl FnOnce() -> Result<(), LedgerError> + use<> {
         let (disk, path) = (self.end.disk().clone(), self.path());
         move || disk.sync().map_err(|error| LedgerError::Io(path, error))
@@ -243,7 +243,7 @@ impl Log {
         store_file::remove(&path).map_err(|error| LedgerError::Io(path, error))
     }
 
-    /// That what is at `offset` is not what it must be.
+    /// Returns an error for damaged contents at `offset`.
     pub fn corrupt(&self, offset: u64, what: &'static str) -> LedgerError {
         LedgerError::Corrupt { path: self.path(), offset, what }
     }

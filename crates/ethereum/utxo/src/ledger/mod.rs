@@ -1,14 +1,13 @@
-//! The ledger: the set, its log, and the index of what has happened.
+//! The ledger: the set, its log, and the index of past transactions.
 //!
 //! reads   blocks' transactions, and the EVM's logs of the prism contract
-//! writes  logs, one record a block that changed something ([`log`]); the set lies in memory and is made anew from
-//!         them at a start, or from the set after a block that is on disk, and the records since ([`files`])
-//! memory  the set ([`set`]), and about 100 bytes for each transaction and each block with one, as far as they are kept
+//! writes  logs, one record per block that changed something ([`log`]); the set is in memory and is rebuilt from them
+//!         at a start, or from the set after a block that is on disk and the later records ([`files`])
+//! memory  the set ([`set`]), and about 100 bytes for each kept transaction and each kept block with one
 //!
-//! One commit for both ledgers: a block's record is written first, and counts only if the chain then writes its block.
-//! A start takes the chain's word for where its head is and cuts off records beyond it ([`Ledger::open`]); that
-//! nothing is missing before it, the commitment in the head's header tells. So a process may be killed between the
-//! two writes.
+//! One commit covers both ledgers: a block's record is written first, and counts only if the chain then writes its
+//! block. A start takes the chain's head as given and truncates records beyond it ([`Ledger::open`]); the commitment in
+//! the head's header shows that no record before it is missing. So a process may be killed between the two writes.
 
 mod capture;
 mod dump;
@@ -49,17 +48,17 @@ use shorten::Shortening;
 /// Why the ledger does not open, or does not commit.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// The disk.
+    /// Reading or writing a file failed.
     #[error("{0}: {1}")]
     Io(PathBuf, #[source] std::io::Error),
     /// The log is damaged.
     #[error("{path} at byte {offset}: {what}; remove the data directory to begin anew, or restore it")]
     Corrupt {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where in it.
+        /// Byte offset in the file.
         offset: u64,
-        /// What is wrong.
+        /// Description of the damage.
         what: &'static str,
     },
     /// The log ends before the chain does.
@@ -68,15 +67,15 @@ pub enum LedgerError {
         directory to begin anew, or restore it"
     )]
     Behind {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where it ends, or what is there is no record any more.
+        /// Offset of the end, or of the first invalid record.
         offset: u64,
     },
-    /// The file of what waits.
+    /// The file of waiting transactions is damaged.
     #[error(transparent)]
     Waiting(#[from] hearth_wal::pool_file::PoolFileError),
-    /// A record that is not what was written.
+    /// The record's block is not the chain's.
     #[error("the UTXO ledger's record of block {0} is not that of the block")]
     Undecodable(u64),
     /// The block was worked out over another state.
@@ -85,32 +84,32 @@ pub enum LedgerError {
     /// A set that is not the one that a block's header commits to.
     #[error("the UTXO ledger's set has the commitment {found}, and the block's header says {wanted}")]
     OtherSet {
-        /// The set's.
+        /// Commitment to the set.
         found: B256,
-        /// The header's.
+        /// Commitment in the header.
         wanted: B256,
     },
 }
 
-/// What a chain says of itself when the ledger opens.
+/// The chain's state when the ledger opens.
 pub struct Head<'a> {
     /// The number of its last block.
     pub number: u64,
-    /// The hash of its block of a number, as far back as it knows.
+    /// Returns the hash of a block by number, as far back as the chain knows.
     pub hash_of: &'a dyn Fn(u64) -> Option<B256>,
-    /// The commitment in the last block's header; `None` where it has none.
+    /// The commitment in the last block's header; `None` if it has none.
     pub commitment: Option<B256>,
 }
 
-/// Where to find what has happened.
+/// Where a block's record is stored.
 struct Place {
     number: u64,
-    /// Which generation's log.
+    /// The generation, by its first block.
     from: u64,
     offset: u64,
 }
 
-/// The newest block that changed something: what its header says is of the set before what came from the EVM.
+/// The newest block with changes. Its header commits to the set before the block's transfers from the EVM.
 struct Last {
     number: u64,
     header: B256,
@@ -124,12 +123,12 @@ pub(crate) struct State {
     generations: Vec<Generation>,
     /// After which block the set was that everything was made from; nothing where that is the first.
     footing: Option<Footing>,
-    /// Blocks with a record that is kept, in order.
+    /// Blocks whose records are kept, in order.
     blocks: VecDeque<Place>,
     /// How many more there were before them.
     gone: u32,
-    /// By a transaction's id: which of `blocks`, those that are gone counted too, and which transaction of it. What
-    /// came from the EVM is counted after the transactions.
+    /// By transaction id: the index of the block, removed ones included, and the index within the block. Transfers from
+    /// the EVM are numbered after the transactions.
     index: HashMap<B256, (u32, u32)>,
     last: Option<Last>,
     captures: Vec<Weak<Mutex<Since>>>,
@@ -143,29 +142,29 @@ struct Shared {
     state: RwLock<State>,
     /// Up to which [`State::version`] everything is on disk.
     synced: AtomicU64,
-    /// Whether a sync has failed; locked while one is under way. The next one would not say so again.
+    /// Whether a sync has failed; locked during a sync. A later sync would not report the failure again.
     has_failed: Mutex<bool>,
     shortening: Mutex<Option<Shortening>>,
-    /// Held by whoever changes the logs. Readers do not wait for it.
+    /// Held while the logs change. Readers do not wait for it.
     writing: Mutex<()>,
     #[cfg(test)]
     on_write: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
-/// The ledger of one chain. A clone is the same one.
+/// The ledger of one chain. Clones share it.
 #[derive(Clone)]
 pub struct Ledger(Arc<Shared>);
 
-/// What became of a transaction that is in a block.
+/// A transaction that is in a block.
 #[derive(Clone, Debug)]
 pub struct Landed {
-    /// In which block.
+    /// Height of the block.
     pub number: u64,
-    /// That block's hash.
+    /// Hash of the block.
     pub hash: B256,
-    /// Which of the block's here, from 0.
+    /// Index among the block's transactions on this ledger, from 0.
     pub index: u32,
-    /// The transaction.
+    /// The transaction or transfer.
     pub what: What,
 }
 
@@ -179,7 +178,8 @@ pub enum What {
 }
 
 impl Ledger {
-    /// The ledger in `dir`, or one in memory, as it was after the chain's last block. All that was written was on disk.
+    /// Opens the ledger in `dir`, or creates one in memory, as of the chain's last block. All records found were on
+    /// disk.
     pub fn open(dir: Option<&Path>, chain_id: u64, head: &Head<'_>) -> Result<Self, LedgerError> {
         Self::open_synced(dir, chain_id, head, u64::MAX)
     }
@@ -205,7 +205,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The chain's id.
+    /// Id of the chain.
     pub fn chain_id(&self) -> u64 {
         self.0.chain_id
     }
@@ -238,10 +238,10 @@ impl Ledger {
             txs: session.txs.iter().map(|tx| tx.raw.clone()).collect(),
             incoming: session.incoming.clone(),
         };
-        // The disk takes its time: those who read do not wait for it.
+        // The write may be slow: readers do not wait for it.
         let written = self.append(&mut log, &record);
         let mut state = self.write();
-        // Also where it failed: the log knows what that has left behind its end.
+        // Also on failure: the log knows what the failed write has left beyond its end.
         state.newest().log = log;
         let offset = written?;
         state.take(self.0.chain_id, Place { number, from, offset }, session);
@@ -256,7 +256,7 @@ impl Ledger {
         log.append(record)
     }
 
-    /// Takes back all blocks after `number`. The set is made anew from the log, unless none of them changed anything.
+    /// Reverts all blocks after `number`. Rebuilds the set from the log, unless none of them changed anything.
     pub fn rewind(&self, number: u64) -> Result<(), LedgerError> {
         let state = self.read();
         let begun = state.generations.last().map_or(0, |generation| generation.from);
@@ -267,8 +267,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Puts what was committed before the call on the disk for good. The ledger goes on meanwhile. A sync that fails is
-    /// the last: the kernel takes what it could not write for written.
+    /// Syncs everything committed before the call, while the ledger stays in use. After a failed sync every later one
+    /// fails too: the kernel marks pages clean that it could not write.
     pub fn sync(&self) -> Result<(), LedgerError> {
         let (syncer, version) = {
             let state = self.read();
@@ -308,9 +308,9 @@ impl Ledger {
         Ok(Capture { ledger: self.clone(), since, footing, totals, before, assets })
     }
 
-    /// Becomes the set that `loading` has made, which must be the one that the header of block `number` commits to,
-    /// and what the EVM's transactions of that block brought. What was here is gone, on disk too: to be called where
-    /// nothing of it is needed, and to be called again where it was cut off.
+    /// Replaces the set with `loading`, which must match the commitment in the header of block `number`, plus the
+    /// block's transfers from the EVM. The previous contents are gone, on disk too: call this only when nothing of them
+    /// is needed, and again if it was interrupted.
     pub fn restore(
         &self,
         loading: Loading,
@@ -346,8 +346,8 @@ impl Ledger {
         self.sync()
     }
 
-    /// A ledger in which nothing has happened has the set that `loading` has made, from block `number` on, of that
-    /// hash, which is to be the chain's next and commits to this set. To be called as [`Ledger::commit`].
+    /// Gives an empty ledger the set in `loading`, as of block `number` with that hash, which must be the chain's next
+    /// block and commit to this set. Call it in the place of [`Ledger::commit`].
     pub fn begin_with(&self, loading: Loading, number: u64, hash: B256) -> Result<(), LedgerError> {
         let _writing = self.writing();
         let state = self.read();
@@ -360,7 +360,7 @@ impl Ledger {
         let footing = Footing { number, hash, header: after, after };
         let outputs = set.outputs_after(None).map(|(at, output)| Item::Output(*at, output.clone()));
         let items = dump::items(set.totals, set.assets().clone()).chain(outputs).map(Ok);
-        // Its log first: a base without one is nobody's.
+        // The log comes first: a base without a log is ignored.
         let log = Generation::create(dir, chain_id, number)?;
         let base = files::keep(dir, chain_id, &footing, items)?;
         let mut state = self.write();
@@ -410,7 +410,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reads the log of one generation; where the set begins with a later one, to know where transactions are.
+    /// Reads the log of one generation. If the set starts from a later one, this only indexes its transactions.
     fn replay_log(
         &self,
         state: &mut State,
@@ -452,7 +452,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether the last record is of the chain whose head is given, and none is missing.
+    /// Checks that the last record belongs to the chain with this head, and that none is missing.
     fn check(&self, head: &Head<'_>) -> Result<(), LedgerError> {
         let state = self.read();
         let log = &state.generations.last().expect("there is always one").log;
@@ -485,8 +485,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Refuses a log without a record of that block, which did something here: no header before the next block's says
-    /// so.
+    /// Rejects a log that lacks the record of a block with changes: no header before the next block's would reveal
+    /// that.
     pub fn require(&self, number: u64) -> Result<(), LedgerError> {
         let state = self.read();
         let there = state.blocks.binary_search_by_key(&number, |place| place.number).is_ok();
@@ -510,7 +510,7 @@ impl Ledger {
         found.map(|at| (*at, state.set.output(at).expect("an owner's list holds outputs").clone())).collect()
     }
 
-    /// What an owner has, by asset, in units; and in how many outputs.
+    /// Returns an owner's balance per asset, in units, and the number of outputs.
     pub fn balances(&self, owner: &OwnerKey) -> BTreeMap<AssetId, (u128, usize)> {
         self.read().set.of_owner(owner).map(|owned| owned.balances.clone()).unwrap_or_default()
     }
@@ -520,22 +520,22 @@ impl Ledger {
         self.read().last.as_ref().map_or(0, |last| last.number)
     }
 
-    /// What is known of an issued asset.
+    /// Returns the record of an issued asset.
     pub fn asset(&self, id: &AssetId) -> Option<Asset> {
         self.read().set.asset(id).cloned()
     }
 
-    /// What has happened to the native asset.
+    /// Returns the running totals of the native asset.
     pub fn totals(&self) -> Totals {
         self.read().set.totals
     }
 
-    /// What stands for the set as it is.
+    /// Returns the commitment to the current set.
     pub fn commitment(&self) -> B256 {
         self.read().set.commitment()
     }
 
-    /// The transaction with this id, if it is in a block; the id of what came from the EVM is that of its output.
+    /// Returns the transaction with this id, if it is in a block; a transfer from the EVM has the id of its output.
     pub fn transaction(&self, id: &B256) -> Result<Option<Landed>, LedgerError> {
         let find = |state: &State| {
             let (block, index) = state.index.get(id).copied()?;
@@ -545,7 +545,7 @@ impl Ledger {
         self.landed(&record, index).map(Some)
     }
 
-    /// All that the block of that number did here, in its order.
+    /// Returns all transactions and transfers of that block on this ledger, in order.
     pub fn transactions_in(&self, number: u64) -> Result<Vec<Landed>, LedgerError> {
         let Some(record) = self.record(number)? else { return Ok(vec![]) };
         let count = record.txs.len() + record.incoming.len();
@@ -574,7 +574,7 @@ impl Ledger {
         state.index.get(id).map(|(block, _)| state.place(*block).number)
     }
 
-    /// What the block of that number did here; `None` where it did nothing.
+    /// Returns the record of that block; `None` if it changed nothing.
     pub fn record(&self, number: u64) -> Result<Option<Record>, LedgerError> {
         let find = |state: &State| {
             let at = state.blocks.binary_search_by_key(&number, |place| place.number).ok()?;
@@ -583,8 +583,8 @@ impl Ledger {
         Ok(self.record_of(find)?.map(|(record, _)| record))
     }
 
-    /// The record of the block at a place of [`State::blocks`], and what else was found with the place. The disk is
-    /// read while blocks go on: where the ledger goes back meanwhile, it is asked again.
+    /// Reads the record at a place in [`State::blocks`], and returns the second number that `find` gave. The disk is
+    /// read without the lock; if the ledger reverts meanwhile, `find` runs again.
     fn record_of(&self, find: impl Fn(&State) -> Option<(u32, u32)>) -> Result<Option<(Record, u32)>, LedgerError> {
         loop {
             let state = self.read();
@@ -615,7 +615,7 @@ impl Ledger {
     }
 }
 
-/// The names of what the EVM's transactions of a block brought.
+/// Returns the out points that a block's transfers from the EVM created.
 fn came_points(chain_id: u64, number: u64, incoming: &[Incoming]) -> Vec<OutPoint> {
     incoming.iter().map(|one| prism_out_point(chain_id, number, &one.transaction, one.log)).collect()
 }
@@ -644,7 +644,7 @@ impl State {
         &generation.expect("a place is in a log that is kept").log
     }
 
-    /// Whoever reads the set as it was is told that it is no more.
+    /// Tells the readers of the old set that it no longer exists.
     fn go_back(&mut self) {
         for since in self.captures.drain(..).filter_map(|capture| capture.upgrade()) {
             since.lock().go_back();
@@ -656,13 +656,13 @@ impl State {
         let block = self.gone + u32::try_from(self.blocks.len()).expect("fewer than 2^32 blocks have a record");
         let ids = ids.into_iter().chain(came.iter().map(|at| at.transaction));
         for (at, id) in ids.enumerate() {
-            // Two logs of one transaction have one id; the first is found by it.
+            // Two logs of one transaction share an id; the first is found by it.
             self.index.entry(id).or_insert((block, u32::try_from(at).expect("a block's are fewer")));
         }
         self.blocks.push_back(place);
     }
 
-    /// Takes over a block whose record is at `place`.
+    /// Applies a block whose record is at `place`.
     fn take(&mut self, chain_id: u64, place: Place, session: Session) {
         for since in self.captures.iter().filter_map(Weak::upgrade) {
             since.lock().note(&session);
@@ -676,7 +676,7 @@ impl State {
     }
 }
 
-/// Takes away everything of a ledger in `dir` but what waits for a block.
+/// Removes the ledger in `dir`, except its waiting transactions.
 pub fn clear(dir: &Path) -> Result<(), LedgerError> {
     files::clear(dir)
 }

@@ -1,4 +1,4 @@
-//! A block in work: what it changes lies over the set and is committed whole, or dropped whole.
+//! A block in progress: its changes overlay the set, and are committed or dropped as a whole.
 
 use alloy_primitives::B256;
 use hearth_crypto::keccak::keccak256;
@@ -18,7 +18,7 @@ pub const BLOCK_BYTES: usize = 4 << 20;
 /// A block in work. Dropping it is its undoing.
 pub struct Session {
     pub(super) ledger: Ledger,
-    /// Which state of the set it lies over.
+    /// Version of the set that it is based on.
     pub(super) version: u64,
     pub(super) overlay: Overlay,
     pub(super) sum: Lattice,
@@ -49,8 +49,8 @@ impl Session {
         }
     }
 
-    /// Executes transactions in order; what is refused changes nothing. A transaction may spend what one before it
-    /// made. To be called before [`Session::receive`].
+    /// Executes transactions in order; a rejected one has no effect. A transaction may spend an output of an earlier
+    /// one. Call this before [`Session::receive`].
     pub fn apply(&mut self, txs: &[SharedTx]) -> Vec<Result<(), Refusal>> {
         let ledger = self.ledger.clone();
         let state = ledger.read();
@@ -131,24 +131,24 @@ impl Session {
         self.incoming.extend_from_slice(incoming);
     }
 
-    /// What stands for the set as it is once this ledger's transactions are executed, and before what the EVM's
-    /// bring: this goes into the block's header (`parentBeaconBlockRoot`). Together with the receipts' root, which
-    /// commits to the contract's logs, it commits to all that the block does here.
+    /// Returns the commitment to the set after this ledger's transactions and before the transfers from the EVM: it
+    /// goes into the block's header (`parentBeaconBlockRoot`). With the receipts' root, which commits to the contract's
+    /// logs, it commits to the block's whole effect here.
     pub fn commitment(&self) -> B256 {
         self.header
     }
 
-    /// What the block credits to accounts of the EVM, in order.
+    /// Returns the block's credits to EVM accounts, in order.
     pub fn withdrawals(&self) -> &[Withdrawal] {
         &self.withdrawals
     }
 
-    /// The transactions that are in, in order.
+    /// Returns the accepted transactions, in order.
     pub fn transactions(&self) -> &[SharedTx] {
         &self.txs
     }
 
-    /// What the totals are after it.
+    /// Returns the totals after the block.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }

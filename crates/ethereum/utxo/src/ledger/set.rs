@@ -1,6 +1,6 @@
-//! The set of unspent outputs, and what is said of it in 32 bytes.
+//! The set of unspent outputs, and its 32-byte commitment.
 //!
-//! memory  an output takes about 250 bytes, its memo included; nothing bounds how many there are but the fee
+//! memory  about 250 bytes per output, memo included; only the fee bounds their number
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -14,7 +14,7 @@ use crate::codec::Writer;
 use crate::lattice::Lattice;
 use crate::output::{OutPoint, Output};
 
-/// What has happened to the native asset, in units, and how often.
+/// Running totals of the native asset, in units, and counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// In unspent outputs now.
@@ -27,9 +27,9 @@ pub struct Totals {
     pub burnt: u128,
     /// Withdrawals, ever: the index of the next.
     pub withdrawals: u64,
-    /// Unspent outputs of all assets.
+    /// Number of unspent outputs of all assets.
     pub outputs: u64,
-    /// The hash of all transactions' ids, in order.
+    /// Chained hash over all transactions' ids, in order.
     pub history: B256,
 }
 
@@ -40,7 +40,7 @@ impl Totals {
     }
 }
 
-/// What a block or a pool changes in the set, without the set knowing.
+/// Changes of a block or of the pool on top of a set that stays unchanged.
 #[derive(Default, Debug, Clone)]
 pub struct Overlay {
     /// Outputs of the set that are spent.
@@ -51,15 +51,15 @@ pub struct Overlay {
     pub assets: HashMap<AssetId, Asset>,
 }
 
-/// What has been added up of one asset: units, and outputs.
+/// Sum over one asset: units, and number of outputs.
 pub type Balance = (u128, usize);
 
-/// What one key may spend.
+/// Outputs that one key may spend.
 #[derive(Default)]
 pub struct Owned {
     /// The names of its outputs.
     pub outputs: BTreeSet<OutPoint>,
-    /// By asset.
+    /// Balances by asset.
     pub balances: BTreeMap<AssetId, Balance>,
 }
 
@@ -80,10 +80,10 @@ impl Owned {
     }
 }
 
-/// The set.
+/// The unspent outputs, their assets, and an index by owner.
 #[derive(Default)]
 pub struct Set {
-    /// In order, so that it can be listed a piece at a time.
+    /// Sorted, so that it can be listed piecewise.
     outputs: BTreeMap<OutPoint, Output>,
     by_owner: HashMap<OwnerKey, Owned>,
     assets: BTreeMap<AssetId, Asset>,
@@ -109,7 +109,7 @@ impl Set {
         self.outputs.range((after.map_or(Unbounded, Excluded), Unbounded))
     }
 
-    /// All assets.
+    /// All issued assets.
     pub fn assets(&self) -> &BTreeMap<AssetId, Asset> {
         &self.assets
     }
@@ -127,7 +127,7 @@ impl Set {
         self.assets.insert(id, asset);
     }
 
-    /// Takes over what a block changed.
+    /// Applies a block's changes.
     pub fn absorb(&mut self, overlay: Overlay, sum: Lattice, totals: Totals) {
         for at in overlay.spent.keys() {
             let output = self.outputs.remove(at).expect("a block spends what is there");
@@ -153,7 +153,7 @@ impl Set {
     }
 }
 
-/// 32 bytes that stand for the set, its assets, and all that has happened.
+/// Returns the 32-byte commitment to the set, its assets, and all history.
 pub fn commitment(sum: &Lattice, totals: &Totals) -> B256 {
     let mut writer = Writer::tagged(b"hearth utxo set 1");
     writer.fixed(&sum.checksum()).fixed(&totals.history.0);

@@ -1,14 +1,14 @@
-//! Letting go of old records.
+//! Prunes old records.
 //!
-//! Records that are not among those of the last blocks are needed to make the set anew at a start, and to tell of old
-//! transactions. Once a log has grown by as much as the set takes, a new generation begins: a thread writes the set
-//! after the newest block while blocks go on, and the new log has the records after it. When all that is to be kept is
-//! in the new log, the generations before it go. So there are two logs at most, and records of twice as many
-//! blocks as are to be kept, or of as many bytes as the set has where that is more. Where a base cannot be written the
-//! next one is tried with a log of its own, and all before it stay until one can.
+//! Records older than the last blocks serve to rebuild the set at a start, and to look up old transactions. Once a log
+//! has grown by the size of the set, a new generation begins: a thread writes the set after the newest block while the
+//! chain continues, and the new log takes the records after it. When the new log holds all blocks that must be kept,
+//! the older generations are removed. So there are at most two logs, with records of twice as many blocks as must be
+//! kept, or as many bytes as the set if that is more. If a base cannot be written, the next attempt uses a log of its
+//! own, and all earlier ones stay until an attempt succeeds.
 //!
-//! writes  a base and a log, as [`super::files`] has them
-//! drops   logs and bases whose records are not to be kept
+//! writes  a base and a log, in the format of [`super::files`]
+//! drops   logs and bases whose records need not be kept
 
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -62,7 +62,7 @@ impl Ledger {
         if is_old && is_long {
             let capture = self.capture(number, hash)?;
             self.sync()?;
-            // Of another block of this number, where the program ended before it could take it away.
+            // Of another block with this number, if the program ended before it could remove the file.
             files::remove_base(dir, number)?;
             let generation = Generation::create(Some(dir), self.0.chain_id, number)?;
             let writing = self.writing();
@@ -89,13 +89,13 @@ impl Ledger {
 }
 
 impl State {
-    /// Says whether the base is needed: its generation may be gone, where the chain went back.
+    /// Returns whether the base is still needed: its generation may be gone if the chain reverted.
     fn end_shortening(&mut self, from: u64, path: PathBuf) -> bool {
         let generation = self.generations.iter_mut().find(|generation| generation.from == from);
         generation.map(|generation| generation.base = Some(Base::File(path))).is_some()
     }
 
-    /// Lets go of the generations before the one after block `from`: they are to be removed.
+    /// Removes the generations before the one after block `from` from the list, and returns them for deletion.
     fn let_go(&mut self, from: u64) -> Vec<Generation> {
         let count = self.generations.partition_point(|generation| generation.from < from);
         while self.blocks.front().is_some_and(|first| first.number <= from) {

@@ -1,4 +1,4 @@
-//! Blocks over the set, and random histories beside a model that knows nothing of logs, sums or overlays.
+//! Blocks over the set, and random histories compared with a model without logs, sums or overlays.
 
 mod power;
 
@@ -165,7 +165,7 @@ fn a_block_over_an_older_state_is_not_committed() {
     assert!(matches!(ledger.commit(2, hash(2), other), Err(LedgerError::Stale)));
 }
 
-/// One thing that happens in a random history.
+/// One event of a random history.
 #[derive(Clone, Debug)]
 enum Step {
     Receive(u8, u64),
@@ -201,7 +201,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What must be so, kept in the plainest way.
+/// The expected state, kept in the simplest way.
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Model {
     outputs: BTreeMap<OutPoint, Output>,
@@ -244,13 +244,13 @@ impl Model {
         self.outputs.values().filter(|output| output.asset == asset).map(|output| u128::from(output.amount)).sum()
     }
 
-    /// Everything that there is of the native asset.
+    /// The whole supply of the native asset.
     fn supply(&self) -> u128 {
         self.evm + self.units(AssetId::NATIVE) + self.burnt
     }
 }
 
-/// A chain of blocks around the ledger: it knows hashes and headers, and no more.
+/// A minimal chain around the ledger, with hashes and headers only.
 struct Run {
     dir: tempfile::TempDir,
     ledger: Ledger,
@@ -262,12 +262,12 @@ struct Run {
     seen: Vec<SharedTx>,
     hashes: HashMap<u64, B256>,
     counter: u64,
-    /// What came from the EVM in the newest block.
+    /// Transfers from the EVM in the newest block.
     came: Vec<Incoming>,
     captured: Vec<Captured>,
 }
 
-/// A set that is being read while blocks go on.
+/// A set that is read while blocks are added.
 struct Captured {
     items: Box<dyn Iterator<Item = Result<Item, LedgerError>>>,
     found: BTreeMap<OutPoint, Output>,
@@ -412,7 +412,7 @@ impl Run {
         let issues = matches!(action, Action::Issue { .. });
         let builder = Builder { chain_id: CHAIN, key: &key, available: &available, outputs, action };
         let raw = if issues { builder.issue(owner(from)) } else { builder.build() };
-        // Who has too little for the fee sends nothing.
+        // An owner without enough for the fee sends nothing.
         if let Ok(raw) = raw {
             self.offer(shared(&raw));
         }
@@ -453,7 +453,7 @@ impl Run {
         self.ledger.written();
         if torn > 0 {
             self.tear_base();
-            // What a write that was cut short leaves: the beginning of a record that was true.
+            // An interrupted write leaves the beginning of a valid record.
             let state = self.ledger.read();
             if let Some(last) = state.blocks.back() {
                 let name = if last.from == 0 { "utxo.log".into() } else { format!("utxo.{}.log", last.from) };
@@ -476,7 +476,7 @@ impl Run {
         self.check();
     }
 
-    /// A base that the ledger does not know to be whole yet: only its beginning has been written.
+    /// Truncates a base that the ledger does not yet know to be complete.
     fn tear_base(&self) {
         let from =
             self.ledger.read().generations.last().filter(|newest| newest.base.is_none()).map(|newest| newest.from);
@@ -488,7 +488,7 @@ impl Run {
         }
     }
 
-    /// Another ledger begins with what this one's newest block commits to.
+    /// Starts another ledger from the state that this one's newest block commits to.
     fn restore(&mut self) {
         let (number, (_, hash, header)) = (self.number(), self.blocks.last().unwrap());
         for dir in [None, Some(tempfile::tempdir().unwrap())] {
@@ -572,7 +572,7 @@ proptest! {
     }
 }
 
-/// A log of three blocks, as bytes, and what the chain says of itself.
+/// Returns a log of three blocks, as bytes, and the chain's head.
 fn written() -> (Vec<u8>, B256) {
     let dir = tempfile::tempdir().unwrap();
     let head = Head { number: 0, hash_of: &|_| None, commitment: None };
@@ -629,7 +629,7 @@ fn a_base_of_a_block_that_is_no_more_is_not_believed() {
     ledger.shorten(5, hash(5), 4).unwrap();
     ledger.written();
     let other = std::fs::read(base(5)).unwrap();
-    // Nobody had heard of the base when the chain went back.
+    // The chain reverts before the ledger notes that the base is complete.
     ledger.rewind(3).unwrap();
     commit(4, 2_000);
     ledger.shorten(4, hash(4), 4).unwrap();

@@ -1,4 +1,4 @@
-//! Making transactions: chooses what to spend, pays the fee, gives back the change, signs.
+//! Builds transactions: selects inputs, pays the fee, returns the change, signs.
 
 use hearth_crypto::ed25519::SigningKey;
 
@@ -22,17 +22,17 @@ pub enum BuildError {
         /// Units that may be spent.
         held: u128,
     },
-    /// Too little of another asset.
+    /// The balance of another asset is too low.
     #[error("{needed} units of asset {asset} are needed, and there are {held}")]
     Asset {
-        /// Which one.
+        /// The asset that lacks units.
         asset: AssetId,
         /// Units that are needed.
         needed: u128,
         /// Units that may be spent.
         held: u128,
     },
-    /// The amount lies in too many outputs.
+    /// The amount is spread over too many outputs.
     #[error("the amount lies in more than {INPUTS_MAX} outputs: send yourself a part of it first")]
     Scattered,
     /// More than a transaction holds.
@@ -40,17 +40,17 @@ pub enum BuildError {
     Large,
 }
 
-/// What to make a transaction from.
+/// Input for building a transaction.
 pub struct Builder<'a> {
-    /// For which chain.
+    /// Id of the chain it is for.
     pub chain_id: u64,
-    /// Who spends, and gets the change.
+    /// The key that spends and receives the change.
     pub key: &'a SigningKey,
     /// Outputs of this key that may be spent.
     pub available: &'a [(OutPoint, Output)],
-    /// What shall be made; empty for [`Builder::issue`].
+    /// Outputs to create; empty for [`Builder::issue`].
     pub outputs: Vec<Output>,
-    /// What else shall happen.
+    /// The action besides the transfer.
     pub action: Action,
 }
 
@@ -73,7 +73,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The bytes of a transaction that issues a new asset, all of it to `owner`.
+    /// Returns the bytes of a transaction that issues a new asset, all of it to `owner`.
     pub fn issue(mut self, owner: OwnerKey) -> Result<Vec<u8>, BuildError> {
         let Action::Issue { amount, .. } = self.action else { return self.build() };
         // The asset is named by the first input, so that one is chosen before all others.
@@ -139,7 +139,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Outputs that hold `needed` units, and what they hold together.
+    /// Selects outputs that hold at least `needed` units; returns them and their sum.
     fn choose(&self, asset: &AssetId, needed: u128) -> Result<(Vec<OutPoint>, u128), BuildError> {
         let (mut spent, mut held) = (Vec::new(), 0u128);
         for (at, output) in self.of(asset) {
@@ -158,7 +158,7 @@ impl Builder<'_> {
     }
 }
 
-/// Signs a payload as it stands, by all of `keys`: for tests of what the builder would never make.
+/// Signs a payload unchanged with all of `keys`: for tests of transactions that the builder would never make.
 #[cfg(test)]
 pub(crate) fn signed(payload: &Payload, keys: &[&SigningKey]) -> Vec<u8> {
     let mut witnesses: Vec<_> = keys.iter().map(|key| sign(&id(payload), key)).collect();

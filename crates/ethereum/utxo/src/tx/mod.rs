@@ -1,9 +1,9 @@
-//! Transactions: what they say, their bytes, and who signed them.
+//! Transactions: content, encoding and signatures.
 //!
-//! reads   bytes from clients and from blocks, which are hostile
-//! writes  [`Tx`], whose signatures have been verified: there is no other way to get one but from our own log
+//! reads   untrusted bytes from clients and from blocks
+//! writes  [`Tx`] with verified signatures: the only other source of one is our own log
 //! memory  a transaction has at most [`SIZE_MAX`] bytes, [`INPUTS_MAX`] inputs and [`OUTPUTS_MAX`] outputs
-//! drops   what does not decode or verify, with a [`TxError`]
+//! drops   bytes that do not decode or verify, with a [`TxError`]
 //!
 //! ```text
 //! 0x68 ‖ rlp([ payload, [[owner, signature], …] ])
@@ -14,11 +14,11 @@
 //!           [address, amount]                      kind 3, prism: to an account of the EVM
 //! ```
 //!
-//! 0x68 begins no transaction of Ethereum's: its typed ones count up from 1, and its old ones begin at 0xc0. So both
-//! go the same way, through `eth_sendRawTransaction` and through consensus. The id is the hash of 0x68 and the
-//! payload, without signatures, and it is what is signed: so the chain id and the fee are. Each owner signs once,
-//! however many outputs of his are spent; owners are in the transaction, in rising order, so that signatures are
-//! verified before the outputs are looked up, in bursts, and once for the pool and the block together.
+//! No Ethereum transaction begins with 0x68: typed ones count up from 1, and legacy ones begin at 0xc0. So both kinds
+//! take the same path, through `eth_sendRawTransaction` and through consensus. The id is the hash of 0x68 and the
+//! payload, without signatures, and the id is what is signed: so it covers chain id and fee. Each owner signs once, for
+//! any number of spent outputs; owners are part of the transaction, in ascending order, so that signatures are verified
+//! before outputs are looked up, in bursts, and once for pool and block together.
 
 mod build;
 #[cfg(test)]
@@ -51,65 +51,65 @@ pub const SIZE_MAX: usize = 64 << 10;
 /// The fee for each byte of a transaction that is the least, in units of the native asset.
 pub const FEE_PER_BYTE: u64 = 10;
 
-/// What is signed.
+/// The signed content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Payload {
     /// The chain that it is for.
     pub chain_id: u64,
-    /// What is spent, whole.
+    /// Outputs that are spent, each as a whole.
     pub inputs: Vec<OutPoint>,
-    /// What is made.
+    /// Outputs that are created.
     pub outputs: Vec<Output>,
-    /// What is burnt of the native asset, in units.
+    /// Units of the native asset that are burnt.
     pub fee: u64,
-    /// What else happens.
+    /// The action besides the transfer.
     pub action: Action,
 }
 
-/// What a transaction does beside spending and making outputs.
+/// An action in addition to spending and creating outputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Nothing.
+    /// No further action.
     Transfer,
     /// Makes a new asset, which is named by the first input ([`OutPoint::asset_issued`]).
     Issue {
-        /// Its short name.
+        /// Ticker of the new asset.
         code: String,
         /// Digits after the point when an amount is written.
         decimals: u8,
         /// Whether the issuer may issue more of it.
         open: bool,
-        /// Who issues it; signs the transaction.
+        /// The issuer, who must sign the transaction.
         issuer: OwnerKey,
         /// How many units come into being; the outputs hold exactly these.
         amount: u64,
     },
     /// Makes more of an asset that is open; its issuer signs.
     IssueMore {
-        /// Which one.
+        /// The asset to issue more of.
         asset: AssetId,
         /// How many units come into being.
         amount: u64,
     },
     /// Takes units of the native asset to an account of the EVM.
     Prism {
-        /// The account.
+        /// Account on the EVM.
         recipient: Address,
-        /// How many units.
+        /// Number of units.
         amount: u64,
     },
 }
 
-/// A transaction whose signatures are right.
+/// A transaction with verified signatures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tx {
-    /// The hash of what is signed.
+    /// Hash of the signed content.
     pub id: B256,
-    /// All its bytes.
+    /// The whole encoding, signatures included.
     pub raw: Bytes,
-    /// What is signed.
+    /// The signed content.
     pub payload: Payload,
-    /// Who signed, in rising order.
+    /// The signers, in ascending order.
     pub owners: Vec<OwnerKey>,
 }
 
@@ -136,7 +136,7 @@ impl Tx {
     }
 }
 
-/// The least fee for a transaction of so many bytes, in units.
+/// Returns the minimum fee for a transaction of `size` bytes, in units.
 pub fn fee_min(size: usize) -> u64 {
     size as u64 * FEE_PER_BYTE
 }
@@ -149,24 +149,24 @@ pub fn is_ours(raw: &[u8]) -> bool {
 /// Why bytes are no transaction.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum TxError {
-    /// Too many bytes.
+    /// The transaction exceeds [`SIZE_MAX`].
     #[error("oversized data: transaction size {0}, limit {SIZE_MAX}")]
     Size(usize),
     /// The bytes do not decode.
     #[error("rlp: {0}")]
     Rlp(alloy_rlp::Error),
-    /// The bytes decode to a transaction whose bytes are others.
+    /// The bytes decode, but are not the canonical encoding.
     #[error("rlp: not the one form of this transaction")]
     Form,
-    /// For another chain.
+    /// The transaction is for another chain.
     #[error("invalid chain id for signer: have {have} want {want}")]
     ChainId {
-        /// The transaction's.
+        /// Chain id in the transaction.
         have: u64,
-        /// This chain's.
+        /// Id of this chain.
         want: u64,
     },
-    /// A kind that is none.
+    /// The kind is unknown.
     #[error("utxo transaction kind {0} is not known")]
     Kind(u64),
     /// A field is not as it must be.

@@ -1,4 +1,4 @@
-//! Bytes in and out, and what is refused.
+//! Encoding and decoding, and rejected transactions.
 
 use alloy_primitives::{Address, B256};
 use proptest::prelude::*;

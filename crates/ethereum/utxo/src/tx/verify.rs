@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use super::{SharedTx, Tx, TxError};
 use crate::address::OwnerKey;
 
-/// What goes before the id in what an owner signs, so that no other protocol's message is a transaction.
+/// Prefix of the id in the signed message, so that no other protocol's message is a valid signature here.
 const DOMAIN: &[u8; 19] = b"hearth utxo spend 1";
 
-/// An owner and what he signed with.
+/// An owner and the owner's signature.
 pub(super) struct Witness {
     pub owner: OwnerKey,
     pub signature: [u8; 64],
@@ -25,12 +25,12 @@ pub struct Unverified {
 }
 
 impl Unverified {
-    /// The transaction of our own log, whose signatures were verified before it was written.
+    /// Accepts a transaction of our own log without verification; its signatures were verified before it was written.
     pub(crate) fn trusted(self) -> SharedTx {
         Arc::new(self.tx)
     }
 
-    /// Its id.
+    /// Id of the transaction.
     pub fn id(&self) -> alloy_primitives::B256 {
         self.tx.id
     }
@@ -69,14 +69,14 @@ impl Default for Checker {
 }
 
 impl Checker {
-    /// The transactions of `burst` whose every signature is right, in its order.
+    /// Verifies all signatures of `burst`; one result per transaction, in order.
     pub fn verify(&self, burst: Vec<Unverified>) -> Vec<Result<SharedTx, TxError>> {
         // A verifier that panicked half way holds tables only, and a table is whole before it is found.
         verify(&mut self.0.lock(), burst)
     }
 }
 
-/// The transactions of `burst` whose every signature is right, in its order.
+/// Verifies all signatures of `burst`; one result per transaction, in order.
 pub fn verify(verifier: &mut Verifier, burst: Vec<Unverified>) -> Vec<Result<SharedTx, TxError>> {
     let messages: Vec<[u8; 51]> = burst.iter().map(Unverified::message).collect();
     let items: Vec<VerifyItem<'_>> = burst
@@ -91,7 +91,7 @@ pub fn verify(verifier: &mut Verifier, burst: Vec<Unverified>) -> Vec<Result<Sha
     verifier.verify_burst(&items, &mut verdicts);
     let mut verdicts = verdicts.into_iter();
     let judge = |one: &Unverified| {
-        // Each transaction takes its own verdicts, all of them, whatever the first says.
+        // Each transaction consumes all of its own verdicts, even if the first one fails.
         let own: Vec<_> = verdicts.by_ref().take(one.tx.owners.len()).collect();
         own.iter().position(Result::is_err)
     };

@@ -1,4 +1,4 @@
-//! The bytes of a transaction, which have one form only: what decodes is encoded again and compared.
+//! The encoding of transactions, which is canonical: decoded bytes are encoded again and compared.
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, Header};
@@ -52,7 +52,7 @@ pub(super) fn encode(payload: &Payload, witnesses: &[Witness]) -> Vec<u8> {
     raw
 }
 
-/// The id of a transaction: what is signed.
+/// Returns the id of a transaction: the hash that is signed.
 pub(super) fn id(payload: &Payload) -> B256 {
     let mut message = vec![FIRST_BYTE];
     message.extend(encode_payload(payload));
@@ -126,7 +126,7 @@ fn list_of<T>(items: &[T], encode: impl Fn(&T) -> Vec<u8>) -> Vec<u8> {
 
 type Rlp<T> = Result<T, alloy_rlp::Error>;
 
-/// The outer error is of the bytes, the inner one of what they say.
+/// The outer error concerns the encoding, the inner one the content.
 fn both(rest: &mut &[u8]) -> Rlp<Result<(Payload, Vec<Witness>), TxError>> {
     let mut outer = Header::decode_bytes(rest, true)?;
     let payload = payload(&mut Header::decode_bytes(&mut outer, true)?)?;
@@ -155,7 +155,7 @@ fn payload(fields: &mut &[u8]) -> Rlp<Result<Payload, TxError>> {
     let mut detail = Header::decode_bytes(fields, true)?;
     let action = match (kind, detail.first()) {
         (TRANSFER, _) => Action::Transfer,
-        // An asset's id is 32 bytes, a code at most 16: their first byte tells which form it is.
+        // An asset's id has 32 bytes, a code at most 16, so their first byte distinguishes the two forms.
         (ISSUE, Some(0xa0)) => {
             Action::IssueMore { asset: crate::AssetId(B256::decode(&mut detail)?), amount: u64::decode(&mut detail)? }
         }
@@ -185,7 +185,7 @@ fn items<T>(from: &mut &[u8], max: usize, item: impl Fn(&mut &[u8]) -> Rlp<T>) -
     Ok(all)
 }
 
-/// What can be said of a transaction without knowing the outputs that it spends.
+/// Checks everything that does not depend on the outputs that are spent.
 fn check(payload: &Payload, witnesses: &[Witness]) -> Result<(), TxError> {
     if payload.inputs.is_empty() {
         return Err(TxError::Field("a transaction spends at least one output"));

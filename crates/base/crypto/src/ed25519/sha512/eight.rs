@@ -1,9 +1,7 @@
-//! Eight lanes: AVX-512, where rotation and any function of three inputs are one instruction.
+//! Eight lanes of AVX-512, where rotation and any function of three inputs are one instruction.
 //!
 //! reads   blocks of eight messages
 //! writes  the state
-//! memory  none
-//! drops   nothing
 //! source  FIPS 180-4
 
 use super::{BLOCK, ROUND, compress, extend, round};

@@ -1,9 +1,7 @@
-//! Four lanes: AVX2.
+//! Four lanes of AVX2.
 //!
 //! reads   blocks of four messages
 //! writes  the state
-//! memory  none
-//! drops   nothing
 //! source  FIPS 180-4
 
 use super::{BLOCK, ROUND, compress, extend, round};

@@ -1,4 +1,4 @@
-//! SHA-512 of four messages side by side in the lanes of AVX2, or of eight in those of AVX-512.
+//! SHA-512 of four messages in parallel in the lanes of AVX2, or of eight in those of AVX-512.
 //!
 //! reads   as many messages as there are lanes, each in parts
 //! writes  their digests
@@ -119,7 +119,7 @@ pub(super) struct Sha512<const LANES: usize> {
     compress: Compress<LANES>,
 }
 
-/// Takes one block of each lane into the state, whose words hold the lanes. Unsafe: it needs its instructions.
+/// Applies one block per lane to the state, whose words hold the lanes. Unsafe: requires the lanes' instructions.
 type Compress<const LANES: usize> = unsafe fn(&mut [[u64; LANES]; 8], [&[u8; BLOCK]; LANES]);
 
 impl<const LANES: usize> Drop for Sha512<LANES> {
@@ -154,7 +154,7 @@ impl<const LANES: usize> Sha512<LANES> {
         let mut state = INITIAL.map(|word| [word; LANES]);
         let mut digests = [[0; 64]; LANES];
         for block in 0..longest {
-            // A lane that is done goes over its last block again; its result was taken before.
+            // A finished lane repeats its last block; its result has been taken already.
             let at: [&[u8; BLOCK]; LANES] = std::array::from_fn(|l| {
                 let start = block.min(blocks[l] - 1) * BLOCK;
                 self.padded[l][start..start + BLOCK].try_into().expect("a whole block")
@@ -198,8 +198,8 @@ macro_rules! extend {
     };
 }
 
-/// One block of each of `$lanes` lanes into the state, out of what is in scope: the functions of FIPS 180-4 §4.1.3 on
-/// vectors, `add`, `splat`, `read` and `write`, and `words`, which gives the next words of each block, in lanes.
+/// Applies one block of each of `$lanes` lanes to the state. Uses names in scope: the functions of FIPS 180-4 §4.1.3 on
+/// vectors, `add`, `splat`, `read` and `write`, and `words`, which returns the next words of each block, in lanes.
 macro_rules! compress {
     ($features:literal, $lanes:literal) => {
         #[target_feature(enable = $features)]

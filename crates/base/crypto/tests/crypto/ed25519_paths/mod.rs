@@ -3,7 +3,7 @@
 
 use hearth_crypto::ed25519::{Arithmetic, Verifier, VerifierConfig, VerifyItem, verify_strict};
 
-/// A public key, a signature and what it is said to sign.
+/// A public key, a signature, and the message that it claims to sign.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub public_key: [u8; 32],
@@ -36,7 +36,7 @@ pub fn check_all_paths(cases: &[Case]) {
             let mut verifier = Verifier::new(VerifierConfig { cache_bytes: 8 << 20, build_after, arithmetic });
             let mut results = Vec::new();
             let items: Vec<_> = cases.iter().map(item).collect();
-            // The first pass builds the tables where they are built at once, the second uses them.
+            // The first pass builds the tables on paths that build them eagerly, the second uses them.
             for pass in 0..2 {
                 verifier.verify_burst(&items, &mut results);
                 assert_eq!(results.len(), cases.len());

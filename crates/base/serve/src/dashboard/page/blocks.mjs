@@ -1,13 +1,13 @@
-// The newest blocks, as the ledger tells them. While somebody points at the table, or the focus is in it, it stands still,
-// so that a link is not gone before it is followed.
+// The newest blocks of the ledger. The table pauses while the pointer or the focus is in it, so that a link does not
+// vanish before it is followed.
 import { byId, el, scroller } from './dom.mjs';
 import { BLOCKS } from './ledger/ledger.mjs';
 
-/** Blocks at once. */
+/** Maximum number of rows. */
 const SHOWN = 8;
 
 const known = new Map();
-/** The process and the newest block that `known` is of. */
+/** The process and the newest block of `known`. */
 let of = { pid: undefined, newest: 0 };
 let body;
 
@@ -20,7 +20,7 @@ export function setUp() {
 let running = false;
 let resting = 0;
 
-/** A second has passed, and somebody looks. */
+/** Called once per second while the section is visible. */
 export function draw(sample) {
   if (Date.now() >= resting && !byId('blocks').matches(':hover, :focus-within')) refresh(sample);
 }
@@ -30,12 +30,12 @@ async function refresh(sample) {
   running = true;
   try {
     const numbers = await BLOCKS.newest(SHOWN);
-    // Another node, or a chain that was set back: the same numbers are other blocks.
+    // Another node, or a chain that was reverted: the same numbers now mean other blocks.
     if (of.pid !== sample.pid || numbers[0] < of.newest) known.clear();
     of = { pid: sample.pid, newest: numbers[0] ?? 0 };
     for (const number of known.keys()) if (!numbers.includes(number)) known.delete(number);
     const fresh = numbers.filter((number) => !known.has(number));
-    // One that cannot be shown yet is asked for again next time.
+    // A block that cannot be shown yet is requested again next time.
     for (const [number, row] of await BLOCKS.rows(fresh, sample)) known.set(number, row);
     note(numbers.length ? '' : 'No block yet.');
     const rows = numbers.map((number) => known.get(number)).filter(Boolean);

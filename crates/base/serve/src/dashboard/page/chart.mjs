@@ -1,4 +1,4 @@
-// Transactions a second.
+// The chart of transactions per second.
 import { Curves, mean } from './curves.mjs';
 import { byId } from './dom.mjs';
 import { grouped } from './format.mjs';

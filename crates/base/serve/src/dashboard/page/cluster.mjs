@@ -1,5 +1,5 @@
-// The cluster on this machine that the node is of: its map, each node's slot and rates, what each host sends and receives.
-// Any of its nodes serves this page; the one that does asks the others once a second.
+// The node's cluster on this machine: the map, each node's slot and rates, and traffic by host. Any of its nodes serves
+// this page; the serving node polls the others once a second.
 import { byId, el, setText } from './dom.mjs';
 import { bps, grouped, scaled } from './format.mjs';
 import { Frame, forget } from './frame.mjs';
@@ -7,21 +7,21 @@ import { stack } from './stack.mjs';
 import { Table } from './table.mjs';
 import { WorldMap, isOff, stateOf } from './worldmap.mjs';
 
-/** As many nodes as there are colours; others share one. */
+/** Number of nodes with a colour of their own; the others share one. */
 const NAMED = 12;
-/** Seconds after which a node that tells nothing of a cluster is of none. */
+/** A node that reports no cluster for this many seconds is in none. */
 const PATIENCE = 4;
 const OTHERS = 'peer-others';
 
 const txns = (rate) => `${grouped(rate)} txn/s`;
-/** What is stacked by host. */
+/** Figures that are stacked by host. */
 const CHARTS = [
   { key: 'left_txn_per_s', id: 'left', name: 'Transactions out of the shred tile', least: 10, told: txns, more: executed },
   { key: 'sent_bits_per_s', id: 'sent', name: 'Bandwidth, sent', least: 1000, told: bps },
   { key: 'received_bits_per_s', id: 'received', name: 'Bandwidth, received', least: 1000, told: bps },
 ];
 
-/** `{at, nodes}`: of each node what it did in that second. */
+/** `{at, nodes}`: each node's activity in that second. */
 const points = [];
 let names = [];
 let map;
@@ -37,7 +37,7 @@ const shown = (value, text) => (value === null || value === undefined ? '-' : te
 const sum = (nodes, key) => nodes.reduce((all, node) => all + (node[key] ?? 0), 0);
 const highest = (nodes, key) => Math.max(...nodes.map((node) => node[key] ?? 0));
 
-/** On top: an id, a name, the value, and a note below it. */
+/** Figures on top: an id, a name, the value, and a note below it. */
 const FIGURES = [
   ['left', 'txn/s out of shred', ({ nodes }) => grouped(sum(nodes, 'left_txn_per_s')), () => 'in blocks that leave their leaders'],
   ['slot', 'slot', ({ nodes }) => grouped(highest(nodes, 'slot')), () => ''],
@@ -64,7 +64,7 @@ function card(id, title, note, ...children) {
   return el('section', { class: 'card', 'aria-labelledby': heading.id }, heading, children);
 }
 
-/** Makes the page's parts; gives the section that they are in. */
+/** Creates the elements; returns the section that holds them. */
 export function setUp() {
   const figure = ([id, name], at) => el('div', { class: at === 0 && 'first' }, el('dt', { text: name }), el('dd', { id: `cluster-${id}` }, el('span', { text: '–' }), el('small')));
   const places = Object.fromEntries(['map', 'nodes', ...CHARTS.map(({ id }) => id)].map((id) => [id, el('div', { id: `cluster-${id}-place` })]));
@@ -87,11 +87,11 @@ export function setUp() {
   return section;
 }
 
-/** Keeps a sample, whether anybody sees it or not. */
+/** Keeps a sample, even while the section is hidden. */
 export function add({ cluster }) {
   waited += 1;
   byId('views').hidden = !cluster;
-  // A round that took longer than a second is told twice.
+  // A round that takes longer than a second is reported twice.
   if (!cluster || points.at(-1)?.at === cluster.unix_ns / 1e9) return;
   names = cluster.nodes.map(({ node }) => node);
   points.push({ at: cluster.unix_ns / 1e9, nodes: new Map(cluster.nodes.map((node) => [node.node, node])) });
@@ -115,7 +115,7 @@ export function draw({ cluster }) {
   drawCharts();
 }
 
-/** A layer for each node with a colour of its own, and one for all others. */
+/** A layer for each node with a colour of its own, and one for the rest. */
 function layers(key) {
   const of = (name) => (point) => point.nodes.get(name)?.[key] ?? 0;
   const rest = names.slice(NAMED).map(of);
@@ -130,13 +130,13 @@ function drawCharts() {
   byId('cluster-legend').replaceChildren(...colours);
 }
 
-/** What nodes execute, whether they have made the block or not. */
+/** Transactions that nodes execute, from their own blocks or from others'. */
 function executed() {
   const found = [...points.at(-1).nodes.values()].map((node) => node.txn_per_s).filter((rate) => rate !== null);
   return found.length ? `; nodes execute ${grouped(Math.min(...found))} to ${grouped(Math.max(...found))}` : '';
 }
 
-/** A node with its colour; a click leads to its own dashboard. */
+/** A node with its colour; a click opens its own dashboard. */
 function named({ node, rpc, state }, cell) {
   const key = `${node} ${rpc} ${state} ${colourOf(node)}`;
   if (cell.dataset.key === key) return;

@@ -1,10 +1,10 @@
-// Figures over the last five minutes as curves; over less until there are figures of so long.
+// Curves over the last five minutes, or less until there are samples of that age.
 import { svg } from './dom.mjs';
 import { Frame, forget, runs } from './frame.mjs';
 
 /**
- * Curves of `series` `{key, value(sample)}` in one drawing: the first with its area, the others as lines alone. Where the
- * first has no value, there is a gap. `told(point)` says in words what a point is, `summary(points)` what all are.
+ * Curves of `series` `{key, value(sample)}` in one drawing: the first with its area, the others as lines. A missing
+ * value of the first leaves a gap. `told(point)` describes a point in words, `summary(points)` all of them.
  */
 export class Curves {
   constructor(parent, { height, title, id, least, series, told, summary }) {
@@ -32,7 +32,7 @@ export class Curves {
         const line = run.map((point) => `${x(point.at).toFixed(1)},${y(point[key]).toFixed(1)}`).join(' ');
         const [first, last] = [x(run[0].at), x(run.at(-1).at)];
         if (at === 0) parts.push(svg('polygon', { class: 'area', points: `${first},${y(0)} ${line} ${last},${y(0)}` }));
-        // One point alone is a dot.
+        // A single point is a dot.
         parts.push(svg('polyline', { class: `curve curve-${at}`, points: run.length > 1 ? line : `${line} ${line}` }));
       });
     }
@@ -41,5 +41,5 @@ export class Curves {
   }
 }
 
-/** The mean of some figures. */
+/** The mean of the numbers. */
 export const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -1,6 +1,6 @@
-// Making elements. What comes from the node goes in as text, never as markup.
+// Creates elements. Data from the node is inserted as text, never as markup.
 
-/** An element with properties (`class`, `text`, `on…` and attributes) and children. */
+/** An HTML element with properties (`class`, `text`, `on…` and attributes) and children. */
 export function el(name, properties = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -13,7 +13,7 @@ export function el(name, properties = {}, ...children) {
   return element;
 }
 
-/** The same for drawings. */
+/** An SVG element, likewise. */
 export function svg(name, attributes = {}, ...children) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -21,16 +21,16 @@ export function svg(name, attributes = {}, ...children) {
   return element;
 }
 
-/** The element of an id, which the page has. */
+/** The element with this id, which must exist. */
 export const byId = (id) => document.getElementById(id);
 
-/** Sets a text where it is another: what stays costs no layout, and keeps a selection. */
+/** Sets a text only if it changes: an unchanged text costs no layout, and keeps a selection. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** A name and its value for `<dl class="facts">`. */
+/** A name and its value for a `<dl class="facts">`. */
 export const fact = (name, ...value) => (value.some((part) => part !== undefined) ? [el('dt', { text: name }), el('dd', {}, value)] : []);
 
-/** A table's frame that scrolls by itself, by keyboard too, so that the page does not. */
+/** A frame in which a table scrolls, also by keyboard, so that the page does not. */
 export const scroller = (label, table) => el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, table);

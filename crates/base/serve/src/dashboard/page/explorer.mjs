@@ -1,10 +1,10 @@
-// Which view is shown: the address after `#` says it, so that links can be kept and the back button works.
+// Selects the view by the address after `#`, so that links can be kept and the back button works.
 //
-// `#/` the node, `#/cluster` the cluster that it is of, `#/KIND/VALUE` for each kind of view that the ledger has, `#/search/WORDS` for what is none of them.
+// `#/` the node, `#/cluster` its cluster, `#/KIND/VALUE` for each kind of view of the ledger, `#/search/WORDS` for everything else.
 import { byId, el } from './dom.mjs';
 import { VIEWS, understand } from './ledger/ledger.mjs';
 
-/** `partShown` is called when a part of the page comes into sight. */
+/** `partShown` is called when a part of the page becomes visible. */
 export function setUp(partShown) {
   byId('search').addEventListener('submit', (event) => {
     event.preventDefault();
@@ -18,10 +18,10 @@ export function setUp(partShown) {
   show(partShown);
 }
 
-/** Views that are parts of the page, by what stands after `#/`: they are drawn as samples come. */
+/** Views that are parts of the page, by the text after `#/`: they are redrawn with each sample. */
 const PARTS = { '': 'overview', cluster: 'cluster' };
 
-/** The latest view asked for: an answer that comes after another was asked for is not shown. */
+/** The latest requested view: an answer to an earlier request is not shown. */
 let turn = 0;
 
 async function show(partShown) {
@@ -30,7 +30,7 @@ async function show(partShown) {
   const result = byId('result');
   for (const [part, id] of Object.entries(PARTS)) byId(id).hidden = kind !== part;
   result.hidden = kind in PARTS;
-  // What the node does has no place above what all do.
+  // The node's own figures do not belong above those of the cluster.
   byId('now').hidden = kind === 'cluster';
   for (const link of byId('views').children) {
     if (link.getAttribute('href') === `#/${kind}`) link.setAttribute('aria-current', 'page');
@@ -44,7 +44,7 @@ async function show(partShown) {
   const value = decoded(encoded);
   byId('query').value = value;
   place(el('p', { class: 'quiet', text: 'looking …' }));
-  // Whoever listens or uses the keyboard goes on where the answer is.
+  // Screen readers and keyboard users continue at the answer.
   result.focus({ preventScroll: true });
   scrollTo(0, 0);
   const isCurrent = () => mine === turn;

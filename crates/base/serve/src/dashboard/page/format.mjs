@@ -1,9 +1,9 @@
-// Numbers and names for people; the same forms as `hearth monitor` has. No document is needed here.
+// Formats numbers and names in the same style as `hearth monitor`. Needs no document.
 
-/** `12,345` */
+/** With separators: `12,345`. */
 export const grouped = (value) => Math.round(Math.max(0, value)).toLocaleString('en-US');
 
-/** Three digits or a little more: `950`, `12.3K`, `4.56M`. */
+/** With three digits or a few more: `950`, `12.3K`, `4.56M`. */
 export function scaled(value) {
   if (value > 0 && value < 10) return value.toFixed(1);
   if (value < 1e3) return value.toFixed(0);
@@ -12,12 +12,12 @@ export function scaled(value) {
   return `${(value / 1e9).toFixed(2)}G`;
 }
 
-/** Bits a second: `12.3 Kbps`. */
+/** Bits per second: `12.3 Kbps`. */
 export const bps = (bits) => `${scaled(bits).replace(/[KMG]?$/, (unit) => ` ${unit}`)}bps`;
 
 export const percent = (share) => (100 * share).toFixed(2);
 
-/** `1234 +5`; without growth the count alone. */
+/** A count with its growth: `1234 +5`; without growth the count alone. */
 export const withDelta = (count, delta) => (delta ? `${count} +${delta}` : `${count}`);
 
 export function duration(seconds) {
@@ -29,7 +29,7 @@ export function duration(seconds) {
   return `${(seconds / 86400).toFixed(0)} d`;
 }
 
-/** A whole number of smallest units as a decimal number of the unit that has so many decimals. */
+/** Formats a whole number of smallest units as a decimal number of the unit with that many decimals. */
 export function decimal(units, decimals) {
   const all = BigInt(units);
   const [sign, amount] = all < 0n ? ['−', -all] : ['', all];
@@ -38,12 +38,12 @@ export function decimal(units, decimals) {
   return `${sign}${(amount / one).toLocaleString('en-US')}${rest && `.${rest}`}`;
 }
 
-/** The ends of a long name. */
+/** The beginning and end of a long name. */
 export const short = (name) => (name.length > 14 ? `${name.slice(0, 6)}…${name.slice(-6)}` : name);
 
 const iso = (unixSeconds) => new Date(unixSeconds * 1000).toISOString().slice(0, 19).replace('T', ' ');
 
-/** `2026-11-22 11:00:00 UTC`, and what clocks show where the reader is, so many minutes ahead of that, where it differs. */
+/** `2026-11-22 11:00:00 UTC`, and the reader's local time, that many minutes ahead of UTC, if it differs. */
 export function when(unixSeconds, ahead = -new Date(unixSeconds * 1000).getTimezoneOffset()) {
   const [utc, here] = [iso(unixSeconds), iso(unixSeconds + 60 * ahead)];
   if (here === utc) return `${utc} UTC`;
@@ -51,13 +51,13 @@ export function when(unixSeconds, ahead = -new Date(unixSeconds * 1000).getTimez
   return `${utc} UTC (${isSameDay ? here.slice(11) : here} here)`;
 }
 
-/** Beyond this a browser cannot count, and no chain comes there. */
+/** The largest exact integer in a browser; no chain gets there. */
 const NUMBER_MAX = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** What somebody has typed, for a sentence. */
+/** The user's input, quoted for a sentence. */
 export const named = (words) => (words.length > 40 ? `${words.slice(0, 40)}…` : words);
 
-/** The number of a slot or block that somebody has typed, `{value}` or `{why}` it is none; undefined where it is no number. */
+/** Parses the number of a slot or block: `{value}`, or `{why}` it is invalid; undefined if it is not a number. */
 export function counted(text, thing) {
   if (!/^[0-9][0-9,_ ]{0,30}$/.test(text)) return undefined;
   const number = BigInt(text.replace(/[,_ ]/g, ''));

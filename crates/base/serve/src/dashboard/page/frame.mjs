@@ -1,21 +1,21 @@
-// What charts over the last five minutes share: a drawing with axes, runs without a gap, the pointer.
+// Shared by charts over the last five minutes: a drawing with axes, runs without gaps, the pointer.
 import { el, setText, svg } from './dom.mjs';
 import { grouped, scaled } from './format.mjs';
 
 const SPANS_S = [60, 120, 300];
-/** From one mark to the next of each. */
+/** Seconds between axis marks, by the span shown. */
 const MARKS_S = { 60: 15, 120: 30, 300: 60 };
 const SPAN_S = SPANS_S.at(-1);
 const [LEFT, BOTTOM, TOP] = [44, 20, 8];
 /** Samples further apart than this are not joined: the node was gone, or the page asleep. */
 const GAP_S = 4;
 
-/** Forgets points that no chart shows any more. */
+/** Drops points that no chart shows any more. */
 export function forget(points) {
   while (points[0].at < points.at(-1).at - SPAN_S) points.shift();
 }
 
-/** Points `{at}` that belong together. */
+/** Splits points `{at}` into runs without gaps. */
 export function runs(points) {
   const found = [];
   for (const point of points) {
@@ -26,7 +26,7 @@ export function runs(points) {
   return found;
 }
 
-/** 1, 2 or 5 times a power of ten, so that there are about four lines. */
+/** A step of 1, 2 or 5 times a power of ten that gives about four lines. */
 function step(highest) {
   const power = 10 ** Math.floor(Math.log10(highest / 4));
   return power * [1, 2, 5, 10].find((factor) => factor * power * 4 >= highest);
@@ -38,7 +38,7 @@ function label(x, y, anchor, text) {
   return element;
 }
 
-/** A drawing with words below it, in `parent`. `redraw` is called when its width or the pointer has moved. */
+/** A drawing with a caption below it, in `parent`. Calls `redraw` when its width changes or the pointer moves. */
 export class Frame {
   constructor(parent, { height, title, id }, redraw) {
     this.height = height;
@@ -54,7 +54,7 @@ export class Frame {
       this.pointer = undefined;
       redraw();
     });
-    // Asked for when it changes, and not each time: the browser would have to lay the page out for the answer.
+    // Read only on changes: each read would make the browser lay the page out.
     this.width = 0;
     new ResizeObserver(([{ contentRect }]) => {
       this.width = contentRect.width;
@@ -62,7 +62,7 @@ export class Frame {
     }).observe(this.drawing);
   }
 
-  /** Scales for points up to `highest`, and the axes as parts; undefined while there is nothing to draw on. */
+  /** Scales for points up to `highest`, and the axes as elements; undefined while the drawing has no size. */
   axes(points, highest, least) {
     const { width } = this;
     if (!width || points.length === 0) return undefined;
@@ -87,7 +87,7 @@ export class Frame {
     return { x, y, now, parts };
   }
 
-  /** The point under the pointer, with what `tell` says of it. */
+  /** The point under the pointer, with its description from `tell`. */
   cursor(points, { x, now }, tell) {
     if (this.pointer === undefined) return [];
     const near = points.reduce((best, point) => (Math.abs(x(point.at) - this.pointer) < Math.abs(x(best.at) - this.pointer) ? point : best));

@@ -1,9 +1,9 @@
-// The figures on top and what they mean, in the sentence of `hearth monitor`.
+// The figures on top and their diagnosis, in the sentence of `hearth monitor`.
 import { byId, el, setText } from './dom.mjs';
 import { scaled } from './format.mjs';
 import { FIGURES } from './ledger/ledger.mjs';
 
-/** Findings after which there is nothing to change. */
+/** Findings that need no change. */
 const WELL = ['room', 'idle'];
 
 const cells = new Map();
@@ -16,7 +16,7 @@ export function setUp() {
   }
 }
 
-/** A browser does more for a new title than for all the figures on top. */
+/** A new title costs a browser more than all the figures on top. */
 const TITLE_EVERY_MS = 5000;
 let entitled = -Infinity;
 
@@ -43,10 +43,10 @@ export function show(sample) {
   if (advice) {
     const key = advice.value ? `${advice.key} = ${advice.value}` : advice.key;
     const shown = `→ ${advice.says} ${key ?? ''}`;
-    // Most seconds it is the same.
+    // In most seconds it stays the same.
     if (byId('advice').textContent !== shown) byId('advice').replaceChildren(`→ ${advice.says} `, key ? el('code', { text: key }) : '');
   }
-  // Figures in the sentence change every second: who listens is told when its meaning does.
+  // Figures in the sentence change every second: announce it to screen readers only when its meaning changes.
   const meaning = `${diagnosis.finding} ${diagnosis.kind}`;
   if (meaning !== spoken) byId('told').textContent = diagnosis.says;
   spoken = meaning;
@@ -54,7 +54,7 @@ export function show(sample) {
 
 let lost;
 
-/** Says whether the node is heard of. */
+/** Shows whether the node is connected. */
 export function connection(state, why) {
   const line = byId('connection');
   line.hidden = state === 'live';

@@ -1,4 +1,4 @@
-// The world's land, coarse enough for dots: outlines of our own, points by eye from their well-known coordinates.
+// The world's land as coarse outlines of our own for a dotted map, drawn by eye from well-known coordinates.
 
 /** Outlines as longitude, latitude, longitude, latitude … in degrees. One within another, as an inland sea, is water. */
 export const LAND = [
@@ -95,14 +95,14 @@ export const LAND = [
   [172.7, -40.6, 174.2, -41.6, 171, -44.4, 169, -46.6, 166.6, -46, 168.5, -44],
 ];
 
-/** Each outline with its box, so that most are passed over at once. */
+/** Each outline with its bounding box, so that most are skipped quickly. */
 const BOXED = LAND.map((outline) => {
   const of = (parity) => outline.filter((_, at) => at % 2 === parity);
   const [longitudes, latitudes] = [of(0), of(1)];
   return { outline, west: Math.min(...longitudes), east: Math.max(...longitudes), south: Math.min(...latitudes), north: Math.max(...latitudes) };
 });
 
-/** Whether there is land: a line to the east crosses an odd number of edges. */
+/** Whether a point is on land: a line to the east crosses an odd number of edges. */
 export function isLand(longitude, latitude) {
   let isIn = false;
   for (const { outline, west, east, south, north } of BOXED) {

@@ -1,4 +1,4 @@
-// How long transactions took, where the node measures that: `sample.latency`, a stage a row, or nothing at all.
+// Transaction latency, if the node measures it: `sample.latency`, one row per stage.
 import { byId, el } from './dom.mjs';
 import { grouped } from './format.mjs';
 import { Table, timeColumn } from './table.mjs';

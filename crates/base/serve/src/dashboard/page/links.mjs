@@ -1,4 +1,4 @@
-// The links: what each consumer takes, loses and holds up; names as the monitor's.
+// The links: what each consumer receives, loses and holds back; names are those of the monitor.
 import { byId } from './dom.mjs';
 import { scaled, withDelta } from './format.mjs';
 import { Table } from './table.mjs';

@@ -1,8 +1,8 @@
-// The stream of samples: reads /dashboard/live, and comes back by itself when it ends.
+// The stream of samples: reads /dashboard/live, and reconnects when it ends.
 
-/** Between two attempts. */
+/** Pause between two attempts. */
 const AGAIN_MS = 1000;
-/** A node that says nothing for so long is stopped, or out of reach. */
+/** A node that sends nothing for this long has stopped, or is unreachable. */
 const SILENT_MS = 5000;
 
 /** Calls `told` with every sample, and `state` with `live`, `gone` or `refused` (and why) when that changes. */
@@ -11,7 +11,7 @@ export async function follow(told, state) {
     try {
       await once(told, state);
     } catch {
-      // Whatever it was, the node is not heard of.
+      // Whatever the error, the node is not connected.
     }
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
@@ -47,7 +47,7 @@ async function once(told, state) {
   }
 }
 
-/** The data of server-sent events; '' for one without. */
+/** The data of a server-sent event; '' if it has none. */
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';

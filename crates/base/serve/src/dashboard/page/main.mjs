@@ -1,8 +1,8 @@
 // The dashboard: one page, live figures from /dashboard/live, the explorer by JSON-RPC.
 //
-// live.mjs tells a sample a second; header, chart, peers, tiles, links and latency show it, cluster what all nodes do. explorer.mjs follows the
-// address after the `#`. What is one chain's is in ledger/ledger.mjs, of which the node serves its own: what can be
-// searched and its views, the rows of blocks, the figures on top, panels that only it has.
+// live.mjs delivers a sample a second; header, chart, peers, tiles, links and latency show it, cluster shows all nodes.
+// explorer.mjs follows the address after the `#`. Code for one chain is in ledger/ledger.mjs, of which each node serves
+// its own version: searches and views, the rows of blocks, the figures on top, and additional panels.
 import { byId } from './dom.mjs';
 import * as blocks from './blocks.mjs';
 import * as chart from './chart.mjs';
@@ -17,14 +17,14 @@ import * as peers from './peers.mjs';
 import * as theme from './theme.mjs';
 import * as tiles from './tiles.mjs';
 
-/** Seconds between two drawings of charts and tables: on a machine whose cores are full the browser takes them from the node. */
+/** Seconds between redraws of charts and tables: on a machine whose cores are full the browser takes CPU time from the node. */
 const DRAWN_EVERY = 2;
-/** What is outside of the window is drawn this often all the same: a screen reader may be there. */
+/** Parts outside the window are redrawn at this interval all the same, for screen readers. */
 const UNSEEN_EVERY = 10;
 
-/** Whether the part of the page is shown that a section is in. */
+/** Whether the part of the page with this section is shown. */
 const isShown = (section) => !section.closest('main > div').hidden;
-/** Each with the section of the page that it draws. */
+/** Each drawing module with its section of the page. */
 const parts = new Map();
 const inWindow = new Set();
 let newest;
@@ -33,13 +33,13 @@ let seconds = 0;
 function draw() {
   if (!newest || document.hidden) return;
   const isTurn = seconds % UNSEEN_EVERY === 0;
-  // A section that is hidden comes with its first figures.
+  // A hidden section appears with its first figures.
   for (const [part, section] of parts) {
     if (isShown(section) && (isTurn || inWindow.has(section) || section.hidden)) part.draw(newest);
   }
 }
 
-/** What comes into the window is drawn at once. */
+/** Draws a section at once when it enters the window. */
 function watchWindow() {
   const ofSection = new Map([...parts].map(([part, section]) => [section, part]));
   const watcher = new IntersectionObserver((changes) => {
@@ -54,7 +54,7 @@ function watchWindow() {
   for (const section of parts.values()) watcher.observe(section);
 }
 
-/** Takes the sections that the ledger has something for, and its own below the chart. */
+/** Removes the sections that the ledger has no data for, and adds its own below the chart. */
 function setUp() {
   header.setUp();
   for (const [id, part] of Object.entries({ chart, latency, tiles, blocks, peers, links })) {

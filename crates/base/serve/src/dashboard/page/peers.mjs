@@ -1,12 +1,12 @@
-// Bandwidth by peer over the last five minutes, stacked: what came in one chart, what went in another. Those with most
-// of it in that time have a colour each; all others are one.
+// Bandwidth by peer over the last five minutes, stacked: received in one chart, sent in another. The peers with most
+// traffic in that time have a colour each; all others share one.
 import { byId, el } from './dom.mjs';
 import { bps, scaled } from './format.mjs';
 import { Frame, forget } from './frame.mjs';
 import { stack } from './stack.mjs';
 import { Table } from './table.mjs';
 
-/** As many as there are colours. */
+/** Number of peers with a colour. */
 const NAMED = 8;
 const OTHERS = 'others';
 const WAYS = [
@@ -14,9 +14,9 @@ const WAYS = [
   { key: 'sent', name: 'Out', rate: (row) => row.sent_bits_per_s },
 ];
 
-/** `{at, seconds, received, sent}`, the ways as maps from peer to bits a second. */
+/** `{at, seconds, received, sent}`, the directions as maps from peer to bits per second. */
 const points = [];
-/** Who has which colour; it is kept while its peer is among the first. */
+/** Colours by peer; a peer keeps its colour while it is among the first. */
 const colours = new Map();
 let table;
 
@@ -44,10 +44,10 @@ export function add({ unix_ns, seconds, bandwidth }) {
   forget(points);
 }
 
-/** Bits of a peer in the time of the charts. */
+/** Bits of a peer within the time of the charts. */
 const sum = (peer, key) => points.reduce((bits, point) => bits + point.seconds * (point[key].get(peer) ?? 0), 0);
 
-/** Gives colours to those with most; who is no longer among them gives its own back. */
+/** Assigns colours to the heaviest peers; a peer that leaves this group returns its own. */
 function colour() {
   const peers = new Set(points.flatMap(({ received }) => [...received.keys()]));
   peers.delete(OTHERS);
@@ -81,7 +81,7 @@ function drawCharts() {
 
 const total = (rates) => [...rates.values()].reduce((bits, rate) => bits + rate, 0);
 
-/** What those with a layer of their own have. */
+/** Total of the peers that have a layer of their own. */
 const ofNamed = (rates, own) => [...rates].reduce((bits, [peer, rate]) => (peer !== OTHERS && own.has(peer) ? bits + rate : bits), 0);
 
 /** A name with its colour. */

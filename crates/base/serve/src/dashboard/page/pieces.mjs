@@ -1,11 +1,11 @@
-// What the views of either chain are made of.
+// Building blocks of the views of both chains.
 import { el, scroller } from './dom.mjs';
 import { grouped, short } from './format.mjs';
 
-/** Rows at once. */
+/** Rows per page. */
 export const PAGE = 25;
 
-/** A long name, shortened, with the whole of it to copy. */
+/** A long name, shortened, with a button that copies the whole. */
 export function key(value, kind) {
   const name = kind ? el('a', { href: `#/${kind}/${value}`, class: 'mono', title: value, text: short(value) }) : el('span', { class: 'mono', title: value, text: short(value) });
   const copy = el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${value}`, text: 'copy' });
@@ -14,17 +14,17 @@ export function key(value, kind) {
       await navigator.clipboard.writeText(value);
       copy.textContent = 'copied';
     } catch {
-      // Not allowed on a plain address of another machine: then it is shown to be selected by hand.
+      // Not permitted on a plain address of another machine: then show it for manual selection.
       name.textContent = value;
     }
   });
   return el('span', { class: 'key' }, name, copy);
 }
 
-/** A text of several lines, which scrolls by itself. */
+/** A text of several lines in its own scroll frame. */
 export const pre = (label, text) => el('pre', { tabindex: '0', 'aria-label': label, text });
 
-/** To the `thing` before and the one after; `link` gives a link to a number, with a text. */
+/** Links to the previous and next `thing`; `link` makes a link to a number, with a text. */
 export const neighbours = (thing, number, link) => el('p', {}, number > 0 ? link(number - 1, `← ${thing} ${grouped(number - 1)}`) : '', ' ', link(number + 1, `${thing} ${grouped(number + 1)} →`));
 
 const row = (cells) => el('tr', {}, cells.map((cell) => el('td', { class: 'text' }, cell)));
@@ -40,7 +40,7 @@ export function blockRow(kind, number, cells) {
   return el('tr', {}, el('th', { scope: 'row' }, link), cells.map(([text, kind]) => el('td', { text, class: kind })));
 }
 
-/** A table that shows a page at a time; `rows` gives those of some items, at once or later. */
+/** A table with paging; `rows` returns the rows of some items, now or later. */
 export async function paged(label, heads, items, rows) {
   const frame = table(label, heads, await rows(items.slice(0, PAGE)));
   if (items.length <= PAGE) return [frame];

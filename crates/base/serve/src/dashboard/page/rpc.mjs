@@ -1,6 +1,6 @@
-// JSON-RPC of the node that serves this page.
+// JSON-RPC client for the node that serves this page.
 
-/** What the node answered with an error. */
+/** An error from the node. */
 export class Refused extends Error {
   constructor({ code, message, data }) {
     super(message);
@@ -8,7 +8,7 @@ export class Refused extends Error {
   }
 }
 
-/** The result of one call. */
+/** Calls one method and returns the result. */
 export async function call(method, ...params) {
   const answer = await ask({ jsonrpc: '2.0', id: 1, method, params });
   if (answer.error) throw new Refused(answer.error);
@@ -24,7 +24,7 @@ async function ask(request) {
   }
 }
 
-/** The results of several calls `[method, ...params]`, asked in one; the first error is all's. */
+/** Results of several calls `[method, ...params]` in one batch; the first error counts for all. */
 export async function together(calls) {
   if (calls.length === 0) return [];
   const answers = await ask(calls.map(([method, ...params], id) => ({ jsonrpc: '2.0', id, method, params })));

@@ -1,10 +1,10 @@
-// Rates of several over the last five minutes, one on the other.
+// Stacked rates over the last five minutes.
 import { svg } from './dom.mjs';
 import { runs } from './frame.mjs';
 
 /**
- * Draws `points` `{at}` in a frame: `layers` `{name, colour, value(point)}` from below, up to `least` at least. `told` says
- * a value in words, `more` what is added to the words below.
+ * Draws `points` `{at}` in a frame: `layers` `{name, colour, value(point)}` from below, with a scale of at least
+ * `least`. `told` formats a value, `more` is appended to the caption.
  */
 export function stack(frame, points, layers, { least, told, more = '' }) {
   const total = (point) => layers.reduce((sum, { value }) => sum + value(point), 0);

@@ -1,11 +1,11 @@
-// A table whose rows change every second and that a click on a heading sorts.
+// A table whose rows change every second, sorted by a click on a heading.
 //
-// Left to itself a browser measures each cell of a table whenever one changes. So the columns are measured when one has
-// something longer than ever, or when there is another width for them, and fixed in between.
+// By default a browser measures every cell of a table whenever one changes. So the columns are measured only when a
+// longer text than ever appears or the width changes, and are fixed in between.
 import { el, scroller } from './dom.mjs';
 import { duration } from './format.mjs';
 
-/** A column of times, which a row has in microseconds under `key`, or has not. */
+/** A column of times in microseconds, from `key` of a row if it has that. */
 export const timeColumn = (name, key) => ({
   name,
   text: (row) => (row[key] === null || row[key] === undefined ? '-' : duration(row[key] / 1e6)),
@@ -13,9 +13,9 @@ export const timeColumn = (name, key) => ({
 });
 
 /**
- * `columns`: `{name, help, text(row), order(row), isText, isName, hot(row), cell(row, td)}`. `order` makes it sortable,
- * `cell` gives the cell to the caller; noughts are dim but for names; the first column heads the row. Rows are known by
- * `key(row)`.
+ * `columns`: `{name, help, text(row), order(row), isText, isName, hot(row), cell(row, td)}`. `order` makes a column
+ * sortable, `cell` lets the caller fill the cell; zeros are dim except in names; the first column is the row header.
+ * `key(row)` identifies rows.
  */
 export class Table {
   constructor(label, columns, key) {
@@ -32,7 +32,7 @@ export class Table {
     }).observe(this.element);
   }
 
-  /** Lets the columns be as wide as they want, and keeps that. */
+  /** Lets the columns take their natural width, and keeps that. */
   measure() {
     this.isMeasured = this.element.clientWidth > 0 && this.rows.size > 0;
     this.table.classList.toggle('fixed', false);
@@ -52,7 +52,7 @@ export class Table {
     return el('th', { scope: 'col', class: isText && 'text' }, inner);
   }
 
-  /** Numbers begin with the highest; a third click takes the order of the data flow again. */
+  /** Numbers sort descending first; a third click restores the order of the data flow. */
   sort(at) {
     const first = this.columns[at].isText ? 1 : -1;
     if (this.sorted?.at !== at) this.sorted = { at, direction: first };
@@ -114,7 +114,7 @@ export class Table {
     td.classList.toggle('nothing', !isName && ['0', '0.00', '-'].includes(value));
   }
 
-  /** Something longer than ever in a column. */
+  /** A column has a longer text than ever. */
   sees({ length }, at) {
     if (length <= this.longest[at]) return;
     this.longest[at] = length;

@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, or as the button says; kept for the next visit.
+// Light or dark: by the system, or by the button; kept for the next visit.
 import { byId, el } from './dom.mjs';
 
 const KEY = 'hearth-theme';
@@ -12,7 +12,7 @@ export function setUp(changed) {
     try {
       localStorage.setItem(KEY, next);
     } catch {
-      // Where nothing may be kept, it holds as long as the page.
+      // If storage is not permitted, the choice lasts as long as the page.
     }
     chosen = next;
     apply(next);
@@ -27,7 +27,7 @@ function stored() {
   try {
     chosen ??= localStorage.getItem(KEY);
   } catch {
-    // Nothing may be read either.
+    // Reading storage may be forbidden, too.
   }
   return CHOICES.includes(chosen) ? chosen : 'system';
 }

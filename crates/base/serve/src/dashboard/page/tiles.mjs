@@ -1,10 +1,10 @@
-// The tiles: numbers as the monitor's, and where each one's time went in the last two minutes as a strip.
+// The tiles: the monitor's figures, and a strip of where each tile's time went in the last two minutes.
 import { byId, el } from './dom.mjs';
 import { duration, percent, withDelta } from './format.mjs';
 import { TILES } from './ledger/ledger.mjs';
 import { Table } from './table.mjs';
 
-/** In the order in which a strip stacks them, from below; waiting is what is left. */
+/** Regimes in the order in which a strip stacks them, from below; the rest is waiting. */
 const ALL_REGIMES = [
   ['finish', 'finish', 'useful work'],
   ['filt2', 'filt2', 'dropped after reading'],
@@ -20,7 +20,7 @@ const REGIMES = ALL_REGIMES.filter(([regime]) => TILES.regimes?.includes(regime)
 const SECONDS = 120;
 const HEIGHT = 22;
 
-/** Of each tile the shares of the last seconds, and how many there were in all. */
+/** Each tile's shares of the last seconds, and the total number of seconds. */
 const histories = new Map();
 const colours = new Map();
 let table;
@@ -50,7 +50,7 @@ const ALL_COLUMNS = [
   { name: 'tid', text: (t) => `${t.tid}`, order: (t) => t.tid },
   { name: 'cores', help: 'CPU time in a second', text: (t) => t.cpu.toFixed(2), order: (t) => t.cpu },
 ];
-/** Those that the ledger's tiles have something in; without a choice of its own, all but the last. */
+/** The columns that the ledger's tiles use; by default all but the last. */
 const COLUMNS = TILES.columns ? ALL_COLUMNS.filter(({ name }) => TILES.columns.includes(name)) : ALL_COLUMNS.slice(0, -1);
 
 export function setUp() {
@@ -62,7 +62,7 @@ export function setUp() {
   byId('tiles').append(table.element);
 }
 
-/** Keeps a sample, whether anybody sees it or not. */
+/** Keeps a sample, even while the section is hidden. */
 export function add(sample) {
   const known = new Set(sample.tiles.map(({ tile }) => tile));
   for (const name of histories.keys()) if (!known.has(name)) histories.delete(name);
@@ -77,14 +77,14 @@ export function add(sample) {
 
 export const draw = (sample) => table.show(sample.tiles);
 
-/** Another palette: the strips are drawn anew with the next sample. */
+/** After a change of theme the strips are redrawn with the next sample. */
 export function recolour() {
   colours.clear();
   document.querySelectorAll('.strip').forEach((canvas) => delete canvas.drawn);
   table.show(table.data);
 }
 
-/** As the style sheet has it now. */
+/** The current colours of the style sheet. */
 function colour(regime) {
   if (!colours.has(regime)) colours.set(regime, getComputedStyle(document.querySelector(`.swatch.${regime}`)).backgroundColor);
   return colours.get(regime);
@@ -94,7 +94,7 @@ function strip({ tile, regimes }, cell) {
   const canvas = cell.firstChild ?? cell.appendChild(el('canvas', { class: 'strip', role: 'img', width: SECONDS, height: HEIGHT }));
   const { shares, count } = histories.get(tile) ?? { shares: [], count: 0 };
   const context = canvas.getContext('2d');
-  // What is drawn already is moved; all of it is drawn anew after another palette, or a long time out of sight.
+  // Shifts the existing drawing; redraws all of it after a change of theme, or a long time out of sight.
   const fresh = Math.min(count - (canvas.drawn ?? -Infinity), shares.length);
   if (fresh < shares.length) context.drawImage(canvas, -fresh, 0);
   else context.clearRect(0, 0, SECONDS, HEIGHT);

@@ -1,44 +1,44 @@
-// The map of a cluster: regions where they are, what is between them, each node with its colour and state. Nothing of it
-// comes from outside: the land is dots out of outlines of our own. A map whose regions have no place is a ring.
+// The map of a cluster: regions at their places, the network between them, each node with its colour and state. It
+// loads nothing from outside: the land is dots from outlines of our own. Regions without places form a ring.
 import { el, setText, svg } from './dom.mjs';
 import { bps, grouped } from './format.mjs';
 import { isLand } from './land.mjs';
 
-/** The circle of a node, px. */
+/** Radius of a node's circle, px. */
 const NODE = 6.5;
-/** From the centre of one node to that of the next. */
+/** Distance between the centres of neighbouring nodes. */
 const APART = 2 * NODE + 4;
-/** Beyond so many nodes a region is a spiral and no ring. */
+/** With more nodes than this a region is a spiral instead of a ring. */
 const RING_MAX = 8;
 const GOLDEN = Math.PI * (3 - Math.sqrt(5));
-/** What is seen of the world at least, degrees from west to east. */
+/** Minimum width of the view, degrees from west to east. */
 const WIDTH_MIN = 110;
 const MARGIN = 26;
-/** As far north and south as there is anything to see. */
+/** Northern and southern limits of the view. */
 const [NORTH, SOUTH] = [80, -56];
-/** Of a letter, px. */
+/** Width of a letter, px. */
 const LETTER = 7.6;
 
 const STATES = { serves: 'up', silent: 'no answer', ended: 'ended' };
 
-/** Whether a node does not reach half of the `others` or more. */
+/** Whether a node is cut off from half of the `others` or more. */
 const isCutOff = ({ cut_from: from, others }) => from > 0 && from * 2 >= others;
 
-/** Whether a node is not with the others. */
+/** Whether a node is down, silent, or cut off. */
 export const isOff = (node) => node.state !== 'serves' || isCutOff(node);
 
-/** What a node's state is, in words. */
+/** A node's state in words. */
 export function stateOf(node) {
   const { state, cut_from: from } = node;
   if (state !== 'serves' || from === 0) return STATES[state];
   return isCutOff(node) ? `cut off from ${from}` : `up, without ${from}`;
 }
 
-/** Degrees north as they are drawn, after Miller: the north is not as large as Mercator has it. */
+/** Latitude in the Miller projection, which stretches the north less than Mercator. */
 const upwards = (latitude) => (1.25 * Math.log(Math.tan(Math.PI / 4 + (0.4 * latitude * Math.PI) / 180)) * 180) / Math.PI;
 const latitudeOf = (up) => ((Math.atan(Math.exp((up * Math.PI) / 180 / 1.25)) - Math.PI / 4) / 0.4) * (180 / Math.PI);
 
-/** The part of the world that has the regions in it, and the scale on which it fills `width`. */
+/** The part of the world that contains the regions, and the scale at which it fills `width`. */
 function view(regions, width, height) {
   const [xs, ys] = [regions.map(({ longitude }) => longitude), regions.map(({ latitude }) => upwards(latitude))];
   const [middle, up] = [xs, ys].map((values) => (Math.min(...values) + Math.max(...values)) / 2);
@@ -54,7 +54,7 @@ function view(regions, width, height) {
   };
 }
 
-/** Where a region's nodes are about its centre, and how far that goes. */
+/** Positions of a region's nodes around its centre, and their extent. */
 function around(count) {
   if (count === 1) return { spots: [[0, 0]], radius: NODE + 4 };
   const ring = APART / 2 / Math.sin(Math.PI / Math.min(count, RING_MAX));
@@ -66,7 +66,7 @@ function around(count) {
   return { spots, radius: Math.max(...spots.map(([x, y]) => Math.hypot(x, y))) + NODE + 4 };
 }
 
-/** Moves groups of nodes that would lie on each other apart, and all into the drawing. */
+/** Moves overlapping groups of nodes apart, and all of them into the drawing. */
 function spread(groups, width, height) {
   for (let turn = 0; turn < 60; turn++) {
     groups.forEach((one, at) => {
@@ -90,7 +90,7 @@ function spread(groups, width, height) {
 
 const overlaps = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 
-/** The map in `parent`. */
+/** The map, drawn in `parent`. */
 export class WorldMap {
   constructor(parent, title) {
     this.words = el('p', { class: 'quiet', id: 'map-words', text: 'no figures yet' });
@@ -105,7 +105,7 @@ export class WorldMap {
     }).observe(this.frame);
   }
 
-  /** Shows a cluster; `colours` are those of its nodes, by name. */
+  /** Shows a cluster; `colours` maps node names to colours. */
   show(cluster, colours) {
     Object.assign(this, { cluster, colours });
     const { width } = this;
@@ -136,7 +136,7 @@ export class WorldMap {
     return groups;
   }
 
-  /** The dots are drawn where the view is another. */
+  /** Redraws the dots only if the view has changed. */
   drawLand(seen, width, height) {
     const corner = seen ? Object.values(seen.world(0, 0)).map((value) => value.toFixed(3)) : 'none';
     const key = `${width} ${height} ${corner}`;
@@ -170,7 +170,7 @@ export class WorldMap {
   }
 }
 
-/** The region's name beside its nodes, where nothing else is. */
+/** The region's name next to its nodes, where there is room. */
 function name(group, taken, width, height) {
   const { x, y, radius, name: text } = group;
   const wide = text.length * LETTER;
@@ -188,12 +188,12 @@ function name(group, taken, width, height) {
   return label;
 }
 
-/** The arc between two regions, and its round trip where there is room for it. */
+/** The arc between two regions, with its round trip if there is room. */
 function between(link, groups, taken) {
   const { regions, rtt_ms: rtt, cut } = link;
   const [a, b] = regions.map((region) => groups.find(({ number }) => number === region)).sort((one, other) => one.x - other.x);
   const [dx, dy] = [b.x - a.x, b.y - a.y];
-  // Bent northwards, so that arcs of one region to two near ones lie apart.
+  // Bent northwards, so that arcs from one region to two close ones stay apart.
   const bend = 0.16 + 0.05 * ((regions[0] + regions[1]) % 3);
   const top = { x: (a.x + b.x) / 2 + dy * bend, y: (a.y + b.y) / 2 - dx * bend };
   const state = cut === 0 ? '' : cut < 1 ? ' partly' : ' cut';
@@ -215,7 +215,7 @@ function between(link, groups, taken) {
   return { link, line, label: [label] };
 }
 
-/** What the map shows, for who does not see it; with the round trips that had no room in it. */
+/** A text alternative of the map, including the round trips that had no room in it. */
 function inWords({ nodes, regions, links }, unsaid) {
   const of = (state) => nodes.filter((node) => node.state === state);
   const listed = (some, what) => (some.length ? ` ${some.map(({ node, region }) => `${node} (${regions[region].name})`).join(', ')}: ${what}.` : '');

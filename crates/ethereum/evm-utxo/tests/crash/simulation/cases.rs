@@ -15,15 +15,15 @@ use super::run::{Mark, Run};
 
 /// Blocks that are executed after most starts.
 const FEW: u64 = 2;
-/// Of so many cases one executes everything that is left, and one has a second end during its start.
+/// One in this many cases executes everything that is left, and one has a second crash during its start.
 const RARE: usize = 8;
 /// Faults of each kind, at steps drawn by the seed.
 const FAULTS: usize = 8;
 
-/// What ends or fails, and before which step.
+/// The crash or fault, and the disk step before which it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// The process ends.
+    /// The process is killed.
     Kill(usize),
     /// The process ends in the middle of the step, if it is a write.
     Torn(usize),
@@ -93,7 +93,7 @@ pub struct Simulation {
     model: Model,
     run: Run,
     pub counts: Counts,
-    /// What was done and found, for the digest.
+    /// Record of actions and results, for the digest.
     found: Vec<u8>,
 }
 
@@ -147,13 +147,13 @@ impl Simulation {
         self.counts.cases += 1;
     }
 
-    /// What a seed has done and found so far, as one number.
+    /// Returns a digest of the seed's actions and results so far.
     pub fn digest(&self) -> u32 {
         crc(&[&self.found])
     }
 
     fn result(&mut self, case: Case) -> Result<(), String> {
-        // Each case has numbers of its own, so that it can be run alone.
+        // Each case has its own random numbers, so that it can be run alone.
         let mut random = Random(self.seed ^ (u64::from(crc(&[case.to_string().as_bytes()])) << 16));
         match case {
             Case::Kill(step) | Case::Torn(step) => {
@@ -179,7 +179,7 @@ impl Simulation {
         restart(&self.model, files, &Promise { blocks, ..*promise })
     }
 
-    /// What outlives the end of the process before a step.
+    /// The state that must survive a kill before a step.
     fn killed(&self, step: usize) -> Promise<'_> {
         let mark = self.run.promised(step);
         let acknowledged = &self.run.acknowledged[..mark.acknowledged];
@@ -203,7 +203,7 @@ impl Simulation {
             let step = random.index(first.trace.steps.len() + 1);
             let is_second_kill = random.below(2) == 0;
             let files = end(&first.trace, step, is_second_kill, random);
-            // What the first end left counts as synced.
+            // Whatever survived the first crash counts as synced.
             let may_lose_waiting = !is_kill || !is_second_kill;
             let acknowledged: &[B256] = if may_lose_waiting { &[] } else { promise.acknowledged };
             let promise = Promise { acknowledged, may_lose_waiting, ..promise };
@@ -213,7 +213,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A fault during a run of its own. However the node took it, what it promised outlives it.
+    /// Runs with one disk fault. However the node handles it, its promises must survive.
     fn fault(&mut self, fault: DiskFault, random: &mut Random) -> Result<(), String> {
         let run = Run::new(&self.model, Some(fault))?;
         let steps = run.trace.steps.len();
@@ -237,7 +237,7 @@ impl Simulation {
     }
 }
 
-/// What outlives the end of the machine: transactions that wait are on no disk for certain.
+/// The state that must survive a power loss: waiting transactions may be lost.
 fn powerless(mark: &Mark) -> Promise<'static> {
     Promise { head: mark.synced, acknowledged: &[], may_lose_waiting: true, blocks: FEW }
 }

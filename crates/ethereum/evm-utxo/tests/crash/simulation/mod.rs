@@ -1,8 +1,8 @@
-//! One node on a simulated disk, by seed and on virtual time: it ends at every step, loses its power, meets a full or a
-//! failing disk, starts again, and is compared with a model that met nothing of this.
+//! One node on a simulated disk, by seed and on virtual time: it is killed at every step, loses power, meets a full or
+//! a failing disk, restarts, and is compared with a model without any of these.
 //!
-//! `HEARTH_SEED` is the first seed, 1 without it; `HEARTH_SIMULATE_SEEDS` says how many there are, and `HEARTH_CASE`
-//! runs one case alone. See docs/simulation-evm.md.
+//! `HEARTH_SEED` is the first seed, 1 by default; `HEARTH_SIMULATE_SEEDS` sets their number, and `HEARTH_CASE` runs one
+//! case alone. See docs/simulation-evm.md.
 
 mod cases;
 mod model;

@@ -1,4 +1,4 @@
-//! What happens without faults: the traffic of a seed, and the chain that comes of it in memory.
+//! The fault-free run: the traffic of a seed, and the resulting chain in memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ const BLOCKS: u64 = 36;
 /// After which blocks the state is written to a checkpoint.
 const CHECKPOINTS: [u64; 2] = [13, 27];
 
-/// One thing that is done to the node.
+/// One action on the node.
 pub enum Act {
-    /// A burst of transactions, and which of them are taken.
+    /// Submits a burst; holds which transactions are accepted.
     Submit(Vec<Bytes>, Vec<Option<B256>>),
     /// A block is made.
     Mine,
-    /// What the thread that syncs does.
+    /// One pass of the sync thread.
     Sync,
     /// A checkpoint of the state.
     Checkpoint,
 }
 
-/// What a seed gives.
+/// The expected run of a seed.
 pub struct Model {
     pub acts: Vec<Act>,
     /// By number, from block zero on.
     pub blocks: Vec<Arc<Block>>,
     /// The outputs' transactions of each block.
     pub side: Vec<Vec<Bytes>>,
-    /// What stands for the outputs after each block.
+    /// The UTXO commitment after each block.
     pub commitments: Vec<B256>,
     /// The outputs' totals after each block.
     pub totals: Vec<Totals>,
-    /// In which block each transaction is that was ever taken; nothing of those that wait at the end. Others are not
-    /// in it: they were replaced, or could be in no block.
+    /// The block that includes each accepted transaction; `None` if it still waits at the end. Transactions that were
+    /// replaced or could not be in a block are missing.
     pub fates: HashMap<B256, Option<u64>>,
 }
 

@@ -1,4 +1,4 @@
-//! The node under test: keys, configuration, and what is true of every chain of it.
+//! The node under test: keys, configuration, and invariants of every chain of it.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use hearth_utxo::amount::to_wei;
 use hearth_utxo::prism::ADDRESS;
 
 pub const CHAIN: u64 = 31337;
-/// Accounts and owners.
+/// Number of accounts and of owners.
 pub const N: u8 = 4;
-/// Blocks that are kept at least. A file has as many, so that a run begins a third file and lets go of the first.
+/// Minimum number of blocks kept. A file has as many, so a run begins a third file and removes the first.
 pub const RETAINED: u64 = 16;
 /// From each block to the next: the chain's time is virtual.
 const BLOCK_S: u64 = 12;
@@ -29,7 +29,7 @@ pub fn owner(n: u8) -> OwnerKey {
     OwnerKey(key(n).public_key())
 }
 
-/// Opens the chain in `dir`, or one in memory. It does nothing by itself: blocks, syncs and checkpoints come on demand.
+/// Opens the chain in `dir`, or one in memory. Blocks, syncs and checkpoints happen only on demand.
 pub fn open(dir: Option<&Path>) -> Result<Chain, ChainError> {
     let config = ChainConfig {
         dir: dir.map(Path::to_owned),
@@ -45,7 +45,7 @@ pub fn open(dir: Option<&Path>) -> Result<Chain, ChainError> {
     Ok(chain)
 }
 
-/// Stops a chain in order and closes its files.
+/// Stops a chain cleanly and closes its files.
 pub fn close(chain: Chain) {
     chain.stop();
     drop(chain);
@@ -57,10 +57,10 @@ pub fn burnt<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> U256 {
     blocks.into_iter().map(of).sum()
 }
 
-/// Says what is wrong with the sums of the native asset, after blocks that have burnt so much.
+/// Checks the sums of the native asset, after blocks that have burnt `burnt` wei.
 pub fn check_sums(chain: &Chain, burnt: U256) -> Result<(), String> {
     let balance = |entry: Entry| match entry {
-        // What went through the contract stays with it, and is in outputs.
+        // The contract keeps what went through it, as the outputs' backing.
         Entry::Account { address, account } if address != ADDRESS => account.balance,
         _ => U256::ZERO,
     };

@@ -1,4 +1,4 @@
-//! A node that starts from what an end has left, compared with the model.
+//! A node that starts from the files left by a crash, compared with the model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use hearth_wal::simulated::{Files, SimulatedDisk, Trace};
 use super::model::Model;
 use super::node::{self, RETAINED};
 
-/// The files of transactions that wait. They are never synced: a start refuses one whose beginning a power loss took,
-/// and names it, and a user moves it away.
+/// The files of waiting transactions. They are never synced: if a power loss destroyed the beginning of one, a start
+/// refuses and names it, and the user moves it away.
 const WAITING: [&str; 2] = ["pool.log", "utxo.pool"];
 
-/// What must be true after a start.
+/// What must hold after a start.
 pub struct Promise<'a> {
     /// No older block is the newest.
     pub head: u64,
@@ -30,13 +30,13 @@ pub struct Promise<'a> {
     pub blocks: u64,
 }
 
-/// What a start found and did.
+/// The result of a start.
 pub struct Restart {
     /// The newest block that was there.
     pub head: u64,
     /// How many files of waiting transactions were moved away.
     pub moved_away: usize,
-    /// All that was done to the disk, up to an orderly stop.
+    /// All disk steps, up to a clean stop.
     pub trace: Trace,
 }
 
@@ -64,7 +64,7 @@ pub fn restart(model: &Model, files: Files, promise: &Promise<'_>) -> Result<Res
     Ok(Restart { head, moved_away, trace: disk.trace() })
 }
 
-/// Takes the file away that an error names, if it is one of those that may be damaged.
+/// Moves the file that an error names away, if it is one that may be damaged.
 fn move_away(dir: &Path, error: &ChainError) -> Result<(), String> {
     let text = error.to_string();
     let named = WAITING.iter().find(|name| text.contains(&format!("{name} at byte")));
@@ -101,7 +101,7 @@ fn compare(model: &Model, chain: &Chain, promise: &Promise<'_>) -> Result<(), St
     promise.acknowledged.iter().try_for_each(|hash| is_kept(model, chain, number, hash))
 }
 
-/// Whether an acknowledged transaction is in a block or waits, unless the model knows that it was given up.
+/// Whether an acknowledged transaction is in a block or waits, unless the model knows that it was dropped.
 fn is_kept(model: &Model, chain: &Chain, head: u64, hash: &B256) -> Result<(), String> {
     let Some(landed) = model.fates.get(hash) else { return Ok(()) };
     let is_in_block = landed.is_some_and(|number| number <= head);

@@ -1,4 +1,4 @@
-//! A node that does what the model did, on a simulated disk: with nothing wrong, or through one fault of the disk.
+//! A node that repeats the model's actions on a simulated disk: without faults, or through one disk fault.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::node;
 /// How often something is tried again that the disk has refused.
 const TRIES: usize = 4;
 
-/// What the node had promised when the disk had done so many steps.
+/// The node's promises after a number of disk steps.
 #[derive(Clone, Debug, Default)]
 pub struct Mark {
     pub step: usize,
@@ -26,13 +26,13 @@ pub struct Mark {
     pub acknowledged: usize,
 }
 
-/// What a run did.
+/// The record of a run.
 #[derive(Default)]
 pub struct Run {
     pub trace: Trace,
-    /// In order; the first promises nothing.
+    /// In order of steps; the first promises nothing.
     pub marks: Vec<Mark>,
-    /// Transactions that were taken, in order.
+    /// Accepted transactions, in order.
     pub acknowledged: Vec<B256>,
     /// Whether the planned fault has happened.
     pub has_failed: bool,
@@ -41,7 +41,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Everything in the model, in a folder of its own.
+    /// Runs the whole model in a folder of its own.
     pub fn new(model: &Model, fault: Option<DiskFault>) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let disk = SimulatedDisk::new(folder.path(), Files::new()).map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ impl Run {
         self.marks.push(Mark { step, head: chain.head().number(), synced: chain.synced(), acknowledged });
     }
 
-    /// What was promised before step `count`.
+    /// Returns the promises made before step `count`.
     pub fn promised(&self, count: usize) -> &Mark {
         let before = self.marks.partition_point(|mark| mark.step <= count);
         &self.marks[before - 1]
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// Submits a burst, and again what the disk did not keep of it.
+    /// Submits a burst, and resubmits transactions that the disk did not keep.
     fn submit(
         &mut self,
         chain: &Chain,

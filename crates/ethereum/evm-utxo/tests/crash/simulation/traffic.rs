@@ -14,10 +14,10 @@ use hearth_utxo::{AssetId, OutPoint, Output};
 
 use super::node::{CHAIN, N, key, owner};
 
-/// Wei for a unit of gas at most: more than the base fee ever comes to.
+/// Maximum fee in wei per unit of gas: above any base fee in the runs.
 const PRICE: u128 = 100_000_000_000;
 const COIN: u64 = 1_000_000;
-/// What a token's maker has of it.
+/// Initial supply that a token's creator holds.
 const SUPPLY: u64 = 1_000_000;
 
 /// `SSTORE(caller, SUPPLY)`, as a token's constructor does it.
@@ -34,10 +34,10 @@ const TOKEN: [u8; 42] = [
     0x00, 0x00, // never reached
     0x5b, 0x60, 0x00, 0x60, 0x00, 0xfd, // REVERT
 ];
-/// Destroys itself while it is made; what it was sent goes to its maker.
+/// Self-destructs during its creation; its balance goes to its creator.
 const GONE: [u8; 2] = [0x33, 0xff];
 
-/// What sends. It knows which tokens there are.
+/// Generates transactions. It knows which tokens exist.
 #[derive(Default)]
 pub struct Traffic {
     tokens: Vec<Address>,
@@ -105,13 +105,13 @@ fn creation(constructor: &[u8], code: &[u8]) -> Bytes {
     [constructor, &copy, code].concat().into()
 }
 
-/// Two words: to whom, and how much of a token.
+/// Encodes two words: recipient and token amount.
 fn token_input(to: Address, amount: u64) -> Bytes {
     [to.into_word().0, U256::from(amount).to_be_bytes::<32>()].concat().into()
 }
 
 impl Traffic {
-    /// The first burst: everybody gets outputs.
+    /// The first burst: every owner gets outputs.
     pub fn first(chain: &Chain) -> Vec<Bytes> {
         let calls = (1..=N).map(|n| call(CHAIN, 0, PRICE, &owner(n), 5 * COIN, &signer(n)));
         let mut raw: Vec<Bytes> = calls.map(|tx| tx.raw).collect();
@@ -121,7 +121,7 @@ impl Traffic {
         raw
     }
 
-    /// The next burst: of one to three of what there is.
+    /// The next burst: one to three kinds of traffic that are possible now.
     pub fn burst(&self, chain: &Chain, random: &mut Random) -> Vec<Bytes> {
         let mut nonces = [0; N as usize + 1];
         for n in 1..=N {

@@ -1,4 +1,4 @@
-//! A ledger whose machine loses its power, or whose disk does not sync.
+//! A ledger on a machine that loses power, or on a disk that does not sync.
 
 use hearth_wal::mount::{Mount, mount};
 use hearth_wal::simulated::{DiskFault, FaultKind, Files, SimulatedDisk, lay_out};

@@ -1,4 +1,4 @@
-// The newest blocks of this chain: their headers, and how many transactions each has, which is little to send at any rate.
+// The newest blocks of this chain: headers and transaction counts, which are little data at any rate.
 import { grouped, scaled, when } from '../format.mjs';
 import { blockRow } from '../pieces.mjs';
 import { call, together } from '../rpc.mjs';
@@ -14,13 +14,13 @@ export const heads = [
   { name: 'hash', isText: true },
 ];
 
-/** The last blocks, the newest first. */
+/** The last blocks, newest first. */
 export async function newest(count) {
   const head = number(await call('eth_blockNumber'));
   return Array.from({ length: Math.min(count, head + 1) }, (_, back) => head - back);
 }
 
-/** `[number, row]` of those that can be shown: a chain may go back meanwhile. */
+/** `[number, row]` of the blocks that can be shown: a chain may be reverted meanwhile. */
 export async function rows(numbers) {
   const asked = ['eth_getHeaderByNumber', 'eth_getBlockTransactionCountByNumber'];
   const found = await together(numbers.flatMap((block) => asked.map((method) => [method, quantity(block)])));

@@ -1,4 +1,4 @@
-// The ledger of this node is Ethereum's.
+// Settings of the page for an Ethereum ledger.
 import { DROPPED, TXN, cores } from '../figures.mjs';
 import { grouped, percent, scaled } from '../format.mjs';
 import * as BLOCKS from './blocks.mjs';
@@ -9,7 +9,7 @@ export { BLOCKS };
 export { PANELS } from './panels.mjs';
 export { understand } from './words.mjs';
 
-/** What there is a view of. */
+/** Kinds of views. */
 export const VIEWS = { block, transaction, address: account, owner };
 
 /** How full the blocks of the last second were. */
@@ -27,10 +27,10 @@ export const FIGURES = [
   cores((sample) => sample.tiles.reduce((sum, tile) => sum + tile.cpu, 0)),
 ];
 
-/** No links join its stages, no packets come by address, and no transaction carries the time of its receipt. */
+/** Hidden sections: no links join the stages, no packets have a peer address, and no transaction carries its receipt time. */
 export const WITHOUT = ['latency', 'peers', 'links'];
 
-/** Its stages are work on threads that share the cores. */
+/** Columns of the stages, whose threads share the cores. */
 export const TILES = {
   title: 'Stages',
   columns: ['tile', 'time', 'sig', 'stale', '% wait', '% finish', 'heart', 'cores'],

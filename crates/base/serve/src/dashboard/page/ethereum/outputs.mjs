@@ -1,11 +1,11 @@
-// The explorer's views of the ledger of outputs beside the EVM: its transactions, what a block did in it, an owner.
+// Explorer views of the UTXO ledger: its transactions, its part of a block, an owner.
 import { el, fact } from '../dom.mjs';
 import { decimal, grouped, when } from '../format.mjs';
 import { key, paged, table } from '../pieces.mjs';
 import { call, together } from '../rpc.mjs';
 import { number, quantity } from './words.mjs';
 
-/** Decimals of the coin that both ledgers have, in this one. */
+/** Decimals of the native coin in this ledger. */
 const NATIVE_DECIMALS = 6;
 const NATIVE = { code: 'native', decimals: quantity(NATIVE_DECIMALS) };
 const KINDS = { transfer: 'sends outputs', issue: 'issues an asset', prism: 'takes coins to the EVM', received: 'came from the EVM' };
@@ -16,17 +16,17 @@ const amount = (units, { code, decimals }) => `${decimal(units, number(decimals)
 
 const native = (units) => amount(units, NATIVE);
 
-/** What is known of assets, by id; one that is not known is counted in its smallest units. */
+/** Known assets by id; an unknown one is counted in its smallest units. */
 async function assetsOf(outputs) {
   const ids = [...new Set(outputs.map(({ asset }) => asset))].filter((id) => id !== 'native');
   const found = await together(ids.map((id) => ['utxo_getAsset', id]));
   return new Map([['native', NATIVE], ...ids.map((id, at) => [id, found[at] ?? { code: `of ${id}`, decimals: '0x0' }])]);
 }
 
-/** The transaction of an output, `0x…:index`. */
+/** The transaction of an output `0x…:index`. */
 const origin = (outPoint) => el('span', {}, key(outPoint.split(':')[0], 'transaction'), `, output ${grouped(Number(outPoint.split(':')[1]))}`);
 
-/** A memo: text where it is some, else its bytes. */
+/** A memo: as text if it is text, else as bytes. */
 function memoText(memo) {
   const bytes = new Uint8Array((memo.slice(2).match(/../g) ?? []).map((byte) => parseInt(byte, 16)));
   try {
@@ -42,7 +42,7 @@ async function outputsTable(label, outputs) {
   return paged(label, ['output', 'amount', 'owner', 'memo'], outputs, (some) => some.map(row));
 }
 
-/** The parts of a transaction of this ledger that is in a block or waits: `tx` as `utxo_getTransaction` tells it. */
+/** The parts of a transaction of this ledger that is in a block or waits: `tx` as returned by `utxo_getTransaction`. */
 export async function transactionParts(tx, blockLink) {
   if (tx.status === 'dropped') return [el('p', { class: 'bad', text: 'It was dropped.' }), el('dl', { class: 'facts' }, fact('why', tx.reason))];
   const landed = tx.status === 'included';
@@ -70,7 +70,7 @@ export async function transactionParts(tx, blockLink) {
   ].flat();
 }
 
-/** What the block of a number did in this ledger. */
+/** A block's transactions on this ledger. */
 export const inBlock = (at) => call('utxo_getBlock', quantity(at));
 
 /** The same as a table. */
@@ -81,7 +81,7 @@ export async function blockParts(transactions) {
   return [el('h3', { text: 'Transactions of the ledger of outputs' }), ...(await paged('Transactions of the ledger of outputs in the block', heads, transactions, (some) => some.map(row)))];
 }
 
-/** `#/owner/hearth1…` */
+/** The view `#/owner/hearth1…`. */
 export async function owner(address, place) {
   const [balances, { outputs, next }] = await together([
     ['utxo_getBalances', address],

@@ -1,4 +1,4 @@
-// What only a node of this chain has: blocks with their gas and how long they take to make, and a pool.
+// Panels that only nodes of this chain have: blocks with their gas and durations, and the pool.
 import { Curves, mean } from '../curves.mjs';
 import { el } from '../dom.mjs';
 import { duration, grouped, scaled } from '../format.mjs';
@@ -6,7 +6,7 @@ import { Table, timeColumn } from '../table.mjs';
 
 const TOTAL = 'total';
 
-/** What each part of a block's time is. */
+/** Description of each part of a block's time. */
 const PARTS = {
   begin: 'transactions are chosen',
   check: 'what was submitted meanwhile is checked, on all threads',
@@ -17,7 +17,7 @@ const PARTS = {
   [TOTAL]: 'all of it, from choosing to publishing',
 };
 
-/** A card `{section, place(id, title)}`, with charts side by side. */
+/** A card `{section, place(id, title)}` with charts next to each other. */
 function card(id, title, note) {
   const heading = el('h2', { id: `${id}-title` }, `${title} `, el('small', { text: note }));
   const charts = el('div', { class: 'charts' });
@@ -31,7 +31,7 @@ function card(id, title, note) {
   return { section, chart };
 }
 
-/** How long the blocks of a second took, in milliseconds at the median; undefined where there was none. */
+/** Median duration of a second's blocks, in milliseconds; undefined if there were none. */
 function took({ evm }) {
   const total = evm?.block_parts.find(({ stage }) => stage === TOTAL);
   return total && total.p50_us / 1000;

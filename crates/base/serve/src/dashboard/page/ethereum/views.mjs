@@ -1,4 +1,4 @@
-// The explorer's views of this chain: a block, a transaction, an account. Each asks the node and places what it answers.
+// Explorer views of this chain: a block, a transaction, an account. Each queries the node and shows the answer.
 import { el, fact } from '../dom.mjs';
 import { grouped, percent, when } from '../format.mjs';
 import { PAGE, key, neighbours, paged, pre, table } from '../pieces.mjs';
@@ -6,11 +6,11 @@ import { call, together } from '../rpc.mjs';
 import { blockParts, inBlock, transactionParts } from './outputs.mjs';
 import { byteCount, ether, gwei, number, quantity } from './words.mjs';
 
-/** Between two looks at a transaction that waits. */
+/** Interval between polls of a waiting transaction. */
 const AGAIN_MS = 700;
-/** Blocks back in which a contract's logs are looked for. */
+/** Number of recent blocks that are searched for a contract's logs. */
 const LOGS_BACK = 1000;
-/** Signatures of events that nearly every token has. */
+/** Event signatures that nearly every token has. */
 const EVENTS = {
   '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef': 'Transfer',
   '0x8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925': 'Approval',
@@ -21,12 +21,12 @@ const blockLink = (block, text = grouped(block)) => el('a', { href: `#/block/${b
 
 const outcome = (receipt) => (number(receipt.status) ? el('span', { class: 'good', text: 'success' }) : el('span', { class: 'bad', text: 'failed' }));
 
-/** Where a transaction goes: an account, or the contract that it makes. */
+/** Destination of a transaction: an account, or the contract that it creates. */
 const target = ({ to }, receipt) => (to ? key(to, 'address') : el('span', {}, 'makes ', receipt?.contractAddress ? key(receipt.contractAddress, 'address') : 'a contract'));
 
 const share = (part, whole) => `${grouped(part)} of ${grouped(whole)} (${percent(whole ? part / whole : 0)} %)`;
 
-/** `#/block/N` */
+/** The view `#/block/N`. */
 export async function block(value, place) {
   const wanted = Number(value);
   const title = el('h1', { text: `Block ${grouped(wanted)}` });
@@ -73,13 +73,13 @@ async function transactionRows(hashes) {
   const found = await together(hashes.flatMap((hash) => asked.map((method) => [method, hash])));
   return hashes.map((hash, at) => {
     const [tx, receipt] = [found[2 * at], found[2 * at + 1]];
-    // The chain may have gone back since the block was shown.
+    // The chain may have been reverted since the block was shown.
     if (!tx || !receipt) return [key(hash, 'transaction'), 'it is in no block any more', '', '', '', ''];
     return [key(hash, 'transaction'), outcome(receipt), key(tx.from, 'address'), target(tx, receipt), ether(tx.value), grouped(number(receipt.gasUsed))];
   });
 }
 
-/** `#/transaction/HASH`; the hash may be of the ledger of outputs, or a block's. */
+/** The view `#/transaction/HASH`; the hash may also be one of the UTXO ledger, or a block's. */
 export async function transaction(hash, place, isCurrent) {
   const title = el('h1', {}, 'Transaction ', key(hash));
   while (isCurrent()) {
@@ -124,7 +124,7 @@ function waiting(tx, { reason }) {
   ];
 }
 
-/** Who sends what to whom. */
+/** Sender, recipient and value. */
 const sent = (tx, receipt) => [fact('from', key(tx.from, 'address')), fact('to', target(tx, receipt)), fact('value', ether(tx.value))];
 
 const detail = (tx) => [fact('nonce', grouped(number(tx.nonce))), fact('type', TYPES[number(tx.type)] ?? tx.type)];
@@ -152,7 +152,7 @@ async function landed(tx, receipt) {
   ];
 }
 
-/** Why it failed, by executing it again; not for ever: the states of old blocks are not kept. */
+/** Finds the reason of a failure by executing it again; only while the state of its block is kept. */
 async function reason(hash) {
   try {
     const { error, revertReason: said, output } = await call('debug_traceTransaction', hash, { tracer: 'callTracer', tracerConfig: { onlyTopCall: true } });
@@ -170,7 +170,7 @@ function input({ input: data, to }) {
   return [el('h3', {}, `${what} `, el('small', { text: `${grouped(byteCount(data))} bytes${selector}` })), pre(what, lines(data))];
 }
 
-/** In words of 32 bytes; those after a function's four. */
+/** Splits input into words of 32 bytes, after the four of the function selector. */
 function lines(data) {
   const begin = (data.length - 2) % 64 === 8 ? 10 : 2;
   const words = data.slice(begin).match(/.{1,64}/g) ?? [];
@@ -187,10 +187,10 @@ function log({ address, topics, data, logIndex }) {
   );
 }
 
-/** An address, where a topic can be one. */
+/** A topic as an address, if it can be one. */
 const topicText = (topic, at) => (at > 0 && /^0x0{24}[0-9a-f]{40}$/.test(topic) && !/^0x0{48}/.test(topic) ? key(`0x${topic.slice(26)}`, 'address') : el('span', { class: 'mono', text: topic }));
 
-/** `#/address/ADDRESS` */
+/** The view `#/address/ADDRESS`. */
 export async function account(address, place) {
   const head = await call('eth_blockNumber');
   const [balance, nonce, next, code, pool] = await together([
@@ -218,7 +218,7 @@ export async function account(address, place) {
   );
 }
 
-/** Where an account has lent itself the code of a contract (EIP-7702). */
+/** The contract whose code an account has delegated to (EIP-7702). */
 function delegated(code) {
   const [, to] = code.match(/^0xef0100([0-9a-f]{40})$/) ?? [];
   return to && el('span', {}, 'that of ', key(`0x${to}`, 'address'));

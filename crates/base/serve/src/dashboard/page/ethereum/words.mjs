@@ -1,26 +1,26 @@
-// What people search on this chain, and its amounts. No document is needed here.
+// Parses searches and formats amounts of this chain. Needs no document.
 import { counted, decimal, named } from '../format.mjs';
 
-/** Wei as ether. */
+/** Formats wei as ether. */
 export const ether = (wei) => `${decimal(wei, 18)} ETH`;
 
-/** Wei of a price of gas. */
+/** Formats a gas price in wei. */
 export const gwei = (wei) => `${decimal(wei, 9)} gwei`;
 
-/** What JSON-RPC writes as a quantity, where a browser can count so far. */
+/** Parses a JSON-RPC quantity, if it is exact in a browser. */
 export const number = (quantity) => Number(BigInt(quantity));
 
 export const quantity = (value) => `0x${BigInt(value).toString(16)}`;
 
-/** How many bytes of data there are. */
+/** Number of bytes in hex data. */
 export const byteCount = (data) => (data.length - 2) / 2;
 
-/** An owner of outputs: bech32m of 32 bytes. Whether its checksum is right the node says. */
+/** An owner of outputs: bech32m of 32 bytes. The node verifies the checksum. */
 const OWNER = /^hearth1[02-9ac-hj-np-z]{58}$/;
 const HASH_DIGITS = 64;
 const ADDRESS_DIGITS = 40;
 
-/** What somebody searches: `{kind, value}`, or `{why}` it is nothing that a chain has. */
+/** Parses a search: `{kind, value}`, or `{why}` it cannot be anything on this chain. */
 export function understand(query) {
   const words = query.trim();
   if (words === '') return { why: 'Type a hash, an address or a block.' };
@@ -30,13 +30,13 @@ export function understand(query) {
     const owner = words.toLowerCase();
     return OWNER.test(owner) ? { kind: 'owner', value: owner } : { why: `“${named(words)}” is no owner of outputs: those have 65 characters, hearth1 and 58 of bech32m.` };
   }
-  // An output is shown with the transaction that made it.
+  // An output is shown with the transaction that created it.
   const [, made] = words.match(/^(0x[0-9a-f]{64}):\d+$/i) ?? [];
   if (made) return { kind: 'transaction', value: made.toLowerCase() };
   const [, prefix, digits] = words.match(/^(0x)?([0-9a-f]+)$/i) ?? [];
   if (digits?.length === HASH_DIGITS) return { kind: 'transaction', value: `0x${digits.toLowerCase()}` };
   if (digits?.length === ADDRESS_DIGITS) return { kind: 'address', value: `0x${digits}` };
-  // A block's number as JSON-RPC writes it.
+  // A block number as a JSON-RPC quantity.
   if (prefix && digits.length <= 13) return { kind: 'block', value: String(parseInt(digits, 16)) };
   const found = digits === undefined ? 'it is not hexadecimal' : `it has ${digits.length} hexadecimal digits`;
   return { why: `“${named(words)}” is no block (a number), no address (40 hexadecimal digits, or hearth1…) and no hash (64): ${found}.` };

@@ -1,24 +1,24 @@
-// The newest blocks of this chain. How many transactions each has is asked while that is little to send.
+// The newest blocks of this chain. Their transaction counts are requested only while that is little data.
 import { grouped, when } from '../format.mjs';
 import { blockRow } from '../pieces.mjs';
 import { call } from '../rpc.mjs';
 import { CONFIRMED } from './confirmed.mjs';
 
-/** Where there is no history, it is asked again after so long whether there is. */
+/** Without a history, how long until the next check for one. */
 const NO_HISTORY_MS = 30_000;
 const NO_HISTORY = -32011;
-/** Above this rate the lists of signatures would cost the node more than they tell. */
+/** Above this rate, fetching the lists of signatures would cost the node more than they are worth. */
 const COUNTED_BELOW_TXN_PER_S = 500;
 
 export const heads = [{ name: 'slot', isText: true }, { name: 'transactions' }, { name: 'time', isText: true }, { name: 'blockhash', isText: true }];
 
-/** The last slots that have blocks, the newest first. */
+/** The last slots that have blocks, newest first. */
 export async function newest(count) {
   const newest = await call('getSlot', CONFIRMED);
   return (await call('getBlocks', Math.max(0, newest - 4 * count), newest, CONFIRMED)).slice(-count).reverse();
 }
 
-/** `[slot, row]` of those that can be shown. */
+/** `[slot, row]` of the blocks that can be shown. */
 export async function rows(slots, { txn_per_s: rate }) {
   const isCounted = rate < COUNTED_BELOW_TXN_PER_S;
   const options = { ...CONFIRMED, transactionDetails: isCounted ? 'signatures' : 'none', rewards: false, maxSupportedTransactionVersion: 0 };

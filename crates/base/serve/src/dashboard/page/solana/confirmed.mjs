@@ -1,3 +1,3 @@
-// What is shown is what the cluster has voted for.
+// The explorer shows the state that the cluster has voted for.
 
 export const CONFIRMED = { commitment: 'confirmed' };

@@ -1,4 +1,4 @@
-// The ledger of this node is Solana's.
+// Settings of the page for a Solana ledger.
 import { DROPPED, TXN, cores } from '../figures.mjs';
 import { grouped } from '../format.mjs';
 import * as BLOCKS from './blocks.mjs';
@@ -7,7 +7,7 @@ import { account, block, transaction } from './views.mjs';
 export { BLOCKS };
 export { understand } from './words.mjs';
 
-/** What there is a view of. */
+/** Kinds of views. */
 export const VIEWS = { slot: block, transaction, address: account };
 
 export const FIGURES = [
@@ -18,11 +18,11 @@ export const FIGURES = [
   cores((sample) => sample.cores.reduce((sum, core) => sum + core.busy, 0)),
 ];
 
-/** Panels of its own. */
+/** Additional panels. */
 export const PANELS = [];
 
-/** Sections of the page for which it has nothing. */
+/** Sections of the page without data. */
 export const WITHOUT = [];
 
-/** What is shown of its tiles. */
+/** Columns of the tiles. */
 export const TILES = { title: 'Tiles', columns: undefined, regimes: undefined };

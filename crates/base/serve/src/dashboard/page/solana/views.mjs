@@ -1,4 +1,4 @@
-// The explorer's views of this chain: a block, a transaction, an account. Each asks the node and places what it answers.
+// Explorer views of this chain: a block, a transaction, an account. Each queries the node and shows the answer.
 import { el, fact } from '../dom.mjs';
 import { grouped, when } from '../format.mjs';
 import { PAGE, key, neighbours, paged, pre, table } from '../pieces.mjs';
@@ -6,9 +6,9 @@ import { call } from '../rpc.mjs';
 import { CONFIRMED } from './confirmed.mjs';
 import { sol } from './words.mjs';
 
-/** Between two looks at a transaction that is under way. */
+/** Interval between polls of a pending transaction. */
 const AGAIN_MS = 700;
-/** Looks at one that has landed and of which the history does not tell yet. */
+/** Number of polls for a transaction that has landed but is not in the history yet. */
 const LOOKS = 20;
 
 const ANY = { ...CONFIRMED, maxSupportedTransactionVersion: 0 };
@@ -19,7 +19,7 @@ const outcome = (err) => (err ? el('span', { class: 'bad', text: `failed: ${reas
 
 const reason = (err) => (typeof err === 'string' ? err : JSON.stringify(err));
 
-/** `#/slot/N` */
+/** The view `#/slot/N`. */
 export async function block(value, place) {
   const slot = Number(value);
   const title = el('h1', { text: `Slot ${grouped(slot)}` });
@@ -65,12 +65,12 @@ async function whyNoBlock(slot, error) {
   return `The node does not show this block: ${error.message}.`;
 }
 
-/** `#/transaction/SIGNATURE` */
+/** The view `#/transaction/SIGNATURE`. */
 export async function transaction(signature, place, isCurrent) {
   const title = el('h1', {}, 'Transaction ', key(signature));
   for (let looks = 0; isCurrent(); looks++) {
     const found = await call('getTransaction', signature, { ...ANY, encoding: 'jsonParsed' }).catch((error) => {
-      // Without a history there is still what became of it.
+      // Without a history the fate is still known.
       if (error.code === -32011) return null;
       throw error;
     });
@@ -149,7 +149,7 @@ function plain(what, value) {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-/** `#/address/ADDRESS` */
+/** The view `#/address/ADDRESS`. */
 export async function account(address, place) {
   const { value } = await call('getAccountInfo', address, { ...CONFIRMED, encoding: 'jsonParsed' });
   const history = await call('getSignaturesForAddress', address, { ...CONFIRMED, limit: PAGE }).catch((error) => error);

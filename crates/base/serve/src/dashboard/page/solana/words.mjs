@@ -1,12 +1,12 @@
-// What people search on this chain, and its amounts. No document is needed here.
+// Parses searches and formats amounts of this chain. Needs no document.
 import { counted, decimal, named } from '../format.mjs';
 
-/** Lamports as SOL. */
+/** Formats lamports as SOL. */
 export const sol = (lamports) => `${decimal(lamports, 9)} SOL`;
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/** How many bytes a base58 text stands for; undefined where it is none. */
+/** Length in bytes of a base58 text; undefined if it is not base58. */
 export function base58Length(text) {
   let value = 0n;
   for (const letter of text) {
@@ -18,11 +18,11 @@ export function base58Length(text) {
   return zeros + (value > 0n ? Math.ceil(value.toString(16).length / 2) : 0);
 }
 
-/** What somebody searches: `{kind, value}`, or `{why}` it is nothing that a chain has. */
+/** Parses a search: `{kind, value}`, or `{why}` it cannot be anything on this chain. */
 export function understand(query) {
   const value = query.trim();
   if (value === '') return { why: 'Type a signature, an address or a slot.' };
-  // From 32 digits on it may be an address: that of the system program is 32 ones.
+  // A text of 32 digits or more may be an address: that of the system program is 32 ones.
   const number = counted(value, 'slot');
   if (number) return { kind: number.why ? undefined : 'slot', ...number };
   const bytes = value.length <= 100 ? base58Length(value) : undefined;
