@@ -228,7 +228,7 @@ pub fn params(call: &Call<'_>) -> Result<Option<Value>, Failure> {
     call.params.map(|params| serde_json::from_str(params.get()).map_err(Failure::parse)).transpose()
 }
 
-/// The bounds on an answer. The length of a batch is checked in [`Answerer::admit`], whose error names the number of
+/// The bounds on an answer. The length of a batch is checked by `Answerer::admit`, whose error names the number of
 /// requests.
 pub fn answer_bounds(limits: &Limits) -> Bounds {
     let answer_bytes = limits.answer_bytes;
