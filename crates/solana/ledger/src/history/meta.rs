@@ -94,56 +94,56 @@ pub struct MetaParts<'a> {
 pub enum RewardKind {
     /// The leader's share of the fees.
     Fee,
-    /// A validator's or a delegator's stake.
+    /// The reward of a validator's or a delegator's stake.
     Staking,
-    /// A vote account's commission.
+    /// The commission of a vote account.
     Voting,
 }
 
 /// A payment at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reward {
-    /// To whom.
+    /// The recipient.
     pub pubkey: Pubkey,
-    /// How much.
+    /// The amount in lamports.
     pub lamports: i64,
-    /// The balance afterwards.
+    /// The balance afterwards, in lamports.
     pub post_balance: u64,
-    /// What for.
+    /// The reason.
     pub kind: RewardKind,
     /// The vote account's commission in percent, for staking and voting.
     pub commission: Option<u8>,
 }
 
-/// What is remembered of a block beside its transactions.
+/// The stored metadata of a block, without its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
     /// Its slot.
     pub slot: u64,
-    /// The slot of the block before.
+    /// The slot of the parent block.
     pub parent: u64,
-    /// How many blocks precede it.
+    /// The number of blocks before it.
     pub height: u64,
-    /// Its time by the chain's clock, seconds since the Unix epoch.
+    /// The chain's clock in the block, in Unix seconds.
     pub time: i64,
-    /// Its last hash.
+    /// The hash of its last entry.
     pub blockhash: Hash,
-    /// The last hash of the block before.
+    /// The last hash of the parent block.
     pub previous_blockhash: Hash,
-    /// Its transactions.
+    /// Number of its transactions.
     pub transaction_count: u32,
-    /// Who was paid at its end.
+    /// Payments at its end.
     pub rewards: Vec<Reward>,
 }
 
-/// The memo program's addresses, of its three interfaces.
+/// The addresses of the memo program's three versions.
 static MEMO_PROGRAMS: LazyLock<[Pubkey; 3]> = LazyLock::new(|| {
     let address = |text| decode_32(text).expect("the text of an address");
     let first = address("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo");
     [first, MEMO_PROGRAM, address("Memo4c2pN8afCj432Lb7RMVKi9PbQnnW7ewFFaV3oAH")]
 });
 
-/// The memos of a transaction, as `getSignaturesForAddress` writes them: each with its length, joined.
+/// The memos of a transaction in the format of `getSignaturesForAddress`: each with its length, joined.
 pub fn memos(txn: &Txn<'_>) -> Option<String> {
     let keys = txn.account_keys();
     let is_memo = |instruction: &CompiledInstruction<'_>| {
@@ -164,7 +164,7 @@ const HAS_MEMO: u8 = 8;
 const HAS_DETAILS: u8 = 16;
 
 impl MetaParts<'_> {
-    /// Appends all but the signature and the accounts' hashes, which stand before it in a batch.
+    /// Appends everything but the signature and the accounts' hashes, which precede it in a batch.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let tokens = !(self.pre_token_balances.is_empty() && self.post_token_balances.is_empty());
         let loaded = !(self.loaded_writable.is_empty() && self.loaded_readonly.is_empty());
@@ -202,7 +202,7 @@ impl MetaParts<'_> {
 }
 
 impl TransactionMeta {
-    /// Decodes what [`MetaParts::encode`] wrote of a transaction with `account_count` accounts.
+    /// Decodes the output of [`MetaParts::encode`] for a transaction with `account_count` accounts.
     pub(super) fn decode(signature: Signature, account_count: usize, bytes: &[u8]) -> Option<Self> {
         let r = &mut Cursor(bytes);
         let flags = r.byte()?;
@@ -407,7 +407,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn list<T>(&mut self, mut take: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // No more than there are bytes, whatever the count says.
+        // At most as many as there are bytes, whatever the count says.
         let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len())?;
         (0..count).map(|_| take(self)).collect()
     }
