@@ -2,8 +2,8 @@
 //!
 //! reads   snapshot files; accounts and statuses while banks continue to write them
 //! writes  `DIR/SLOT.snapshot`, from `DIR/SLOT.part`, which is renamed only once it is complete and durable
-//! memory  a few chunks of 1 MiB; an account's data may make one 11 MiB disk    the newest
-//!         [`keep`](SnapshotConfig::keep), and the one being written
+//! memory  a few chunks of 1 MiB; an account's data may make one 11 MiB
+//! disk    the newest [`keep`](SnapshotConfig::keep), and the one being written
 //! drops   a snapshot for which there is no room: its part file is removed, and the failure reported and counted
 //! source  our own format (format.rs); the tests truncate files, flip bits, fill the disk
 //!
