@@ -53,7 +53,7 @@ impl Outbox {
         self.datagrams.push((to, self.bytes.len() as u32));
     }
 
-    /// Adds values, as many per datagram as fit. Returns the number of datagrams.
+    /// Adds values, as many per datagram as fit. Returns the number of values.
     pub(super) fn send_values<'a>(
         &mut self,
         carrier: Carrier,
