@@ -124,7 +124,7 @@ impl SVMMessage for Message<'_> {
     }
 }
 
-/// The engine does not use signatures, which are already verified, except that it requires one.
+/// Stands for the signature in the engine's interface: signatures are already verified, and the engine ignores them.
 static NO_SIGNATURE: std::sync::LazyLock<Signature> = std::sync::LazyLock::new(Signature::default);
 
 impl SVMTransaction for Message<'_> {
