@@ -2,7 +2,7 @@
 //!
 //! reads   slots to ask about; the nodes that serve repair; their answers; blocks confirmed here
 //! writes  which node to ask about which slot; the blocks that more than 52 % of the stake agree on; confirmed blocks,
-//!         for         other nodes' requests
+//!         for other nodes' requests
 //! memory  [`QUESTIONS_MAX`] × [`ASKED_MAX`] × 1.3 KB; [`CONFIRMED_MAX`] × 40 B of confirmed blocks
 //! drops   the highest slots beyond [`QUESTIONS_MAX`]; unsolicited answers: the caller counts them
 //! source  `docs/cluster-protocol.md`, sections 3.2 to 3.4: `solana-core` 4.2.2, `repair/ancestor_hashes_service.rs`

@@ -3,7 +3,7 @@
 //! reads   unsigned messages and their destinations
 //! writes  requests in order of creation, with tags for the later handling of the signatures
 //! memory  [`REQUESTS_MAX`] requests of at most 1.2 KB; the peers of one pull request; a tag for each request in
-//!         flight,         which the caller bounds
+//!         flight, which the caller bounds
 //! drops   requests over that limit, and those without a signature within [`SIGN_MS`]: both are counted here; refused
 //!         requests are counted by the signer
 //! source  Firedancer's gossip tile, whose values are signed by the tile that holds the key

@@ -3,7 +3,7 @@
 //! reads   values with verified signatures
 //! writes  the same, indexed by label, node, part of the hash space, and arrival
 //! memory  the bytes of values, some 400 B of overhead each, hashes of replaced values: bounded by the caller, which
-//!         checks         for room before inserting, and trims afterwards
+//!         checks for room before inserting, and trims afterwards
 //! drops   values older than the stored one
 //! source  `solana-gossip` 4.2.2, `crds.rs`
 

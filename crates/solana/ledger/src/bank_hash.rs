@@ -2,7 +2,7 @@
 //!
 //! reads   what each slot changed ([`crate::accounts::changes`])
 //! writes  the accounts' lattice hash, each bank's hash, the slot hashes sysvar, the lamports of all accounts, the
-//!         index         of vote and stake accounts
+//!         index of vote and stake accounts
 //! memory  the changes of one shard at a time; 512 bank hashes of 40 B; 32 B per vote or stake account; where forks are
 //!         kept, a point for each block above the root (bank_hash/points.rs)
 //! drops   the values that slots replaced, once they are final or take more than [`PAST_BYTES_MAX`], or where forks are

@@ -4,7 +4,7 @@
 //! writes  a [`Budget`], or the error for which the transaction is refused
 //! memory  40 bytes
 //! source  `solana-compute-budget-instruction` 4.2 with every feature active: the vote program counts as an ordinary
-//!         one         (SIMD-387)
+//!         one (SIMD-387)
 
 use hearth_wire::Txn;
 use hearth_wire::consts::COMPUTE_BUDGET_PROGRAM;

@@ -4,7 +4,7 @@
 //! writes  the stake history and epoch rewards sysvars; the credits up to which stakes were rewarded
 //! memory  the stakes of 5 epochs; 40 B per stake account while rewards are distributed
 //! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` and `inflation_rewards` of
-//!         `solana-runtime`         4.2
+//!         `solana-runtime` 4.2
 //!
 //! Inflation is off, as on a development chain: rewards are distributed with no lamports in them, and only advance the
 //! credits observed by stakes, which is also what the cluster does in that case.

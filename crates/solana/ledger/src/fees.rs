@@ -4,7 +4,7 @@
 //! writes  lamports
 //! memory  16 bytes
 //! source  `solana-fee` 4.2 and `bank/fee_distribution.rs` of `solana-runtime` 4.2: half of the signature fee is
-//!         burned,         and the producer gets all of the priority fee
+//!         burned, and the producer gets all of the priority fee
 
 use hearth_wire::Txn;
 use hearth_wire::consts::{ED25519_PROGRAM, SECP256K1_PROGRAM, SECP256R1_PROGRAM};

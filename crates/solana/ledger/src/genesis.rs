@@ -5,7 +5,7 @@
 //! memory  32 bytes per funded account, and the additional accounts
 //! drops   a file that is truncated, altered or of another version: a [`GenesisError`] that says so
 //! source  the hash is SHA-256 of our own serialisation (see [`Genesis::hash`]); the shred version is folded from it as
-//!         in         `solana-shred-version`
+//!         in `solana-shred-version`
 //!
 //! The funded accounts of a development chain have public seeds: anyone who knows the number of one can sign for it.
 //! That is their purpose; such a chain holds no value.

@@ -3,7 +3,7 @@
 //! reads   the genesis; the last hash of each block; which blocks are durable
 //! writes  banks, one at a time; the fees' distribution; a summary of each block
 //! memory  accounts and statuses as said there; 512 block summaries of 200 B, and those that a listener wants; where
-//!         forks         are kept, the data to rewind (ledger/forks.rs)
+//!         forks are kept, the data to rewind (ledger/forks.rs)
 //! drops   a slot that does not follow the last: a [`SlotError`]
 //! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for the end of a block
 //!

@@ -4,7 +4,7 @@
 //! writes  the stakes of an epoch; the entry of the stake history for the epoch before
 //! memory  112 B per vote account and epoch, for 5 epochs
 //! source  `stakes.rs` of `solana-runtime` 4.2, `state.rs` and `warmup_cooldown_allowance.rs` of
-//!         `solana-stake-interface`         4.3 with every feature active
+//!         `solana-stake-interface` 4.3 with every feature active
 //!
 //! A delegation takes effect over several epochs: in each, at most 9 % of all stake may activate or deactivate.
 

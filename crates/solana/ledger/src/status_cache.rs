@@ -3,12 +3,12 @@
 //! reads   messages, signatures, block heights
 //! writes  claims on messages; the slot and result of signatures
 //! memory  about 71 B per transaction: 21 B per message and 26 B per signature, with tables sized to be two thirds
-//!         full;         allocated and touched at start for [`StatusCacheConfig::capacity_txns`], and doubled shard by
-//!         shard if many         more are alive
+//!         full; allocated and touched at start for [`StatusCacheConfig::capacity_txns`], and doubled shard by shard if
+//!         many more are alive
 //! drops   a claim when its blockhash expires; a status [`STATUS_RETENTION_BLOCKS`] blocks after its transaction
-//!         landed;         both when their block is undone (back.rs)
+//!         landed; both when their block is undone (back.rs)
 //! source  the rule of `solana-runtime` 4.2: keyed by the message, so that another signature of the same message does
-//!         not         land, and by the signature for queries
+//!         not land, and by the signature for queries
 //!
 //! A bucket is a pair of cache lines. Entries are never removed: each carries the block height from which it is dead,
 //! and a dead entry counts as free. So a claim is one read and one write of one bucket, and expiry costs nothing. A

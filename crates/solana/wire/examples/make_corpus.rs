@@ -4,7 +4,7 @@
 //! writes  `fuzz/corpus/{txn,entry,shred,gossip,repair,tower}/NAME` beside the crates, or under the path given
 //! memory  the corpus, some 50 KB
 //! source  transactions built and signed as clients do; entries of them; shreds with the entries, whose parity and
-//!         proofs         are noise, because the parser does not check them
+//!         proofs are noise, because the parser does not check them
 //!
 //! `tests/wire/replay_corpus.rs` checks that the committed files are what this writes.
 

@@ -4,7 +4,7 @@
 //! writes  the same
 //! memory  none: a request has a fixed size
 //! drops   datagrams that are not exactly a request in its canonical form: a [`RepairError`]; unsigned requests and
-//!         those of         Alpenglow have an unknown tag
+//!         those of Alpenglow have an unknown tag
 //! source  `solana-core` 4.2.2, `repair/serve_repair.rs`, `repair_response.rs`; `docs/cluster-protocol.md`, section 3
 //!
 //! ```text

@@ -3,7 +3,7 @@
 //! reads   the first write of an account in a slot, under its shard's lock
 //! writes  one [`Change`] per account, when changes are taken
 //! memory  112 B, plus the previous data, per changed account and slot that is not yet forgotten; a shard keeps one
-//!         empty         list for reuse
+//!         empty list for reuse
 //! drops   an account that ended the slot in the state in which it began it
 //!
 //! The first write of an account in a slot records the value that it replaces, and the account points to that note.

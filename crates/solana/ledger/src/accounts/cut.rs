@@ -2,7 +2,7 @@
 //!
 //! reads   the shards, one at a time
 //! memory  one shard's accounts (data is shared, not copied), and for each account written since the cut in a shard
-//!         that         has not been read yet its previous value: 112 B and its data
+//!         that has not been read yet its previous value: 112 B and its data
 //! source  copy on write, with an account as the page
 //!
 //! Nothing is stored between the end of a slot and the start of the next. A cut is made there, by raising the store's

@@ -4,7 +4,7 @@
 //! writes  a claim on the transaction's message, if requested
 //! memory  the addresses of lookup tables
 //! source  `bank.rs` (SIMD-160, SIMD-406), `bank/check_transactions.rs` of `solana-runtime` 4.2 and `account_locks.rs`
-//!         of         `solana-accounts-db` 4.2
+//!         of `solana-accounts-db` 4.2
 
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, MAX_ACCOUNT_LOCKS, SYSTEM_PROGRAM};
 use hearth_wire::program::system::SystemInstruction;

@@ -3,7 +3,7 @@
 //! reads   the records of a segment in order
 //! writes  sorted runs of hashes, one per block, merged as they grow
 //! memory  16 B for each signature and each account of a transaction, 12 B per transaction, 32 B per block; the same
-//!         for         blocks that are not closed yet
+//!         for blocks that are not closed yet
 //! drops   batches of a block below one that is closed
 //! source  runs that double in size, as in a log-structured merge tree: each entry is merged a few times
 //!

@@ -3,8 +3,8 @@
 //! reads   batches of transaction metadata from the banks, block by block; any thread queries a [`HistoryReader`]
 //! writes  `DIR/NNNNNNNNNN.history` (segments of a log), `DIR/NNNNNNNNNN.table` (the sorted index of a full one)
 //! memory  the index of the last segment, at most twice [`Config::segment_size`], and three times that while a segment
-//!         is         sealed; 256 KiB of unwritten data. On disk at most `limit_size`: the oldest segments are dropped
-//!         as a whole
+//!         is sealed; 256 KiB of unwritten data. On disk at most `limit_size`: the oldest segments are dropped as a
+//!         whole
 //! drops   nothing within the limit; batches of blocks that were never closed, when the log is reopened
 //! source  our own format (record.rs, meta.rs, table.rs)
 //!

@@ -3,7 +3,7 @@
 //! reads   what consensus has confirmed and rooted
 //! writes  the state at the end of a block; the vote accounts that an ended block changed
 //! memory  for each block above the root: 32 KB, 24 B per transaction and its status entries, and the account values
-//!         that         it replaced; at most [`Forks::bytes_max`]
+//!         that it replaced; at most [`Forks::bytes_max`]
 //! drops   what a rewind below the root would need; beyond that size also the oldest blocks above it, whose rewind then
 //!         fails with [`RewindError::Forgotten`]
 //! source  docs/decisions/0012-one-hot-state-rewound.md

@@ -3,7 +3,7 @@
 //! reads   the tables, one shard at a time
 //! writes  the entries of a snapshot
 //! memory  one shard's copy, and those of shards written since the cut and not read yet: at most the cache once more,
-//!         and         only until the reader has passed
+//!         and only until the reader has passed
 //! drops   entries that are dead at the cut
 //! source  copy on write, with a shard as the page
 //!

@@ -5,7 +5,7 @@
 //! memory  the accounts
 //! drops   all but the last account of an address that is requested more than once, with a notice
 //! source  `solana-test-validator` 4.2 for the meaning of each option, and for which of two accounts with one address
-//!         counts.         It lets accounts and programs override the builtin ones silently; this does so with a notice
+//!         counts. It lets accounts and programs override the builtin ones silently; this does so with a notice
 //!
 //! A program from another chain contains its deployment slot there, which this chain may reach only in years. Here it
 //! counts as deployed before genesis.

@@ -4,7 +4,7 @@
 //! writes  `genesis.json` and `genesis.accounts` in the ledger folder, and a snapshot, each atomically
 //! memory  64 KiB; the state, while a snapshot is verified against its hash
 //! drops   a genesis that is damaged or has another shred version than the cluster; a snapshot that is damaged, does
-//!         not         match its announced hash, or has too few vouchers: the next peer is asked
+//!         not match its announced hash, or has too few vouchers: the next peer is asked
 
 pub mod scout;
 mod trust;

@@ -1,7 +1,7 @@
 //! A node's membership in a cluster, besides its tiles: joining, and detecting a divergence.
 //!
 //! reads   the configuration; while joining: gossip, and the genesis and a snapshot of peers; afterwards, requests to
-//!         the IP         echo server
+//!         the IP echo server
 //! writes  the genesis and the snapshot, in the ledger folder; responses; the configuration of the gossip tile
 //! memory  while joining, gossip's table, see `docs/gossip.md`
 //!

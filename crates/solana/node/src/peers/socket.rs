@@ -4,7 +4,7 @@
 //! writes  datagrams, each when it is due
 //! memory  datagrams in flight on emulated links
 //! drops   what emulated links lose, and what the kernel drops. Both are sent again; nobody reads counters before the
-//!         node         runs
+//!         node runs
 //! source  `docs/cluster.md`
 
 use std::io;

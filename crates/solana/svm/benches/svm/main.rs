@@ -2,7 +2,7 @@
 //!
 //! reads   the name filter
 //! writes  one line per figure: medians over paired rounds, by the processor time of the threads, which other programs
-//!         on         the machine disturb little
+//!         on the machine disturb little
 //! memory  about 100 MB
 //! source  goals: transfers at 0.8 of the engine's own rate, token transfers at 0.9, two threads at 1.8 times one
 //!

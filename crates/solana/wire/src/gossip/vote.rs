@@ -3,7 +3,7 @@
 //! reads   a transaction at the front of more bytes
 //! writes  its end, and the last slot that it votes for
 //! drops   exactly what the cluster's nodes refuse: they drop a whole datagram for one such value, so a node that
-//!         accepted         more would spoil its own datagrams, and one that accepted less would lose theirs
+//!         accepted more would spoil its own datagrams, and one that accepted less would lose theirs
 //! source  `solana-transaction` 4.1, `sanitize`; `solana-vote` 4.2.2, `vote_parser.rs`; `solana-vote-interface` 6.0
 
 use super::read::{GossipErrorKind, Reader, Result};
