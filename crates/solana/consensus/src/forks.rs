@@ -61,7 +61,7 @@ impl Forks {
         Self { nodes: [(root, Node::new(root, None, 0))].into(), votes: BTreeMap::new(), root }
     }
 
-    /// The root.
+    /// The root of the tree, below which nothing is kept.
     pub fn root(&self) -> BankId {
         self.root
     }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// A bounded map.
+/// A map with a maximum size; see the module.
 #[derive(Debug)]
 pub struct Bounded<K, V> {
     map: HashMap<K, (u64, V)>,

@@ -277,7 +277,7 @@ impl Gossip {
         self.events.pop_front()
     }
 
-    /// What came, went, and was dropped.
+    /// Counters of received, sent and dropped messages.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -15,7 +15,7 @@ pub const SLOTS_TO_FINAL: u64 = 32;
 pub enum Commitment {
     /// Executed, in a block that may not have ended.
     Processed,
-    /// In a durable block that the node has voted for.
+    /// In a block that is durable, or that consensus has confirmed.
     Confirmed,
     /// In a block that is 32 slots deep, or rooted by votes.
     #[default]

@@ -123,7 +123,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// Advice for the sender: for instance, that a preflight would have shown the bank's error.
+    /// Advice for the sender. After a failed preflight it is the advice for the bank's error.
     pub fn hint(&self) -> &'static str {
         let reason = match self.error.filter(|_| self.reason == DropReason::RpcSimulation) {
             Some(TransactionError::AccountNotFound) => DropReason::BankAccount,

@@ -36,7 +36,7 @@ pub struct Event {
     pub node: u16,
     /// The set's index.
     pub set: u16,
-    /// What happens.
+    /// The kind of event.
     pub kind: Kind,
     /// Index of the shred in the set.
     pub shred: u8,

@@ -270,7 +270,7 @@ impl Client {
         ClientConnectionId { line: id, generation }
     }
 
-    /// The next handshake that waits for a signature of the client's key, and what is to be signed.
+    /// The next handshake that waits for a signature of the client's key, and the bytes to sign.
     pub fn next_to_sign(&mut self) -> Option<(Handshake, [u8; TO_SIGN_BYTES])> {
         self.to_sign.pop_front()
     }

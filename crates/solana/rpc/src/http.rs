@@ -24,7 +24,7 @@ use crate::methods::{Api, Caller};
 /// How much of an oversized body is still read, so that a client that has sent it all sees the refusal.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
-/// What a 404 or 405 lists as supported.
+/// Body of a 405: the supported methods and paths.
 const KNOWN: &str = "JSON-RPC is asked by POST; GET knows /health, /dashboard, and of the chain /genesis.json, /genesis.accounts and /snapshot\n";
 
 /// Answers one request.

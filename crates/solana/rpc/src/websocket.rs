@@ -70,7 +70,7 @@ impl websocket::Session for Session {
     }
 
     fn may_subscribe(&self, _: &[u8]) -> bool {
-        // Every request is answered before any notification is sent, so all may subscribe.
+        // Any request may subscribe, so its response is sent before any notification.
         true
     }
 }

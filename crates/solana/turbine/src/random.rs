@@ -18,7 +18,7 @@ const CODE: u8 = 0x5a;
 /// Identifies a shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShredId {
-    /// The slot.
+    /// The shred's slot.
     pub slot: u64,
     /// Data or code.
     pub kind: ShredKind,

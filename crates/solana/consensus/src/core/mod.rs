@@ -155,12 +155,12 @@ impl Consensus {
         })
     }
 
-    /// The root.
+    /// The newest rooted bank.
     pub fn root(&self) -> BankId {
         self.forks.root()
     }
 
-    /// The tower.
+    /// This node's tower.
     pub fn tower(&self) -> &Tower {
         &self.tower
     }

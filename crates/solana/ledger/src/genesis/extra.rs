@@ -14,7 +14,7 @@ use crate::account::Account;
 
 const MAGIC: &[u8; 8] = b"hearthGA";
 
-/// The file's bytes.
+/// Encodes the accounts as a file.
 pub(super) fn encode(accounts: &[(Pubkey, Account)]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend((accounts.len() as u64).to_le_bytes());

@@ -135,7 +135,7 @@ pub enum Limits {
 pub struct Cluster {
     /// Its name.
     pub name: String,
-    /// What a block holds at most.
+    /// The limits of its blocks.
     #[serde(default)]
     pub limits: Limits,
     /// The map's file in the cluster's folder; `None` for the bundled map.

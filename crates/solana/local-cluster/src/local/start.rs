@@ -70,7 +70,7 @@ impl<'a> Started<'a> {
         numbers.iter().try_for_each(|number| self.wait(*number, stop))
     }
 
-    /// The cluster.
+    /// The cluster whose nodes these are.
     pub fn cluster(&self) -> &Cluster {
         self.cluster
     }

@@ -25,7 +25,7 @@ const FIXTURES: &str = "tests/fixtures";
 pub enum Dump {
     /// An account and its address.
     Account(Pubkey, Account),
-    /// A program.
+    /// A program's ELF file.
     Program(Vec<u8>),
 }
 

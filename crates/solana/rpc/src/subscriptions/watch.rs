@@ -80,7 +80,7 @@ pub enum LogsFilter {
     All,
     /// All, votes included.
     AllWithVotes,
-    /// Those that mention an address.
+    /// Transactions that mention an address.
     Mentions(Pubkey),
 }
 

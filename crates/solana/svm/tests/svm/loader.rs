@@ -229,7 +229,7 @@ fn harm_is_metered_and_contained() {
         let [payer, other] = balances(&chain);
         assert_eq!(result_of(&mut chain, key), Err(error), "{what}: {:?}", chain.logs());
         assert_eq!(balances(&chain), [payer - 5_000, other], "{what}: only the fee is gone");
-        // And the chain goes on.
+        // The chain continues.
         chain.succeed(&[transfer(&wallet(0), &wallet(1), SOL)]);
     }
     let (mut chain, key) = with_program(&beyond_heap);

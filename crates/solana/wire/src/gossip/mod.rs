@@ -69,7 +69,7 @@ const PRUNE: u32 = 3;
 const PING: u32 = 4;
 const PONG: u32 = 5;
 
-/// A message.
+/// A gossip message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum Protocol<'a> {

@@ -59,7 +59,7 @@ pub struct Vote<'a> {
 pub struct LowestSlot {
     /// The node.
     pub from: Pubkey,
-    /// That slot.
+    /// The lowest slot.
     pub lowest: u64,
     /// Time in ms.
     pub wallclock: u64,

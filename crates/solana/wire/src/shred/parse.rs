@@ -78,9 +78,9 @@ pub struct CodeFields {
 /// The fields of one kind of shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
-    /// Of a data shred.
+    /// The fields of a data shred.
     Data(DataFields),
-    /// Of a parity shred.
+    /// The fields of a parity shred.
     Code(CodeFields),
 }
 

@@ -30,7 +30,7 @@ pub struct Shown {
     pub nodes: Vec<Row>,
 }
 
-/// A region.
+/// A region of the map, with its coordinates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Place {
     /// Its name.
